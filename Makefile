@@ -1,0 +1,18 @@
+# The same commands for every developer. Python comes from VENV; `make VENV=/elsewhere check` works too.
+VENV ?= .venv
+PYTHON := $(VENV)/bin/python
+
+.PHONY: check lint format test bench fuzz
+
+check:  ## everything that must hold: format, lint, types, layers, tests, docs
+	$(PYTHON) -m pytest
+
+lint:  ## only the tools of `check`: ruff, pyright, import-linter
+	$(PYTHON) -m pytest -m static
+
+test:  ## only the tests of `check`
+	$(PYTHON) -m pytest -m "not static"
+
+format:  ## put every file in the one form that `check` accepts
+	$(PYTHON) -m ruff check --fix --exit-zero --quiet .
+	$(PYTHON) -m ruff format .

@@ -1,0 +1,95 @@
+"""What every test gets: read-only nodes, golden files, and the report on clauses."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from loomir.ir.node import freeze_nodes
+from tests.clause import coverage, uncovered
+
+# The machines that run this are shared and slow at times: no deadline. The same examples in every
+# run, so that a failure is the change's; `--hypothesis-profile=search` looks for new ones.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("search", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile("same")
+
+freeze_nodes()
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("loomir")
+    group.addoption("--update-golden", action="store_true", help="write the golden files anew")
+    group.addoption(
+        "--uncovered", action="store_true", help="list the clauses that no passing test cites"
+    )
+
+
+# -- golden files -------------------------------------------------------------------------------
+def golden_path(test: pytest.Item) -> Path:
+    """Give the file of a test: golden/<path of the test file>/<name of the test>.txt."""
+    where = test.path.relative_to(Path(__file__).parent).with_suffix("")
+    name = re.sub(r"[^\w.=-]+", "_", test.name).strip("_")
+    return GOLDEN / where / f"{name}.txt"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Iterator[Callable[[str], None]]:
+    """Compare texts with the test's golden file; several calls append to one file.
+
+    ``pytest --update-golden`` writes the file; look at the difference before you commit it.
+    """
+    path = golden_path(request.node)
+    shown: list[str] = []
+
+    def show(text: str) -> None:
+        shown.append(text if text.endswith("\n") else text + "\n")
+
+    yield show
+    if not shown:
+        pytest.fail("the test asked for `golden` and showed it nothing")
+    actual = "".join(shown)
+    if request.config.getoption("--update-golden"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(actual, encoding="utf-8")
+        return
+    if not path.exists():
+        pytest.fail(f"no {path.relative_to(GOLDEN.parent)}: run pytest --update-golden")
+    expected = path.read_text(encoding="utf-8")
+    if actual != expected:
+        rows = difflib.unified_diff(
+            expected.splitlines(), actual.splitlines(), "golden", "now", lineterm=""
+        )
+        pytest.fail("\n".join(rows), pytrace=False)
+
+
+# -- clauses ------------------------------------------------------------------------------------
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    # User properties travel with the report from xdist's workers to the process that counts.
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
+    if report.when == "call" and report.passed:
+        cited = {clause for mark in item.iter_markers("clauses") for clause in mark.args}
+        report.user_properties.append(("clauses", sorted(cited)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    passed: list[pytest.TestReport] = terminalreporter.getreports("passed")
+    cited: set[str] = set()
+    for report in passed:
+        for key, value in report.user_properties:
+            if key == "clauses":
+                cited.update(value)
+    terminalreporter.section("clauses of the specifications")
+    for line in coverage(cited):
+        terminalreporter.line(line)
+    if terminalreporter.config.getoption("--uncovered"):
+        terminalreporter.line(" ".join(uncovered(cited)))
