@@ -1,0 +1,38 @@
+"""Names in LLVM IR, escaped so that no name can end the token it stands in."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from loomir.support.diagnostics import InternalError
+
+__all__ = ["escape", "global_name", "local_hint"]
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]")
+_SAFE: Final = frozenset(range(0x20, 0x7F)) - {ord('"'), ord("\\")}
+
+
+def escape(data: bytes) -> str:
+    """Write bytes as they stand between quotes in IR."""
+    return "".join(chr(c) if c in _SAFE else f"\\{c:02X}" for c in data)
+
+
+def global_name(name: str, sigil: str = "@") -> str:
+    """Write the exact name of a symbol, quoted where it must be.
+
+    Errors: InternalError for an empty name, and for control characters: LLVM refuses the first of
+    them, and reads the second (0x01) as an order to leave out the platform's prefix.
+    """
+    if _PLAIN.fullmatch(name):
+        return sigil + name
+    data = name.encode("utf-8", "surrogatepass")
+    if not data or min(data) < 0x20:
+        raise InternalError(f"{name!r} cannot name a symbol")
+    return f'{sigil}"{escape(data)}"'
+
+
+def local_hint(hint: str) -> str:
+    """Make a readable part of a local name of any text; the number behind it keeps it unique."""
+    return _NOT_PLAIN.sub("_", hint)
