@@ -18,24 +18,9 @@ from loomir.support.diagnostics import InternalError
 __all__ = ["Builder"]
 
 _ORDERINGS: Final = frozenset(["monotonic", "acquire", "release", "acq_rel", "seq_cst"])
-_RMW: Final = frozenset(
-    [
-        "xchg",
-        "add",
-        "sub",
-        "and",
-        "nand",
-        "or",
-        "xor",
-        "max",
-        "min",
-        "umax",
-        "umin",
-        "fadd",
-        "fsub",
-        "fmax",
-        "fmin",
-    ]
+_RMW_FLOAT: Final = frozenset(["fadd", "fsub", "fmax", "fmin"])
+_RMW_INT: Final = frozenset(
+    ["add", "sub", "and", "nand", "or", "xor", "max", "min", "umax", "umin"]
 )
 _ICMP: Final = frozenset(["eq", "ne", "ugt", "uge", "ult", "ule", "sgt", "sge", "slt", "sle"])
 _FCMP: Final = frozenset(
