@@ -1,0 +1,45 @@
+"""Loaded code and how it is called; usable without the compiler."""
+
+from loomir.runtime.errors import (
+    CacheWarning,
+    RunAssertionError,
+    RunIndexError,
+    RunKeyError,
+    RunMemoryError,
+    RunOverflowError,
+    RunRecursionError,
+    RunTypeError,
+    RunValueError,
+    RunZeroDivisionError,
+)
+from loomir.runtime.executable import Executable
+from loomir.runtime.fault import Fault, FaultKind, Value
+from loomir.runtime.function import Function
+from loomir.runtime.object_cache import CacheSize, ObjectCache
+from loomir.runtime.packed import get_func, list_funcs, register_func, remove_func
+from loomir.runtime.parameter import Parameter
+
+__all__ = [
+    "CacheSize",
+    "CacheWarning",
+    "Executable",
+    "Fault",
+    "FaultKind",
+    "Function",
+    "ObjectCache",
+    "Parameter",
+    "RunAssertionError",
+    "RunIndexError",
+    "RunKeyError",
+    "RunMemoryError",
+    "RunOverflowError",
+    "RunRecursionError",
+    "RunTypeError",
+    "RunValueError",
+    "RunZeroDivisionError",
+    "Value",
+    "get_func",
+    "list_funcs",
+    "register_func",
+    "remove_func",
+]

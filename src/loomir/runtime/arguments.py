@@ -1,0 +1,241 @@
+"""Arguments that native code cannot take as they come.
+
+The fast way of a call passes arguments on untouched and lets native code check them. What it cannot
+take (bfloat16 and read-only arrays, NumPy's scalars) or must not take (memory that is not what it
+looks like) comes through here: it is given another form, never a copy of the data, or refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from loomir.runtime.capsule import BFLOAT16, capsule_of, is_read_only, tensor_of_array
+from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
+from loomir.runtime.ffi import is_tensor, tensor_from_capsule
+from loomir.runtime.layout import DEVICE_CPU
+from loomir.runtime.parameter import Parameter
+from loomir.runtime.torch_tensor import is_torch_tensor, plain_tensor
+from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.dtype import dtype_of_numpy
+
+__all__ = ["adapt", "refuse"]
+
+_INT64: Final = range(-(2**63), 2**63)
+_UINT64: Final = range(2**64)
+_EXPORT_ERRORS: Final = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
+
+
+def adapt(parameters: Sequence[Parameter], args: Sequence[object]) -> tuple[object, ...]:
+    """Give each argument the form that native code takes; what needs none stays the same object.
+
+    Errors: RUN0103 to RUN0111.
+    """
+    return tuple(
+        _buffer(parameter, value) if parameter.is_buffer else _scalar(parameter, value)
+        for parameter, value in zip(parameters, args, strict=True)
+    )
+
+
+def refuse(
+    parameter: Parameter, kind: type[RunError], code: str, message: str, remedy: str = ""
+) -> RunError:
+    """Make the error for one argument."""
+    return kind(
+        Diagnostic(
+            code,
+            f"{parameter.name} {message}",
+            span=parameter.span,
+            label=f"{parameter} is declared here" if parameter.span is not None else "",
+            help=remedy,
+        )
+    )
+
+
+# -- memory --------------------------------------------------------------------------------------
+def _buffer(parameter: Parameter, value: Any) -> object:
+    if isinstance(value, np.ndarray):
+        return _array(parameter, value)
+    if is_torch_tensor(value):
+        return plain_tensor(parameter, value)
+    if is_tensor(value):
+        return value
+    if hasattr(type(value), "__dlpack__"):
+        return _exported(parameter, value)
+    raise refuse(
+        parameter,
+        RunTypeError,
+        "RUN0103",
+        f"must be an array of {parameter.dtype}, not {_kind(value)}",
+        _remedy_for(parameter, value),
+    )
+
+
+def _array(parameter: Parameter, value: np.ndarray[Any, Any]) -> object:
+    array = value
+    if type(value) is not np.ndarray:
+        if isinstance(value, np.ma.MaskedArray):
+            raise refuse(
+                parameter,
+                RunValueError,
+                "RUN0106",
+                "is a masked array, and compiled code would not see the mask",
+                f"pass {parameter.name}.filled(...) or {parameter.name}.data",
+            )
+        array = value.view(np.ndarray)
+    if dtype_of_numpy(array.dtype) is None:
+        raise _bad_elements(parameter, array.dtype)
+    if parameter.is_written and not array.flags.writeable:
+        raise _read_only(parameter, f"pass {parameter.name}.copy() and use that")
+    if any(stride % array.itemsize for stride in array.strides):
+        raise refuse(
+            parameter,
+            RunValueError,
+            "RUN0109",
+            f"has strides of {array.strides} bytes, which are no multiples of its elements' "
+            f"{array.itemsize} bytes",
+            f"pass {parameter.name}.copy()",
+        )
+    if array.dtype == BFLOAT16 or not array.flags.writeable:
+        return tensor_of_array(array)
+    return array
+
+
+def _bad_elements(parameter: Parameter, dtype: np.dtype[Any]) -> RunError:
+    native = dtype.newbyteorder("=")
+    if dtype_of_numpy(native) is not None:
+        what = f"has elements in the byte order of other machines ({dtype.str})"
+        remedy = f"pass {parameter.name}.astype({native.name!r})"
+    else:
+        what = f"has elements of NumPy's dtype {dtype}, for which there is no dtype in TIR"
+        remedy = f"the function takes {parameter.dtype}"
+    return refuse(parameter, RunTypeError, "RUN0105", what, remedy)
+
+
+def _exported(parameter: Parameter, value: Any) -> object:
+    """Take memory from any library by DLPack."""
+    try:
+        device = int(value.__dlpack_device__()[0])
+        if device != DEVICE_CPU:
+            raise refuse(
+                parameter,
+                RunValueError,
+                "RUN0107",
+                f"is on a device of DLPack's kind {device}, this function runs on the CPU (1)",
+            )
+        capsule = capsule_of(value)
+        if parameter.is_written and is_read_only(capsule):
+            raise _read_only(parameter, "pass a copy that may be written")
+        return tensor_from_capsule(capsule)
+    except RunError:
+        raise
+    except _EXPORT_ERRORS as error:
+        raise refuse(
+            parameter,
+            RunValueError,
+            "RUN0110",
+            f"({_kind(value)}) does not give its memory away: {error}",
+        ) from error
+
+
+def _read_only(parameter: Parameter, remedy: str) -> RunError:
+    return refuse(
+        parameter,
+        RunValueError,
+        "RUN0108",
+        "is read-only, and the function writes to it",
+        remedy,
+    )
+
+
+def _remedy_for(parameter: Parameter, value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"make it an array first: numpy.array(..., dtype={str(parameter.dtype)!r})"
+    if isinstance(value, (int, float, np.generic)):
+        return f"for a buffer without axes pass numpy.array(..., dtype={str(parameter.dtype)!r})"
+    return "pass a NumPy array, a PyTorch tensor, or anything that has __dlpack__"
+
+
+# -- numbers and handles -------------------------------------------------------------------------
+def _scalar(parameter: Parameter, value: Any) -> object:
+    if parameter.dtype.is_handle:
+        return _handle(parameter, value)
+    number = _number(value)
+    if number is None:
+        raise refuse(
+            parameter,
+            RunTypeError,
+            "RUN0104",
+            f"must be a number ({parameter.dtype}), not {_kind(value)}",
+        )
+    if type(number) is not int or number in _INT64:
+        return number
+    if parameter.dtype.is_float:
+        return _float(parameter, number)
+    if number in _UINT64 and parameter.dtype.is_uint and parameter.dtype.bits == 64:
+        # The calling convention has no unsigned integers; the 64 bits travel as a pointer.
+        return ctypes.c_void_p(number)
+    raise _too_large(parameter, number)
+
+
+def _number(value: Any) -> bool | int | float | None:
+    """Give a number of Python's own, or None for what is none."""
+    if type(value) in (int, float, bool):
+        return value
+    if isinstance(value, np.ndarray):
+        return _number(value[()]) if value.ndim == 0 else None
+    if isinstance(value, np.generic):
+        return _of_numpy(value)
+    if is_torch_tensor(value):
+        return _number(value.item()) if value.ndim == 0 and value.is_cpu else None
+    if hasattr(type(value), "__index__"):
+        return int(value.__index__())
+    return float(value) if isinstance(value, float) else None
+
+
+def _of_numpy(value: np.generic) -> bool | int | float | None:
+    dtype = dtype_of_numpy(value.dtype)
+    if dtype is None:
+        return None
+    if dtype.is_bool:
+        return bool(value)
+    return float(value) if dtype.is_float else int(value)  # type: ignore[call-overload]
+
+
+def _float(parameter: Parameter, number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        raise _too_large(parameter, number) from None
+
+
+def _too_large(parameter: Parameter, number: int) -> RunError:
+    digits = str(number) if abs(number) < 10**40 else f"an integer of {number.bit_length()} bits"
+    return refuse(
+        parameter,
+        RunOverflowError,
+        "RUN0111",
+        f"is {digits}, which does not fit {parameter.dtype}",
+    )
+
+
+def _handle(parameter: Parameter, value: object) -> object:
+    if value is None or isinstance(value, ctypes.c_void_p):
+        return value
+    raise refuse(
+        parameter,
+        RunTypeError,
+        "RUN0104",
+        f"must be a handle (ctypes.c_void_p or None), not {_kind(value)}",
+    )
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None"
+    cls = type(value)
+    where = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
+    return f"a {where}{cls.__qualname__}"

@@ -1,0 +1,61 @@
+"""Errors of a run that are also the exception that Python programmers expect.
+
+``except ZeroDivisionError`` and ``except loomir.RunError`` both catch a division by zero.
+"""
+
+from __future__ import annotations
+
+from loomir.support.diagnostics import RunError
+
+__all__ = [
+    "CacheWarning",
+    "RunAssertionError",
+    "RunIndexError",
+    "RunKeyError",
+    "RunMemoryError",
+    "RunOverflowError",
+    "RunRecursionError",
+    "RunTypeError",
+    "RunValueError",
+    "RunZeroDivisionError",
+]
+
+
+class RunTypeError(RunError, TypeError):
+    """An argument is of the wrong kind, or there are too few or too many."""
+
+
+class RunValueError(RunError, ValueError):
+    """An argument is of the right kind but cannot be used, or a size is impossible."""
+
+
+class RunOverflowError(RunError, OverflowError):
+    """A number does not fit the dtype of its parameter."""
+
+
+class RunZeroDivisionError(RunError, ZeroDivisionError):
+    """The program divided an integer by zero."""
+
+
+class RunAssertionError(RunError, AssertionError):
+    """An assertion of the program does not hold."""
+
+
+class RunIndexError(RunError, IndexError):
+    """The program accessed an element outside of a buffer."""
+
+
+class RunRecursionError(RunError, RecursionError):
+    """The program's functions called one another too deeply."""
+
+
+class RunMemoryError(RunError, MemoryError):
+    """The program's memory could not be had."""
+
+
+class RunKeyError(RunError, KeyError):
+    """No function is known by that name."""
+
+
+class CacheWarning(UserWarning):
+    """The cache of compiled code cannot be used; everything works, but compiles anew."""

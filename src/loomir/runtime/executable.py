@@ -1,0 +1,87 @@
+"""What compiling gives: functions that can be called, and views of how they came about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from loomir.runtime.errors import RunKeyError, RunTypeError
+from loomir.runtime.function import Function
+from loomir.support.diagnostics import Diagnostic, nearest
+
+__all__ = ["Executable"]
+
+
+class Executable:
+    """Compiled functions by name: ``exe["main"](x, y)``, or ``exe(x, y)`` where there is one.
+
+    ``script``, ``llvm_ir`` and ``assembly`` are made when first asked for.
+    """
+
+    __slots__ = ("__weakref__", "_assembly", "_functions", "_llvm_ir", "_only", "_script")
+
+    def __init__(
+        self,
+        functions: Mapping[str, Function],
+        *,
+        script: Callable[[], str],
+        llvm_ir: Callable[[], str],
+        assembly: Callable[[], str],
+    ) -> None:
+        self._functions = MappingProxyType(dict(functions))
+        only = list(self._functions.values())
+        self._only = only[0] if len(only) == 1 else None
+        self._script = script
+        self._llvm_ir = llvm_ir
+        self._assembly = assembly
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """The functions that can be called from outside, by name."""
+        return self._functions
+
+    def __getitem__(self, name: str) -> Function:
+        """Give the function of that name. Errors: RUN0121 where there is none."""
+        found = self._functions.get(name)
+        if found is None:
+            guess = nearest(name, self._functions)
+            raise RunKeyError(
+                Diagnostic(
+                    "RUN0121",
+                    f"there is no function {name!r}",
+                    notes=(self._listing(),),
+                    help=f"did you mean {guess!r}?" if guess else "",
+                )
+            )
+        return found
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Call the only function. Errors: RUN0122 where there is not exactly one."""
+        if self._only is None:
+            raise RunTypeError(
+                Diagnostic(
+                    "RUN0122",
+                    "which function is meant? only an executable of one function can be called",
+                    notes=(self._listing(),),
+                    help='name it: exe["name"](...)',
+                )
+            )
+        return self._only(*args, **kwargs)
+
+    def script(self) -> str:
+        """Give the program as TVMScript."""
+        return self._script()
+
+    def llvm_ir(self) -> str:
+        """Give the code as LLVM IR."""
+        return self._llvm_ir()
+
+    def assembly(self) -> str:
+        """Give the machine code as text."""
+        return self._assembly()
+
+    def _listing(self) -> str:
+        return f"its functions are: {', '.join(self._functions) or '(none)'}"
+
+    def __repr__(self) -> str:
+        return f"<executable of {', '.join(self._functions) or 'no functions'}>"

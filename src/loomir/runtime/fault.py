@@ -1,0 +1,99 @@
+"""What can go wrong inside compiled code, as data.
+
+Native code reports a fault by its number (the *site*) and three 64-bit values. The table of faults
+that came with the code turns them into the error that the user sees.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.runtime.errors import (
+    RunAssertionError,
+    RunIndexError,
+    RunMemoryError,
+    RunRecursionError,
+    RunValueError,
+    RunZeroDivisionError,
+)
+from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.span import Span
+
+__all__ = ["Fault", "FaultKind", "Value"]
+
+
+class FaultKind(enum.Enum):
+    """Kinds of faults; the value is the code of the diagnostic."""
+
+    ZERO_DIVISION = "RUN0201"
+    ASSERTION = "RUN0202"
+    OUT_OF_BOUNDS = "RUN0203"
+    RECURSION = "RUN0204"
+    MISSING_RETURN = "RUN0205"
+    BAD_SIZE = "RUN0206"
+    ALLOCATION = "RUN0207"
+
+
+_ERRORS: Final[dict[FaultKind, type[RunError]]] = {
+    FaultKind.ZERO_DIVISION: RunZeroDivisionError,
+    FaultKind.ASSERTION: RunAssertionError,
+    FaultKind.OUT_OF_BOUNDS: RunIndexError,
+    FaultKind.RECURSION: RunRecursionError,
+    FaultKind.MISSING_RETURN: RunValueError,
+    FaultKind.BAD_SIZE: RunValueError,
+    FaultKind.ALLOCATION: RunMemoryError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The place in a message of one of the three values that came with a fault."""
+
+    index: int
+    unsigned: bool = False
+
+    def text(self, values: Sequence[int]) -> str:
+        """Write the value as a decimal number."""
+        value = values[self.index]
+        return str(value % 2**64 if self.unsigned else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One place in a program where it may stop.
+
+    ``message`` is a sequence of parts: text stands for itself, so that braces in a user's text mean
+    nothing; ``i`` is short for ``Value(i)``.
+    """
+
+    kind: FaultKind
+    message: tuple[str | int | Value, ...]
+    span: Span | None = None
+    label: str = ""
+    notes: tuple[str, ...] = ()
+    help: str = ""
+    code: str = ""
+
+    def diagnostic(self, values: Sequence[int] = (0, 0, 0)) -> Diagnostic:
+        """Describe one occurrence, with the values it came with."""
+        return Diagnostic(
+            code=self.code or self.kind.value,
+            message="".join(_part(part, values) for part in self.message),
+            span=self.span,
+            label=self.label,
+            notes=self.notes,
+            help=self.help,
+        )
+
+    def error(self, values: Sequence[int] = (0, 0, 0)) -> RunError:
+        """Make the exception to raise for one occurrence."""
+        return _ERRORS[self.kind](self.diagnostic(values))
+
+
+def _part(part: str | int | Value, values: Sequence[int]) -> str:
+    if isinstance(part, str):
+        return part
+    return (part if isinstance(part, Value) else Value(part)).text(values)

@@ -1,0 +1,157 @@
+"""The door to tvm-ffi, the calling convention of native code; imported when first needed.
+
+No other module imports ``tvm_ffi``. It takes 0.2 s to import, and would import torch where that is
+installed; a program that only parses or checks never pays for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from loomir.runtime.layout import FAULT_KIND
+
+__all__ = [
+    "NativeFault",
+    "direct_classes",
+    "function_from_address",
+    "is_loaded",
+    "is_tensor",
+    "native_symbols",
+    "tensor_from_capsule",
+]
+
+_SYMBOLS: Final = (
+    "TVMFFIErrorSetRaisedFromCStr",
+    "TVMFFIFunctionCall",
+    "TVMFFIFunctionGetGlobal",
+    "TVMFFIObjectDecRef",
+    "TVMFFIObjectIncRef",
+)
+_NO_TORCH_ADDON: Final = "TVM_FFI_DISABLE_TORCH_C_DLPACK"
+
+_lock: Final = threading.Lock()
+_loaded: Final[list[ModuleType]] = []
+
+
+class NativeFault(Exception):
+    """What native code raised: ``<site>;<v0>;<v1>;<v2>``."""
+
+    def split(self) -> tuple[int, tuple[int, int, int]]:
+        """Give the site and the three values."""
+        site, v0, v1, v2 = str(self).split(";")
+        return int(site), (int(v0), int(v1), int(v2))
+
+
+class _HideTorch(MetaPathFinder):
+    """Make ``import torch`` fail, in the thread that made this object only."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Refuse torch; say nothing about other modules."""
+        if fullname == "torch" and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError("torch is hidden while tvm_ffi is imported", name=fullname)
+        return None
+
+
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """Keep tvm-ffi from importing torch, or from compiling an addon where torch is there already.
+
+    Nothing is lost: tensors come through DLPack either way.
+    """
+    hide = _HideTorch()
+    sys.meta_path.insert(0, hide)
+    before = os.environ.get(_NO_TORCH_ADDON)
+    if "torch" in sys.modules and before is None:
+        os.environ[_NO_TORCH_ADDON] = "1"
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(hide)
+        if before is None:
+            os.environ.pop(_NO_TORCH_ADDON, None)
+
+
+def _tvm_ffi() -> Any:
+    if _loaded:
+        return _loaded[0]
+    with _lock:
+        if not _loaded:
+            with _without_torch():
+                module = importlib.import_module("tvm_ffi")
+            module.register_error(FAULT_KIND, NativeFault)
+            _loaded.append(module)
+        return _loaded[0]
+
+
+def is_loaded() -> bool:
+    """Whether the door has been opened."""
+    return bool(_loaded)
+
+
+def function_from_address(address: int, keep_alive: object = None) -> Callable[..., object]:
+    """Make a Python callable of a native entry point.
+
+    The GIL is released while it runs. ``keep_alive`` lives as long as the callable: what owns the
+    code.
+    """
+    module = _tvm_ffi()
+    function = module.Function.__from_extern_c__(address, keep_alive_object=keep_alive)
+    function.release_gil = True
+    return function
+
+
+def native_symbols() -> dict[str, int]:
+    """Give the addresses of the C functions that compiled code may call."""
+    library: Any = _tvm_ffi().LIB
+    return {name: _address(getattr(library, name)) for name in _SYMBOLS}
+
+
+def _address(function: Any) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    if address is None:
+        raise ImportError("tvm_ffi lacks a function of its own interface")
+    return address
+
+
+def tensor_from_capsule(capsule: object) -> object:
+    """Make a tensor that a native function takes of a DLPack capsule, which is used up."""
+    return _tvm_ffi().from_dlpack(capsule)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether this is a tensor of tvm-ffi's own."""
+    return bool(_loaded) and isinstance(value, _loaded[0].Tensor)
+
+
+def direct_classes() -> frozenset[type]:
+    """Give the classes whose objects may be passed to a native function as they are.
+
+    NumPy's arrays are among them as long as tvm-ffi refuses read-only ones, which native code could
+    not tell from others; that is tried here, not assumed.
+    """
+    module = _tvm_ffi()
+    classes: set[type] = {int, float, bool, module.Tensor}
+    probe = np.zeros(1)
+    probe.flags.writeable = False
+    try:
+        module.from_dlpack(probe)
+    except BufferError:
+        classes.add(np.ndarray)
+    return frozenset(classes)

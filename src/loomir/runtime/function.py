@@ -1,0 +1,211 @@
+"""A compiled function, called from Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from loomir.runtime.arguments import adapt
+from loomir.runtime.errors import RunTypeError
+from loomir.runtime.fault import Fault
+from loomir.runtime.ffi import NativeFault, direct_classes, function_from_address
+from loomir.runtime.layout import SITE_ARGUMENTS
+from loomir.runtime.parameter import Parameter
+from loomir.runtime.view import view_arguments
+from loomir.support.diagnostics import Diagnostic, InternalError, RunError, nearest
+from loomir.support.dtype import DataType
+
+__all__ = ["Function"]
+
+
+class Function:
+    """A compiled function: takes arrays for buffers and numbers for scalars, in order or by name.
+
+    Buffers are read and written in place, whoever made them: NumPy, PyTorch, anything that exports
+    DLPack. The GIL is released during the call; several threads may call at once.
+
+    ``entry`` gives the address of the native entry point; it is asked once, at the first call.
+    ``faults`` are numbered by site. ``explain`` raises the ``RunError`` for arguments that the
+    native entry refused; it gets them as NumPy arrays and Python numbers. ``keep_alive`` owns the
+    code. ``returns`` is the dtype of the result, None where there is none.
+
+    Errors: RUN01xx for the arguments, RUN02xx for what happens inside, and those of ``explain``.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_direct",
+        "_entry",
+        "_explain",
+        "_faults",
+        "_keep_alive",
+        "_lock",
+        "_native",
+        "name",
+        "parameters",
+        "returns",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[Parameter],
+        entry: Callable[[], int],
+        faults: Sequence[Fault],
+        explain: Callable[[tuple[object, ...]], None],
+        keep_alive: object = None,
+        returns: DataType | None = None,
+    ) -> None:
+        self.name = name
+        self.parameters: tuple[Parameter, ...] = tuple(parameters)
+        self.returns = returns
+        self._entry = entry
+        self._faults = tuple(faults)
+        self._explain = explain
+        self._keep_alive = keep_alive
+        self._lock = threading.Lock()
+        self._native: Callable[..., object] | None = None
+        # No class is passed on untouched before the code is linked: see _link.
+        self._direct: frozenset[type] = frozenset()
+
+    def __repr__(self) -> str:
+        result = "" if self.returns is None else f" -> {self.returns}"
+        return f"<compiled {self.name}({', '.join(map(str, self.parameters))}){result}>"
+
+    # -- the fast way ----------------------------------------------------------------------------
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Run the function; see the class."""
+        direct = self._direct
+        for arg in args:
+            if arg.__class__ not in direct:
+                return self._call_adapted(args, kwargs)
+        native = self._native
+        if kwargs or native is None:
+            return self._call_adapted(args, kwargs)
+        try:
+            return native(*args)
+        except (NativeFault, BufferError, OverflowError) as error:
+            # The last two: tvm-ffi could not convert an argument.
+            failure = error
+        return self._recover(args, failure)
+
+    # -- every other way -------------------------------------------------------------------------
+    def _link(self) -> Callable[..., object]:
+        with self._lock:
+            native = self._native
+            if native is None:
+                native = function_from_address(self._entry(), self._keep_alive)
+                if self.returns is not None and self.returns.is_uint and self.returns.bits == 64:
+                    native = _unsigned(native)
+                self._native = native
+                # Last: another thread that sees the classes must also see the function.
+                self._direct = self._direct_classes()
+        return native
+
+    def _direct_classes(self) -> frozenset[type]:
+        classes = direct_classes()
+        if any(p.is_buffer and p.dtype.is_bfloat for p in self.parameters):
+            # Each such array needs another form; trying the fast way first would cost an exception.
+            classes -= {np.ndarray}
+        return classes
+
+    def _call_adapted(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        given = self._bind(args, kwargs)
+        native = self._native or self._link()
+        return self._run(native, given, adapt(self.parameters, given))
+
+    def _run(
+        self, native: Callable[..., object], given: tuple[object, ...], adapted: tuple[object, ...]
+    ) -> object:
+        try:
+            return native(*adapted)
+        except NativeFault as error:
+            failure = error
+        self._raise(failure, given, adapted)
+
+    def _recover(self, args: tuple[object, ...], failure: Exception) -> object:
+        """Go on after the fast way failed.
+
+        An argument that ``adapt`` changes is one that the fast way could not pass, so the code has
+        not run yet and may be called again. If it changes none, the failure comes from inside.
+        """
+        if isinstance(failure, NativeFault) and failure.split()[0] != SITE_ARGUMENTS:
+            self._raise(failure, args, args)
+        adapted = adapt(self.parameters, self._bind(args, {}))
+        if any(a is not b for a, b in zip(args, adapted, strict=True)):
+            native = self._native or self._link()
+            return self._run(native, args, adapted)
+        if not isinstance(failure, NativeFault):
+            raise failure
+        self._raise(failure, args, adapted)
+
+    def _raise(
+        self, failure: NativeFault, given: tuple[object, ...], adapted: tuple[object, ...]
+    ) -> NoReturn:
+        site, values = failure.split()
+        if site == SITE_ARGUMENTS:
+            self._explain(view_arguments(self.parameters, given, adapted))
+            raise InternalError(
+                f"{self.name} refused its arguments, but no reason for that was found"
+            )
+        if not 0 <= site < len(self._faults):
+            raise InternalError(f"{self.name} reported fault {site} of {len(self._faults)}")
+        raise self._faults[site].error(values)
+
+    # -- binding by position and by name ---------------------------------------------------------
+    def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...]:
+        parameters = self.parameters
+        if len(args) == len(parameters) and not kwargs:
+            return args
+        names = [p.name for p in parameters]
+        if len(args) > len(parameters):
+            raise self._arity(f"{len(args)} were given")
+        for name in kwargs:
+            if name not in names:
+                guess = nearest(name, names)
+                raise self._keyword(
+                    f"has no parameter {name!r}", f"did you mean {guess!r}?" if guess else ""
+                )
+            if name in names[: len(args)]:
+                raise self._keyword(f"got {name!r} both by position and by name")
+        missing = [name for name in names[len(args) :] if name not in kwargs]
+        if missing:
+            count = len(args) + len(kwargs)
+            raise self._arity(
+                f"{count} {'was' if count == 1 else 'were'} given; missing: {', '.join(missing)}"
+            )
+        return (*args, *(kwargs[name] for name in names[len(args) :]))
+
+    def _arity(self, what: str) -> RunError:
+        count = len(self.parameters)
+        plural = "argument" if count == 1 else "arguments"
+        return RunTypeError(
+            Diagnostic(
+                "RUN0101",
+                f"{self.name} takes {count} {plural}, {what}",
+                notes=tuple(str(p) for p in self.parameters),
+            )
+        )
+
+    def _keyword(self, what: str, remedy: str = "") -> RunError:
+        return RunTypeError(
+            Diagnostic(
+                "RUN0102",
+                f"{self.name} {what}",
+                notes=tuple(str(p) for p in self.parameters),
+                help=remedy,
+            )
+        )
+
+
+def _unsigned(native: Callable[..., object]) -> Callable[..., object]:
+    """Read the result as unsigned: the calling convention has signed integers only."""
+
+    def call(*args: object) -> object:
+        result = native(*args)
+        return result % 2**64 if isinstance(result, int) else result
+
+    return call

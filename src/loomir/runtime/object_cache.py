@@ -1,0 +1,201 @@
+"""Compiled objects on disk, so that a program is compiled once per machine.
+
+What is found here is run as machine code, hence the care: the directory and each file must belong
+to the user and be closed to writing by others, and each file carries the SHA-256 of its key and
+content. A file that fails any of these is as good as absent. A cache that cannot be used costs
+time, never the program: it warns once and stays out of the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from loomir.runtime.errors import CacheWarning
+from loomir.support.config import SETTINGS
+from loomir.support.diagnostics import InternalError
+
+__all__ = ["CacheSize", "ObjectCache"]
+
+_MAGIC: Final = b"loomir object 1\n"
+_DIGEST: Final = hashlib.sha256().digest_size
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
+_SUFFIX: Final = ".obj"
+_TEMPORARY: Final = ".tmp"
+_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+class CacheSize(NamedTuple):
+    """How many objects a cache holds, and how many bytes they take."""
+
+    entries: int
+    bytes: int
+
+
+class ObjectCache:
+    """Objects by key, a SHA-256 in hexadecimal of all that the object depends on.
+
+    ``directory``: None for the one of the settings, which may say that there is no cache.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory: Path | None = SETTINGS.cache_dir if directory is None else directory
+        self._warned = False
+
+    def get(self, key: str) -> bytes | None:
+        """Give the object stored under ``key``, or None if there is none that can be trusted."""
+        path = self._path(key)
+        if path is None:
+            return None
+        try:
+            if not self._is_safe_directory(path.parent):
+                return None
+            content = _read_own_file(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"cannot be read: {error}")
+            return None
+        return None if content is None else _unpack(key, content)
+
+    def put(self, key: str, data: bytes) -> bool:
+        """Store an object; tell whether that worked. An older one of that key is replaced whole."""
+        path = self._path(key)
+        if path is None:
+            return False
+        temporary = path.with_name(f"{key}.{secrets.token_hex(8)}{_TEMPORARY}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_safe_directory(path.parent):
+                return False
+            try:
+                _write_new_file(temporary, _pack(key, data))
+                # Readers see the old object or the new one, never a part.
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            self._warn(f"cannot be written: {error}")
+            return False
+        return True
+
+    def size(self) -> CacheSize:
+        """Count the objects and the bytes that the cache takes on disk."""
+        sizes = [_size(path) for path in self._files()]
+        found = [size for size in sizes if size is not None]
+        return CacheSize(len(found), sum(found))
+
+    def clear(self) -> int:
+        """Delete all objects, and what broken-off writes left; tell how many files went."""
+        count = 0
+        for path in [*self._files(), *self._files(_TEMPORARY)]:
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._warn(f"cannot be cleared: {error}")
+                continue
+            count += 1
+        return count
+
+    # -- places ----------------------------------------------------------------------------------
+    def _path(self, key: str) -> Path | None:
+        if not _KEY.fullmatch(key):
+            raise InternalError(f"{key!r} is not a SHA-256 in hexadecimal")
+        return None if self.directory is None else self.directory / "objects" / f"{key}{_SUFFIX}"
+
+    def _files(self, suffix: str = _SUFFIX) -> Iterator[Path]:
+        if self.directory is None:
+            return
+        try:
+            paths = sorted((self.directory / "objects").iterdir())
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._warn(f"cannot be listed: {error}")
+            return
+        yield from (path for path in paths if path.suffix == suffix)
+
+    def _is_safe_directory(self, directory: Path) -> bool:
+        for place in (directory, directory.parent):
+            reason = _unsafe(place.stat())
+            if reason:
+                self._warn(f"is not used: {place} {reason}")
+                return False
+        return True
+
+    def _warn(self, what: str) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        warnings.warn(
+            f"the cache of compiled objects in {self.directory} {what}; set LOOMIR_CACHE_DIR to a "
+            "directory of your own, or to nothing for no cache",
+            CacheWarning,
+            stacklevel=3,
+        )
+
+
+def _unsafe(status: os.stat_result) -> str:
+    """Say why others could have put code there, or nothing."""
+    if os.name == "nt":  # there the profile's access list guards the directory
+        return ""
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}, not to you ({os.geteuid()})"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
+    return ""
+
+
+def _read_own_file(path: Path) -> bytes | None:
+    """Read a file, or give None for one that others could have written, a link or no plain file."""
+    if path.is_symlink():
+        return None
+    with open(os.open(path, os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        # Asked of the open file, so that it cannot be exchanged in between.
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or _unsafe(status):
+            return None
+        return file.read()
+
+
+def _write_new_file(path: Path, content: bytes) -> None:
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600), "wb"
+    ) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _digest(key: str, data: bytes) -> bytes:
+    # The key belongs to it: a whole file under another's name must not pass.
+    return hashlib.sha256(key.encode() + data).digest()
+
+
+def _pack(key: str, data: bytes) -> bytes:
+    return _MAGIC + _digest(key, data) + data
+
+
+def _unpack(key: str, content: bytes) -> bytes | None:
+    start = len(_MAGIC) + _DIGEST
+    data = content[start:]
+    if content[:start] != _MAGIC + _digest(key, data):
+        return None
+    return data
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
