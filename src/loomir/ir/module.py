@@ -1,0 +1,82 @@
+"""Modules: functions of any IR by their global names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loomir.ir.node import Node, attr, child, meta, node
+from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.support.printing import to_text
+from loomir.support.span import Span
+
+__all__ = ["BaseFunc", "GlobalVar", "IRModule"]
+
+
+@node
+class GlobalVar(Node):
+    """The name of a function in a module; equal names denote the same function."""
+
+    name_hint: str = attr()
+    span: Span | None = meta(default=None, kw_only=True)
+
+
+class BaseFunc(Node):
+    """The root of functions of all IRs."""
+
+    __slots__ = ()
+
+    attrs: Mapping[str, Any]
+
+
+@node
+class IRModule(Node):
+    """A collection of functions; a program.
+
+    Functions are found by ``mod["name"]``; ``mod.functions`` maps their ``GlobalVar`` to them, in order.
+    """
+
+    functions: Mapping[GlobalVar, BaseFunc] = child()
+    attrs: Mapping[str, Any] = attr(default_factory=dict)
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __getitem__(self, name: str | GlobalVar) -> BaseFunc:
+        wanted = name if isinstance(name, str) else name.name_hint
+        for var, func in self.functions.items():
+            if var.name_hint == wanted:
+                return func
+        names = [var.name_hint for var in self.functions]
+        guess = nearest(wanted, names)
+        raise CompileError(
+            Diagnostic(
+                "TIR0004",
+                f"the module has no function named {wanted!r}",
+                notes=(f"it has {', '.join(names) or 'none'}",),
+                help=f"did you mean {guess!r}?" if guess else "use one of its names",
+            )
+        )
+
+    def __contains__(self, name: str) -> bool:
+        return any(var.name_hint == name for var in self.functions)
+
+    def __iter__(self) -> Iterator[str]:
+        return (var.name_hint for var in self.functions)
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """Find the ``GlobalVar`` of a function by its name."""
+        self[name]
+        return next(var for var in self.functions if var.name_hint == name)
+
+    def with_function(self, name: str, func: BaseFunc) -> IRModule:
+        """Give a module in which ``name`` is ``func``, replaced or added at the end."""
+        functions = dict(self.functions)
+        var = next((v for v in functions if v.name_hint == name), None) or GlobalVar(name)
+        functions[var] = func
+        return IRModule(functions, self.attrs, span=self.span)
+
+    def script(self) -> str:
+        """Write the module as TVMScript, which parses back to an equal module."""
+        return to_text(self)

@@ -1,0 +1,191 @@
+"""The declaration of IR nodes.
+
+A field has a role, and everything else is derived from roles:
+
+- *child* (no role given): owned; visited and rewritten.
+- ``attr``: plain data; compared.
+- ``binds``: a definition made here (a variable, a buffer); equality is up to renaming of it.
+- ``uses``: refers to a definition made elsewhere; not visited as a child.
+- ``meta``: spans and name hints; never compared.
+
+Nodes are slotted, compared by identity, and read-only: the type checker forbids writing, and
+``freeze_nodes`` makes writing raise, which the tests switch on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from typing_extensions import dataclass_transform
+
+from loomir.support.diagnostics import InternalError
+from loomir.support.printing import to_text
+
+__all__ = [
+    "NODE_CLASSES",
+    "Field",
+    "Node",
+    "Role",
+    "attr",
+    "binds",
+    "child",
+    "freeze_nodes",
+    "meta",
+    "node",
+    "reset",
+    "uses",
+]
+
+
+class Role(Enum):
+    """What a field's value is to its node."""
+
+    CHILD = "child"
+    ATTR = "attr"
+    BINDS = "binds"
+    USES = "uses"
+    META = "meta"
+
+
+class Field(NamedTuple):
+    """A field of a node class."""
+
+    name: str
+    role: Role
+
+
+NODE_CLASSES: dict[str, type[Node]] = {}
+"""Every node class by its qualified name, such as ``tir.Add``."""
+
+
+class Node:
+    """The root of all IR nodes."""
+
+    __slots__ = ()
+
+    node_fields: ClassVar[tuple[Field, ...]] = ()
+    """All fields, in the order of the specification's grammar."""
+    scan: ClassVar[tuple[Field, ...]] = ()
+    """The fields that can hold nodes, definitions first: the order in which names come alive."""
+    scan_first: ClassVar[tuple[str, ...]] = ()
+    """Fields that a class wants first in ``scan``."""
+    child_names: ClassVar[tuple[str, ...]] = ()
+    is_definition: ClassVar[bool] = False
+    """Whether other nodes refer to this one by identity (variables, buffers)."""
+    node_kind: ClassVar[str] = "Node"
+    """The qualified name, such as ``tir.Add``."""
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return to_text(self)
+
+
+def _role(role: Role, default: Any, default_factory: Any, kw_only: bool) -> Any:
+    options: dict[str, Any] = {"metadata": {"role": role}, "kw_only": kw_only}
+    if default is not dataclasses.MISSING:
+        options["default"] = default
+    if default_factory is not dataclasses.MISSING:
+        options["default_factory"] = default_factory
+    return dataclasses.field(**options)
+
+
+def child(
+    *,
+    default: Any = dataclasses.MISSING,
+    default_factory: Any = dataclasses.MISSING,
+    kw_only: bool = False,
+) -> Any:
+    """Declare an owned part; needed only to give it a default."""
+    return _role(Role.CHILD, default, default_factory, kw_only)
+
+
+def attr(
+    *,
+    default: Any = dataclasses.MISSING,
+    default_factory: Any = dataclasses.MISSING,
+    kw_only: bool = False,
+) -> Any:
+    """Declare plain data that equality compares."""
+    return _role(Role.ATTR, default, default_factory, kw_only)
+
+
+def binds(
+    *,
+    default: Any = dataclasses.MISSING,
+    default_factory: Any = dataclasses.MISSING,
+    kw_only: bool = False,
+) -> Any:
+    """Declare a definition made by this node."""
+    return _role(Role.BINDS, default, default_factory, kw_only)
+
+
+def uses(
+    *,
+    default: Any = dataclasses.MISSING,
+    default_factory: Any = dataclasses.MISSING,
+    kw_only: bool = False,
+) -> Any:
+    """Declare a reference to a definition made elsewhere."""
+    return _role(Role.USES, default, default_factory, kw_only)
+
+
+def meta(
+    *,
+    default: Any = dataclasses.MISSING,
+    default_factory: Any = dataclasses.MISSING,
+    kw_only: bool = False,
+) -> Any:
+    """Declare data that equality ignores."""
+    return _role(Role.META, default, default_factory, kw_only)
+
+
+_N = TypeVar("_N", bound=Node)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(child, attr, binds, uses, meta))
+def node(cls: type[_N]) -> type[_N]:
+    """Make a slotted node class of a class with annotated fields, and register it."""
+    made = dataclasses.dataclass(slots=True, eq=False, repr=False)(cls)
+    fields = tuple(
+        Field(f.name, f.metadata.get("role", Role.CHILD))
+        for f in dataclasses.fields(made)  # type: ignore[arg-type]
+    )
+    made.node_fields = fields
+    order = (Role.BINDS, Role.USES, Role.CHILD)
+    first = made.scan_first
+    made.scan = tuple(
+        sorted(
+            (f for f in fields if f.role in order),
+            key=lambda f: first.index(f.name) if f.name in first else 9 + order.index(f.role),
+        )
+    )
+    made.child_names = tuple(f.name for f in fields if f.role is Role.CHILD)
+    package = made.__module__.split(".")[1]
+    made.node_kind = f"{package}.{made.__name__}"
+    NODE_CLASSES[made.node_kind] = made
+    return made
+
+
+def reset(target: Node, name: str, value: object) -> None:
+    """Set a field while a node is being constructed (a promoted literal, a default)."""
+    object.__setattr__(target, name, value)
+
+
+def freeze_nodes() -> None:
+    """Make writing to a finished node raise; for tests, since the check costs time."""
+
+    def guard(self: Node, name: str, value: object) -> None:
+        try:
+            object.__getattribute__(self, name)
+        except AttributeError:
+            object.__setattr__(self, name, value)
+            return
+        raise InternalError(f"field {name!r} of a finished {type(self).__name__} was written")
+
+    setter: Callable[[Node, str, object], None] = guard
+    Node.__setattr__ = setter

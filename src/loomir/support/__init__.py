@@ -1,0 +1,1 @@
+"""What every layer shares: dtypes, source positions, diagnostics, configuration."""

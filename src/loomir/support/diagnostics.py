@@ -1,0 +1,161 @@
+"""What users are told: diagnostics, their text, and the exceptions that carry them.
+
+A ``CompileError`` is a mistake in the user's program, a ``RunError`` one in a call of it, and an
+``InternalError`` a bug of ours, which says so.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from loomir.support.span import Span
+
+__all__ = [
+    "CompileError",
+    "Diagnostic",
+    "InternalError",
+    "LoomirError",
+    "RunError",
+    "ScheduleError",
+    "nearest",
+    "render",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One mistake: what, where, why there, what else is known, and one thing to do."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    label: str = ""
+    secondary: tuple[tuple[Span, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    help: str = ""
+    severity: str = field(default="error")
+
+    def at(self, span: Span | None) -> Diagnostic:
+        """Give the same diagnostic with a place, where it has none yet."""
+        return self if self.span is not None or span is None else replace(self, span=span)
+
+    def as_dict(self) -> dict[str, object]:
+        """Give plain data for ``--json``."""
+        place: dict[str, object] = {}
+        if self.span is not None:
+            place = {
+                "file": self.span.source.name,
+                "line": self.span.line,
+                "column": self.span.column,
+                "end_line": self.span.end_line,
+                "end_column": self.span.end_column,
+            }
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            **place,
+            "label": self.label,
+            "notes": list(self.notes),
+            "help": self.help,
+        }
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+def render(diagnostic: Diagnostic) -> str:
+    """Write a diagnostic as text: message, source line with carets, notes, help."""
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    width = _gutter(diagnostic)
+    if diagnostic.span is not None:
+        lines += _snippet(diagnostic.span, diagnostic.label, "^", width)
+    elif diagnostic.label:
+        lines.append(f"{' ' * width} = {diagnostic.label}")
+    for span, label in diagnostic.secondary:
+        lines += _snippet(span, label, "-", width)
+    lines += [f"{' ' * width} = note: {note}" for note in diagnostic.notes]
+    if diagnostic.help:
+        lines.append(f"{' ' * width} = help: {diagnostic.help}")
+    return "\n".join(lines)
+
+
+def _gutter(diagnostic: Diagnostic) -> int:
+    spans = [s for s, _ in diagnostic.secondary]
+    if diagnostic.span is not None:
+        spans.append(diagnostic.span)
+    return max((len(str(s.line)) for s in spans), default=1)
+
+
+def _snippet(span: Span, label: str, mark: str, width: int) -> list[str]:
+    pad = " " * width
+    lines = [f"{pad}--> {span}"]
+    text = span.source.line(span.line)
+    if text is None:
+        return [*lines, f"{pad} = {label}"] if label else lines
+    start = span.column - 1
+    end = span.end_column - 1 if span.end_line == span.line else len(text.rstrip())
+    # Tabs are kept in the line below so that the carets stand under what they mean.
+    lead = "".join(c if c == "\t" else " " for c in text[:start])
+    carets = mark * max(1, end - start)
+    tail = f" {label}" if label else ""
+    lines += [
+        f"{pad} |",
+        f"{span.line:>{width}} | {text.rstrip()}",
+        f"{pad} | {lead}{carets}{tail}",
+    ]
+    return lines
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Give the known name closest to a misspelt one, or None where none is close."""
+    hits = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return hits[0] if hits else None
+
+
+class LoomirError(Exception):
+    """The root of all errors that Loomir raises."""
+
+
+class _Diagnosed(LoomirError):
+    """An error that carries diagnostics; ``diagnostic`` is the first."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(*diagnostics)
+        self.diagnostics: tuple[Diagnostic, ...] = diagnostics
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The first mistake."""
+        return self.diagnostics[0]
+
+    def __str__(self) -> str:
+        return "\n\n".join(render(d) for d in self.diagnostics)
+
+
+class CompileError(_Diagnosed):
+    """The program breaks a rule of the language."""
+
+    @classmethod
+    def of(cls, diagnostics: Sequence[Diagnostic]) -> CompileError:
+        """Make one error of all mistakes, in the order given."""
+        return cls(*diagnostics)
+
+
+class ScheduleError(CompileError):
+    """A schedule primitive was refused."""
+
+
+class RunError(_Diagnosed):
+    """A call, or the program while it ran, went wrong."""
+
+
+class InternalError(LoomirError):
+    """A bug of ours, never the user's mistake."""
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}\nThis is a bug in Loomir, not in your program: please report it."
+        )

@@ -1,0 +1,282 @@
+"""Scalar and vector datatypes.
+
+- ``code`` and ``bits`` describe one element, ``lanes`` how many of them a value holds.
+- Bool is one dtype of its own, written ``bool`` (``uint1`` is read as the same); one byte in memory.
+- A handle has one lane and 64 bits; ``void`` is the handle of no bits.
+- A dtype outside the language (``int7``, 5 lanes) cannot be made: it is refused, never truncated.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Final
+
+import ml_dtypes
+import numpy as np
+
+from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+
+__all__ = ["BOOL", "HANDLE", "LANES", "VOID", "DataType", "TypeCode", "dtype_of_numpy", "numpy_of"]
+
+
+class TypeCode(enum.IntEnum):
+    """Kinds of elements; the numbers are DLPack's type codes."""
+
+    INT = 0
+    UINT = 1
+    FLOAT = 2
+    HANDLE = 3
+    BFLOAT = 4
+    BOOL = 6
+
+
+LANES: Final = (1, 2, 3, 4, 8, 16, 32, 64)
+
+_BITS: Final[dict[TypeCode, tuple[int, ...]]] = {
+    TypeCode.INT: (8, 16, 32, 64),
+    TypeCode.UINT: (8, 16, 32, 64),
+    TypeCode.FLOAT: (16, 32, 64),
+    TypeCode.BFLOAT: (16,),
+    TypeCode.BOOL: (1,),
+    TypeCode.HANDLE: (0, 64),
+}
+_NAMES: Final = {
+    TypeCode.INT: "int",
+    TypeCode.UINT: "uint",
+    TypeCode.FLOAT: "float",
+    TypeCode.BFLOAT: "bfloat",
+    TypeCode.BOOL: "bool",
+    TypeCode.HANDLE: "handle",
+}
+_PATTERN: Final = re.compile(r"(int|uint|float|bfloat|bool|handle)(\d+)?(?:x(\d+))?")
+
+
+class DataType:
+    """A kind of element, its width in bits, and the number of lanes; equal ones are one object.
+
+    Errors: TIR0001 for a name, width or lane count outside the language.
+    """
+
+    __slots__ = ("_hash", "_text", "bits", "code", "lanes")
+
+    code: TypeCode
+    bits: int
+    lanes: int
+    _hash: int
+    _text: str
+
+    _interned: dict[tuple[TypeCode, int, int], DataType] = {}
+    _by_text: dict[str, DataType] = {}
+
+    def __new__(cls, code: TypeCode | str, bits: int | None = None, lanes: int = 1) -> DataType:
+        if isinstance(code, str):
+            return cls.parse(code)
+        if code is TypeCode.UINT and bits == 1:
+            code = TypeCode.BOOL
+        width = _BITS[code][-1] if bits is None else bits
+        key = (code, width, lanes)
+        found = cls._interned.get(key)
+        if found is not None:
+            return found
+        _check(code, width, lanes)
+        self = object.__new__(cls)
+        self.code, self.bits, self.lanes = key
+        self._text = _text(code, width, lanes)
+        self._hash = hash(self._text)
+        return cls._interned.setdefault(key, self)
+
+    @classmethod
+    def parse(cls, text: str) -> DataType:
+        """Read a dtype such as ``int32``, ``float16x4``, ``bool`` or ``handle``."""
+        found = cls._by_text.get(text)
+        if found is not None:
+            return found
+        if text == "void":
+            made = cls(TypeCode.HANDLE, 0)
+        else:
+            hit = _PATTERN.fullmatch(text)
+            if hit is None:
+                raise _unknown(text)
+            name, bits, lanes = hit.groups()
+            code = next(c for c, n in _NAMES.items() if n == name)
+            if bits is None and code not in (TypeCode.BOOL, TypeCode.HANDLE):
+                raise _unknown(text)
+            if code is TypeCode.BOOL and bits is not None:
+                raise _unknown(text)
+            made = cls(code, int(bits) if bits is not None else None, int(lanes or 1))
+        cls._by_text[text] = made
+        return made
+
+    # -- questions -----------------------------------------------------------------------------
+    @property
+    def is_scalar(self) -> bool:
+        """Whether this is one number (not a vector, handle or void)."""
+        return self.lanes == 1 and self.code is not TypeCode.HANDLE
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether this holds more than one lane."""
+        return self.lanes > 1
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether the elements are truth values."""
+        return self.code is TypeCode.BOOL
+
+    @property
+    def is_int(self) -> bool:
+        """Whether the elements are signed integers."""
+        return self.code is TypeCode.INT
+
+    @property
+    def is_uint(self) -> bool:
+        """Whether the elements are unsigned integers; Bool is one (TIR-DT-06)."""
+        return self.code is TypeCode.UINT or self.code is TypeCode.BOOL
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the elements are signed or unsigned integers, Bool excluded."""
+        return self.code is TypeCode.INT or self.code is TypeCode.UINT
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floats, bfloat16 included."""
+        return self.code is TypeCode.FLOAT or self.code is TypeCode.BFLOAT
+
+    @property
+    def is_bfloat(self) -> bool:
+        """Whether the elements are bfloat16."""
+        return self.code is TypeCode.BFLOAT
+
+    @property
+    def is_handle(self) -> bool:
+        """Whether this is a pointer; void is not one."""
+        return self.code is TypeCode.HANDLE and self.bits != 0
+
+    @property
+    def is_void(self) -> bool:
+        """Whether this is the type of no value."""
+        return self.code is TypeCode.HANDLE and self.bits == 0
+
+    @property
+    def element(self) -> DataType:
+        """The dtype of one lane."""
+        return self if self.lanes == 1 else DataType(self.code, self.bits)
+
+    def with_lanes(self, lanes: int) -> DataType:
+        """Give the same element in ``lanes`` lanes."""
+        return self if lanes == self.lanes else DataType(self.code, self.bits, lanes)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes that one value takes in memory, all lanes together."""
+        return (self.bits + 7) // 8 * self.lanes
+
+    @property
+    def min_value(self) -> int:
+        """The smallest integer of this integer dtype."""
+        return -(1 << (self.bits - 1)) if self.code is TypeCode.INT else 0
+
+    @property
+    def max_value(self) -> int:
+        """The largest integer of this integer dtype."""
+        return (1 << (self.bits - 1)) - 1 if self.code is TypeCode.INT else (1 << self.bits) - 1
+
+    @property
+    def max_finite(self) -> float:
+        """The largest finite value of this float dtype (T21 for bfloat16)."""
+        return _MAX_FINITE[(self.code, self.bits)]
+
+    # -- identity ------------------------------------------------------------------------------
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and _reads_as(other, self))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"DataType({self._text!r})"
+
+    def __reduce__(self) -> tuple[type[DataType], tuple[str]]:
+        return (DataType, (self._text,))
+
+
+_MAX_FINITE: Final = {
+    (TypeCode.FLOAT, 16): 65504.0,
+    (TypeCode.FLOAT, 32): 3.4028234663852886e38,
+    (TypeCode.FLOAT, 64): 1.7976931348623157e308,
+    (TypeCode.BFLOAT, 16): 3.3895313892515355e38,
+}
+
+
+def _reads_as(text: str, dtype: DataType) -> bool:
+    return text == str(dtype) or (text == "uint1" and dtype.is_bool and dtype.lanes == 1)
+
+
+def _text(code: TypeCode, bits: int, lanes: int) -> str:
+    if code is TypeCode.HANDLE:
+        return "void" if bits == 0 else "handle"
+    base = "bool" if code is TypeCode.BOOL else f"{_NAMES[code]}{bits}"
+    return base if lanes == 1 else f"{base}x{lanes}"
+
+
+def _unknown(text: str) -> CompileError:
+    known = ["bool", "bfloat16", "float16", "float32", "float64", "handle", "void"]
+    known += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    guess = nearest(text.split("x")[0], known)
+    return CompileError(
+        Diagnostic(
+            "TIR0001",
+            f"unknown dtype {text!r}",
+            help=f"did you mean {guess!r}?" if guess else f"the dtypes are {', '.join(known)}",
+        )
+    )
+
+
+def _check(code: TypeCode, bits: int, lanes: int) -> None:
+    if bits not in _BITS[code]:
+        widths = ", ".join(str(b) for b in _BITS[code])
+        raise CompileError(
+            Diagnostic(
+                "TIR0001",
+                f"no {_NAMES[code]} dtype has {bits} bits",
+                help=f"{_NAMES[code]} comes in {widths} bits",
+            )
+        )
+    if lanes not in LANES or (code is TypeCode.HANDLE and lanes != 1):
+        allowed = "1" if code is TypeCode.HANDLE else ", ".join(str(n) for n in LANES)
+        raise CompileError(
+            Diagnostic(
+                "TIR0001",
+                f"no dtype has {lanes} lanes of {_NAMES[code]}{bits}",
+                help=f"the lane counts are {allowed}",
+            )
+        )
+
+
+BOOL: Final = DataType(TypeCode.BOOL, 1)
+HANDLE: Final = DataType(TypeCode.HANDLE, 64)
+VOID: Final = DataType(TypeCode.HANDLE, 0)
+
+_NUMPY: Final[dict[str, np.dtype[np.generic]]] = {
+    "bool": np.dtype(np.bool_),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    **{f"int{b}": np.dtype(f"int{b}") for b in (8, 16, 32, 64)},
+    **{f"uint{b}": np.dtype(f"uint{b}") for b in (8, 16, 32, 64)},
+    **{f"float{b}": np.dtype(f"float{b}") for b in (16, 32, 64)},
+}
+_FROM_NUMPY: Final = {np_dtype: DataType(name) for name, np_dtype in _NUMPY.items()}
+
+
+def numpy_of(dtype: DataType) -> np.dtype[np.generic]:
+    """Give the NumPy dtype of one lane; bfloat16 is ``ml_dtypes.bfloat16``."""
+    return _NUMPY[str(dtype.element)]
+
+
+def dtype_of_numpy(dtype: np.dtype[np.generic]) -> DataType | None:
+    """Give the dtype of a NumPy array's elements, or None where the language has none."""
+    return _FROM_NUMPY.get(dtype)

@@ -1,0 +1,39 @@
+"""Positions in a source text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Source", "Span"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A text and the name that errors give it (a path, or ``<string>``).
+
+    ``first_line`` is the number of the text's first line in the named file.
+    """
+
+    name: str
+    text: str
+    first_line: int = 1
+
+    def line(self, number: int) -> str | None:
+        """Give the line of that number in the file, or None outside of the text."""
+        lines = self.text.splitlines()
+        index = number - self.first_line
+        return lines[index] if 0 <= index < len(lines) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source: lines and columns from 1, the end exclusive."""
+
+    source: Source
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.source.name}:{self.line}:{self.column}"

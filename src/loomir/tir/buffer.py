@@ -1,0 +1,350 @@
+"""Buffers: named regions of memory with a shape, and how they are read.
+
+A buffer is not a value. Distinct buffers do not overlap, except where a block's ``match_buffers`` say so.
+The element at ``indices`` of a buffer without strides lies in row-major order. Indices are sign-extended to
+64 bits; outside of the shape nothing is promised, unless the program is compiled with checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import ClassVar, Union
+
+from typing_extensions import TypeAlias
+
+from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
+from loomir.ir.serialize import serializable
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
+from loomir.tir.rules import refuse
+from loomir.tir.types import PointerType, PrimType
+
+__all__ = [
+    "Buffer",
+    "BufferLoad",
+    "BufferRegion",
+    "BufferType",
+    "IterVar",
+    "IterVarType",
+    "MatchBufferRegion",
+    "Range",
+    "check_indices",
+    "decl_buffer",
+    "extent_between",
+]
+
+
+@serializable
+class BufferType(Enum):
+    """``AUTO_BROADCAST`` lets a stride of 0 stand for a dimension of size 1."""
+
+    DEFAULT = "kDefault"
+    AUTO_BROADCAST = "kAutoBroadcast"
+
+
+@serializable
+class IterVarType(Enum):
+    """What an iterator of a block ranges over."""
+
+    DATA_PAR = "kDataPar"
+    THREAD_INDEX = "kThreadIndex"
+    COMM_REDUCE = "kCommReduce"
+    ORDERED = "kOrdered"
+    OPAQUE = "kOpaque"
+    UNROLLED = "kUnrolled"
+    VECTORIZED = "kVectorized"
+    PARALLELIZED = "kParallelized"
+    TENSORIZED = "kTensorized"
+
+
+@node
+class Range(Node):
+    """The integers from ``min``, ``extent`` many; without an extent, the single ``min``."""
+
+    min: PrimExpr
+    extent: PrimExpr | None = child(default=None)
+    span: Span | None = meta(default=None, kw_only=True)
+
+
+@node
+class IterVar(Node):
+    """An iterator: a variable, what it ranges over, and how its iterations may be ordered.
+
+    Errors: TIR0302 where the extent's dtype is not the variable's, or not an integer.
+    """
+
+    dom: Range | None
+    var: Var = binds()
+    iter_type: IterVarType = attr()
+    thread_tag: str = attr(default="")
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.dom is not None and self.dom.extent is not None:
+            dtype = self.dom.extent.dtype
+            if not dtype.is_integer or dtype.lanes != 1 or dtype is not self.var.dtype:
+                refuse(
+                    "TIR0302",
+                    f"iterator {self.var.name_hint!r} is {self.var.dtype}, its extent {dtype}",
+                    help="give both one scalar integer dtype",
+                    span=self.span,
+                )
+
+
+@node
+class Buffer(Node):
+    """A region of memory: where it starts, what it holds, and its shape.
+
+    ``strides`` and ``elem_offset`` count elements; no strides means row-major. ``data_alignment`` counts
+    bytes and is a hint: unaligned memory is legal. ``elem_offset`` None is 0.
+    Errors: TIR0301.
+    """
+
+    is_definition: ClassVar[bool] = True
+
+    data: Var = uses()
+    dtype: DataType = attr()
+    shape: tuple[PrimExpr, ...]
+    axis_separators: tuple[IntImm, ...] = child(default=())
+    strides: tuple[PrimExpr, ...] = child(default=())
+    elem_offset: PrimExpr | None = child(default=None)
+    name: str = meta(default="buffer")
+    data_alignment: int = attr(default=64)
+    offset_factor: int = attr(default=1)
+    buffer_type: BufferType = attr(default=BufferType.DEFAULT)
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        annotation = self.data.type_annotation
+        if not isinstance(annotation, PointerType) or not isinstance(
+            annotation.element_type, PrimType
+        ):
+            refuse(
+                "TIR0301",
+                f"the data of buffer {self.name!r} is not a typed pointer",
+                help="make it with decl_buffer, or annotate the variable with a PointerType",
+                span=self.span,
+            )
+        if self.dtype.is_handle or self.dtype.is_void:
+            refuse(
+                "TIR0301",
+                f"buffer {self.name!r} cannot hold elements of dtype {self.dtype}",
+                help="buffers hold numbers or truth values",
+                span=self.span,
+            )
+        parts = [("shape", e) for e in self.shape] + [("strides", e) for e in self.strides]
+        if self.elem_offset is not None:
+            parts.append(("elem_offset", self.elem_offset))
+        for what, part in parts:
+            if not part.dtype.is_integer or part.dtype.lanes != 1:
+                refuse(
+                    "TIR0301",
+                    f"the {what} of buffer {self.name!r} holds a {part.dtype}",
+                    help="use scalar integers",
+                    span=part.span if isinstance(part, IntImm) else self.span,
+                )
+        for extent in self.shape:
+            if isinstance(extent, IntImm) and extent.value < 0:
+                refuse(
+                    "TIR0301",
+                    f"buffer {self.name!r} has a negative extent, {extent.value}",
+                    help="an extent is 0 or more",
+                    span=extent.span or self.span,
+                )
+        if self.strides and len(self.strides) != len(self.shape):
+            refuse(
+                "TIR0301",
+                f"buffer {self.name!r} has {len(self.shape)} axes but {len(self.strides)} strides",
+                help="give one stride per axis, or none for row-major order",
+                span=self.span,
+            )
+        if self.buffer_type is BufferType.AUTO_BROADCAST and self.shape and not self.strides:
+            fresh = tuple(Var(f"{self.name}_s{i}", e.dtype) for i, e in enumerate(self.shape))
+            reset(self, "strides", fresh)
+
+    @property
+    def scope(self) -> str:
+        """The kind of memory, such as ``global`` or ``local``."""
+        annotation = self.data.type_annotation
+        return annotation.storage_scope if isinstance(annotation, PointerType) else "global"
+
+    def __getitem__(self, key: IndexLike | tuple[IndexLike, ...]) -> BufferLoad | BufferRegion:
+        items = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(item, slice) for item in items):
+            return self.region(items)
+        return BufferLoad(self, tuple(convert(i) for i in items if not isinstance(i, slice)))
+
+    def region(self, items: Sequence[IndexLike]) -> BufferRegion:
+        """Give the region that indices and slices cover; a slice without an end runs to the axis's."""
+        ranges: list[Range] = []
+        for axis, item in enumerate(items):
+            if isinstance(item, slice):
+                start = convert(0 if item.start is None else item.start)
+                whole = self.shape[axis] if axis < len(self.shape) else convert(0)
+                stop = whole if item.stop is None else convert(item.stop)
+                ranges.append(Range(start, extent_between(start, stop)))
+            else:
+                index = convert(item)
+                ranges.append(Range(index, IntImm(1, index.dtype)))
+        return BufferRegion(self, tuple(ranges))
+
+    def whole(self) -> BufferRegion:
+        """Give the region of all elements."""
+        return BufferRegion(self, tuple(Range(IntImm(0, e.dtype), e) for e in self.shape))
+
+
+IndexLike: TypeAlias = Union[ExprLike, slice]
+
+
+def extent_between(start: PrimExpr, stop: PrimExpr) -> PrimExpr:
+    """Give ``stop - start``, as a constant where both are, without a subtraction of zero."""
+    if isinstance(start, IntImm) and isinstance(stop, IntImm):
+        dtype = stop.dtype if stop.dtype.bits >= start.dtype.bits else start.dtype
+        return IntImm(stop.value - start.value, dtype)
+    if isinstance(start, IntImm) and start.value == 0:
+        return stop
+    return stop - start
+
+
+def decl_buffer(
+    shape: Sequence[ExprLike],
+    dtype: DataType | str = "float32",
+    name: str = "buffer",
+    *,
+    data: Var | None = None,
+    strides: Sequence[ExprLike] = (),
+    elem_offset: ExprLike | None = None,
+    scope: str = "global",
+    data_alignment: int = 64,
+    offset_factor: int = 1,
+    buffer_type: BufferType = BufferType.DEFAULT,
+    axis_separators: Sequence[int] = (),
+    span: Span | None = None,
+) -> Buffer:
+    """Make a buffer, with a fresh data variable of its name where none is given."""
+    element = DataType(dtype) if isinstance(dtype, str) else dtype
+    pointer = data or Var(name, type_annotation=PointerType(PrimType(element), scope))
+    return Buffer(
+        pointer,
+        element,
+        tuple(convert(e) for e in shape),
+        tuple(IntImm(i, DataType("int32")) for i in axis_separators),
+        tuple(convert(e) for e in strides),
+        None if elem_offset is None else convert(elem_offset),
+        name,
+        data_alignment,
+        offset_factor,
+        buffer_type,
+        span=span,
+    )
+
+
+@node
+class BufferRegion(Node):
+    """A box in a buffer: one range per axis (TIR0303)."""
+
+    buffer: Buffer = uses()
+    region: tuple[Range, ...]
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if len(self.region) != len(self.buffer.shape):
+            refuse(
+                "TIR0303",
+                f"a region of buffer {self.buffer.name!r} needs {len(self.buffer.shape)} ranges, "
+                f"not {len(self.region)}",
+                help="give one index or slice per axis",
+                span=self.span,
+            )
+
+
+@node
+class MatchBufferRegion(Node):
+    """A buffer that is another name for a region of ``source``, fewer axes allowed.
+
+    Leading axes of the region that the buffer lacks must have extent 1.
+    Errors: TIR0304.
+    """
+
+    buffer: Buffer = binds()
+    source: BufferRegion
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        target, source = self.buffer, self.source.buffer
+        if target.dtype is not source.dtype:
+            self._refuse(f"holds {target.dtype}, its source {source.dtype}", "use one dtype")
+        if target.data_alignment == 0 or source.data_alignment % target.data_alignment:
+            self._refuse(
+                f"asks for {target.data_alignment}-byte alignment of a source with "
+                f"{source.data_alignment}",
+                "use an alignment that divides the source's",
+            )
+        offset, from_source = target.elem_offset, source.elem_offset
+        if isinstance(offset, IntImm) and offset.value == 0 and from_source is not None:
+            if not isinstance(from_source, IntImm) or from_source.value != 0:
+                self._refuse("starts at offset 0, its source does not", "leave elem_offset out")
+        if target.scope != source.scope:
+            self._refuse(
+                f"is in {target.scope} memory, its source in {source.scope}", "use one scope"
+            )
+        if BufferType.AUTO_BROADCAST in (target.buffer_type, source.buffer_type):
+            self._refuse("or its source broadcasts", "use buffers of type default")
+        if len(target.shape) > len(self.source.region):
+            self._refuse(
+                f"has {len(target.shape)} axes, the region {len(self.source.region)}",
+                "drop axes, or match a larger region",
+            )
+
+    def _refuse(self, what: str, help: str) -> None:
+        name = self.buffer.name
+        refuse("TIR0304", f"match_buffer: {name!r} {what}", help=help, span=self.span)
+
+
+def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | None) -> DataType:
+    """Check the rules that loads and stores share; gives the dtype of what is accessed.
+
+    Errors: TIR0107.
+    """
+    if len(indices) != len(buffer.shape):
+        refuse(
+            "TIR0107",
+            f"buffer {buffer.name!r} has {len(buffer.shape)} axes but is accessed with "
+            f"{len(indices)} indices",
+            help=f"give {len(buffer.shape)} indices",
+            span=span,
+        )
+    for axis, index in enumerate(indices):
+        if not index.dtype.is_integer:
+            refuse(
+                "TIR0107",
+                f"index {axis} of buffer {buffer.name!r} is {index.dtype}",
+                help="index with integers; T.cast converts",
+                span=span,
+            )
+        if index.dtype.lanes != 1 and axis != len(indices) - 1:
+            refuse(
+                "TIR0107",
+                f"index {axis} of buffer {buffer.name!r} is a vector",
+                help="only the last index may be a vector",
+                span=span,
+            )
+    lanes = indices[-1].dtype.lanes if indices else 1
+    return buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
+
+
+@node
+class BufferLoad(PrimExpr):
+    """The element of ``buffer`` at ``indices``; a vector in the last index reads one element per lane.
+
+    Errors: TIR0107.
+    """
+
+    buffer: Buffer = uses()
+    indices: tuple[PrimExpr, ...]
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.dtype = check_indices(self.buffer, self.indices, self.span)

@@ -1,0 +1,162 @@
+"""What a call of a function must bind and check, as data.
+
+One signature has three readers: native code checks by it, the interpreter binds by it, and a refused call is
+explained by it. All lone variables of shapes, strides and offsets are bound first, over all parameters;
+then every other expression is checked (T35, T36), so the order of parameters does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from loomir.ir.substitution import free_definitions
+from loomir.ir.visit import pre_order
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import IntImm, PrimExpr, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.rules import refuse
+from loomir.tir.stmt import Block, BufferStore
+
+__all__ = [
+    "Binding",
+    "Field",
+    "Parameter",
+    "Requirement",
+    "Signature",
+    "signature_of",
+    "written_buffers",
+]
+
+
+class Field(NamedTuple):
+    """A number of an array: ``shape`` or ``strides`` at ``axis``, or the ``elem_offset`` (axis -1)."""
+
+    parameter: int
+    what: str
+    axis: int
+
+
+class Binding(NamedTuple):
+    """``var`` takes its value from ``source``; its dtype must be able to hold it."""
+
+    var: Var
+    source: Field
+
+
+class Requirement(NamedTuple):
+    """``source`` must equal ``value``, an expression of parameters and bound variables."""
+
+    source: Field
+    value: PrimExpr
+
+
+class Parameter(NamedTuple):
+    """A parameter: ``buffer`` is None for a scalar or an opaque handle."""
+
+    index: int
+    name: str
+    var: Var
+    buffer: Buffer | None
+    written: bool
+
+    @property
+    def dtype(self) -> DataType:
+        """The dtype of the scalar, or of the buffer's elements."""
+        return self.var.dtype if self.buffer is None else self.buffer.dtype
+
+
+class Signature(NamedTuple):
+    """Parameters, then bindings, then requirements, in the order in which a call treats them.
+
+    A buffer without strides must be row-major (axes of size 1 and empty arrays aside). An ``elem_offset``
+    of None puts no requirement on the array's byte offset (T32). Each pair of arrays must not overlap (T38).
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    bindings: tuple[Binding, ...]
+    requirements: tuple[Requirement, ...]
+    returns: DataType | None
+
+
+def signature_of(func: PrimFunc) -> Signature:
+    """Derive the signature of a function.
+
+    Errors: TIR0307 where a name in a shape is bound nowhere.
+    """
+    written = {id(b.data) for b in written_buffers(func)}
+    parameters: list[Parameter] = []
+    for index, var in enumerate(func.params):
+        buffer = func.buffer_map.get(var)
+        name = var.name_hint if buffer is None else buffer.name
+        is_written = buffer is not None and id(buffer.data) in written
+        parameters.append(Parameter(index, name, var, buffer, is_written))
+    known = {id(p.var) for p in parameters if p.buffer is None}
+    bindings: list[Binding] = []
+    checks: list[Requirement] = []
+    for source, value in _fields(parameters):
+        if isinstance(value, Var) and id(value) not in known:
+            known.add(id(value))
+            bindings.append(Binding(value, source))
+        else:
+            checks.append(Requirement(source, value))
+    for check in checks:
+        for name in free_definitions(check.value):
+            if id(name) not in known:
+                refuse(
+                    "TIR0307",
+                    f"nothing binds {getattr(name, 'name_hint', name)!r} in the "
+                    f"{check.source.what} of parameter "
+                    f"{parameters[check.source.parameter].name!r}",
+                    help="make it a parameter, or use it alone as some axis's extent",
+                    span=func.span,
+                )
+    returns = func.ret_type
+    dtype = getattr(returns, "dtype", None)
+    return Signature(
+        func.name,
+        tuple(parameters),
+        tuple(bindings),
+        tuple(checks),
+        dtype if isinstance(dtype, DataType) else None,
+    )
+
+
+def _fields(parameters: list[Parameter]) -> Iterator[tuple[Field, PrimExpr]]:
+    for p in parameters:
+        if p.buffer is not None:
+            for axis, extent in enumerate(p.buffer.shape):
+                yield Field(p.index, "shape", axis), extent
+            for axis, stride in enumerate(p.buffer.strides):
+                yield Field(p.index, "strides", axis), stride
+            if p.buffer.elem_offset is not None and not isinstance(p.buffer.elem_offset, IntImm):
+                yield Field(p.index, "elem_offset", -1), p.buffer.elem_offset
+            elif isinstance(p.buffer.elem_offset, IntImm) and p.buffer.elem_offset.value != 0:
+                yield Field(p.index, "elem_offset", -1), p.buffer.elem_offset
+
+
+def written_buffers(func: PrimFunc) -> list[Buffer]:
+    """List the buffers that the function may write, in order of first mention.
+
+    A buffer handed to a call counts, and so does the source of a written ``match_buffer``.
+    """
+    found: dict[int, Buffer] = {}
+    by_data: dict[int, Buffer] = {id(b.data): b for b in func.buffer_map.values()}
+    alias: dict[int, Buffer] = {}
+    stored: list[Buffer] = []
+    for part in pre_order(func.body):
+        if isinstance(part, Block):
+            for match in part.match_buffers:
+                alias[id(match.buffer.data)] = match.source.buffer
+        if isinstance(part, BufferStore):
+            stored.append(part.buffer)
+        elif isinstance(part, Var) and part.dtype.is_handle and id(part) in by_data:
+            stored.append(by_data[id(part)])
+    for buffer in stored:
+        at: Buffer | None = buffer
+        while at is not None:
+            found.setdefault(id(at.data), at)
+            at = alias.get(id(at.data))
+    return list(found.values())

@@ -1,0 +1,69 @@
+"""The finer-grained types of variables and return values."""
+
+from __future__ import annotations
+
+from loomir.ir.node import Node, attr, child, node
+from loomir.support.dtype import HANDLE, VOID, DataType
+from loomir.tir.rules import refuse
+
+__all__ = ["VOID_TYPE", "PointerType", "PrimType", "TupleType", "Type", "dtype_of_type"]
+
+
+class Type(Node):
+    """The root of types."""
+
+    __slots__ = ()
+
+
+@node
+class PrimType(Type):
+    """A value of ``dtype``, and nothing finer."""
+
+    dtype: DataType = attr()
+
+
+@node
+class PointerType(Type):
+    """A pointer to elements of a known type in memory of a named kind.
+
+    Errors: TIR0111 if the element type is not a ``PrimType``.
+    """
+
+    element_type: Type = child()
+    storage_scope: str = attr(default="global")
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.element_type, PrimType):
+            refuse(
+                "TIR0111",
+                "a pointer's element type must be a PrimType",
+                help="point to a dtype, as in PointerType(PrimType(float32))",
+            )
+
+
+@node
+class TupleType(Type):
+    """Without fields, the type of no value; the language has no other tuples."""
+
+    fields: tuple[Type, ...] = child(default=())
+
+
+VOID_TYPE = TupleType(())
+
+
+def dtype_of_type(annotation: Type) -> DataType:
+    """Give the dtype of a variable annotated so.
+
+    Errors: TIR0111 for a tuple that has fields.
+    """
+    if isinstance(annotation, PrimType):
+        return annotation.dtype
+    if isinstance(annotation, PointerType):
+        return HANDLE
+    if isinstance(annotation, TupleType) and not annotation.fields:
+        return VOID
+    refuse(
+        "TIR0111",
+        "this type cannot annotate a variable",
+        help="use a PrimType, a PointerType, or the empty TupleType for no value",
+    )
