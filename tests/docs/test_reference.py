@@ -1,0 +1,39 @@
+"""The language reference says what the tables in the source say, and marks where Loomir decides."""
+
+from __future__ import annotations
+
+import re
+
+from loomir.ir.op import Effect
+from loomir.tir.op import BUILTINS
+from tests.docs.markdown import ROOT, headings
+
+PAGE = ROOT / "docs" / "reference" / "tirscript.md"
+# Used inside the compiler only; no program can write them.
+INSIDE = {name for name, row in BUILTINS.items() if row.op.effect is Effect.SPECIAL_CALL_ARG}
+INSIDE |= {"checked_index"}
+
+
+def section(title: str) -> str:
+    """Give the text between a heading and the next one of its level."""
+    assert title in headings(PAGE)
+    text = PAGE.read_text(encoding="utf-8")
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def builtin_rows() -> list[str]:
+    """Write the table of builtins as the page must have it."""
+    return [f"| `T.{n}` | {row.summary} |" for n, row in BUILTINS.items() if n not in INSIDE]
+
+
+def test_the_table_of_builtins_is_the_one_of_the_source():
+    rows = [line for line in section("Builtins").splitlines() if line.startswith("| `T.")]
+    assert rows == builtin_rows()
+
+
+def test_every_mark_points_to_a_decision_and_every_decision_on_texts_is_there():
+    text = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([TS]\d+) \| \S.* \|$", section("Decisions"), re.MULTILINE)
+    marks = set(re.findall(r"«(\w+)»", text))
+    assert marks - set(rows) == set()
+    assert rows == [f"T{i}" for i in range(1, 55)] + [f"S{i}" for i in range(1, 16) if i != 6]
