@@ -1,0 +1,379 @@
+"""Compile IR text to object code with LLVM and load object code into this process.
+
+- Equal text, target and level give equal bytes: the same object serves the disk cache, the process
+  and export as a library. It is position independent.
+- Every function here may be called from any thread; LLVM works for one thread at a time.
+- What LLVM reports becomes ``InternalError``. What LLVM holds to be fatal (an operation that the
+  target cannot do) ends the process: emit only what is known to be good for the target.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import platform
+import sys
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import llvmlite.binding as llvm
+
+from loomir.codegen.llvm.elf import symbols_of
+from loomir.support.diagnostics import InternalError
+
+__all__ = [
+    "Library",
+    "MissingSymbolError",
+    "TargetMachine",
+    "assembly",
+    "compile_ir",
+    "load",
+    "optimised_ir",
+]
+
+
+class MissingSymbolError(InternalError):
+    """Object code refers to symbols that nobody gave; ``names`` are those."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"no address is known for {', '.join(map(repr, names))}")
+        self.names = tuple(names)
+
+
+_start_lock: Final = threading.Lock()
+_started: Final[set[str]] = set()
+
+
+def _start(all_targets: bool) -> None:
+    """Register the host's part of LLVM, or all of it, once."""
+    wanted = "all" if all_targets else "native"
+    with _start_lock:
+        if wanted in _started:
+            return
+        if all_targets:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        else:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+        _started.add(wanted)
+
+
+class TargetMachine:
+    """A CPU to compile for: a triple, LLVM's name of a CPU, and features (``+fma,-avx512f``).
+
+    Equal arguments give one object.
+    """
+
+    __slots__ = ("_machines", "cpu", "data_layout", "features", "triple")
+
+    triple: str
+    cpu: str
+    features: str
+    data_layout: str
+    _machines: dict[int, llvm.TargetMachine]
+
+    def __init__(self, triple: str, cpu: str, features: str) -> None:
+        self.triple = triple
+        self.cpu = cpu
+        self.features = features
+        self._machines = {}
+        self.data_layout = str(self.machine(2).target_data)
+
+    @staticmethod
+    def host() -> TargetMachine:
+        """Give the machine that this process runs on."""
+        return _host()
+
+    @staticmethod
+    def of(cpu: str, features: str = "", triple: str = "") -> TargetMachine:
+        """Give another CPU, of the host's triple unless one is named.
+
+        Errors: InternalError for a triple that LLVM does not know, or a CPU that it refuses.
+        """
+        return _target_of(triple or llvm.get_process_triple(), cpu, features)
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether this is an x86-64."""
+        return self.triple.startswith(("x86_64", "amd64"))
+
+    def has(self, feature: str) -> bool:
+        """Whether the CPU has a feature, by LLVM's name: ``fma``, ``f16c``, ``avx512f``."""
+        return _has(self, feature)
+
+    def machine(self, level: int) -> llvm.TargetMachine:
+        """Give LLVM's object for code generation at a level from 0 to 3."""
+        found = self._machines.get(level)
+        if found is None:
+            native = self.triple == llvm.get_process_triple()
+            _start(all_targets=not native)
+            with _reported("no code generator"):
+                target = llvm.Target.from_triple(self.triple)
+                found = target.create_target_machine(
+                    cpu=self.cpu,
+                    features=self.features,
+                    opt=level,
+                    reloc="pic",
+                    codemodel="default",
+                )
+            found = self._machines.setdefault(level, found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"TargetMachine({self.triple!r}, {self.cpu!r}, {self.features!r})"
+
+
+@functools.lru_cache(maxsize=1)
+def _host() -> TargetMachine:
+    features = llvm.get_host_cpu_features()
+    # Which features LLVM lists, and in which order, is the same for the same CPU.
+    listed = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
+    return _target_of(llvm.get_process_triple(), llvm.get_host_cpu_name(), listed)
+
+
+@functools.lru_cache(maxsize=64)
+def _target_of(triple: str, cpu: str, features: str) -> TargetMachine:
+    return TargetMachine(triple, cpu, features)
+
+
+# LLVM has no query for "does this CPU have it" here: a function that needs the feature is compiled,
+# and calls a library where the CPU lacks it.
+_PROBES: Final = {
+    "fma": (
+        "declare double @llvm.fma.f64(double, double, double)\n"
+        "define double @probe(double %x) {\n"
+        "  %y = call double @llvm.fma.f64(double %x, double %x, double %x)\n"
+        "  ret double %y\n}\n"
+    ),
+    "f16c": "define float @probe(half %x) {\n  %y = fpext half %x to float\n  ret float %y\n}\n",
+    "sse4.1": (
+        "declare double @llvm.floor.f64(double)\n"
+        "define double @probe(double %x) {\n"
+        "  %y = call double @llvm.floor.f64(double %x)\n"
+        "  ret double %y\n}\n"
+    ),
+}
+
+
+@functools.lru_cache(maxsize=256)
+def _has(target: TargetMachine, feature: str) -> bool:
+    words = target.features.split(",")
+    if f"+{feature}" in words or f"-{feature}" in words:
+        return f"+{feature}" in words
+    if feature not in _PROBES:
+        raise InternalError(f"cannot tell whether {target.cpu} has {feature!r}")
+    return not symbols_of(compile_ir(_PROBES[feature], target, 1)).undefined
+
+
+@contextmanager
+def _reported(what: str) -> Generator[None, None, None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise InternalError(f"{what}: {error}") from error
+
+
+@contextmanager
+def _parsed(text: str, target: TargetMachine) -> Generator[llvm.ModuleRef, None, None]:
+    """Parse and verify in a context of its own: names of structs would add up in a shared one."""
+    _start(all_targets=False)
+    if "\0" in text:
+        raise InternalError("IR text holds a zero byte")
+    context = llvm.create_context()
+    try:
+        with _reported("LLVM refuses the IR"):
+            module = llvm.parse_assembly(text, context)
+        try:
+            module.triple = target.triple
+            module.data_layout = target.data_layout
+            with _reported("LLVM refuses the IR"):
+                module.verify()
+            yield module
+        finally:
+            module.close()
+    finally:
+        context.close()
+
+
+def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, loops: bool) -> None:
+    if level == 0:
+        return
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = options.loop_interleaving = loops
+    options.loop_unrolling = loops
+    passes = llvm.create_pass_builder(target.machine(_codegen_level(level)), options)
+    manager = passes.getModulePassManager()
+    with _reported("LLVM's passes failed"):
+        manager.run(module, passes)
+
+
+def _codegen_level(level: int) -> int:
+    if not 0 <= level <= 3:
+        raise InternalError(f"no optimisation level {level}")
+    # Level 0 is for code shaped by hand: no passes over the IR, yet proper instruction selection.
+    return max(level, 2)
+
+
+def compile_ir(
+    text: str, target: TargetMachine | None = None, level: int = 2, *, loops: bool = True
+) -> bytes:
+    """Compile IR text to an object file.
+
+    ``level`` 0 runs no passes over the IR, 1 to 3 LLVM's usual ones; without ``loops`` LLVM
+    neither vectorises nor unrolls, which halves the time for a small kernel.
+    Errors: InternalError for IR that LLVM does not parse or verify.
+    """
+    target = target or TargetMachine.host()
+    machine = target.machine(_codegen_level(level))
+    with _parsed(text, target) as module:
+        _optimise(module, target, level, loops)
+        with _reported("LLVM emits no object"):
+            return machine.emit_object(module)
+
+
+def optimised_ir(
+    text: str, target: TargetMachine | None = None, level: int = 2, *, loops: bool = True
+) -> str:
+    """Give the IR as it is after LLVM's passes."""
+    target = target or TargetMachine.host()
+    _codegen_level(level)
+    with _parsed(text, target) as module:
+        _optimise(module, target, level, loops)
+        return str(module)
+
+
+def assembly(
+    text: str, target: TargetMachine | None = None, level: int = 2, *, loops: bool = True
+) -> str:
+    """Give the assembly that ``compile_ir`` makes."""
+    target = target or TargetMachine.host()
+    machine = target.machine(_codegen_level(level))
+    with _parsed(text, target) as module:
+        _optimise(module, target, level, loops)
+        with _reported("LLVM emits no assembly"):
+            return machine.emit_assembly(module)
+
+
+# -- loading ------------------------------------------------------------------------------------
+class Library:
+    """Object code in this process. Its addresses hold until ``close`` or until it is dropped."""
+
+    __slots__ = ("__weakref__", "_addresses", "_tracker", "name")
+
+    def __init__(
+        self, name: str, tracker: llvm.ResourceTracker, addresses: Mapping[str, int]
+    ) -> None:
+        self.name = name
+        self._tracker: llvm.ResourceTracker | None = tracker
+        self._addresses = dict(addresses)
+
+    def address(self, name: str) -> int:
+        """Give the address of a symbol that the object defines.
+
+        Errors: InternalError where it defines no such symbol, or the library is closed.
+        """
+        if self._tracker is None:
+            raise InternalError(f"library {self.name} is closed")
+        found = self._addresses.get(name)
+        if found is None:
+            raise InternalError(f"the object defines no symbol {name!r}")
+        return found
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names it defines, sorted."""
+        return tuple(sorted(self._addresses))
+
+    def close(self) -> None:
+        """Free the code; nobody may run it any more."""
+        tracker, self._tracker = self._tracker, None
+        if tracker is not None:
+            with _reported("LLVM does not unload"):
+                tracker.close()
+
+
+_ELF_MACHINES: Final = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "riscv64": 243}
+_serial: Final = itertools.count()
+
+
+@functools.lru_cache(maxsize=1)
+def _jit() -> llvm.LLJIT:
+    machine = TargetMachine.host()
+    _start(all_targets=False)
+    # The JIT owns the machine it is given, so it gets one of its own.
+    own = llvm.Target.from_triple(machine.triple).create_target_machine(
+        cpu=machine.cpu, features=machine.features, jit=True
+    )
+    with _reported("LLVM has no JIT here"):
+        return llvm.create_lljit_compiler(own, suppress_errors=True)
+
+
+_jit_lock: Final = threading.Lock()
+
+
+def load(
+    data: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] | None = None
+) -> Library:
+    """Load an object file made for this machine.
+
+    What it leaves undefined is looked up in ``symbols`` (name to address), then in the process (the
+    C library and its mathematics). ``exports`` limits the symbols whose address can be asked.
+    Errors: MissingSymbolError naming what is found nowhere; InternalError for what is no object.
+    """
+    given = dict(symbols or {})
+    table = symbols_of(data)
+    # LLVM's loader ends the process when given code for another machine.
+    if table.machine != _ELF_MACHINES.get(platform.machine().lower()):
+        raise InternalError(f"object code for ELF machine {table.machine}, not for this one")
+    missing = [n for n in table.undefined if n not in given and not _in_process(n)]
+    if missing:
+        raise MissingSymbolError(missing)
+    wanted = tuple(table.defined if exports is None else exports)
+    builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+    for name in table.undefined:
+        if name in given:
+            builder.import_symbol(name, given[name])
+        else:
+            builder.import_symbol(name, _in_process(name))
+    for name in wanted:
+        builder.export_symbol(name)
+    label = f"loomir.{next(_serial)}"
+    with _jit_lock:
+        jit = _jit()
+    with _reported("LLVM does not load the object"):
+        tracker = builder.link(jit, label)
+    return Library(label, tracker, {name: tracker[name] for name in wanted})
+
+
+@functools.lru_cache(maxsize=1)
+def _process_libraries() -> tuple[ctypes.CDLL, ...]:
+    # Named one by one: the interpreter need not have them in its global scope.
+    if sys.platform.startswith("linux"):
+        names: tuple[str | None, ...] = (None, "libc.so.6", "libm.so.6", "libpthread.so.0")
+    elif sys.platform == "win32":
+        names = ("msvcrt.dll", "ucrtbase.dll", "kernel32.dll")
+    else:
+        names = (None,)
+    # musl has one library under another name; `None` then holds all of it.
+    return tuple([library for library in map(_opened, names) if library is not None])
+
+
+def _opened(name: str | None) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _in_process(name: str) -> int:
+    """Give the address of a function of the process, or 0."""
+    for library in _process_libraries():
+        found = getattr(library, name, None)
+        if found is not None:
+            return ctypes.cast(found, ctypes.c_void_p).value or 0
+    return 0
