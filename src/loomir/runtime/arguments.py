@@ -13,16 +13,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from loomir.runtime.capsule import BFLOAT16, capsule_of, is_read_only, tensor_of_array
+from loomir.runtime.capsule import (
+    BFLOAT16,
+    capsule_of,
+    is_array,
+    is_read_only,
+    plain_array,
+    tensor_of_array,
+)
 from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
 from loomir.runtime.ffi import is_tensor, tensor_from_capsule
 from loomir.runtime.layout import DEVICE_CPU
 from loomir.runtime.parameter import Parameter
-from loomir.runtime.torch_tensor import is_torch_tensor, plain_tensor
+from loomir.runtime.torch_tensor import diagnose_tensor, is_torch_tensor, plain_tensor
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.dtype import dtype_of_numpy
 
-__all__ = ["adapt", "refuse"]
+__all__ = ["adapt", "diagnose", "refuse"]
 
 _INT64: Final = range(-(2**63), 2**63)
 _UINT64: Final = range(2**64)
@@ -34,10 +41,26 @@ def adapt(parameters: Sequence[Parameter], args: Sequence[object]) -> tuple[obje
 
     Errors: RUN0103 to RUN0111.
     """
-    return tuple(
-        _buffer(parameter, value) if parameter.is_buffer else _scalar(parameter, value)
-        for parameter, value in zip(parameters, args, strict=True)
-    )
+    adapted: list[object] = []
+    for parameter, value in zip(parameters, args, strict=True):
+        if not parameter.is_buffer:
+            adapted.append(_scalar(parameter, value))
+        elif value.__class__ is np.ndarray:
+            adapted.append(_array(parameter, value))
+        else:
+            adapted.append(_buffer(parameter, value))
+    return tuple(adapted)
+
+
+def diagnose(parameters: Sequence[Parameter], args: Sequence[object]) -> None:
+    """Raise what is wrong with the memory of the arguments, if ``adapt`` let it pass.
+
+    This is asked after a call failed, because it takes longer than the call.
+    """
+    for parameter, value in zip(parameters, args, strict=True):
+        if parameter.is_buffer and is_torch_tensor(value):
+            diagnose_tensor(parameter, value)
+            _exported(parameter, value)
 
 
 def refuse(
@@ -57,13 +80,21 @@ def refuse(
 
 # -- memory --------------------------------------------------------------------------------------
 def _buffer(parameter: Parameter, value: Any) -> object:
-    if isinstance(value, np.ndarray):
-        return _array(parameter, value)
+    if is_array(value):
+        if isinstance(value, np.ma.MaskedArray):
+            raise refuse(
+                parameter,
+                RunValueError,
+                "RUN0106",
+                "is a masked array, and compiled code would not see the mask",
+                f"pass {parameter.name}.filled(...) or {parameter.name}.data",
+            )
+        return _array(parameter, plain_array(value))
     if is_torch_tensor(value):
         return plain_tensor(parameter, value)
     if is_tensor(value):
         return value
-    if hasattr(type(value), "__dlpack__"):
+    if hasattr(value.__class__, "__dlpack__"):
         return _exported(parameter, value)
     raise refuse(
         parameter,
@@ -74,23 +105,14 @@ def _buffer(parameter: Parameter, value: Any) -> object:
     )
 
 
-def _array(parameter: Parameter, value: np.ndarray[Any, Any]) -> object:
-    array = value
-    if type(value) is not np.ndarray:
-        if isinstance(value, np.ma.MaskedArray):
-            raise refuse(
-                parameter,
-                RunValueError,
-                "RUN0106",
-                "is a masked array, and compiled code would not see the mask",
-                f"pass {parameter.name}.filled(...) or {parameter.name}.data",
-            )
-        array = value.view(np.ndarray)
-    if dtype_of_numpy(array.dtype) is None:
-        raise _bad_elements(parameter, array.dtype)
-    if parameter.is_written and not array.flags.writeable:
+def _array(parameter: Parameter, array: Any) -> object:
+    dtype = array.dtype
+    flags = array.flags
+    if dtype_of_numpy(dtype) is None:
+        raise _bad_elements(parameter, dtype)
+    if parameter.is_written and not flags.writeable:
         raise _read_only(parameter, f"pass {parameter.name}.copy() and use that")
-    if any(stride % array.itemsize for stride in array.strides):
+    if not flags.c_contiguous and any(s % array.itemsize for s in array.strides):
         raise refuse(
             parameter,
             RunValueError,
@@ -99,13 +121,13 @@ def _array(parameter: Parameter, value: np.ndarray[Any, Any]) -> object:
             f"{array.itemsize} bytes",
             f"pass {parameter.name}.copy()",
         )
-    if array.dtype == BFLOAT16 or not array.flags.writeable:
+    if dtype == BFLOAT16 or not flags.writeable:
         return tensor_of_array(array)
     return array
 
 
-def _bad_elements(parameter: Parameter, dtype: np.dtype[Any]) -> RunError:
-    native = dtype.newbyteorder("=")
+def _bad_elements(parameter: Parameter, dtype: Any) -> RunError:
+    native: Any = dtype.newbyteorder("=")
     if dtype_of_numpy(native) is not None:
         what = f"has elements in the byte order of other machines ({dtype.str})"
         remedy = f"pass {parameter.name}.astype({native.name!r})"
@@ -185,24 +207,32 @@ def _number(value: Any) -> bool | int | float | None:
     """Give a number of Python's own, or None for what is none."""
     if type(value) in (int, float, bool):
         return value
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return _number(value[()]) if value.ndim == 0 else None
-    if isinstance(value, np.generic):
+    if _is_numpy_number(value):
         return _of_numpy(value)
     if is_torch_tensor(value):
         return _number(value.item()) if value.ndim == 0 and value.is_cpu else None
-    if hasattr(type(value), "__index__"):
+    if hasattr(value.__class__, "__index__"):
         return int(value.__index__())
-    return float(value) if isinstance(value, float) else None
+    return float(value) if _is_float(value) else None
 
 
-def _of_numpy(value: np.generic) -> bool | int | float | None:
+def _is_numpy_number(value: object) -> bool:
+    return isinstance(value, np.generic)
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, float)
+
+
+def _of_numpy(value: Any) -> bool | int | float | None:
     dtype = dtype_of_numpy(value.dtype)
     if dtype is None:
         return None
     if dtype.is_bool:
         return bool(value)
-    return float(value) if dtype.is_float else int(value)  # type: ignore[call-overload]
+    return float(value) if dtype.is_float else int(value)
 
 
 def _float(parameter: Parameter, number: int) -> float:

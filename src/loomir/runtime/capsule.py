@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -18,12 +18,25 @@ from loomir.runtime.layout import (
     MANAGED_MAJOR,
 )
 
-__all__ = ["BFLOAT16", "capsule_of", "is_read_only", "tensor_of_array"]
+__all__ = [
+    "BFLOAT16",
+    "Array",
+    "capsule_of",
+    "is_array",
+    "is_read_only",
+    "plain_array",
+    "tensor_of_array",
+]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
 
 _VERSION: Final = (1, 0)
 _VERSIONED: Final = b"dltensor_versioned"
+
+_CODE: Final = MANAGED_DLTENSOR + DLTENSOR_CODE
+_BFLOAT: Final = bytes([CODE_BFLOAT])
 
 # Prototypes of our own: `ctypes.pythonapi.X.restype = ...` would change them for everyone.
 _get_pointer: Final = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -35,7 +48,7 @@ _is_valid: Final = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_ch
 
 
 def capsule_of(exporter: Any) -> object:
-    """Ask an object for its memory: in DLPack's present form, or in the old one if it knows no other."""
+    """Ask an object for its memory: in DLPack's present form if it knows it, else the old."""
     try:
         return exporter.__dlpack__(max_version=_VERSION)
     except TypeError:
@@ -54,18 +67,26 @@ def is_read_only(capsule: object) -> bool:
     return bool(flags & MANAGED_FLAG_READ_ONLY)
 
 
-def tensor_of_array(array: np.ndarray[Any, Any]) -> object:
+def is_array(value: object) -> bool:
+    """Whether this is an array of NumPy, or of a subclass."""
+    return isinstance(value, np.ndarray)
+
+
+def plain_array(array: Any) -> Array:
+    """Give an array of NumPy's own class with the same memory."""
+    return array if type(array) is np.ndarray else array.view(np.ndarray)
+
+
+def tensor_of_array(array: Any) -> object:
     """Make a tensor of a NumPy array that NumPy or tvm-ffi alone would refuse.
 
     These are read-only arrays, and bfloat16, for which NumPy has no DLPack type.
     """
     if array.dtype != BFLOAT16:
         return tensor_from_capsule(capsule_of(array))
-    capsule = capsule_of(array.view(np.uint16))
-    address = _managed(capsule)
-    if address is None:
-        raise BufferError("NumPy gave a DLPack capsule of the old form")
-    ctypes.c_uint8.from_address(address + MANAGED_DLTENSOR + DLTENSOR_CODE).value = CODE_BFLOAT
+    capsule = array.view(np.uint16).__dlpack__(max_version=_VERSION)
+    # Written where NumPy put its answer; the array itself is not touched.
+    ctypes.memmove(_get_pointer(capsule, _VERSIONED) + _CODE, _BFLOAT, 1)
     return tensor_from_capsule(capsule)
 
 

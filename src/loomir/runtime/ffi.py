@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -70,7 +70,7 @@ class _HideTorch(MetaPathFinder):
 
 
 @contextmanager
-def _without_torch() -> Iterator[None]:
+def _without_torch() -> Generator[None]:
     """Keep tvm-ffi from importing torch, or from compiling an addon where torch is there already.
 
     Nothing is lost: tensors come through DLPack either way.

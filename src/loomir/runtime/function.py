@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from loomir.runtime.arguments import adapt
+from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.errors import RunTypeError
 from loomir.runtime.fault import Fault
 from loomir.runtime.ffi import NativeFault, direct_classes, function_from_address
@@ -124,7 +124,11 @@ class Function:
             return native(*adapted)
         except NativeFault as error:
             failure = error
-        self._raise(failure, given, adapted)
+        except (BufferError, RuntimeError):
+            # Of the argument's library, when asked for its memory; or from inside the program.
+            diagnose(self.parameters, given)
+            raise
+        return self._raise(failure, given, adapted)
 
     def _recover(self, args: tuple[object, ...], failure: Exception) -> object:
         """Go on after the fast way failed.
@@ -140,13 +144,14 @@ class Function:
             return self._run(native, args, adapted)
         if not isinstance(failure, NativeFault):
             raise failure
-        self._raise(failure, args, adapted)
+        return self._raise(failure, args, adapted)
 
     def _raise(
         self, failure: NativeFault, given: tuple[object, ...], adapted: tuple[object, ...]
     ) -> NoReturn:
         site, values = failure.split()
         if site == SITE_ARGUMENTS:
+            diagnose(self.parameters, given)
             self._explain(view_arguments(self.parameters, given, adapted))
             raise InternalError(
                 f"{self.name} refused its arguments, but no reason for that was found"

@@ -8,37 +8,80 @@ would then be silently wrong, so they are refused here.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from loomir.runtime.errors import RunValueError
 from loomir.runtime.parameter import Parameter
 from loomir.support.diagnostics import Diagnostic
 
-__all__ = ["is_torch_tensor", "plain_tensor"]
+__all__ = ["diagnose_tensor", "is_torch_tensor", "plain_tensor"]
 
 
-def _torch() -> Any:
-    return sys.modules.get("torch")
+class _Torch(NamedTuple):
+    """What is needed of torch, looked up once: that costs as much as a call."""
+
+    module: Any
+    tensor: type
+    plain: tuple[type, type]
+
+
+_found: Final[list[_Torch]] = []
+
+
+def _torch() -> _Torch | None:
+    if _found:
+        return _found[0]
+    module: Any = sys.modules.get("torch")
+    parameter: Any = getattr(getattr(module, "nn", None), "Parameter", None)
+    if parameter is None:  # not imported, or not wholly so far
+        return None
+    _found.append(_Torch(module, module.Tensor, (module.Tensor, parameter)))
+    return _found[0]
 
 
 def is_torch_tensor(value: object) -> bool:
     """Whether this is a tensor of PyTorch, or of a subclass."""
-    tensor: Any = getattr(_torch(), "Tensor", None)
-    return isinstance(tensor, type) and isinstance(value, tensor)
+    torch = _found[0] if _found else _torch()
+    return torch is not None and isinstance(value, torch.tensor)
 
 
 def plain_tensor(parameter: Parameter, value: Any) -> object:
     """Give a tensor whose memory is what it looks like; the same object where possible.
 
-    Errors: RUN0106 for states that memory does not show, RUN0107 for other devices.
+    Only what native code would not notice is looked at; ``diagnose_tensor`` explains the rest.
+
+    Errors: RUN0106.
     """
-    torch = _torch()
-    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+    torch = _found[0]
+    if value.__class__ not in torch.plain:
         raise _refuse(
             parameter,
             f"is a {type(value).__name__}, a subclass of torch.Tensor with rules of its own",
             f"pass {parameter.name}.as_subclass(torch.Tensor) if its memory is what you mean",
         )
+    if value.is_neg():
+        raise _refuse(
+            parameter,
+            "is a view that negates lazily: its memory holds the opposite numbers",
+            f"pass {parameter.name}.resolve_neg()",
+        )
+    if not value.requires_grad:
+        return value
+    if torch.module.is_grad_enabled():
+        raise _refuse(
+            parameter,
+            "requires a gradient, which a compiled function does not record",
+            f"pass {parameter.name}.detach(), or call under torch.no_grad()",
+        )
+    return value.detach()
+
+
+def diagnose_tensor(parameter: Parameter, value: Any) -> None:
+    """Raise why the memory of a tensor cannot be used.
+
+    Errors: RUN0106 for states, RUN0107 for devices; none where there is nothing to say.
+    """
+    torch = _found[0]
     if not value.is_cpu:
         raise RunValueError(
             Diagnostic(
@@ -48,23 +91,14 @@ def plain_tensor(parameter: Parameter, value: Any) -> object:
                 help=f"pass {parameter.name}.cpu()",
             )
         )
-    if value.layout is not torch.strided:
+    if value.layout is not torch.module.strided:
         raise _refuse(parameter, "is sparse", f"pass {parameter.name}.to_dense()")
-    if value.is_neg():
+    if value.is_conj():
         raise _refuse(
             parameter,
-            "is a view that negates lazily: its memory holds the opposite numbers",
-            f"pass {parameter.name}.resolve_neg()",
+            "is a view that conjugates lazily: its memory holds other numbers",
+            f"pass {parameter.name}.resolve_conj()",
         )
-    if not value.requires_grad:
-        return value
-    if torch.is_grad_enabled():
-        raise _refuse(
-            parameter,
-            "requires a gradient, which a compiled function does not record",
-            f"pass {parameter.name}.detach(), or call under torch.no_grad()",
-        )
-    return value.detach()
 
 
 def _refuse(parameter: Parameter, what: str, remedy: str) -> RunValueError:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loomir.runtime.arguments import refuse
-from loomir.runtime.capsule import capsule_of
+from loomir.runtime.capsule import Array, capsule_of, is_array, plain_array
 from loomir.runtime.errors import RunTypeError
 from loomir.runtime.ffi import is_tensor, tensor_from_capsule
 from loomir.runtime.parameter import Parameter
@@ -31,8 +31,9 @@ def view_arguments(
 ) -> tuple[object, ...]:
     """Give NumPy arrays for buffers and Python's numbers for scalars; nothing is copied.
 
-    ``adapted`` is what ``adapt`` made of ``given``. Errors: RUN0105 for elements of a dtype that TIR
-    lacks.
+    ``adapted`` is what ``adapt`` made of ``given``.
+
+    Errors: RUN0105 for elements of a dtype that TIR lacks.
     """
     return tuple(
         _view(parameter, before, after) if parameter.is_buffer else _number(parameter, after)
@@ -46,9 +47,9 @@ def _number(parameter: Parameter, value: Any) -> object:
     return getattr(value, "value", value)
 
 
-def _view(parameter: Parameter, before: object, after: Any) -> np.ndarray[Any, Any]:
-    if isinstance(before, np.ndarray):
-        return before.view(np.ndarray)
+def _view(parameter: Parameter, before: object, after: Any) -> Array:
+    if is_array(before):
+        return plain_array(before)
     tensor: Any = after if is_tensor(after) else tensor_from_capsule(capsule_of(after))
     try:
         dtype = DataType.parse(str(tensor.dtype))
@@ -60,7 +61,7 @@ def _view(parameter: Parameter, before: object, after: Any) -> np.ndarray[Any, A
             f"has elements of dtype {tensor.dtype}, which TIR lacks",
             f"the function takes {parameter.dtype}",
         ) from None
-    bits = np.dtype(f"u{dtype.element.itemsize}")
+    bits: Any = np.dtype(f"u{dtype.element.itemsize}")
     lanes = (dtype.lanes,) if dtype.is_vector else ()
     interface: dict[str, object] = {
         "version": 3,
@@ -72,4 +73,5 @@ def _view(parameter: Parameter, before: object, after: Any) -> np.ndarray[Any, A
         "typestr": bits.str,
         "data": (tensor.data_ptr(), False),
     }
-    return np.asarray(_Memory(tensor, interface)).view(numpy_of(dtype))
+    memory: Any = np.asarray(_Memory(tensor, interface))
+    return memory.view(numpy_of(dtype))
