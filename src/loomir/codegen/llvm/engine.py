@@ -105,6 +105,11 @@ class TargetMachine:
         """Whether the CPU has a feature, by LLVM's name: ``fma``, ``f16c``, ``avx512f``."""
         return _has(self, feature)
 
+    @property
+    def abilities(self) -> frozenset[str]:
+        """The features that emitted code depends on and the CPU has; for ``Module.features``."""
+        return frozenset(name for name in _PROBES if self.has(name))
+
     def machine(self, level: int) -> llvm.TargetMachine:
         """Give LLVM's object for code generation at a level from 0 to 3."""
         found = self._machines.get(level)

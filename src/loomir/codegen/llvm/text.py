@@ -14,7 +14,7 @@ A ``Module`` collects globals, declarations, struct types and metadata; ``Module
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from loomir.codegen.llvm.names import escape, global_name, local_hint
@@ -160,7 +160,8 @@ class Module:
     """A module in the making.
 
     ``attributes`` stand on every function defined in it (``target-cpu`` and the like); a key
-    without a value is an attribute by keyword (``nounwind``).
+    without a value is an attribute by keyword (``nounwind``). ``features`` are what the code may
+    take the CPU to have (``engine.TargetMachine.abilities``); none makes code for any CPU.
     """
 
     def __init__(
@@ -170,10 +171,12 @@ class Module:
         triple: str = "",
         data_layout: str = "",
         attributes: Mapping[str, str | None] | None = None,
+        features: Collection[str] = (),
     ) -> None:
         self.name = name
         self.triple = triple
         self.data_layout = data_layout
+        self.features = frozenset(features)
         self.attributes: dict[str, str | None] = dict(attributes or {})
         self._structs: dict[str, Type] = {}
         self._globals: dict[str, str] = {}
