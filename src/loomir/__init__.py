@@ -1,3 +1,82 @@
-"""Loomir: a tensor compiler that installs as pure Python and compiles through LLVM."""
+"""Loomir: a tensor compiler that installs as pure Python and compiles through LLVM.
+
+``loomir.compile`` makes native code of a program, ``loomir.interpret`` runs what the program means, and
+``loomir.verify`` lists every mistake in it. Programs are written in ``loomir.script``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from loomir import ir, runtime, script, tir
+    from loomir.build import compile  # the name that users expect
+    from loomir.interp import interpret
+    from loomir.runtime.executable import Executable
+    from loomir.runtime.packed import get_func, register_func
+    from loomir.support.diagnostics import (
+        CompileError,
+        Diagnostic,
+        InternalError,
+        LoomirError,
+        RunError,
+        ScheduleError,
+    )
+    from loomir.target import Target
+    from loomir.tir.verify import verify
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CompileError",
+    "Diagnostic",
+    "Executable",
+    "InternalError",
+    "LoomirError",
+    "RunError",
+    "ScheduleError",
+    "Target",
+    "compile",
+    "get_func",
+    "interpret",
+    "ir",
+    "register_func",
+    "runtime",
+    "script",
+    "tir",
+    "verify",
+]
+
+# Loaded when first asked for, so that ``import loomir`` costs next to nothing.
+_HOMES: Final = {
+    "CompileError": "loomir.support.diagnostics",
+    "Diagnostic": "loomir.support.diagnostics",
+    "Executable": "loomir.runtime.executable",
+    "InternalError": "loomir.support.diagnostics",
+    "LoomirError": "loomir.support.diagnostics",
+    "RunError": "loomir.support.diagnostics",
+    "ScheduleError": "loomir.support.diagnostics",
+    "Target": "loomir.target",
+    "compile": "loomir.build",
+    "get_func": "loomir.runtime.packed",
+    "interpret": "loomir.interp",
+    "register_func": "loomir.runtime.packed",
+    "verify": "loomir.tir.verify",
+}
+_PACKAGES: Final = ("ir", "runtime", "script", "tir")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _PACKAGES:
+        value = importlib.import_module(f"loomir.{name}")
+    else:
+        raise AttributeError(f"module 'loomir' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

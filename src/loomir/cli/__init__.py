@@ -1,0 +1,23 @@
+"""The ``loomir`` command: run, check, format, and look at the machine."""
+
+import typer
+
+from loomir.cli.check import check
+from loomir.cli.doctor import doctor
+from loomir.cli.fmt import fmt
+from loomir.cli.run import run
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="loomir",
+    help="A tensor compiler: check, compile and run programs written in TVMScript.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(run)
+app.command()(check)
+app.command()(fmt)
+app.command()(doctor)

@@ -1,0 +1,187 @@
+"""Make inputs for a program, and compare what engines and NumPy make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import TypeAlias
+
+from loomir.interp.scalar import evaluate
+from loomir.ir.visit import pre_order
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.dtype import DataType, numpy_of
+from loomir.tir.expr import Call, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.op import BUILTINS, Accepts
+from loomir.tir.signature import Parameter, Signature
+
+__all__ = ["Argument", "Outcome", "compare", "default_sizes", "inputs_for", "outcome", "uses_math"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Argument: TypeAlias = Union[Array, int, float, bool]
+
+
+class Outcome(NamedTuple):
+    """What a call left behind: written arrays by parameter name, and the returned value."""
+
+    arrays: dict[str, Array]
+    returned: Argument | None
+
+
+def default_sizes(signature: Signature, given: Mapping[str, int]) -> dict[str, int]:
+    """Give each variable of a shape a size: the one given, else 64."""
+    return {b.var.name_hint: given.get(b.var.name_hint, 64) for b in signature.bindings}
+
+
+def inputs_for(
+    signature: Signature, sizes: Mapping[str, int], given: Mapping[str, Argument], seed: int
+) -> list[Argument]:
+    """Make arguments: those given by name, the others drawn from a generator.
+
+    Values: floats from a normal distribution, small integers, even odds for bools.
+    Errors: CLI0003 where a size is negative or an array does not fit memory.
+    """
+    rng = np.random.default_rng(seed)
+    env: dict[Var, int] = {b.var: sizes[b.var.name_hint] for b in signature.bindings}
+    arguments: list[Argument] = []
+    for p in signature.parameters:
+        if p.name in given:
+            arguments.append(given[p.name])
+        elif p.buffer is None:
+            value = _scalar(p, sizes, rng)
+            arguments.append(value)
+            if not isinstance(value, float):
+                env[p.var] = int(value)
+        else:
+            shape = [int(evaluate(extent, env)) for extent in p.buffer.shape]
+            arguments.append(_array(p, shape, rng))
+    return arguments
+
+
+def _scalar(p: Parameter, sizes: Mapping[str, int], rng: np.random.Generator) -> Argument:
+    if p.name in sizes:
+        return sizes[p.name]
+    if p.dtype.is_float:
+        return float(np.float32(rng.standard_normal()))
+    if p.dtype.is_bool:
+        return bool(rng.integers(2))
+    return int(rng.integers(1, 10))
+
+
+def _array(p: Parameter, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    kind, dtype = numpy_of(p.dtype), p.dtype
+    try:
+        if dtype.is_bool:
+            return rng.integers(0, 2, shape).astype(kind)
+        if dtype.is_float:
+            return rng.standard_normal(shape).astype(kind)
+        low = 0 if dtype.is_uint else max(dtype.min_value, -100)
+        return rng.integers(low, min(dtype.max_value, 100), shape, endpoint=True).astype(kind)
+    except (ValueError, MemoryError) as error:
+        raise CompileError(
+            Diagnostic(
+                "CLI0003",
+                f"cannot make an array of shape {tuple(shape)} for {p.name!r}: {error}",
+                help="give other sizes, as in --arg n=1000",
+            )
+        ) from error
+
+
+def outcome(signature: Signature, arguments: Sequence[Argument], returned: Any) -> Outcome:
+    """Collect what a call wrote and returned."""
+    arrays = {
+        p.name: a
+        for p, a in zip(signature.parameters, arguments)
+        if p.written and isinstance(a, np.ndarray)
+    }
+    return Outcome(arrays, returned)
+
+
+def expected(
+    module: ModuleType, name: str, signature: Signature, arguments: Sequence[Argument]
+) -> Outcome | None:
+    """Ask the file's NumPy reference, ``NAME_reference`` or ``reference``; None where it has none.
+
+    It takes the arguments in order, and gives the written arrays in order, then the returned value.
+    """
+    reference = getattr(module, f"{name}_reference", None) or getattr(module, "reference", None)
+    if reference is None:
+        return None
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    made = reference(*copies)
+    listed: list[Any] = list(made) if isinstance(made, tuple) else [made]  # pyright: ignore[reportUnknownArgumentType]
+    names = [p.name for p in signature.parameters if p.written]
+    returned = listed[len(names)] if len(listed) > len(names) else None
+    return Outcome({n: np.asarray(a) for n, a in zip(names, listed)}, returned)
+
+
+# Relative error allowed against NumPy, which sums in another order: about the square root of the number
+# of terms in units of the dtype's rounding, with room to spare.
+_TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-10}
+# What two implementations of exp and its like may differ by, carried through a few operations.
+_MATH_TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-14}
+
+
+def compare(
+    signature: Signature, got: Outcome, wanted: Outcome, *, exact: bool, math: bool = False
+) -> str | None:
+    """Say where two outcomes differ, or None where they agree; NaNs are all equal.
+
+    Exact means bit for bit, except that functions such as exp may differ in the last places.
+    """
+    for p in signature.parameters:
+        if not p.written:
+            continue
+        a, b = got.arrays[p.name], wanted.arrays[p.name]
+        if a.shape != b.shape:
+            return f"{p.name} has shape {a.shape}, expected {b.shape}"
+        where = _difference(a, b, p.dtype, exact, math)
+        if where is not None:
+            index = tuple(int(i) for i in where)
+            return f"{p.name}[{', '.join(map(str, index))}] is {a[index]}, expected {b[index]}"
+    a, b = got.returned, wanted.returned
+    if (a is None) != (b is None):
+        return f"returned {a}, expected {b}"
+    if a is not None and signature.returns is not None:
+        x, y = np.asarray(a).reshape(1), np.asarray(b).reshape(1)
+        if _difference(x, y, signature.returns, exact, math) is not None:
+            return f"returned {a}, expected {b}"
+    return None
+
+
+def _difference(
+    a: Array, b: Array, dtype: DataType, exact: bool, math: bool
+) -> npt.NDArray[np.intp] | None:
+    if not dtype.is_float:
+        wrong = a != b
+    else:
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        if exact and not math:
+            wrong = (x != y) | (np.signbit(x) != np.signbit(y))
+        else:
+            table = _MATH_TOLERANCE if exact else _TOLERANCE
+            finite = np.abs(y[np.isfinite(y)])
+            scale = float(finite.max()) if finite.size else 0.0
+            share = table[str(dtype)]
+            near = np.abs(x - y) <= share * np.maximum(np.abs(y), scale * (0.1 if exact else 1.0))
+            wrong = ~(near | (x == y))
+        wrong &= ~(np.isnan(x) & np.isnan(y))
+    places = np.argwhere(wrong)
+    return places[0] if len(places) else None
+
+
+def uses_math(func: PrimFunc) -> bool:
+    """Tell whether a function calls builtins that are not exact, such as exp."""
+    exact = {"floor", "ceil", "trunc", "round", "nearbyint", "sqrt", "fma", "copysign", "fmod"}
+    inexact = {
+        id(row.op)
+        for name, row in BUILTINS.items()
+        if row.accepts in (Accepts.FLOAT, Accepts.FLOAT_INT32) and name not in exact
+    }
+    return any(isinstance(e, Call) and id(e.op) in inexact for e in pre_order(func.body))
+
+

@@ -1,0 +1,75 @@
+"""What a command prints: text for people, one JSON object for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, LoomirError, RunError
+
+__all__ = ["Report", "fail"]
+
+
+class Report:
+    """Collects facts; prints them at once for people, or all together at the end as JSON."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.facts: dict[str, Any] = {}
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print a line for people."""
+        if not self.as_json:
+            self._console.print(Text(text, style=style))
+
+    def fact(self, key: str, value: Any) -> None:
+        """Note a fact for machines."""
+        self.facts[key] = value
+
+    def finish(self) -> None:
+        """Print the JSON object where one was asked for."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(self.facts, indent=2) + "\n")
+
+
+def fail(error: LoomirError, as_json: bool) -> NoReturn:
+    """Print a mistake and leave with status 1 (2 for a bug of ours)."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    if isinstance(error, (CompileError, RunError)):
+        diagnostics = error.diagnostics
+    if as_json:
+        listed = [d.as_dict() for d in diagnostics] or [{"message": str(error)}]
+        sys.stdout.write(json.dumps({"ok": False, "diagnostics": listed}, indent=2) + "\n")
+    else:
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        for index, diagnostic in enumerate(diagnostics):
+            console.print(_coloured(str(diagnostic)))
+            if index + 1 < len(diagnostics):
+                console.print()
+        if not diagnostics:
+            console.print(Text(str(error)))
+        elif len(diagnostics) > 1:
+            console.print(Text(f"\n{len(diagnostics)} mistakes", style="bold"))
+    raise typer.Exit(2 if isinstance(error, InternalError) else 1)
+
+
+def _coloured(text: str) -> Text:
+    """Colour a rendered diagnostic: what, where the carets are, what to do."""
+    out = Text()
+    for number, line in enumerate(text.splitlines()):
+        style = ""
+        if number == 0:
+            style = "bold red"
+        elif "= help:" in line:
+            style = "green"
+        elif line.lstrip().startswith("| ") and "^" in line:
+            style = "red"
+        out.append(line, style).append("\n")
+    out.rstrip()
+    return out
