@@ -1,0 +1,5 @@
+"""What a machine has: its instruction set, vectors, caches and cores."""
+
+from loomir.target.target import Target
+
+__all__ = ["Target"]

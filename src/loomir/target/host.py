@@ -1,0 +1,86 @@
+"""What the machine at hand has, asked of LLVM and of the system."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import llvmlite.binding as llvm
+
+from loomir.target.table import CPUS
+
+__all__ = ["Host", "host"]
+
+_CACHES: Final = Path("/sys/devices/system/cpu")
+_FALLBACK: Final = (32 * 1024, 512 * 1024, 0)
+_UNITS: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+class Host(NamedTuple):
+    """The machine that this process runs on."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    registers: int
+    caches: tuple[int, int, int]
+    cores: int
+
+
+@functools.lru_cache(maxsize=1)
+def host() -> Host:
+    """Ask for the machine, once."""
+    triple = llvm.get_process_triple()
+    cpu = llvm.get_host_cpu_name()
+    flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    listed = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
+    bits, registers = _vectors(flags)
+    row = CPUS.get(cpu)
+    return Host(
+        triple, cpu, listed, bits, registers, _caches(row.caches if row else _FALLBACK), _cores()
+    )
+
+
+def _vectors(flags: dict[str, bool]) -> tuple[int, int]:
+    if flags.get("avx512f") and flags.get("avx512vl"):
+        return 512, 32
+    if flags.get("avx"):
+        return 256, 16
+    return 128, 32 if flags.get("neon") else 16
+
+
+def _cores() -> int:
+    """Count the CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _caches(known: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Read what Linux says of the caches of one CPU that may be used; else what is known."""
+    first = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    found: dict[int, int] = {}
+    try:
+        for index in (_CACHES / f"cpu{first}" / "cache").glob("index*"):
+            if _read(index / "type") != "Instruction":
+                found[int(_read(index / "level"))] = _bytes(_read(index / "size"))
+    except (OSError, ValueError):
+        return known
+    if 1 not in found:
+        return known
+    return found[1], found.get(2, 0), found.get(3, 0)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="ascii").strip()
+
+
+def _bytes(text: str) -> int:
+    hit = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if hit is None:
+        raise ValueError(text)
+    return int(hit[1]) * _UNITS[hit[2]]

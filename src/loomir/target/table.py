@@ -1,0 +1,65 @@
+"""The CPUs that can be named, and what each of them has.
+
+Names are LLVM's. ``vector_bits`` is the width worth using, ``registers`` how many vector registers
+there are, ``caches`` the bytes of data that one core reaches in L1, L2 and L3 (0 for none).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["CPUS", "Cpu"]
+
+_X86: Final = "x86_64-unknown-linux-gnu"
+_ARM: Final = "aarch64-unknown-linux-gnu"
+_APPLE: Final = "arm64-apple-macosx11.0.0"
+
+
+class Cpu(NamedTuple):
+    """A row of the table."""
+
+    triple: str
+    vector_bits: int
+    registers: int
+    caches: tuple[int, int, int]
+
+
+def _kib(first: int, second: int, third: int) -> tuple[int, int, int]:
+    return first * 1024, second * 1024, third * 1024
+
+
+CPUS: Final[dict[str, Cpu]] = {
+    "x86-64": Cpu(_X86, 128, 16, _kib(32, 256, 2048)),
+    "x86-64-v2": Cpu(_X86, 128, 16, _kib(32, 256, 2048)),
+    "x86-64-v3": Cpu(_X86, 256, 16, _kib(32, 256, 2048)),
+    "x86-64-v4": Cpu(_X86, 512, 32, _kib(32, 1024, 2048)),
+    "nehalem": Cpu(_X86, 128, 16, _kib(32, 256, 8192)),
+    "sandybridge": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
+    "ivybridge": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
+    "haswell": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
+    "broadwell": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
+    "skylake": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
+    "skylake-avx512": Cpu(_X86, 512, 32, _kib(32, 1024, 16384)),
+    "cascadelake": Cpu(_X86, 512, 32, _kib(32, 1024, 32768)),
+    "icelake-client": Cpu(_X86, 512, 32, _kib(48, 512, 8192)),
+    "icelake-server": Cpu(_X86, 512, 32, _kib(48, 1280, 49152)),
+    "tigerlake": Cpu(_X86, 512, 32, _kib(48, 1280, 12288)),
+    "alderlake": Cpu(_X86, 256, 16, _kib(48, 1280, 30720)),
+    "sapphirerapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440)),
+    "graniterapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440)),
+    "znver1": Cpu(_X86, 128, 16, _kib(32, 512, 8192)),
+    "znver2": Cpu(_X86, 256, 16, _kib(32, 512, 16384)),
+    "znver3": Cpu(_X86, 256, 16, _kib(32, 512, 32768)),
+    "znver4": Cpu(_X86, 512, 32, _kib(32, 1024, 32768)),
+    "znver5": Cpu(_X86, 512, 32, _kib(48, 1024, 32768)),
+    "cortex-a72": Cpu(_ARM, 128, 32, _kib(32, 1024, 0)),
+    "cortex-a76": Cpu(_ARM, 128, 32, _kib(64, 512, 2048)),
+    "neoverse-n1": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768)),
+    "neoverse-n2": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768)),
+    "neoverse-v1": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768)),
+    "neoverse-v2": Cpu(_ARM, 128, 32, _kib(64, 2048, 32768)),
+    "apple-m1": Cpu(_APPLE, 128, 32, _kib(128, 3072, 0)),
+    "apple-m2": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0)),
+    "apple-m3": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0)),
+    "apple-m4": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0)),
+}

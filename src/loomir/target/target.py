@@ -1,0 +1,91 @@
+"""The machine to compile for."""
+
+from __future__ import annotations
+
+from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.target.host import host
+from loomir.target.table import CPUS
+
+__all__ = ["Target"]
+
+
+class Target:
+    """A machine by name: ``native`` for the one at hand, or a CPU such as ``znver3``.
+
+    - ``triple``, ``cpu`` and ``features`` are what LLVM is told.
+    - ``vector_bits`` is the width of vectors worth using, ``registers`` how many such there are.
+    - ``caches`` are bytes of L1 (data), L2 and L3, 0 for none; ``cores`` the CPUs that may be used.
+
+    Equal targets compile to equal code. Errors: TGT0001 for a name that is not known.
+    """
+
+    __slots__ = (
+        "caches",
+        "cores",
+        "cpu",
+        "features",
+        "name",
+        "registers",
+        "triple",
+        "vector_bits",
+    )
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    registers: int
+    caches: tuple[int, int, int]
+    cores: int
+
+    def __init__(self, name: str | Target = "native") -> None:
+        if isinstance(name, Target):
+            name = name.name
+        here = host()
+        self.name = name
+        self.cores = here.cores
+        if name == "native":
+            self.triple, self.cpu, self.features = here.triple, here.cpu, here.features
+            self.vector_bits, self.registers = here.vector_bits, here.registers
+            self.caches = here.caches
+            return
+        row = CPUS.get(name)
+        if row is None:
+            guess = nearest(name, ["native", *CPUS])
+            raise CompileError(
+                Diagnostic(
+                    "TGT0001",
+                    f"there is no target {name!r}",
+                    notes=(f"the targets are native, {', '.join(CPUS)}",),
+                    help=f"did you mean {guess!r}?" if guess else "use 'native' for this machine",
+                )
+            )
+        same_kind = row.triple.split("-")[0] == here.triple.split("-")[0]
+        self.triple = here.triple if same_kind else row.triple
+        self.cpu, self.features = name, ""
+        self.vector_bits, self.registers = row.vector_bits, row.registers
+        self.caches = here.caches if name == here.cpu else row.caches
+
+    @property
+    def is_native(self) -> bool:
+        """Whether this is the machine at hand, under the name ``native``."""
+        return self.name == "native"
+
+    def lanes(self, bits: int) -> int:
+        """Give how many elements of so many bits one vector register holds."""
+        return max(1, self.vector_bits // bits)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Target):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return self.triple, self.cpu, self.features, self.cores
+
+    def __repr__(self) -> str:
+        return f"Target({self.name!r})"
