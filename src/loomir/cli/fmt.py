@@ -1,0 +1,31 @@
+"""``loomir fmt``: write the programs of a file in canonical TVMScript."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loomir.cli.report import Report, fail
+from loomir.cli.source import read_text, split_target
+from loomir.script import parse_file
+from loomir.support.diagnostics import LoomirError
+
+__all__ = ["fmt"]
+
+
+def fmt(
+    target: Annotated[str, typer.Argument(metavar="FILE.py", help="The file to read.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print the programs of a file in canonical form; the file is read, not run or changed."""
+    report = Report(json)
+    try:
+        path, _ = split_target(target)
+        programs = parse_file(read_text(path), name=str(path))
+    except LoomirError as error:
+        fail(error, json)
+    texts = {name: program.script() for name, program in programs.items()}
+    report.fact("programs", texts)
+    report.line("\n\n".join(text.rstrip() for text in texts.values()))
+    report.finish()

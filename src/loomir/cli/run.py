@@ -1,0 +1,349 @@
+"""``loomir run``: compile a program, run it, and compare it with NumPy and with the interpreter."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, Optional
+
+import numpy as np
+import typer
+
+import loomir
+from loomir.cli.judge import (
+    Argument,
+    Outcome,
+    compare,
+    default_sizes,
+    expected,
+    inputs_for,
+    outcome,
+    uses_math,
+)
+from loomir.cli.report import Report, fail
+from loomir.cli.source import Program, load_file, pick, programs_of, split_target
+from loomir.cli.work import steps
+from loomir.ir.module import IRModule
+from loomir.runtime.executable import Executable
+from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+from loomir.tir.function import PrimFunc
+from loomir.tir.signature import Signature, signature_of
+
+__all__ = ["run"]
+
+# About ten seconds of the interpreter.
+_MOST_STEPS = 5_000_000
+
+
+def run(
+    target: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="What to run.")],
+    arg: Annotated[
+        Optional[list[str]],  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option(
+            "--arg", metavar="N=1024", help="A constant of the file, a size, or a scalar argument."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Where the random inputs start.")] = 0,
+    timed: Annotated[
+        bool, typer.Option("--time", help="Measure speed, beside NumPy where the file can.")
+    ] = False,
+    interpret: Annotated[
+        bool, typer.Option("--interpret", help="Run the interpreter instead of native code.")
+    ] = False,
+    check_bounds: Annotated[
+        bool, typer.Option("--check-bounds", help="Raise an error for an index out of bounds.")
+    ] = False,
+    show: Annotated[
+        Optional[str],  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option(metavar="script|llvm|asm", help="Print the program in that form."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compile a program, run it on random inputs, and judge what it computes.
+
+    The judges are the interpreter and, where the file defines NAME_reference or reference, NumPy. A file may
+    also define SIZES (sizes of symbolic shapes), INTERPRET (smaller constants for the interpreter),
+    inputs(rng, **sizes), and for --time baseline(*arguments) and flops().
+    """
+    report = Report(json)
+    try:
+        path, name = split_target(target)
+        settings = _settings(arg or [])
+        _check_show(show)
+        module = load_file(path, settings)
+        programs = pick(programs_of(module), name, path)
+        _check_names(settings, module, programs)
+        right = True
+        for key, program in programs.items():
+            job = _Job(report, path, module, key, program, settings, seed, check_bounds)
+            if show is not None:
+                job.show(show)
+            right &= job.judge(interpret)
+            if timed:
+                job.time()
+    except LoomirError as error:
+        fail(error, json)
+    report.fact("ok", right)
+    report.finish()
+    if not right:
+        raise typer.Exit(1)
+
+
+class _Job:
+    """One program of a file on its way through the judges."""
+
+    def __init__(
+        self,
+        report: Report,
+        path: Path,
+        module: ModuleType,
+        key: str,
+        program: Program,
+        settings: Mapping[str, int | float],
+        seed: int,
+        check_bounds: bool,
+    ) -> None:
+        self.report, self.path, self.module = report, path, module
+        self.key, self.settings, self.seed = key, settings, seed
+        self.check_bounds = check_bounds
+        self.program = program
+        self.facts: dict[str, Any] = {}
+        report.fact(key, self.facts)
+        self._exe: Executable | None = None
+
+    @property
+    def exe(self) -> Executable:
+        """The compiled program."""
+        if self._exe is None:
+            self._exe = loomir.compile(self.program, check_bounds=self.check_bounds)
+        return self._exe
+
+    def show(self, what: str) -> None:
+        """Print the program as text."""
+        forms: dict[str, Callable[[], str]] = {
+            "script": self.program.script,
+            "llvm": lambda: self.exe.llvm_ir(),
+            "asm": lambda: self.exe.assembly(),
+        }
+        text = forms[what]()
+        self.facts[what] = text
+        self.report.line(text.rstrip())
+
+    def judge(self, interpret: bool) -> bool:
+        """Run every public function and compare; tells whether all agree."""
+        right = True
+        for name, func in _public(self.program).items():
+            shown = self.key if name in (self.key, "main") or self._single() else f"{self.key}.{name}"
+            right &= self._judge_one(name, shown, func, interpret)
+        return right
+
+    def _single(self) -> bool:
+        return len(_public(self.program)) == 1
+
+    def _judge_one(self, name: str, shown: str, func: PrimFunc, interpret: bool) -> bool:
+        signature = signature_of(func)
+        arguments = self._arguments(self.module, signature)
+        wanted = expected(self.module, name, signature, arguments)
+        before = [_copy(a) for a in arguments]
+        if interpret:
+            self._check_work(func, signature, arguments)
+            returned = loomir.interpret(self.program, name, *arguments)
+        else:
+            returned = self.exe[name](*arguments)
+        got = outcome(signature, arguments, returned)
+        verdicts: list[tuple[str, str | None]] = []
+        if wanted is not None:
+            verdicts.append(("NumPy", compare(signature, got, wanted, exact=False)))
+        if not interpret:
+            verdicts.append(self._against_interpreter(name, func, signature, before, got))
+        for judge, difference in verdicts:
+            agrees = difference is None
+            self.facts[judge.split(" ")[0].lower()] = difference or "agrees"
+            article = judge if judge.startswith("NumPy") else f"the {judge}"
+            text = f"agrees with {article}" if agrees else f"DIFFERS from {article}: {difference}"
+            self.report.line(f"{shown}: {text}", "green" if agrees else "bold red")
+        if wanted is None:
+            self.report.line(f"{shown}: the file has no reference to compare with NumPy")
+        return all(difference is None for _, difference in verdicts)
+
+    def _arguments(self, module: ModuleType, signature: Signature) -> list[Argument]:
+        given = {**getattr(module, "SIZES", {}), **self.settings}
+        sizes = default_sizes(signature, {k: int(v) for k, v in given.items()})
+        maker: Any = getattr(module, "inputs", None)
+        named: dict[str, Argument] = {}
+        if maker is not None:
+            named = dict(maker(np.random.default_rng(self.seed), **sizes))
+        for p in signature.parameters:
+            if p.buffer is None and p.name in self.settings:
+                named[p.name] = self.settings[p.name]
+        return inputs_for(signature, sizes, named, self.seed)
+
+    def _against_interpreter(
+        self, name: str, func: PrimFunc, signature: Signature, before: list[Argument], got: Outcome
+    ) -> tuple[str, str | None]:
+        """Compare with the interpreter, on smaller constants where the file names them."""
+        smaller: dict[str, int] = getattr(self.module, "INTERPRET", {})
+        judge = "interpreter"
+        if steps(func, signature, before) > _MOST_STEPS:
+            if not smaller:
+                smaller = {b.var.name_hint: 67 for b in signature.bindings}
+            if not smaller:
+                self._check_work(func, signature, before)
+            settings = {**self.settings, **smaller}
+            job = _Job(
+                Report(False),
+                self.path,
+                load_file(self.path, settings),
+                self.key,
+                self.program,
+                settings,
+                self.seed,
+                self.check_bounds,
+            )
+            job.program = programs_of(job.module)[self.key]
+            func = _public(job.program)[name]
+            signature = signature_of(func)
+            before = job._arguments(job.module, signature)
+            arguments = [_copy(a) for a in before]
+            got = outcome(signature, arguments, job.exe[name](*arguments))
+            judge += " (" + ", ".join(f"{k}={v}" for k, v in smaller.items()) + ")"
+            program = job.program
+        else:
+            program = self.program
+        returned = loomir.interpret(program, name, *before)
+        wanted = outcome(signature, before, returned)
+        math = any(uses_math(f) for f in _functions(program))
+        return judge, compare(signature, got, wanted, exact=True, math=math)
+
+    def _check_work(self, func: PrimFunc, signature: Signature, arguments: list[Argument]) -> None:
+        work = steps(func, signature, arguments)
+        if work > _MOST_STEPS:
+            raise CompileError(
+                Diagnostic(
+                    "CLI0004",
+                    f"the interpreter would take about {work:.0e} steps for {self.key!r}",
+                    help="give smaller sizes with --arg, or define INTERPRET in the file",
+                )
+            )
+
+    def time(self) -> None:
+        """Measure the program and, where the file defines it, NumPy's way, in turns."""
+        for name, func in _public(self.program).items():
+            signature = signature_of(func)
+            arguments = self._arguments(self.module, signature)
+            function = self.exe[name]
+            baseline: Any = getattr(self.module, "baseline", None)
+            ours: list[float] = []
+            theirs: list[float] = []
+            end = time.perf_counter() + 2.0
+            while time.perf_counter() < end or len(ours) < 3:
+                ours.append(_seconds(function, arguments))
+                if baseline is not None:
+                    theirs.append(_seconds(baseline, arguments))
+            self._print_time(name, statistics.median(ours), theirs)
+
+    def _print_time(self, name: str, ours: float, theirs: list[float]) -> None:
+        flops: Any = getattr(self.module, "flops", None)
+        work = float(flops()) if flops is not None else 0.0
+
+        def speed(seconds: float) -> str:
+            rate = f", {work / seconds / 1e9:.1f} GFLOP/s" if work else ""
+            return f"{seconds * 1e3:.3f} ms{rate}"
+
+        self.facts["seconds"] = ours
+        line = f"{name}: {speed(ours)}"
+        if theirs:
+            numpy = statistics.median(theirs)
+            self.facts["numpy_seconds"] = numpy
+            line += f"; NumPy: {speed(numpy)}; {numpy / ours:.2f} times NumPy's speed"
+        self.report.line(line)
+
+
+def _seconds(call: Callable[..., object], arguments: list[Argument]) -> float:
+    start = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - start
+
+
+def _copy(argument: Argument) -> Argument:
+    if not isinstance(argument, np.ndarray):
+        return argument
+    copied = np.empty_like(argument, subok=False) if argument.flags.c_contiguous else None
+    if copied is not None:
+        np.copyto(copied, argument)
+        return copied
+    return argument  # a strided view is only read
+
+
+def _functions(program: Program) -> list[PrimFunc]:
+    if isinstance(program, PrimFunc):
+        return [program]
+    return [f for f in program.functions.values() if isinstance(f, PrimFunc)]
+
+
+def _public(program: Program) -> dict[str, PrimFunc]:
+    """List the functions that can be called from outside, by name."""
+    if isinstance(program, IRModule):
+        return {f.name: f for f in _functions(program) if "global_symbol" in f.attrs}
+    return {program.name: program}
+
+
+def _settings(pairs: list[str]) -> dict[str, int | float]:
+    """Read ``NAME=NUMBER`` pairs. Errors: CLI0005."""
+    made: dict[str, int | float] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        try:
+            value: int | float = int(text, 0)
+        except ValueError:
+            try:
+                value = float(text)
+            except ValueError:
+                equals = ""
+                value = 0
+        if not equals or not name.isidentifier():
+            raise CompileError(
+                Diagnostic(
+                    "CLI0005",
+                    f"--arg {pair} is not a name and a number",
+                    help="write it as in --arg N=1024",
+                )
+            )
+        made[name] = value
+    return made
+
+
+def _check_names(
+    settings: Mapping[str, int | float], module: ModuleType, programs: Mapping[str, Program]
+) -> None:
+    """Refuse a setting that nothing in the file is named by. Errors: CLI0006."""
+    known = {name for name, value in vars(module).items() if isinstance(value, (int, float))}
+    for program in programs.values():
+        for func in _public(program).values():
+            signature = signature_of(func)
+            known |= {b.var.name_hint for b in signature.bindings}
+            known |= {p.name for p in signature.parameters if p.buffer is None}
+    for name in settings:
+        if name not in known:
+            raise CompileError(
+                Diagnostic(
+                    "CLI0006",
+                    f"--arg {name}: nothing has that name",
+                    notes=(f"names: {', '.join(sorted(known)) or 'none'}",),
+                    help="use a top-level constant of the file, a size, or a scalar parameter",
+                )
+            )
+
+
+def _check_show(show: str | None) -> None:
+    if show is not None and show not in ("script", "llvm", "asm"):
+        raise CompileError(
+            Diagnostic(
+                "CLI0007",
+                f"--show {show} is not a form of the program",
+                help="use --show script, --show llvm or --show asm",
+            )
+        )

@@ -1,0 +1,46 @@
+"""Estimate how many steps a program takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from loomir.interp.scalar import evaluate
+from loomir.ir.node import Node
+from loomir.ir.visit import children
+from loomir.tir.expr import Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.signature import Signature
+from loomir.tir.stmt import For, Stmt
+
+__all__ = ["steps"]
+
+
+def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> float:
+    """Count statements executed, each loop with its extent; what depends on data counts once."""
+    env: dict[Var, int] = {}
+    for binding in signature.bindings:
+        array = arguments[binding.source.parameter]
+        if isinstance(array, np.ndarray) and binding.source.what == "shape":
+            env[binding.var] = array.shape[binding.source.axis]
+    for p, value in zip(signature.parameters, arguments):
+        if p.buffer is None and isinstance(value, int):
+            env[p.var] = value
+    total = 0.0
+    stack: list[tuple[Node, float]] = [(func.body, 1.0)]
+    while stack:
+        node, times = stack.pop()
+        if isinstance(node, For):
+            times *= max(0, _extent(node, env))
+        if isinstance(node, Stmt):
+            total += times
+            stack.extend((part, times) for part in children(node))
+    return total
+
+
+def _extent(loop: For, env: dict[Var, int]) -> int:
+    try:
+        return int(evaluate(loop.extent, env))
+    except KeyError:
+        return 1
