@@ -43,6 +43,7 @@ class Function:
         "_faults",
         "_keep_alive",
         "_lock",
+        "_names",
         "_native",
         "name",
         "parameters",
@@ -62,6 +63,7 @@ class Function:
         self.name = name
         self.parameters: tuple[Parameter, ...] = tuple(parameters)
         self.returns = returns
+        self._names = tuple(p.name for p in self.parameters)
         self._entry = entry
         self._faults = tuple(faults)
         self._explain = explain
@@ -162,27 +164,32 @@ class Function:
 
     # -- binding by position and by name ---------------------------------------------------------
     def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...]:
-        parameters = self.parameters
-        if len(args) == len(parameters) and not kwargs:
-            return args
-        names = [p.name for p in parameters]
-        if len(args) > len(parameters):
-            raise self._arity(f"{len(args)} were given")
+        names = self._names
+        if len(args) + len(kwargs) == len(names):
+            if not kwargs:
+                return args
+            rest = names[len(args) :]
+            if all(name in kwargs for name in rest):
+                return (*args, *[kwargs[name] for name in rest])
+        raise self._misfit(args, kwargs)
+
+    def _misfit(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> RunError:
+        names = self._names
+        if len(args) > len(names):
+            return self._arity(f"{len(args)} were given")
         for name in kwargs:
             if name not in names:
                 guess = nearest(name, names)
-                raise self._keyword(
+                return self._keyword(
                     f"has no parameter {name!r}", f"did you mean {guess!r}?" if guess else ""
                 )
             if name in names[: len(args)]:
-                raise self._keyword(f"got {name!r} both by position and by name")
+                return self._keyword(f"got {name!r} both by position and by name")
         missing = [name for name in names[len(args) :] if name not in kwargs]
-        if missing:
-            count = len(args) + len(kwargs)
-            raise self._arity(
-                f"{count} {'was' if count == 1 else 'were'} given; missing: {', '.join(missing)}"
-            )
-        return (*args, *(kwargs[name] for name in names[len(args) :]))
+        count = len(args) + len(kwargs)
+        return self._arity(
+            f"{count} {'was' if count == 1 else 'were'} given; missing: {', '.join(missing)}"
+        )
 
     def _arity(self, what: str) -> RunError:
         count = len(self.parameters)
