@@ -2,7 +2,7 @@
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: check lint format test bench fuzz
+.PHONY: check lint format test
 
 check:  ## everything that must hold: format, lint, types, layers, tests, docs
 	$(PYTHON) -m pytest

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from loomir.support.diagnostics import LoomirError
-from tests.docs.markdown import ROOT, Block
+from tests.docs.markdown import ROOT, Block, blocks
 
 INSTALL = ("python3 -m venv", ".venv/bin/", "pip install", "git clone", "cd ", "make ")
 
@@ -141,6 +141,25 @@ def is_same(expected: str, actual: str) -> bool:
     """
     want, got = ("".join(row.rstrip() + "\n" for row in t.splitlines()) for t in (expected, actual))
     return doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS)
+
+
+def with_outputs(page: Path, folder: Path) -> str:
+    """Give the text of a page with its ``output`` blocks as they are now.
+
+    Blocks that are right as they stand are kept, with their ``...``.
+    """
+    lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
+    reader = Reader(folder)
+    edits: list[tuple[Block, str]] = []
+    for block in blocks(page):
+        if block.language != "output":
+            reader.follow(block)
+        elif not is_same(block.text, reader.printed):
+            edits.append((block, reader.printed))
+    for block, printed in reversed(edits):
+        start = block.line - 1
+        lines[start : start + len(block.text.splitlines())] = printed.splitlines(keepends=True)
+    return "".join(lines)
 
 
 def check_same(block: Block, expected: str, actual: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.markdown import Block, blocks, name_of, pages
-from tests.docs.running import PageError, Reader, commands
+from tests.docs.running import PageError, Reader, commands, with_outputs
 
 RUN = {"python", "console", "output"}
 # Shown to be read: text that is no program, and files of other tools.
@@ -32,7 +32,14 @@ def test_every_block_names_a_language(page: Path):
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_code_blocks_do_what_the_page_shows(page: Path, reader: Reader):
+def test_code_blocks_do_what_the_page_shows(
+    page: Path, pytestconfig: pytest.Config, tmp_path: Path
+):
+    """``pytest --update-golden`` writes the output blocks anew."""
+    if pytestconfig.getoption("--update-golden"):
+        (tmp_path / "before").mkdir()
+        page.write_text(with_outputs(page, tmp_path / "before"), encoding="utf-8")
+    reader = Reader(tmp_path)
     for block in blocks(page):
         reader.follow(block)
 
@@ -68,9 +75,9 @@ def test_an_error_must_be_announced_and_must_come(reader: Reader, tmp_path: Path
 
 
 def test_commands_are_run_and_compared(reader: Reader, tmp_path: Path):
-    reader.follow(page_of(tmp_path, "console", "$ loomir --version\nloomir 0.1.0\n"))
+    reader.follow(page_of(tmp_path, "console", "$ loomir --help\nUsage: ...\n"))
     with pytest.raises(PageError, match="the page shows"):
-        reader.follow(page_of(tmp_path, "console", "$ loomir --version\nloomir 9\n"))
+        reader.follow(page_of(tmp_path, "console", "$ loomir --help\nNothing\n"))
     with pytest.raises(PageError, match="ended with"):
         reader.follow(page_of(tmp_path, "console", "$ loomir --no-such-option\n"))
     reader.follow(page_of(tmp_path, "console fails", "$ loomir --no-such-option\n"))
@@ -85,6 +92,22 @@ def test_console_blocks_start_with_a_command(tmp_path: Path):
     ]
     with pytest.raises(PageError, match="starts with a command"):
         commands(page_of(tmp_path, "console", "a\n"))
+
+
+def test_outputs_are_written_anew_where_they_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tests.docs.markdown.ROOT", tmp_path)
+    (tmp_path / "examples").mkdir()
+    page = tmp_path / "page.md"
+    text = "```python\nprint('a\\nb')\n```\n\n```output\n{}```\n\nend\n"
+    folder = tmp_path / "folder"
+    for before, after in [("", "a\nb\n"), ("b\nc\nd\n", "a\nb\n"), ("a\n...\n", "a\n...\n")]:
+        folder.mkdir()
+        page.write_text(text.format(before))
+        assert with_outputs(page, folder) == text.format(after)
+        (folder / "examples").unlink()
+        folder.rmdir()
 
 
 def test_a_block_that_would_go_untested_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
