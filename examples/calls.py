@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from loomir.script import ir as I, tir as T
+from loomir.script import ir as I
+from loomir.script import tir as T
 
 
 @I.ir_module

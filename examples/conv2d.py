@@ -19,7 +19,7 @@ def conv2d(
         with T.sblock("pad"):
             vn, vc, vy, vx = T.axis.remap("SSSS", [n, c, y, x])
             padded[vn, vc, vy, vx] = T.if_then_else(
-                1 <= vy and vy <= SIZE and 1 <= vx and vx <= SIZE,
+                vy >= 1 and vy <= SIZE and vx >= 1 and vx <= SIZE,
                 X[vn, vc, vy - 1, vx - 1],
                 T.float32(0),
             )

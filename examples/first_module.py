@@ -1,6 +1,7 @@
 """The first module that readers of TVMScript's documentation meet, as far as it is TIR."""
 
-from loomir.script import ir as I, tir as T
+from loomir.script import ir as I
+from loomir.script import tir as T
 
 
 @I.ir_module

@@ -26,7 +26,9 @@ def layer_norm(
         for j in range(COLUMNS):
             centred: T.float32 = X[i, j] - mean[0]
             variance[0] += centred * centred
-        inverse: T.float32 = T.float32(1) / T.sqrt(variance[0] / T.float32(COLUMNS) + T.float32(1e-5))
+        inverse: T.float32 = T.float32(1) / T.sqrt(
+            variance[0] / T.float32(COLUMNS) + T.float32(1e-5)
+        )
         for j in range(COLUMNS):
             Y[i, j] = (X[i, j] - mean[0]) * inverse * scale[j] + shift[j]
 

@@ -1,8 +1,9 @@
-"""Multiply matrices at the machine's speed: panels packed for the caches, a tile of sums in registers.
+"""Multiply matrices at the machine's speed: packed panels, a tile of sums in registers.
 
-The loops follow the usual plan of fast matrix products. Strips of B and blocks of A are copied so that the
-inner loop reads memory in order; that loop keeps ``MR`` x ``NR`` sums in vector registers and adds one column
-of A times one row of B at each step. Rows past the end of A are packed as zeros and never written back.
+The loops follow the usual plan of fast matrix products. Strips of B and blocks of A are copied so
+that the inner loop reads memory in order; that loop keeps ``MR`` x ``NR`` sums in vector registers
+and adds one column of A times one row of B at each step. Rows past the end of A are packed as zeros
+and never written back.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Softmax over rows in three reductions: the largest value, the sum of exponentials, the quotient."""
+"""Softmax over rows in three stages: the largest value, the sum of exponentials, the quotient."""
 
 import numpy as np
 

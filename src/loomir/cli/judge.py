@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import TypeAlias
 
 from loomir.interp.scalar import evaluate
 from loomir.ir.visit import pre_order
@@ -22,7 +21,7 @@ from loomir.tir.signature import Parameter, Signature
 __all__ = ["Argument", "Outcome", "compare", "default_sizes", "inputs_for", "outcome", "uses_math"]
 
 Array: TypeAlias = npt.NDArray[Any]
-Argument: TypeAlias = Union[Array, int, float, bool]
+Argument: TypeAlias = Array | int | float | bool
 
 
 class Outcome(NamedTuple):
@@ -95,7 +94,7 @@ def outcome(signature: Signature, arguments: Sequence[Argument], returned: Any) 
     """Collect what a call wrote and returned."""
     arrays = {
         p.name: a
-        for p, a in zip(signature.parameters, arguments)
+        for p, a in zip(signature.parameters, arguments, strict=True)
         if p.written and isinstance(a, np.ndarray)
     }
     return Outcome(arrays, returned)
@@ -113,14 +112,16 @@ def expected(
         return None
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     made = reference(*copies)
-    listed: list[Any] = list(made) if isinstance(made, tuple) else [made]  # pyright: ignore[reportUnknownArgumentType]
+    listed: list[Any] = [made]
+    if isinstance(made, tuple):
+        listed = list(cast("tuple[Any, ...]", made))
     names = [p.name for p in signature.parameters if p.written]
     returned = listed[len(names)] if len(listed) > len(names) else None
-    return Outcome({n: np.asarray(a) for n, a in zip(names, listed)}, returned)
+    return Outcome({n: np.asarray(a) for n, a in zip(names, listed, strict=False)}, returned)
 
 
-# Relative error allowed against NumPy, which sums in another order: about the square root of the number
-# of terms in units of the dtype's rounding, with room to spare.
+# Relative error allowed against NumPy, which sums in another order: about the square root of the
+# number of terms in units of the dtype's rounding, with room to spare.
 _TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-10}
 # What two implementations of exp and its like may differ by, carried through a few operations.
 _MATH_TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-14}
@@ -183,5 +184,3 @@ def uses_math(func: PrimFunc) -> bool:
         if row.accepts in (Accepts.FLOAT, Accepts.FLOAT_INT32) and name not in exact
     }
     return any(isinstance(e, Call) and id(e.op) in inexact for e in pre_order(func.body))
-
-

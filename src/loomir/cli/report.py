@@ -10,7 +10,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, LoomirError, RunError
+from loomir.support.diagnostics import (
+    CompileError,
+    Diagnostic,
+    InternalError,
+    LoomirError,
+    RunError,
+)
 
 __all__ = ["Report", "fail"]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -41,7 +41,7 @@ _MOST_STEPS = 5_000_000
 def run(
     target: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="What to run.")],
     arg: Annotated[
-        Optional[list[str]],  # typer reads this annotation at run time, on Python 3.10 too
+        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(
             "--arg", metavar="N=1024", help="A constant of the file, a size, or a scalar argument."
         ),
@@ -57,16 +57,16 @@ def run(
         bool, typer.Option("--check-bounds", help="Raise an error for an index out of bounds.")
     ] = False,
     show: Annotated[
-        Optional[str],  # typer reads this annotation at run time, on Python 3.10 too
+        str | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(metavar="script|llvm|asm", help="Print the program in that form."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compile a program, run it on random inputs, and judge what it computes.
 
-    The judges are the interpreter and, where the file defines NAME_reference or reference, NumPy. A file may
-    also define SIZES (sizes of symbolic shapes), INTERPRET (smaller constants for the interpreter),
-    inputs(rng, **sizes), and for --time baseline(*arguments) and flops().
+    The judges are the interpreter and, where the file defines NAME_reference or reference, NumPy. A
+    file may also define SIZES (sizes of symbolic shapes), INTERPRET (smaller constants for the
+    interpreter), inputs(rng, **sizes), and for --time baseline(*arguments) and flops().
     """
     report = Report(json)
     try:
@@ -123,12 +123,10 @@ class _Job:
 
     def show(self, what: str) -> None:
         """Print the program as text."""
-        forms: dict[str, Callable[[], str]] = {
-            "script": self.program.script,
-            "llvm": lambda: self.exe.llvm_ir(),
-            "asm": lambda: self.exe.assembly(),
-        }
-        text = forms[what]()
+        if what == "script":
+            text = self.program.script()
+        else:
+            text = self.exe.llvm_ir() if what == "llvm" else self.exe.assembly()
         self.facts[what] = text
         self.report.line(text.rstrip())
 
@@ -136,7 +134,9 @@ class _Job:
         """Run every public function and compare; tells whether all agree."""
         right = True
         for name, func in _public(self.program).items():
-            shown = self.key if name in (self.key, "main") or self._single() else f"{self.key}.{name}"
+            shown = (
+                self.key if name in (self.key, "main") or self._single() else f"{self.key}.{name}"
+            )
             right &= self._judge_one(name, shown, func, interpret)
         return right
 

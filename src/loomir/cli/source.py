@@ -9,9 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Union
-
-from typing_extensions import TypeAlias
+from typing import Any, TypeAlias
 
 from loomir.ir.module import IRModule
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
@@ -19,7 +17,7 @@ from loomir.tir.function import PrimFunc
 
 __all__ = ["Program", "load_file", "pick", "programs_of", "read_text", "split_target"]
 
-Program: TypeAlias = Union[PrimFunc, IRModule]
+Program: TypeAlias = PrimFunc | IRModule
 
 
 def split_target(target: str) -> tuple[Path, str | None]:

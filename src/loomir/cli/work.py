@@ -24,7 +24,7 @@ def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> 
         array = arguments[binding.source.parameter]
         if isinstance(array, np.ndarray) and binding.source.what == "shape":
             env[binding.var] = array.shape[binding.source.axis]
-    for p, value in zip(signature.parameters, arguments):
+    for p, value in zip(signature.parameters, arguments, strict=True):
         if p.buffer is None and isinstance(value, int):
             env[p.var] = value
     total = 0.0

@@ -80,7 +80,7 @@ def first_difference(left: Node, right: Node) -> Difference | None:
             )
             if difference is not None:
                 return difference
-        elif not _same_leaf(a, b):
+        elif not _same_leaf(a, b):  # pyright: ignore[reportUnknownArgumentType]
             return Difference(str(task.path), a, b)
     return None
 
@@ -108,7 +108,7 @@ def _mappings(
     if len(a) != len(b):
         return Difference(f"{task.path}.length", len(a), len(b))
     if all(isinstance(key, Node) for key in a):
-        pairs = zip(a.items(), b.items())
+        pairs = zip(a.items(), b.items(), strict=True)
         for (key_a, item_a), (key_b, item_b) in reversed(list(pairs)):
             path = _Path(task.path, f"[{_name_of(key_a)}]")
             stack.append(_Task(item_a, item_b, task.role, path))

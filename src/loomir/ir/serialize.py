@@ -54,7 +54,7 @@ def _all_nodes(value: object) -> list[Node]:
     return found
 
 
-def _encode(value: object, numbers: Mapping[int, int]) -> object:
+def _encode(value: Any, numbers: Mapping[int, int]) -> object:
     if isinstance(value, Node):
         return {"node": numbers[id(value)]}
     if isinstance(value, tuple):
@@ -93,12 +93,14 @@ def from_json(text: str) -> Node:
             cls = NODE_CLASSES[fields.pop("")]
             make: Any = getattr(cls, "restore", cls)  # operators are one object per name
             made.append(make(**{name: _decode(value, made) for name, value in fields.items()}))
-        return made[data["root"]]
+        root: int = data["root"]
+        return made[root]
     except (KeyError, IndexError, TypeError, ValueError, RecursionError, AttributeError) as error:
         raise CompileError(
             Diagnostic(
                 "TIR0003",
-                f"this text is not a program in Loomir's JSON form ({type(error).__name__}: {error})",
+                "this text is not a program in Loomir's JSON form",
+                notes=(f"{type(error).__name__}: {error}",),
                 help="write it with loomir.ir.to_json",
             )
         ) from error
@@ -108,10 +110,10 @@ def _decode(value: Any, made: list[Node]) -> object:
     if isinstance(value, list):
         return tuple(_decode(item, made) for item in cast("list[Any]", value))
     if not isinstance(value, dict):
-        return value
+        return cast("object", value)
     ((tag, content),) = cast("dict[str, Any]", value).items()
     if tag == "node":
-        return made[content]
+        return made[cast("int", content)]
     if tag == "map":
         return {_decode(k, made): _decode(v, made) for k, v in content}
     if tag == "dtype":

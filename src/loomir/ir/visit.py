@@ -1,16 +1,14 @@
 """Traversal without recursion, derived from field roles.
 
-Three engines, from the simplest: ``pre_order``/``post_order`` list nodes, ``rewrite`` rebuilds bottom-up
-by a table of class to function, and ``trampoline`` runs visitors written as generators, for those that
-need context: ``x = yield visit(child)`` asks for the result of visiting a child.
+Three engines, from the simplest: ``pre_order``/``post_order`` list nodes, ``rewrite`` rebuilds
+bottom-up by a table of class to function, and ``trampoline`` runs visitors written as generators,
+for those that need context: ``x = yield visit(child)`` asks for the result of visiting a child.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Any, TypeVar, cast
-
-from typing_extensions import TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from loomir.ir.node import Node, Role
 
@@ -90,7 +88,7 @@ def _map_value(value: object, fn: Callable[[Node], object]) -> object:
     if isinstance(value, tuple):
         items = cast("tuple[object, ...]", value)
         mapped = tuple([_map_value(item, fn) for item in items])
-        return items if all(a is b for a, b in zip(items, mapped)) else mapped
+        return items if all(a is b for a, b in zip(items, mapped, strict=True)) else mapped
     if isinstance(value, Mapping):
         table = cast("Mapping[object, object]", value)
         made = {key: _map_value(item, fn) for key, item in table.items()}
@@ -124,8 +122,8 @@ def map_children(
 Rule: TypeAlias = Callable[[Any], Node]
 
 
-def rewrite(root: _N, table: Mapping[type, Rule]) -> Any:
-    """Rebuild a tree bottom-up: a class in ``table`` has its rule applied after its parts were rebuilt.
+def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
+    """Rebuild a tree bottom-up: the rule of a node's class is applied once its parts are rebuilt.
 
     A rule that returns its argument leaves it; untouched subtrees are shared with the old tree.
     """
@@ -151,7 +149,8 @@ def rewrite(root: _N, table: Mapping[type, Rule]) -> Any:
 def trampoline(start: Step[_R]) -> _R:
     """Run a generator visitor to its result, however deep the program.
 
-    What it yields are the visitors of parts; an exception in one is raised at its parent's ``yield``.
+    What it yields are the visitors of parts; an exception in one is raised at its parent's
+    ``yield``.
     """
     stack: list[Generator[Any, Any, Any]] = [start]
     value: Any = None
@@ -163,7 +162,7 @@ def trampoline(start: Step[_R]) -> _R:
         except StopIteration as stop:
             stack.pop()
             value, error = stop.value, None
-        except BaseException as raised:  # handed on to the visitor that asked
+        except BaseException as raised:  # noqa: BLE001 - raised again in the visitor that asked
             stack.pop()
             value, error = None, raised
         else:

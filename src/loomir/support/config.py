@@ -1,4 +1,4 @@
-"""Settings of the process, set by code or by the command line, never read from deep inside a pass."""
+"""Settings of the process, set by code or the command line and read at the boundary only."""
 
 from __future__ import annotations
 

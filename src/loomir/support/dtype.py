@@ -1,7 +1,8 @@
 """Scalar and vector datatypes.
 
 - ``code`` and ``bits`` describe one element, ``lanes`` how many of them a value holds.
-- Bool is one dtype of its own, written ``bool`` (``uint1`` is read as the same); one byte in memory.
+- Bool is one dtype of its own, written ``bool`` (``uint1`` is read as the same); one byte in
+  memory.
 - A handle has one lane and 64 bits; ``void`` is the handle of no bits.
 - A dtype outside the language (``int7``, 5 lanes) cannot be made: it is refused, never truncated.
 """
@@ -70,6 +71,7 @@ class DataType:
     _by_text: dict[str, DataType] = {}
 
     def __new__(cls, code: TypeCode | str, bits: int | None = None, lanes: int = 1) -> DataType:
+        """Find or make the dtype; a single string is parsed."""
         if isinstance(code, str):
             return cls.parse(code)
         if code is TypeCode.UINT and bits == 1:

@@ -1,17 +1,16 @@
 """Buffers: named regions of memory with a shape, and how they are read.
 
-A buffer is not a value. Distinct buffers do not overlap, except where a block's ``match_buffers`` say so.
-The element at ``indices`` of a buffer without strides lies in row-major order. Indices are sign-extended to
-64 bits; outside of the shape nothing is promised, unless the program is compiled with checks.
+A buffer is not a value. Distinct buffers do not overlap, except where a block's ``match_buffers``
+say so. The element at ``indices`` of a buffer without strides lies in row-major order. Indices are
+sign-extended to 64 bits; outside of the shape nothing is promised, unless the program is compiled
+with checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import ClassVar, Union
-
-from typing_extensions import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
 from loomir.ir.serialize import serializable
@@ -97,8 +96,8 @@ class IterVar(Node):
 class Buffer(Node):
     """A region of memory: where it starts, what it holds, and its shape.
 
-    ``strides`` and ``elem_offset`` count elements; no strides means row-major. ``data_alignment`` counts
-    bytes and is a hint: unaligned memory is legal. ``elem_offset`` None is 0.
+    ``strides`` and ``elem_offset`` count elements; no strides means row-major. ``data_alignment``
+    counts bytes and is a hint: unaligned memory is legal. ``elem_offset`` None is 0.
     Errors: TIR0301.
     """
 
@@ -177,7 +176,7 @@ class Buffer(Node):
         return BufferLoad(self, tuple(convert(i) for i in items if not isinstance(i, slice)))
 
     def region(self, items: Sequence[IndexLike]) -> BufferRegion:
-        """Give the region that indices and slices cover; a slice without an end runs to the axis's."""
+        """Give the region of indices and slices; a slice without an end runs to the axis's."""
         ranges: list[Range] = []
         for axis, item in enumerate(items):
             if isinstance(item, slice):
@@ -195,7 +194,7 @@ class Buffer(Node):
         return BufferRegion(self, tuple(Range(IntImm(0, e.dtype), e) for e in self.shape))
 
 
-IndexLike: TypeAlias = Union[ExprLike, slice]
+IndexLike: TypeAlias = ExprLike | slice
 
 
 def extent_between(start: PrimExpr, stop: PrimExpr) -> PrimExpr:
@@ -283,9 +282,14 @@ class MatchBufferRegion(Node):
                 "use an alignment that divides the source's",
             )
         offset, from_source = target.elem_offset, source.elem_offset
-        if isinstance(offset, IntImm) and offset.value == 0 and from_source is not None:
-            if not isinstance(from_source, IntImm) or from_source.value != 0:
-                self._refuse("starts at offset 0, its source does not", "leave elem_offset out")
+        at_start = isinstance(from_source, IntImm) and from_source.value == 0
+        if (
+            isinstance(offset, IntImm)
+            and offset.value == 0
+            and from_source is not None
+            and not at_start
+        ):
+            self._refuse("starts at offset 0, its source does not", "leave elem_offset out")
         if target.scope != source.scope:
             self._refuse(
                 f"is in {target.scope} memory, its source in {source.scope}", "use one scope"
@@ -337,7 +341,7 @@ def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | No
 
 @node
 class BufferLoad(PrimExpr):
-    """The element of ``buffer`` at ``indices``; a vector in the last index reads one element per lane.
+    """The element of ``buffer`` at ``indices``; a vector as last index reads one per lane.
 
     Errors: TIR0107.
     """

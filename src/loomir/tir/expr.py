@@ -2,24 +2,26 @@
 
 What every node here means:
 
-- Integers wrap in every dtype, in two's complement. Floats obey IEEE 754 and are never rewritten as reals.
+- Integers wrap in every dtype, in two's complement. Floats obey IEEE 754 and are never rewritten as
+  reals.
 - Vectors act lane by lane; the order among lanes is open.
-- ``Div`` and ``Mod`` truncate as in C, ``FloorDiv`` and ``FloorMod`` round towards minus infinity. For
-  integers a zero divisor raises at run time, and ``INT_MIN / -1`` is ``INT_MIN`` with remainder 0.
+- ``Div`` and ``Mod`` truncate as in C, ``FloorDiv`` and ``FloorMod`` round towards minus infinity.
+  For integers a zero divisor raises at run time, and ``INT_MIN / -1`` is ``INT_MIN`` with remainder
+  0.
 - ``Min`` and ``Max`` give NaN where an operand is NaN.
-- Scalar ``And`` and ``Or`` stop at the first operand that decides; ``Select`` evaluates both values.
+- Scalar ``And`` and ``Or`` stop at the first operand that decides; ``Select`` evaluates both
+  values.
 - Operands are evaluated left to right.
 
-Constructors check the typing rules and nothing else: they never fold. Python's operators on expressions
-(``a + b``) convert plain numbers and widen where no value can be lost.
+Constructors check the typing rules and nothing else: they never fold. Python's operators on
+expressions (``a + b``) convert plain numbers and widen where no value can be lost.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Union
-
-from typing_extensions import TypeAlias
+from typing import Any, ClassVar, TypeAlias
+from typing import cast as cast_type
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset
@@ -27,7 +29,7 @@ from loomir.ir.op import Op
 from loomir.support.dtype import BOOL, HANDLE, VOID, DataType
 from loomir.support.span import Span
 from loomir.tir.rules import refuse
-from loomir.tir.types import VOID_TYPE, PointerType, PrimType, Type, dtype_of_type
+from loomir.tir.types import VOID_TYPE, PrimType, Type, dtype_of_type
 
 __all__ = [
     "GE",
@@ -152,7 +154,7 @@ class PrimExpr(Node):
         )
 
 
-ExprLike: TypeAlias = Union[PrimExpr, int, float, bool]
+ExprLike: TypeAlias = PrimExpr | int | float | bool
 
 
 @node
@@ -171,16 +173,15 @@ class Var(PrimExpr):
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        given: DataType | str | None = self.dtype
-        annotation: Type | None = self.type_annotation
-        if given is None and annotation is None:
-            refuse(
-                "TIR0111",
-                f"variable {self.name_hint!r} has neither a dtype nor a type",
-                help="give one of them, as in Var('i', 'int32')",
-            )
+        given = cast_type("DataType | str | None", self.dtype)
+        annotation = cast_type("Type | None", self.type_annotation)
         if given is None:
-            assert annotation is not None
+            if annotation is None:
+                refuse(
+                    "TIR0111",
+                    f"variable {self.name_hint!r} has neither a dtype nor a type",
+                    help="give one of them, as in Var('i', 'int32')",
+                )
             reset(self, "dtype", dtype_of_type(annotation))
             return
         dtype = DataType(given) if isinstance(given, str) else given
@@ -200,7 +201,8 @@ class Var(PrimExpr):
 class IntImm(PrimExpr):
     """An integer constant.
 
-    Errors: TIR0104 for a dtype that is not a scalar integer, TIR0103 for a value that it cannot hold.
+    Errors: TIR0104 for a dtype that is not a scalar integer, TIR0103 for a value that it cannot
+    hold.
     """
 
     value: int = attr()
@@ -275,8 +277,8 @@ class StringImm(PrimExpr):
 class Cast(PrimExpr):
     """``value`` converted to ``dtype`` lane by lane.
 
-    To a narrower integer drops high bits; float to integer truncates, saturates, and turns NaN into 0;
-    to Bool is ``value != 0``. Handles convert only to handles.
+    To a narrower integer drops high bits; float to integer truncates, saturates, and turns NaN into
+    0; to Bool is ``value != 0``. Handles convert only to handles.
     Errors: TIR0105.
     """
 
@@ -827,7 +829,7 @@ def const(value: int | float | bool, dtype: DataType | str) -> PrimExpr:
 
 
 def convert(value: ExprLike | str) -> PrimExpr:
-    """Make an expression of a plain value: int32 (int64 where needed), float32, bool, or a string."""
+    """Make an expression of a plain value: int32 (or int64), float32, bool, or a string."""
     if isinstance(value, PrimExpr):
         return value
     if isinstance(value, str):
@@ -845,18 +847,22 @@ def cast(value: PrimExpr, dtype: DataType | str) -> PrimExpr:
     wanted = DataType(dtype) if isinstance(dtype, str) else dtype
     if value.dtype is wanted:
         return value
-    if isinstance(value, IntImm) and wanted.is_integer and wanted.lanes == 1:
-        if wanted.min_value <= value.value <= wanted.max_value:
-            return IntImm(value.value, wanted, span=value.span)
+    if (
+        isinstance(value, IntImm)
+        and wanted.is_integer
+        and wanted.lanes == 1
+        and wanted.min_value <= value.value <= wanted.max_value
+    ):
+        return IntImm(value.value, wanted, span=value.span)
     return Cast(value, wanted)
 
 
 def match_dtypes(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
     """Bring two operands to one dtype, where that loses no value.
 
-    A plain number takes the other operand's dtype (a float beside an integer makes both float32). A scalar
-    beside a vector is broadcast. The narrower of two integers of one signedness, or of two IEEE floats, is
-    widened, and an integer beside a float becomes that float.
+    A plain number takes the other operand's dtype (a float beside an integer makes both float32). A
+    scalar beside a vector is broadcast. The narrower of two integers of one signedness, or of two
+    IEEE floats, is widened, and an integer beside a float becomes that float.
     Errors: TIR0101 for signed beside unsigned, float16 beside bfloat16, and other pairs.
     """
     if isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):

@@ -24,10 +24,12 @@ __all__ = ["PrimFunc", "type_of_returns"]
 class PrimFunc(BaseFunc):
     """A function on scalars and buffers.
 
-    A parameter that ``buffer_map`` maps to a buffer takes an array, the others take numbers or handles. Names
-    that first occur in a buffer's shape, strides or offset are bound from the array that is passed. Arrays
-    may not overlap. ``ret_type`` is the type of what ``T.ret`` returns; left out, it is inferred.
-    Errors: TIR0305 for returns of different types, TIR0306 for a buffer of something that is no parameter.
+    A parameter that ``buffer_map`` maps to a buffer takes an array, the others take numbers or
+    handles. Names that first occur in a buffer's shape, strides or offset are bound from the array
+    that is passed. Arrays may not overlap. ``ret_type`` is the type of what ``T.ret`` returns; left
+    out, it is inferred. ``buffer_map`` is kept in the order of ``params``.
+    Errors: TIR0305 for returns of different types, TIR0306 for a buffer of something that is no
+    parameter.
     """
 
     params: tuple[Var, ...] = binds()
@@ -53,6 +55,9 @@ class PrimFunc(BaseFunc):
                     help="declare it as T.handle",
                     span=param.span or self.span,
                 )
+        in_order = {p: self.buffer_map[p] for p in self.params if p in self.buffer_map}
+        if list(in_order) != list(self.buffer_map):
+            reset(self, "buffer_map", in_order)
         if self.ret_type is None:  # pyright: ignore[reportUnnecessaryComparison]
             reset(self, "ret_type", type_of_returns(self.body))
 

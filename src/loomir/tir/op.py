@@ -1,7 +1,8 @@
 """The builtins of TIR: for each its effect, what it takes, and what it gives.
 
-A row answers every question that a constructor asks; the parser, the printer, the interpreter and code
-generation look operators up here. ``Accepts`` and ``Gives`` are rules on the arguments' dtypes.
+A row answers every question that a constructor asks; the parser, the printer, the interpreter and
+code generation look operators up here. ``Accepts`` and ``Gives`` are rules on the arguments'
+dtypes.
 """
 
 from __future__ import annotations

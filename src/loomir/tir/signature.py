@@ -1,8 +1,9 @@
 """What a call of a function must bind and check, as data.
 
-One signature has three readers: native code checks by it, the interpreter binds by it, and a refused call is
-explained by it. All lone variables of shapes, strides and offsets are bound first, over all parameters;
-then every other expression is checked (T35, T36), so the order of parameters does not matter.
+One signature has three readers: native code checks by it, the interpreter binds by it, and a
+refused call is explained by it. All lone variables of shapes, strides and offsets are bound first,
+over all parameters; then every other expression is checked (T35, T36), so the order of parameters
+does not matter.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 
 
 class Field(NamedTuple):
-    """A number of an array: ``shape`` or ``strides`` at ``axis``, or the ``elem_offset`` (axis -1)."""
+    """A number of an array: ``shape`` or ``strides`` at ``axis``, or ``elem_offset`` (axis -1)."""
 
     parameter: int
     what: str
@@ -55,7 +56,7 @@ class Requirement(NamedTuple):
 class Parameter(NamedTuple):
     """A parameter: ``buffer`` is None for a scalar or an opaque handle."""
 
-    index: int
+    position: int
     name: str
     var: Var
     buffer: Buffer | None
@@ -70,8 +71,9 @@ class Parameter(NamedTuple):
 class Signature(NamedTuple):
     """Parameters, then bindings, then requirements, in the order in which a call treats them.
 
-    A buffer without strides must be row-major (axes of size 1 and empty arrays aside). An ``elem_offset``
-    of None puts no requirement on the array's byte offset (T32). Each pair of arrays must not overlap (T38).
+    A buffer without strides must be row-major (axes of size 1 and empty arrays aside). An
+    ``elem_offset`` of None puts no requirement on the array's byte offset (T32). Each pair of
+    arrays must not overlap (T38).
     """
 
     name: str
@@ -128,13 +130,13 @@ def _fields(parameters: list[Parameter]) -> Iterator[tuple[Field, PrimExpr]]:
     for p in parameters:
         if p.buffer is not None:
             for axis, extent in enumerate(p.buffer.shape):
-                yield Field(p.index, "shape", axis), extent
+                yield Field(p.position, "shape", axis), extent
             for axis, stride in enumerate(p.buffer.strides):
-                yield Field(p.index, "strides", axis), stride
-            if p.buffer.elem_offset is not None and not isinstance(p.buffer.elem_offset, IntImm):
-                yield Field(p.index, "elem_offset", -1), p.buffer.elem_offset
-            elif isinstance(p.buffer.elem_offset, IntImm) and p.buffer.elem_offset.value != 0:
-                yield Field(p.index, "elem_offset", -1), p.buffer.elem_offset
+                yield Field(p.position, "strides", axis), stride
+            offset = p.buffer.elem_offset
+            from_start = offset is None or (isinstance(offset, IntImm) and offset.value == 0)
+            if offset is not None and not from_start:
+                yield Field(p.position, "elem_offset", -1), offset
 
 
 def written_buffers(func: PrimFunc) -> list[Buffer]:

@@ -1,7 +1,8 @@
 """Statements.
 
 - A variable is bound once and is in scope in the ``body`` of what binds it.
-- Loops run ``loop_var`` over ``[min, min + extent)``; both are evaluated once, before the first iteration.
+- Loops run ``loop_var`` over ``[min, min + extent)``; both are evaluated once, before the first
+  iteration.
 - A fresh allocation holds indeterminate values and overlaps nothing.
 - An error stops the program at once; in a parallel loop, no later than the end of the loop.
 """
@@ -111,8 +112,9 @@ class LetStmt(Stmt):
 class AttrStmt(Stmt):
     """Run ``body`` with a note for the compiler about ``node``.
 
-    Three keys have meaning: ``thread_extent`` and ``virtual_thread`` run ``body`` once for each value of the
-    variable ``node`` below ``value``, in any order; ``volatile_scope`` keeps accesses from being optimised.
+    Three keys have meaning: ``thread_extent`` and ``virtual_thread`` run ``body`` once for each
+    value of the variable ``node`` below ``value``, in any order; ``volatile_scope`` keeps accesses
+    from being optimised.
     """
 
     node: Any = binds()
@@ -197,7 +199,7 @@ class BufferRealize(Stmt):
 
 @node
 class Allocate(Stmt):
-    """Run ``body`` with ``buffer_var`` pointing to fresh memory; nothing runs where ``condition`` fails.
+    """Run ``body`` with ``buffer_var`` pointing to fresh memory, where ``condition`` holds.
 
     Errors: TIR0204, TIR0205.
     """
@@ -274,10 +276,10 @@ class Evaluate(Stmt):
 
 @node
 class For(Stmt):
-    """Run ``body`` for each ``loop_var`` in ``[min, min + extent)``; an extent of 0 or less runs nothing.
+    """Run ``body`` for each ``loop_var`` in ``[min, min + extent)``, none where that is empty.
 
-    Parallel iterations may run in any order and must not read what others write. Vectorised ones keep the
-    order of errors and effects. Unrolled loops mean what serial ones mean.
+    Parallel iterations may run in any order and must not read what others write. Vectorised ones
+    keep the order of errors and effects. Unrolled loops mean what serial ones mean.
     Errors: TIR0206.
     """
 
@@ -300,7 +302,8 @@ class For(Stmt):
             if not part.dtype.is_integer or part.dtype.lanes != 1 or part.dtype is not dtype:
                 refuse(
                     "TIR0206",
-                    f"loop variable {self.loop_var.name_hint!r} is {dtype}, its {name} {part.dtype}",
+                    f"loop variable {self.loop_var.name_hint!r} is {dtype}, "
+                    f"its {name} {part.dtype}",
                     help="give the loop variable and its bounds one scalar integer dtype",
                     span=self.span,
                 )
@@ -329,8 +332,8 @@ class While(Stmt):
 class Block(Stmt):
     """A unit of computation over iterators, with the buffers that it reads, writes and allocates.
 
-    ``init`` runs where every reducing iterator stands at the start of its domain, before ``body``; without
-    reducing iterators it runs each time. ``reads`` and ``writes`` describe and do not act.
+    ``init`` runs where every reducing iterator stands at the start of its domain, before ``body``;
+    without reducing iterators it runs each time. ``reads`` and ``writes`` describe and do not act.
     Errors: TIR0208.
     """
 

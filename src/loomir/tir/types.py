@@ -62,7 +62,7 @@ def dtype_of_type(annotation: Type) -> DataType:
         return HANDLE
     if isinstance(annotation, TupleType) and not annotation.fields:
         return VOID
-    refuse(
+    return refuse(
         "TIR0111",
         "this type cannot annotate a variable",
         help="use a PrimType, a PointerType, or the empty TupleType for no value",

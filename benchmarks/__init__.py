@@ -1,0 +1,1 @@
+"""Measurements, printed as tables of ratios taken in one run."""

@@ -1,0 +1,121 @@
+"""From a program to something that runs: check, lower, generate, and wrap for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from loomir.codegen.llvm.module import Generated, Options, generate
+from loomir.codegen.llvm.native import Native
+from loomir.interp.arguments import explain_call
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.runtime.executable import Executable
+from loomir.runtime.function import Function
+from loomir.runtime.object_cache import ObjectCache
+from loomir.runtime.parameter import Parameter
+from loomir.support.config import SETTINGS
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.target import Target
+from loomir.tir.function import PrimFunc
+from loomir.tir.signature import Signature, signature_of
+from loomir.tir.verify import verify
+from loomir.transform.pipelines import LowerOptions, lower
+
+__all__ = ["Program", "as_module", "compile"]
+
+Program: TypeAlias = IRModule | PrimFunc
+
+
+def as_module(program: Program) -> IRModule:
+    """Give the program as a module; a function alone becomes a module of one.
+
+    Errors: TIR0005 for anything else.
+    """
+    if isinstance(program, PrimFunc):
+        named = program
+        if "global_symbol" not in program.attrs:
+            attrs = {**program.attrs, "global_symbol": program.name}
+            named = PrimFunc(
+                program.params,
+                program.body,
+                program.ret_type,
+                program.buffer_map,
+                attrs,
+                span=program.span,
+            )
+        functions: dict[GlobalVar, BaseFunc] = {GlobalVar(named.name): named}
+        return IRModule(functions, span=program.span)
+    if isinstance(program, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return program
+    raise CompileError(
+        Diagnostic(
+            "TIR0005",
+            f"a {type(program).__name__} is not a program",
+            help="give a function decorated with @T.prim_func, or a module with @I.ir_module",
+        )
+    )
+
+
+def compile(  # noqa: A001 - the name that users expect
+    program: Program,
+    target: str | Target = "native",
+    *,
+    check_bounds: bool = False,
+    allow_alias: bool = False,
+    opt_level: int = 2,
+    cache: bool = True,
+) -> Executable:
+    """Compile a function or a module to native code.
+
+    ``check_bounds`` makes an index out of bounds raise; ``allow_alias`` lets array arguments
+    overlap. The object code is kept on disk unless ``cache`` is false.
+    Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``.
+    """
+    module = as_module(program)
+    mistakes = verify(module)
+    if mistakes:
+        raise CompileError.of(mistakes)
+    signatures = {
+        var.name_hint: signature_of(func)
+        for var, func in module.functions.items()
+        if isinstance(func, PrimFunc)
+    }
+    machine = Target(target)
+    lowered = lower(module, LowerOptions(check_bounds=check_bounds))
+    options = Options(allow_alias=allow_alias)
+    generated = generate(lowered, machine, options, signatures=signatures)
+    store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
+    native = Native(generated, machine, level=opt_level, cache=store)
+    functions = {
+        name: _function(name, signatures[name], generated, native, allow_alias)
+        for name in generated.entries
+    }
+    return Executable(
+        functions, script=module.script, llvm_ir=native.llvm_ir, assembly=native.assembly
+    )
+
+
+def _function(
+    name: str, signature: Signature, generated: Generated, native: Native, allow_alias: bool
+) -> Function:
+    parameters = [
+        Parameter(p.name, p.dtype, p.buffer is not None, p.written, p.var.span)
+        for p in signature.parameters
+    ]
+    return Function(
+        name,
+        parameters,
+        _address(native, name),
+        generated.faults,
+        _explain(signature, allow_alias),
+        keep_alive=native,
+        returns=signature.returns,
+    )
+
+
+def _address(native: Native, name: str) -> Callable[[], int]:
+    return lambda: native.address(name)
+
+
+def _explain(signature: Signature, allow_alias: bool) -> Callable[[tuple[object, ...]], None]:
+    return lambda args: explain_call(signature, args, allow_alias=allow_alias)
