@@ -149,7 +149,7 @@ def _exported(parameter: Parameter, value: Any) -> object:
                 f"is on a device of DLPack's kind {device}, this function runs on the CPU (1)",
             )
         capsule = capsule_of(value)
-        if parameter.is_written and is_read_only(capsule):
+        if is_read_only(capsule) and parameter.is_written:
             raise _read_only(parameter, "pass a copy that may be written")
         return tensor_from_capsule(capsule)
     except RunError:

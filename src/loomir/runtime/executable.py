@@ -55,7 +55,7 @@ class Executable:
             )
         return found
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def __call__(self, /, *args: object, **kwargs: object) -> object:
         """Call the only function. Errors: RUN0122 where there is not exactly one."""
         if self._only is None:
             raise RunTypeError(

@@ -78,7 +78,7 @@ class Function:
         return f"<compiled {self.name}({', '.join(map(str, self.parameters))}){result}>"
 
     # -- the fast way ----------------------------------------------------------------------------
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def __call__(self, /, *args: object, **kwargs: object) -> object:
         """Run the function; see the class."""
         direct = self._direct
         for arg in args:

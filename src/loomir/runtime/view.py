@@ -47,20 +47,27 @@ def _number(parameter: Parameter, value: Any) -> object:
     return getattr(value, "value", value)
 
 
+def _dtype(parameter: Parameter, tensor: Any) -> DataType:
+    name = "of another kind"
+    try:
+        name = f"of {tensor.dtype}"
+        return DataType.parse(str(tensor.dtype))
+    except (CompileError, ValueError):  # the latter: tvm-ffi has no name for complex numbers
+        error = refuse(
+            parameter,
+            RunTypeError,
+            "RUN0105",
+            f"has elements {name}, which TIR lacks",
+            f"the function takes {parameter.dtype}",
+        )
+    raise error
+
+
 def _view(parameter: Parameter, before: object, after: Any) -> Array:
     if is_array(before):
         return plain_array(before)
     tensor: Any = after if is_tensor(after) else tensor_from_capsule(capsule_of(after))
-    try:
-        dtype = DataType.parse(str(tensor.dtype))
-    except CompileError:
-        raise refuse(
-            parameter,
-            RunTypeError,
-            "RUN0105",
-            f"has elements of dtype {tensor.dtype}, which TIR lacks",
-            f"the function takes {parameter.dtype}",
-        ) from None
+    dtype = _dtype(parameter, tensor)
     bits: Any = np.dtype(f"u{dtype.element.itemsize}")
     lanes = (dtype.lanes,) if dtype.is_vector else ()
     interface: dict[str, object] = {
