@@ -1,0 +1,145 @@
+"""The commands as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from loomir.cli import app
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = sorted(EXAMPLES.glob("*.py"))
+
+MISTAKES = """\
+from loomir.script import tir as T
+
+N = 8
+
+@T.prim_func
+def f(A: T.Buffer((N,), "float32"), B: T.Buffer((N,), "float32")):
+    for i in T.seriel(N):
+        B[i] = A[i]
+    for i in range(N):
+        B[i] = C[i]
+"""
+
+
+def invoke(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(words))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_example_agrees_with_its_judges(path: Path):
+    status, output = invoke("run", str(path))
+    assert status == 0, output
+    assert "agrees with NumPy" in output
+    assert "agrees with the interpreter" in output
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_example_is_read_without_being_run(path: Path):
+    status, output = invoke("check", str(path))
+    assert status == 0, output
+    assert "no mistakes" in output
+
+
+def test_run_takes_constants_sizes_and_a_seed():
+    status, output = invoke("run", f"{EXAMPLES / 'matmul.py'}:matmul", "--arg", "N=16", "--seed", "3")
+    assert (status, "agrees with NumPy" in output) == (0, True), output
+    status, output = invoke("run", str(EXAMPLES / "vector_add.py"), "--arg", "n=0")
+    assert (status, "agrees with NumPy" in output) == (0, True), output
+
+
+def test_run_can_use_the_interpreter_alone():
+    status, output = invoke("run", str(EXAMPLES / "matmul.py"), "--arg", "N=8", "--interpret")
+    assert status == 0
+    assert "agrees with NumPy" in output
+    assert "interpreter" not in output
+
+
+@pytest.mark.parametrize(("form", "sign"), [("script", "@T.prim_func"), ("llvm", "define"), ("asm", "ret")])
+def test_run_shows_each_form(form: str, sign: str):
+    status, output = invoke("run", str(EXAMPLES / "dot_int8.py"), "--show", form)
+    assert status == 0
+    assert sign in output
+
+
+def test_run_speaks_json():
+    status, output = invoke("run", str(EXAMPLES / "first_module.py"), "--json")
+    facts = json.loads(output)
+    assert (status, facts["ok"]) == (0, True)
+    assert facts["MyModule"]["numpy"] == "agrees"
+
+
+def test_run_measures_beside_numpy():
+    status, output = invoke(
+        "run", str(EXAMPLES / "matmul_scheduled.py"), "--arg", "N=256", "--time"
+    )
+    assert status == 0
+    assert "GFLOP/s" in output
+    assert "times NumPy's speed" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "remedy"),
+    [
+        (("run", "nowhere.py"), "CLI0001", "path of a Python file"),
+        (("run", f"{EXAMPLES / 'matmul.py'}:matmull"), "CLI0002", "did you mean 'matmul'?"),
+        (("run", str(EXAMPLES / "vector_add.py"), "--arg", "n=-5"), "CLI0003", "other sizes"),
+        (
+            ("run", str(EXAMPLES / "matmul.py"), "--arg", "N=512", "--interpret"),
+            "CLI0004",
+            "smaller sizes",
+        ),
+        (("run", str(EXAMPLES / "matmul.py"), "--arg", "N"), "CLI0005", "--arg N=1024"),
+        (("run", str(EXAMPLES / "matmul.py"), "--arg", "M=4"), "CLI0006", "top-level constant"),
+        (("run", str(EXAMPLES / "matmul.py"), "--show", "ptx"), "CLI0007", "--show llvm"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_explained(words: tuple[str, ...], code: str, remedy: str):
+    status, output = invoke(*words)
+    assert status == 1
+    assert f"error[{code}]" in output
+    assert remedy in output
+
+
+def test_check_lists_all_mistakes_of_a_file(tmp_path: Path):
+    path = tmp_path / "mistakes.py"
+    path.write_text(MISTAKES, encoding="utf-8")
+    status, output = invoke("check", str(path))
+    assert status == 1
+    assert "mistakes.py:7:14" in output
+    assert "mistakes.py:10:16" in output
+    assert "2 mistakes" in output
+    status, output = invoke("check", str(path), "--json")
+    found = json.loads(output)["diagnostics"]
+    assert [(d["line"], d["column"]) for d in found] == [(7, 14), (10, 16)]
+
+
+def test_fmt_prints_what_parses_back(tmp_path: Path):
+    status, text = invoke("fmt", str(EXAMPLES / "softmax.py"))
+    assert status == 0
+    again = tmp_path / "again.py"
+    again.write_text(text, encoding="utf-8")
+    assert invoke("fmt", str(again)) == (0, text)
+
+
+def test_doctor_tells_versions_machine_and_cache():
+    status, output = invoke("doctor")
+    assert status == 0
+    for word in ("loomir", "llvm", "cpu", "vectors", "cores", "caches", "cache"):
+        assert word in output
+    assert json.loads(invoke("doctor", "--json")[1])["loomir"]
+
+
+def test_help_names_every_command():
+    status, output = invoke("--help")
+    assert status == 0
+    for command in ("run", "check", "fmt", "doctor"):
+        assert command in output
