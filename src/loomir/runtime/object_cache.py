@@ -72,7 +72,9 @@ class ObjectCache:
             return False
         temporary = path.with_name(f"{key}.{secrets.token_hex(8)}{_TEMPORARY}")
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # One by one: parents that mkdir makes along the way get the mode of the umask.
+            path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             if not self._is_safe_directory(path.parent):
                 return False
             try:
