@@ -50,7 +50,9 @@ def test_every_example_is_read_without_being_run(path: Path):
 
 
 def test_run_takes_constants_sizes_and_a_seed():
-    status, output = invoke("run", f"{EXAMPLES / 'matmul.py'}:matmul", "--arg", "N=16", "--seed", "3")
+    status, output = invoke(
+        "run", f"{EXAMPLES / 'matmul.py'}:matmul", "--arg", "N=16", "--seed", "3"
+    )
     assert (status, "agrees with NumPy" in output) == (0, True), output
     status, output = invoke("run", str(EXAMPLES / "vector_add.py"), "--arg", "n=0")
     assert (status, "agrees with NumPy" in output) == (0, True), output
@@ -63,7 +65,9 @@ def test_run_can_use_the_interpreter_alone():
     assert "interpreter" not in output
 
 
-@pytest.mark.parametrize(("form", "sign"), [("script", "@T.prim_func"), ("llvm", "define"), ("asm", "ret")])
+@pytest.mark.parametrize(
+    ("form", "sign"), [("script", "@T.prim_func"), ("llvm", "define"), ("asm", "ret")]
+)
 def test_run_shows_each_form(form: str, sign: str):
     status, output = invoke("run", str(EXAMPLES / "dot_int8.py"), "--show", form)
     assert status == 0
