@@ -1,0 +1,191 @@
+"""The way from IR to documents: dispatch to handlers, frames of statements, and names.
+
+A handler is a generator that asks for the documents of parts by ``yield``, so programs of any
+depth print. It is found by the token on top of the stack (the dialect) and the node's class: first
+for the token, then for ``default``, and else the node is printed from its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from loomir.ir.node import Node
+from loomir.ir.visit import Step, trampoline
+from loomir.script.printer.doc import AssignDoc, ExprDoc, IdDoc, StmtDoc
+from loomir.script.printer.names import Names
+from loomir.tir.stmt import For
+
+__all__ = ["Docsifier", "Frame", "FunctionName", "expr_handler", "leaf_handler", "stmt_handler"]
+
+ExprHandler: TypeAlias = Callable[["Docsifier", Any], Step[ExprDoc]]
+StmtHandler: TypeAlias = Callable[["Docsifier", Any, bool], Step[None]]
+
+_EXPRS: Final[dict[tuple[str, type], ExprHandler]] = {}
+_STMTS: Final[dict[tuple[str, type], StmtHandler]] = {}
+_H = TypeVar("_H", bound=Callable[..., Any])
+
+
+def expr_handler(token: str, *classes: type) -> Callable[[_H], _H]:
+    """Register a handler that gives an expression document."""
+
+    def register(handler: _H) -> _H:
+        _EXPRS.update({(token, cls): handler for cls in classes})
+        return handler
+
+    return register
+
+
+def leaf_handler(token: str, *classes: type) -> Callable[[_H], _H]:
+    """Register a plain function that gives the expression document of a node without parts."""
+
+    def register(handler: _H) -> _H:
+        def step(d: Docsifier, node: Any) -> Step[ExprDoc]:
+            return handler(d, node)
+            yield  # makes this a step
+
+        return expr_handler(token, *classes)(step) and handler
+
+    return register
+
+
+def stmt_handler(token: str, *classes: type) -> Callable[[_H], _H]:
+    """Register a handler that emits statements; it is told whether nothing follows in the list."""
+
+    def register(handler: _H) -> _H:
+        _STMTS.update({(token, cls): handler for cls in classes})
+        return handler
+
+    return register
+
+
+class Frame:
+    """A list of statements in the making, and what goes out of scope at its end."""
+
+    __slots__ = ("defined", "kind", "statements")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.statements: list[StmtDoc] = []
+        self.defined: list[tuple[Node, str]] = []
+
+
+class FunctionName(NamedTuple):
+    """How calls write a function of the module."""
+
+    doc: ExprDoc
+    func: Node
+
+
+class Docsifier:
+    """The state of one printing."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = ["default"]
+        self.frames: list[Frame] = [Frame("top")]
+        self.names = Names()
+        self.functions: Mapping[str, FunctionName] = {}
+        """How calls write the functions of the module."""
+        self.loops: dict[int, For] = {}
+        """The loops around the current point, by the id of their variable."""
+        # What each definition is called, with the definition to keep its id from being reused.
+        self._docs: dict[int, tuple[Node, ExprDoc]] = {}
+
+    # -- dispatch ------------------------------------------------------------------------------
+    def expr(self, node: Node) -> Step[ExprDoc]:
+        """Ask for the document of an expression, a type, a region or another part."""
+        cls = type(node)
+        handler = _EXPRS.get((self.tokens[-1], cls)) or _EXPRS.get(("default", cls))
+        return (handler or _EXPRS[("default", Node)])(self, node)
+
+    def stmt(self, node: Node, tail: bool) -> Step[None]:
+        """Ask for statements; ``tail``: nothing follows them in their list."""
+        cls = type(node)
+        handler = _STMTS.get((self.tokens[-1], cls)) or _STMTS.get(("default", cls))
+        return (handler or _STMTS[("default", Node)])(self, node, tail)
+
+    def fallback_stmt(self, node: Node) -> Step[None]:
+        """Ask for the statements of a node that has no form of its own."""
+        return _STMTS[("default", Node)](self, node, False)
+
+    def is_statement(self, node: Node) -> bool:
+        """Whether a node prints as statements."""
+        cls = type(node)
+        return (self.tokens[-1], cls) in _STMTS or ("default", cls) in _STMTS
+
+    def body(self, node: Node, kind: str) -> Step[list[StmtDoc]]:
+        """Ask for the statements of a body, in a frame of their own."""
+        with self.frame(kind) as frame:
+            yield self.stmt(node, True)
+        return frame.statements
+
+    def run(self, step: Step[Any]) -> Any:
+        """Carry out a step and all that it asks for."""
+        return trampoline(step)
+
+    # -- frames --------------------------------------------------------------------------------
+    @property
+    def top(self) -> Frame:
+        """The innermost frame."""
+        return self.frames[-1]
+
+    def emit(self, doc: StmtDoc) -> None:
+        """Add a statement to the innermost frame."""
+        self.top.statements.append(doc)
+
+    def emit_declaration(self, name: ExprDoc, value: ExprDoc) -> None:
+        """Add ``name = value`` before the statement that is being made."""
+        self.emit(AssignDoc(name, value))
+
+    @contextmanager
+    def frame(self, kind: str) -> Generator[Frame]:
+        """Open a frame; what it defines goes out of scope at its end."""
+        frame = Frame(kind)
+        self.frames.append(frame)
+        try:
+            yield frame
+        finally:
+            self.frames.pop()
+            for definition, name in frame.defined:
+                self._docs.pop(id(definition), None)
+                self.names.release(name)
+
+    @contextmanager
+    def token(self, token: str) -> Generator[None]:
+        """Print in a dialect."""
+        self.tokens.append(token)
+        try:
+            yield
+        finally:
+            self.tokens.pop()
+
+    # -- names ---------------------------------------------------------------------------------
+    def define(self, definition: Node, hint: str) -> IdDoc:
+        """Name a definition that lives to the end of the innermost frame."""
+        name = self.names.take(hint)
+        self.top.defined.append((definition, name))
+        return self.bind(definition, IdDoc(name))
+
+    def declare(self, definition: Node, hint: str) -> IdDoc:
+        """Name a definition by a name that nothing else in the function has.
+
+        For what is assigned with ``=``: two assignments to a name are read as a mutable local.
+        """
+        return self.bind(definition, IdDoc(self.names.take(hint, fresh=True)))
+
+    _B = TypeVar("_B", bound=ExprDoc)
+
+    def bind(self, definition: Node, doc: _B) -> _B:
+        """Make ``doc`` what a definition is written as."""
+        self._docs[id(definition)] = (definition, doc)
+        return doc
+
+    def known(self, definition: Node) -> ExprDoc | None:
+        """Give what a definition is written as, or None where it is not in scope."""
+        found = self._docs.get(id(definition))
+        return None if found is None else found[1]
+
+    def name_of(self, definition: Node, hint: str) -> ExprDoc:
+        """Give what a definition is written as; one that is not in scope gets a name of its own."""
+        return self.known(definition) or self.declare(definition, hint)

@@ -1,0 +1,336 @@
+"""Documents to Python text: indentation, parentheses by precedence, strings that read back.
+
+Works on a stack of pieces instead of recursing, and writes each piece once, so a program of any
+depth takes time in proportion to its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from loomir.script.printer.doc import (
+    AssertDoc,
+    AssignDoc,
+    AttrAccessDoc,
+    CallDoc,
+    ClassDoc,
+    CommentDoc,
+    DictDoc,
+    Doc,
+    ExprDoc,
+    ExprStmtDoc,
+    ForDoc,
+    FunctionDoc,
+    IdDoc,
+    IfDoc,
+    IndexDoc,
+    ListDoc,
+    LiteralDoc,
+    OperationDoc,
+    ReturnDoc,
+    ScopeDoc,
+    SliceDoc,
+    StmtBlockDoc,
+    StmtDoc,
+    TupleDoc,
+    WhileDoc,
+)
+
+__all__ = ["quote", "to_python"]
+
+WIDTH: Final = 100
+_STEP: Final = "    "
+
+# Binding strength of operators, as in Python's grammar; what binds less gets parentheses.
+_TERNARY, _OR, _AND, _NOT, _COMPARE, _UNARY, _ATOM = 0, 1, 2, 3, 4, 11, 14
+_BINARY: Final = {
+    "or": _OR,
+    "and": _AND,
+    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _COMPARE),
+    "|": 5,
+    "^": 6,
+    "&": 7,
+    **dict.fromkeys(("<<", ">>"), 8),
+    **dict.fromkeys(("+", "-"), 9),
+    **dict.fromkeys(("*", "/", "//", "%"), 10),
+}
+_PREFIX: Final = {"not": _NOT, "-": _UNARY, "~": _UNARY}
+
+
+class _Operand:
+    """An expression that must bind at least as strongly as ``strength``."""
+
+    __slots__ = ("doc", "strength")
+
+    def __init__(self, doc: ExprDoc, strength: int) -> None:
+        self.doc = doc
+        self.strength = strength
+
+
+class _Indented:
+    """A statement at a level of indentation."""
+
+    __slots__ = ("doc", "level")
+
+    def __init__(self, doc: StmtDoc, level: int) -> None:
+        self.doc = doc
+        self.level = level
+
+
+Piece: TypeAlias = str | ExprDoc | _Operand | _Indented
+
+
+def to_python(doc: Doc) -> str:
+    """Write a document as Python; statements end in a newline."""
+    first: Piece = _Indented(doc, 0) if isinstance(doc, StmtDoc) else _as_expr(doc)
+    return _write([first])
+
+
+def _as_expr(doc: Doc) -> ExprDoc:
+    assert isinstance(doc, ExprDoc)
+    return doc
+
+
+def _write(stack: list[Piece]) -> str:
+    """Write pieces, the last of ``stack`` first."""
+    out: list[str] = []
+    while stack:
+        piece = stack.pop()
+        if isinstance(piece, str):
+            out.append(piece)
+        elif isinstance(piece, _Indented):
+            parts = _STMTS[type(piece.doc)](piece.doc, piece.level)
+            parts.reverse()
+            stack.extend(parts)
+        else:
+            doc, strength = piece, _TERNARY
+            if isinstance(piece, _Operand):
+                doc, strength = piece.doc, piece.strength
+            parts = _EXPRS[type(doc)](doc)
+            if _strength(doc) < strength:
+                parts = ["(", *parts, ")"]
+            parts.reverse()
+            stack.extend(parts)
+    return "".join(out)
+
+
+# -- expressions -------------------------------------------------------------------------------
+
+
+def _strength(doc: object) -> int:
+    if isinstance(doc, OperationDoc):
+        return (_BINARY if len(doc.operands) == 2 else _PREFIX)[doc.symbol]
+    if isinstance(doc, LiteralDoc) and doc.is_number and str(doc.value).startswith("-"):
+        return _UNARY
+    return _ATOM
+
+
+def _comma(items: Iterable[ExprDoc]) -> list[Piece]:
+    parts: list[Piece] = []
+    for item in items:
+        parts += (", ", item)
+    return parts[1:]
+
+
+def quote(text: str) -> str:
+    """Write a string as a Python literal on one line; what is printable stays as it is."""
+    return '"' + _UNSAFE.sub(_escape, text) + '"'
+
+
+# What may not stand in a literal, or would not come back from a file: quotes, controls, every line
+# separator of Unicode, lone surrogates, marks that reorder text on screen, the byte order mark.
+_UNSAFE: Final = re.compile(
+    '["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]'
+)
+_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found.group()
+    code = ord(char)
+    return _SHORT.get(char) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def _literal(doc: LiteralDoc) -> list[Piece]:
+    return [quote(doc.value) if isinstance(doc.value, str) else repr(doc.value)]
+
+
+def _id(doc: IdDoc) -> list[Piece]:
+    return [doc.name]
+
+
+def _attr(doc: AttrAccessDoc) -> list[Piece]:
+    return [_Operand(doc.value, _ATOM), ".", doc.name]
+
+
+def _slice(doc: SliceDoc) -> list[Piece]:
+    return [doc.start, ":", doc.stop]
+
+
+def _index(doc: IndexDoc) -> list[Piece]:
+    return [_Operand(doc.value, _ATOM), "[", *(_comma(doc.items) or ["()"]), "]"]
+
+
+def _call(doc: CallDoc) -> list[Piece]:
+    parts: list[Piece] = []
+    for arg in doc.args:
+        parts += (", ", arg)
+    for key, value in doc.keywords:
+        parts += (", ", f"{key}=", value)
+    return [_Operand(doc.callee, _ATOM), "(", *parts[1:], ")"]
+
+
+def _operation(doc: OperationDoc) -> list[Piece]:
+    if len(doc.operands) == 1:
+        strength = _PREFIX[doc.symbol]
+        space = " " if doc.symbol == "not" else ""
+        return [doc.symbol, space, _Operand(doc.operands[0], strength)]
+    a, b = doc.operands
+    strength = _BINARY[doc.symbol]
+    # Operators group to the left; comparisons would chain, so neither side may be one.
+    left = strength + 1 if strength == _COMPARE else strength
+    return [_Operand(a, left), f" {doc.symbol} ", _Operand(b, strength + 1)]
+
+
+def _tuple(doc: TupleDoc) -> list[Piece]:
+    if doc.bare and len(doc.items) > 1:
+        return _comma(doc.items)
+    return ["(", *_comma(doc.items), "," if len(doc.items) == 1 else "", ")"]
+
+
+def _list(doc: ListDoc) -> list[Piece]:
+    return ["[", *_comma(doc.items), "]"]
+
+
+def _dict(doc: DictDoc) -> list[Piece]:
+    parts: list[Piece] = []
+    for key, value in doc.items:
+        parts += (", ", key, ": ", value)
+    return ["{", *parts[1:], "}"]
+
+
+# -- statements --------------------------------------------------------------------------------
+
+
+def _body(statements: list[StmtDoc], level: int) -> list[Piece]:
+    """Write an indented body; Python needs a statement in it, which a comment is not."""
+    parts: list[Piece] = [_Indented(s, level) for s in statements]
+    if all(isinstance(s, CommentDoc) for s in statements):
+        parts.append(f"{_STEP * level}pass\n")
+    return parts
+
+
+def _block(doc: StmtBlockDoc, level: int) -> list[Piece]:
+    return _body(doc.statements, level)
+
+
+def _expr_stmt(doc: ExprStmtDoc, level: int) -> list[Piece]:
+    return [_STEP * level, doc.value, "\n"]
+
+
+def _assign(doc: AssignDoc, level: int) -> list[Piece]:
+    return [_STEP * level, *_binding(doc), "\n"]
+
+
+def _binding(doc: AssignDoc) -> list[Piece]:
+    parts: list[Piece] = [doc.target]
+    if doc.annotation is not None:
+        parts += (": ", doc.annotation)
+    if doc.value is not None:
+        parts += (" = ", doc.value)
+    return parts
+
+
+def _for(doc: ForDoc, level: int) -> list[Piece]:
+    head = [f"{_STEP * level}for ", *_comma(doc.targets), " in ", doc.iterable, ":\n"]
+    return [*head, *_body(doc.body, level + 1)]
+
+
+def _while(doc: WhileDoc, level: int) -> list[Piece]:
+    return [f"{_STEP * level}while ", doc.condition, ":\n", *_body(doc.body, level + 1)]
+
+
+def _if(doc: IfDoc, level: int) -> list[Piece]:
+    parts: list[Piece] = []
+    for number, (condition, body) in enumerate(doc.branches):
+        word = "elif" if number else "if"
+        parts += (f"{_STEP * level}{word} ", condition, ":\n", *_body(body, level + 1))
+    if doc.otherwise is not None:
+        parts += (f"{_STEP * level}else:\n", *_body(doc.otherwise, level + 1))
+    return parts
+
+
+def _scope(doc: ScopeDoc, level: int) -> list[Piece]:
+    target: list[Piece] = [] if doc.target is None else [" as ", doc.target]
+    head = [f"{_STEP * level}with ", doc.context, *target, ":\n"]
+    return [*head, *_body(doc.body, level + 1)]
+
+
+def _return(doc: ReturnDoc, level: int) -> list[Piece]:
+    return [f"{_STEP * level}return ", doc.value, "\n"]
+
+
+def _assert(doc: AssertDoc, level: int) -> list[Piece]:
+    return [f"{_STEP * level}assert ", doc.condition, ", ", doc.message, "\n"]
+
+
+def _comment(doc: CommentDoc, level: int) -> list[Piece]:
+    return [f"{_STEP * level}# {line}".rstrip() + "\n" for line in doc.text.splitlines() or [""]]
+
+
+def _decorators(decorators: tuple[ExprDoc, ...], level: int) -> list[Piece]:
+    parts: list[Piece] = []
+    for decorator in decorators:
+        parts += (f"{_STEP * level}@", decorator, "\n")
+    return parts
+
+
+def _function(doc: FunctionDoc, level: int) -> list[Piece]:
+    """Write a function; its parameters stand in a line each where one line would be too long."""
+    start = f"{_STEP * level}def {doc.name}("
+    parameters = [_write(list(reversed(_binding(p)))) for p in doc.parameters]
+    end = "):" if doc.returns is None else f") -> {to_python(doc.returns)}:"
+    head = start + ", ".join(parameters) + end
+    if len(head) > WIDTH:
+        lines = "".join(f"{_STEP * (level + 1)}{p},\n" for p in parameters)
+        head = f"{start}\n{lines}{_STEP * level}{end}"
+    return [*_decorators(doc.decorators, level), head, "\n", *_body(doc.body, level + 1)]
+
+
+def _class(doc: ClassDoc, level: int) -> list[Piece]:
+    parts = [*_decorators(doc.decorators, level), f"{_STEP * level}class {doc.name}:\n"]
+    for number, statement in enumerate(doc.body):
+        if number:
+            parts.append("\n")
+        parts.append(_Indented(statement, level + 1))
+    return parts if doc.body else [*parts, f"{_STEP * (level + 1)}pass\n"]
+
+
+_EXPRS: Final[dict[type, Callable[[Any], list[Piece]]]] = {
+    LiteralDoc: _literal,
+    IdDoc: _id,
+    AttrAccessDoc: _attr,
+    SliceDoc: _slice,
+    IndexDoc: _index,
+    CallDoc: _call,
+    OperationDoc: _operation,
+    TupleDoc: _tuple,
+    ListDoc: _list,
+    DictDoc: _dict,
+}
+_STMTS: Final[dict[type, Callable[[Any, int], list[Piece]]]] = {
+    StmtBlockDoc: _block,
+    ExprStmtDoc: _expr_stmt,
+    AssignDoc: _assign,
+    ForDoc: _for,
+    WhileDoc: _while,
+    IfDoc: _if,
+    ScopeDoc: _scope,
+    ReturnDoc: _return,
+    AssertDoc: _assert,
+    CommentDoc: _comment,
+    FunctionDoc: _function,
+    ClassDoc: _class,
+}
