@@ -28,6 +28,7 @@ __all__ = [
     "Library",
     "MissingSymbolError",
     "TargetMachine",
+    "address_in_process",
     "assembly",
     "compile_ir",
     "load",
@@ -314,7 +315,10 @@ def _jit() -> llvm.LLJIT:
         cpu=machine.cpu, features=machine.features, jit=True
     )
     with _reported("LLVM has no JIT here"):
-        return llvm.create_lljit_compiler(own, suppress_errors=True)
+        jit = llvm.create_lljit_compiler(own, suppress_errors=True)
+    # Threads may still run code of it while the interpreter takes its modules apart: never free it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
+    return jit
 
 
 _jit_lock: Final = threading.Lock()
@@ -334,7 +338,7 @@ def load(
     # LLVM's loader ends the process when given code for another machine.
     if table.machine != _ELF_MACHINES.get(platform.machine().lower()):
         raise InternalError(f"object code for ELF machine {table.machine}, not for this one")
-    missing = [n for n in table.undefined if n not in given and not _in_process(n)]
+    missing = [n for n in table.undefined if n not in given and not address_in_process(n)]
     if missing:
         raise MissingSymbolError(missing)
     wanted = tuple(table.defined if exports is None else exports)
@@ -343,7 +347,7 @@ def load(
         if name in given:
             builder.import_symbol(name, given[name])
         else:
-            builder.import_symbol(name, _in_process(name))
+            builder.import_symbol(name, address_in_process(name))
     for name in wanted:
         builder.export_symbol(name)
     label = f"loomir.{next(_serial)}"
@@ -375,7 +379,7 @@ def _opened(name: str | None) -> ctypes.CDLL | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _in_process(name: str) -> int:
+def address_in_process(name: str) -> int:
     """Give the address of a function of the process, or 0."""
     for library in _process_libraries():
         found = getattr(library, name, None)
