@@ -2,7 +2,7 @@
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: check lint format test
+.PHONY: check lint format test bench fuzz
 
 check:  ## everything that must hold: format, lint, types, layers, tests, docs
 	$(PYTHON) -m pytest
@@ -16,3 +16,11 @@ test:  ## only the tests of `check`
 format:  ## put every file in the one form that `check` accepts
 	$(PYTHON) -m ruff check --fix --exit-zero --quiet .
 	$(PYTHON) -m ruff format .
+
+bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
+	$(PYTHON) -m benchmarks.matmul
+	$(PYTHON) -m benchmarks.call_overhead
+	$(PYTHON) -m benchmarks.compile_time
+
+fuzz:  ## property tests on thousands of new random cases
+	$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=search
