@@ -1,0 +1,6 @@
+"""The builder of programs: frames, and the functions of ``T`` that make and fill them."""
+
+from loomir.script.builder.frame import Frame, IRBuilder
+from loomir.script.builder.mistakes import ArgumentError
+
+__all__ = ["ArgumentError", "Frame", "IRBuilder"]

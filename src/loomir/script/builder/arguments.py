@@ -1,0 +1,395 @@
+"""Conversions of what builder functions are given: numbers to expressions, text to dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from loomir.ir.equality import structural_equal
+from loomir.ir.node import Node
+from loomir.script.builder.mistakes import mistake, wrong_argument
+from loomir.support.dtype import LANES, DataType
+from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, Range
+from loomir.tir.expr import (
+    Add,
+    Broadcast,
+    ExprLike,
+    IntImm,
+    PrimExpr,
+    Ramp,
+    StringImm,
+    Sub,
+    Var,
+    const,
+    convert,
+    match_dtypes,
+)
+
+__all__ = [
+    "as_annotations",
+    "as_buffer",
+    "as_dtype",
+    "as_expr",
+    "as_exprs",
+    "as_int",
+    "as_items",
+    "as_region",
+    "as_stored",
+    "as_text",
+    "check_constant_index",
+    "describe",
+    "difference",
+    "index_buffer",
+    "plain",
+    "region_of",
+    "vector_indices",
+    "vector_load",
+]
+
+_WORDS: Final[dict[type, str]] = {
+    bool: "a Python bool",
+    int: "a Python int",
+    float: "a Python float",
+    str: "a string",
+    tuple: "a tuple",
+    list: "a list",
+    dict: "a dict",
+    type(None): "None",
+    slice: "a slice",
+}
+
+
+def describe(value: object) -> str:
+    """Name a value's kind for an error message."""
+    if isinstance(value, Buffer):
+        return f"the buffer {value.name!r}" if value.name else "a buffer"
+    if isinstance(value, BufferRegion):
+        return f"a region of buffer {value.buffer.name!r}"
+    if isinstance(value, Var):
+        return f"the {value.dtype} variable {value.name_hint!r}"
+    if isinstance(value, PrimExpr):
+        return f"an expression of dtype {value.dtype}"
+    if isinstance(value, DataType):
+        return f"the dtype {value}"
+    if type(value) in _WORDS:
+        return _WORDS[type(value)]
+    kind = type(value).__name__
+    return f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
+
+
+def as_expr(value: object, what: str = "this") -> PrimExpr:
+    """Make an expression of a value; a region of a buffer becomes a vector load.
+
+    Errors: SCR0025 for what is no value of the program.
+    """
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, (int, float)):
+        return convert(value)
+    if isinstance(value, BufferRegion):
+        return vector_load(value)
+    if isinstance(value, IterVar):
+        return value.var
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, Buffer):
+        raise wrong_argument(
+            value,
+            f"{what} must be a value, not {describe(value)}",
+            code="SCR0025",
+            help=f"read an element, as in {value.name or 'A'}["
+            f"{', '.join('ijklmn'[a % 6] for a in range(len(value.shape)))}]",
+        )
+    raise wrong_argument(
+        value,
+        f"{what} must be a value of the program, not {describe(value)}",
+        code="SCR0025",
+        help="use a number, a variable, or an expression of them",
+    )
+
+
+def as_exprs(values: Sequence[object]) -> list[PrimExpr]:
+    """Make expressions; plain numbers take the dtype of the first expression among them."""
+    first = next((v for v in values if isinstance(v, (PrimExpr, BufferRegion))), None)
+    if first is None:
+        return [as_expr(v, "an argument") for v in values]
+    like = as_expr(first)
+    made: list[PrimExpr] = []
+    for value in values:
+        if value is first:
+            made.append(like)
+        elif isinstance(value, (int, float)):
+            made.append(match_dtypes(like, value)[1])
+        else:
+            made.append(as_expr(value, "an argument"))
+    return made
+
+
+def as_stored(value: object, dtype: DataType) -> PrimExpr:
+    """Make the value that goes where ``dtype`` is kept: numbers adapt, a scalar fills a vector."""
+    if isinstance(value, bool):
+        made: PrimExpr = const(value, dtype) if dtype.is_bool else convert(value)
+    elif isinstance(value, int):
+        made = convert(value) if dtype.is_handle or dtype.is_void else const(value, dtype)
+    elif isinstance(value, float):
+        made = const(value, dtype) if dtype.is_float else convert(value)
+    else:
+        made = as_expr(value, "what is stored")
+    if made.dtype.lanes == 1 and dtype.lanes > 1 and made.dtype is dtype.element:
+        return Broadcast(made, dtype.lanes)
+    return made
+
+
+def as_dtype(value: object) -> DataType:
+    """Read a dtype from its name or from what names it, such as ``T.int32``."""
+    if isinstance(value, DataType):
+        return value
+    if isinstance(value, str):
+        return DataType(value)
+    named = getattr(value, "dtype", None) if not isinstance(value, Node) else None
+    if isinstance(named, DataType):
+        return named
+    raise wrong_argument(
+        value, f"a dtype is wanted, not {describe(value)}", help='name one, as in "float32"'
+    )
+
+
+def as_int(value: object, what: str) -> int:
+    """Read a Python integer, or a constant."""
+    if isinstance(value, IntImm):
+        return value.value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise wrong_argument(
+        value,
+        f"{what} must be a constant integer, not {describe(value)}",
+        help="write a number that is known when the program is read",
+    )
+
+
+def as_text(value: object, what: str) -> str:
+    """Read a string."""
+    if isinstance(value, StringImm):
+        return value.value
+    if isinstance(value, str):
+        return value
+    raise wrong_argument(value, f"{what} must be a string, not {describe(value)}", help="quote it")
+
+
+def as_buffer(value: object, what: str) -> Buffer:
+    """Read a buffer."""
+    if isinstance(value, Buffer):
+        return value
+    raise wrong_argument(
+        value, f"{what} must be a buffer, not {describe(value)}", help="name a buffer"
+    )
+
+
+def as_items(value: object, what: str) -> list[object]:
+    """Read a tuple or list; a value alone stands for a list of one."""
+    if isinstance(value, (tuple, list)):
+        return list(cast("Sequence[object]", value))
+    if isinstance(value, (PrimExpr, int, str)):
+        return [value]
+    raise wrong_argument(
+        value, f"{what} must be a tuple, not {describe(value)}", help="write (a, b)"
+    )
+
+
+def as_annotations(value: object, what: str) -> dict[str, Any]:
+    """Read a dict of attributes."""
+    if not isinstance(value, Mapping):
+        raise wrong_argument(
+            value, f"{what} must be a dict, not {describe(value)}", help='write {"key": value}'
+        )
+    made: dict[str, Any] = {}
+    for key, item in cast("Mapping[object, object]", value).items():
+        made[as_text(key, f"a key of {what}")] = _checked(item, what)
+    return made
+
+
+def _checked(value: object, what: str) -> object:
+    if isinstance(value, (tuple, list)):
+        items = [_checked(item, what) for item in cast("Sequence[object]", value)]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, Mapping):
+        return as_annotations(cast("object", value), what)
+    if value is None or isinstance(value, (bool, int, float, str, DataType, Node)):
+        return value
+    raise wrong_argument(
+        value,
+        f"{what} cannot hold {describe(value)}",
+        help="use numbers, strings, tuples and dicts of them",
+    )
+
+
+# -- buffers -----------------------------------------------------------------------------------
+def difference(stop: PrimExpr, start: PrimExpr) -> PrimExpr:
+    """Give ``stop - start``, simplified where ``stop`` is written as ``start`` plus something."""
+    if isinstance(start, IntImm) and start.value == 0:
+        return stop
+    if isinstance(start, IntImm) and isinstance(stop, IntImm):
+        return IntImm(stop.value - start.value, match_dtypes(stop, start)[0].dtype)
+    if isinstance(stop, Add) and _same(stop.a, start):
+        return stop.b
+    base, above = _offset(stop)
+    from_base, below = _offset(start)
+    if _same(base, from_base):
+        return IntImm(above - below, stop.dtype)
+    return stop - start
+
+
+def _offset(expr: PrimExpr) -> tuple[PrimExpr, int]:
+    if isinstance(expr, Add) and isinstance(expr.b, IntImm):
+        return expr.a, expr.b.value
+    if isinstance(expr, Sub) and isinstance(expr.b, IntImm):
+        return expr.a, -expr.b.value
+    return expr, 0
+
+
+def _same(a: PrimExpr, b: PrimExpr) -> bool:
+    return a is b or structural_equal(a, b)
+
+
+def check_constant_index(buffer: Buffer, axis: int, index: object) -> None:
+    """Refuse a constant index outside of a constant extent (S15).
+
+    Errors: SCR0019.
+    """
+    if axis >= len(buffer.shape):
+        return
+    low, high = _constant_span(index)
+    extent = buffer.shape[axis]
+    if low is None or high is None:
+        return
+    if low < 0:
+        raise mistake(
+            "SCR0019",
+            f"index {low} of axis {axis} of buffer {buffer.name!r} is negative",
+            help="indices start at 0 and do not count from the end",
+        )
+    if isinstance(extent, IntImm) and high >= extent.value:
+        raise mistake(
+            "SCR0019",
+            f"index {high} is outside of axis {axis} of buffer {buffer.name!r}",
+            label=f"the axis has {extent.value} elements",
+            help=f"use an index from 0 to {extent.value - 1}"
+            if extent.value
+            else "the axis is empty: nothing can be accessed",
+        )
+
+
+def _constant_span(index: object) -> tuple[int | None, int | None]:
+    """Give the least and the greatest value of a constant index, a vector's lanes together."""
+    if isinstance(index, IntImm):
+        return index.value, index.value
+    if isinstance(index, int):
+        return index, index
+    if isinstance(index, Ramp):
+        base, stride = index.base, index.stride
+        if isinstance(base, IntImm) and isinstance(stride, IntImm):
+            last = base.value + stride.value * (index.lanes - 1)
+            return min(base.value, last), max(base.value, last)
+    return None, None
+
+
+def region_of(buffer: Buffer, items: Sequence[object]) -> BufferRegion:
+    """Give the region that indices and slices cover; a slice's open end is the axis's."""
+    ranges: list[Range] = []
+    for axis, item in enumerate(items):
+        if not isinstance(item, slice):
+            index = as_expr(item, "an index")
+            ranges.append(Range(index, IntImm(1, index.dtype.element)))
+            continue
+        extent = buffer.shape[axis] if axis < len(buffer.shape) else convert(0)
+        begin, end = _bounds(cast("slice[Any, Any, Any]", item), extent)
+        ranges.append(Range(begin, difference(end, begin)))
+    return BufferRegion(buffer, tuple(ranges))
+
+
+def _bounds(item: slice, extent: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    start: Any = item.start
+    stop: Any = item.stop
+    if start is None and stop is None:
+        return IntImm(0, extent.dtype), extent
+    if stop is None:
+        stop = extent
+    if start is None:
+        start = 0
+    if isinstance(start, int) and isinstance(stop, int):
+        return convert(start), convert(stop)
+    low = start if isinstance(start, int) else as_expr(start, "a bound of a slice")
+    high = stop if isinstance(stop, int) else as_expr(stop, "a bound of a slice")
+    return match_dtypes(low, high)
+
+
+def vector_load(region: BufferRegion) -> BufferLoad:
+    """Load a region as a vector: its last axis becomes the lanes."""
+    return BufferLoad(region.buffer, vector_indices(region), span=region.span)
+
+
+def vector_indices(region: BufferRegion) -> tuple[PrimExpr, ...]:
+    """Give the indices that access a region as a vector.
+
+    Errors: SCR0008 where the region is not one row of a fixed number of elements.
+    """
+    name = region.buffer.name
+    made: list[PrimExpr] = []
+    last = len(region.region) - 1
+    for axis, part in enumerate(region.region):
+        extent = part.extent
+        if isinstance(extent, IntImm) and extent.value == 1:
+            made.append(part.min)
+        elif axis != last:
+            raise mistake(
+                "SCR0008",
+                f"axis {axis} of buffer {name!r} is sliced in an access",
+                help="slice the last axis only; write a loop for the others",
+            )
+        elif not isinstance(extent, IntImm) or extent.value not in LANES:
+            raise mistake(
+                "SCR0008",
+                f"the slice of buffer {name!r} is no vector of a fixed number of lanes",
+                help=f"write A[i:i + n] with a constant n among {', '.join(map(str, LANES))}",
+            )
+        else:
+            stride = IntImm(1, part.min.dtype)
+            ramp = Ramp(part.min, stride, extent.value)
+            check_constant_index(region.buffer, axis, ramp)
+            made.append(ramp)
+    return tuple(made)
+
+
+def index_buffer(buffer: Buffer, items: Sequence[object]) -> BufferLoad | BufferRegion:
+    """Read an element; with a slice among the indices, name a region."""
+    if any(isinstance(item, slice) for item in items):
+        return region_of(buffer, items)
+    for axis, item in enumerate(items):
+        check_constant_index(buffer, axis, item)
+    return BufferLoad(buffer, tuple([as_expr(item, "an index") for item in items]))
+
+
+def as_region(value: object, what: str) -> BufferRegion:
+    """Read a region: a buffer stands for all of it, an element for itself."""
+    if isinstance(value, BufferRegion):
+        return value
+    if isinstance(value, Buffer):
+        return value.whole()
+    if isinstance(value, BufferLoad):
+        ranges: list[Range] = []
+        for index in value.indices:
+            if isinstance(index, Ramp):
+                ranges.append(Range(index.base, IntImm(index.lanes, index.base.dtype)))
+            else:
+                ranges.append(Range(index, IntImm(1, index.dtype)))
+        return BufferRegion(value.buffer, tuple(ranges), span=value.span)
+    raise wrong_argument(
+        value,
+        f"{what} takes regions of buffers, not {describe(value)}",
+        help="write A[i, 0:4], or a buffer's name for all of it",
+    )
+
+
+def plain(value: object) -> ExprLike:
+    """Give a number as it is, anything else as an expression."""
+    return value if isinstance(value, (int, float)) else as_expr(value, "an operand")

@@ -1,0 +1,228 @@
+"""The functions of ``T`` that make expressions: operators by name, conversions, and the builtins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from loomir.ir.module import GlobalVar
+from loomir.ir.op import Op
+from loomir.script.builder.arguments import (
+    as_dtype,
+    as_expr,
+    as_exprs,
+    as_int,
+    as_items,
+    as_text,
+    describe,
+    plain,
+)
+from loomir.script.builder.dtypes import DTypeLike
+from loomir.script.builder.mistakes import wrong_argument
+from loomir.tir import expr as nodes
+from loomir.tir.buffer import Range
+from loomir.tir.expr import Call, ExprLike, IntImm, PrimExpr, StringImm, Var, convert, match_dtypes
+from loomir.tir.op import BUILTINS, Accepts, call_builtin
+from loomir.tir.types import PointerType, PrimType
+
+__all__ = [
+    "Binary",
+    "Unary",
+    "Variadic",
+    "broadcast",
+    "builtin",
+    "call",
+    "cast",
+    "cast_node",
+    "ceildiv",
+    "global_var",
+    "if_then_else",
+    "is_constant_true",
+    "ldexp",
+    "let",
+    "logical",
+    "operator",
+    "power",
+    "ramp",
+    "reinterpret",
+    "select",
+    "shuffle",
+    "span_range",
+    "string",
+    "truth",
+    "truth_not",
+    "var",
+]
+
+
+def operator(node: type[nodes.BinaryOp] | type[nodes.CmpOp], doc: str) -> Binary:
+    """Make the function of a binary node; operands are brought to one dtype."""
+
+    def apply(a: ExprLike, b: ExprLike) -> PrimExpr:
+        make: Callable[[PrimExpr, PrimExpr], PrimExpr] = node  # type: ignore[assignment]
+        return make(*match_dtypes(plain(a), plain(b)))
+
+    apply.__doc__ = doc
+    return apply
+
+
+def logical(node: type[nodes.And] | type[nodes.Or], doc: str) -> Binary:
+    """Make the function of ``And`` or ``Or``."""
+
+    def apply(a: ExprLike, b: ExprLike) -> PrimExpr:
+        return node(as_expr(a, "an operand"), as_expr(b, "an operand"))
+
+    apply.__doc__ = doc
+    return apply
+
+
+def truth_not(a: ExprLike) -> PrimExpr:
+    """Negate a truth value."""
+    return nodes.Not(as_expr(a, "an operand"))
+
+
+Unary = Callable[[ExprLike], PrimExpr]
+Binary = Callable[[ExprLike, ExprLike], PrimExpr]
+Variadic = Callable[..., PrimExpr]
+
+
+def builtin(name: str) -> Variadic:
+    """Make the function of a row of the table of builtins."""
+    row = BUILTINS[name]
+
+    def apply(*args: ExprLike | str) -> PrimExpr:
+        # Where arguments may differ in dtype, a plain number keeps its own.
+        mixed = row.accepts is Accepts.ANY
+        exprs = [as_expr(a, "an argument") for a in args] if mixed else as_exprs(args)
+        return call_builtin(name, *exprs)
+
+    apply.__doc__ = row.summary[:1].upper() + row.summary[1:] + "."
+    apply.__name__ = name
+    return apply
+
+
+def power(x: ExprLike, y: ExprLike) -> PrimExpr:
+    """Raise x to the power y; floats."""
+    return call_builtin("pow", *match_dtypes(plain(x), plain(y)))
+
+
+def ldexp(x: ExprLike, e: ExprLike) -> PrimExpr:
+    """Multiply x by 2 to the power e, an int32."""
+    return call_builtin("ldexp", as_expr(x), as_expr(e))
+
+
+def if_then_else(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> PrimExpr:
+    """Give one of two values; the other is not evaluated."""
+    values = match_dtypes(plain(true_value), plain(false_value))
+    return call_builtin("if_then_else", as_expr(condition, "the condition"), *values)
+
+
+def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> PrimExpr:
+    """Give one of two values; both are evaluated."""
+    values = match_dtypes(plain(true_value), plain(false_value))
+    return nodes.Select(as_expr(condition, "the condition"), *values)
+
+
+def ceildiv(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Divide and round up."""
+    x, y = match_dtypes(plain(a), plain(b))
+    return nodes.FloorDiv((x + y) - 1, y)
+
+
+def cast(value: ExprLike, dtype: DTypeLike) -> PrimExpr:
+    """Convert to a dtype; a plain number becomes a constant of it."""
+    wanted = as_dtype(dtype)
+    if isinstance(value, (bool, int, float)):
+        return nodes.const(value, wanted)
+    return nodes.cast(as_expr(value), wanted)
+
+
+def cast_node(dtype: DTypeLike, value: ExprLike) -> PrimExpr:
+    """Convert to a dtype by a ``Cast`` node, whatever the value is."""
+    return nodes.Cast(as_expr(value), as_dtype(dtype))
+
+
+def broadcast(value: ExprLike, lanes: int) -> PrimExpr:
+    """Make a vector that holds one value in all lanes."""
+    return nodes.Broadcast(as_expr(value), as_int(lanes, "the number of lanes"))
+
+
+def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> PrimExpr:
+    """Make the vector base, base + stride, and so on."""
+    pair = match_dtypes(plain(base), plain(stride))
+    return nodes.Ramp(*pair, as_int(lanes, "the number of lanes"))
+
+
+def shuffle(vectors: Sequence[ExprLike], indices: Sequence[int]) -> PrimExpr:
+    """Pick lanes of vectors that are put end to end, by constant indices."""
+    given = tuple(as_expr(v, "a vector") for v in as_items(vectors, "the vectors of T.Shuffle"))
+    picked = as_items(indices, "the indices of T.Shuffle")
+    return nodes.Shuffle(given, tuple(as_expr(i, "an index") for i in picked))
+
+
+def let(body: ExprLike, where: Mapping[Var, ExprLike]) -> PrimExpr:
+    """Evaluate ``body`` with variables bound, the first of ``where`` outermost."""
+    if not isinstance(where, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise wrong_argument(where, "T.Let needs a dict of bindings", help="write where={x: value}")
+    made = as_expr(body, "the body of T.Let")
+    for var, value in reversed(list(where.items())):
+        if not isinstance(var, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_argument(
+                var,
+                f"T.Let binds a variable, not {describe(var)}",
+                help="declare it first, as in x = T.int32()",
+            )
+        bound = nodes.const(value, var.dtype) if isinstance(value, (int, float)) else value
+        made = nodes.Let(var, as_expr(bound), made)
+    return made
+
+
+def reinterpret(dtype: DTypeLike, value: ExprLike) -> PrimExpr:
+    """Read the bits of a value as another dtype of the same width."""
+    if isinstance(dtype, PrimExpr):
+        dtype, value = value, dtype  # type: ignore[assignment]  # the other order is read too
+    return call_builtin("reinterpret", as_expr(value), dtype=as_dtype(dtype))
+
+
+def var(dtype: DTypeLike, storage_scope: str | None = None) -> Var:
+    """Declare a variable, which takes the name that it is assigned to."""
+    wanted = as_dtype(dtype)
+    if storage_scope is not None:
+        return Var("", type_annotation=PointerType(PrimType(wanted), storage_scope))
+    return Var("", wanted)
+
+
+def string(value: str) -> StringImm:
+    """Make a constant string."""
+    return StringImm(value)
+
+
+def call(dtype: DTypeLike, op: GlobalVar | str, args: Sequence[ExprLike]) -> Call:
+    """Call an operator by its qualified name, or a function of the module, with a result of ``dtype``."""
+    if isinstance(op, GlobalVar):
+        found: Op | GlobalVar | None = op
+    else:
+        found = Op.get(as_text(op, "the operator"))
+    if found is None:
+        raise wrong_argument(op, f"there is no operator {op!r}", help='name one, as in "tir.exp"')
+    items = as_items(args, "the arguments of T.Call")
+    return Call(as_dtype(dtype), found, tuple(as_expr(a, "an argument") for a in items))
+
+
+def global_var(name: str) -> GlobalVar:
+    """Name a function of the module."""
+    return GlobalVar(as_text(name, "the name of a function"))
+
+
+def span_range(begin: ExprLike, extent: ExprLike | None = None) -> Range:
+    """Make the range of ``extent`` integers from ``begin``."""
+    return Range(as_expr(begin), None if extent is None else as_expr(extent))
+
+
+def truth(value: ExprLike) -> PrimExpr:
+    """Make a condition: a Python bool becomes a constant."""
+    return convert(value) if isinstance(value, (bool, int)) else as_expr(value, "a condition")
+
+
+def is_constant_true(condition: PrimExpr) -> bool:
+    """Whether a condition is a constant other than 0."""
+    return isinstance(condition, IntImm) and condition.value != 0

@@ -1,0 +1,182 @@
+"""The builder: a stack of frames, one per scope of the program.
+
+A frame is pushed when it is entered. When it is left, it makes its part of the program and attaches it to
+the frame around it. Some frames hold for the rest of the scope that they stand in (a ``let``, an
+allocation): ``IRBuilder.open`` enters them, and they close with the frame around them.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from loomir.ir.module import IRModule
+from loomir.script.builder.mistakes import mistake, placed
+from loomir.support.diagnostics import CompileError
+from loomir.support.span import Span
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import SeqStmt, Stmt, seq
+
+__all__ = ["Built", "Frame", "IRBuilder", "StmtFrame"]
+
+_V = TypeVar("_V")
+_F = TypeVar("_F", bound="Frame[Any]")
+
+Built: TypeAlias = PrimFunc | IRModule
+
+
+class _Active(threading.local):
+    """The builders that are entered in this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.builders: list[IRBuilder] = []
+
+
+_ACTIVE = _Active()
+
+
+class IRBuilder:
+    """Collects what frames make; ``get`` gives the finished program.
+
+    Errors: SCR0024 where a builder function is used without a builder or the frame that it needs.
+    """
+
+    def __init__(self) -> None:
+        self.frames: list[Frame[Any]] = []
+        self.result: Built | None = None
+
+    def __enter__(self) -> IRBuilder:
+        _ACTIVE.builders.append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _ACTIVE.builders.remove(self)
+
+    @staticmethod
+    def active() -> IRBuilder | None:
+        """Give the innermost builder of this thread, or None."""
+        return _ACTIVE.builders[-1] if _ACTIVE.builders else None
+
+    @staticmethod
+    def current() -> IRBuilder:
+        """Give the innermost builder of this thread."""
+        if not _ACTIVE.builders:
+            raise mistake(
+                "SCR0024",
+                "this makes part of a program, but no program is being built",
+                help="use it in a function under @T.prim_func, or in `with IRBuilder():`",
+            )
+        return _ACTIVE.builders[-1]
+
+    def get(self) -> Built:
+        """Give the program whose outermost frame was left."""
+        if self.result is None:
+            raise mistake(
+                "SCR0024",
+                "the builder has no finished program",
+                help="leave the frame of the function or module first",
+            )
+        return self.result
+
+    def find(self, kind: type[_F]) -> _F | None:
+        """Give the innermost frame of a kind, or None."""
+        for frame in reversed(self.frames):
+            if isinstance(frame, kind):
+                return frame
+        return None
+
+    def need(self, kind: type[_F], what: str, help: str) -> _F:
+        """Give the innermost frame of a kind; ``what`` says in the error what needs it."""
+        found = self.find(kind)
+        if found is None:
+            raise mistake("SCR0024", f"{what} is used outside of {kind.what}", help=help)
+        return found
+
+    def scope(self) -> Frame[Any] | None:
+        """Give the innermost frame, those aside that hold for the rest of it."""
+        for frame in reversed(self.frames):
+            if not frame.rest:
+                return frame
+        return None
+
+    def emit(self, statement: Stmt) -> None:
+        """Add a statement to the innermost frame."""
+        top = self.frames[-1] if self.frames else None
+        if not isinstance(top, StmtFrame):
+            raise mistake(
+                "SCR0024",
+                "a statement stands outside of a function",
+                help="write statements in a function, a loop, a block or a branch",
+                span=getattr(statement, "span", None),
+            )
+        top.add(statement)
+
+    def open(self, frame: Frame[_V]) -> _V:
+        """Enter a frame that holds for the rest of the scope."""
+        frame.rest = True
+        return frame.__enter__()
+
+    def close(self, frame: Frame[Any], failed: bool) -> None:
+        """Leave a frame, and first those opened in it; all are popped even where one refuses."""
+        refused: CompileError | None = None
+        while True:
+            top = self.frames.pop()
+            if not failed and refused is None:
+                try:
+                    top.finish(self)
+                except CompileError as error:
+                    refused = placed(error, top.span)
+            if top is frame:
+                break
+        if refused is not None:
+            raise refused
+
+
+class Frame(Generic[_V]):
+    """A scope of the program in the making."""
+
+    what = "its scope"
+    """How errors call a frame of this kind."""
+
+    span: Span | None = None
+    rest: bool = False
+
+    def __enter__(self) -> _V:
+        IRBuilder.current().frames.append(self)
+        return self.enter()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        IRBuilder.current().close(self, failed=kind is not None)
+
+    def enter(self) -> _V:
+        """Make what ``with … as`` binds."""
+        raise TypeError(f"{type(self).__name__} cannot be entered")
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make this frame's part and attach it to the frame around it."""
+
+
+class StmtFrame(Frame[_V]):
+    """A scope that holds statements."""
+
+    def __init__(self) -> None:
+        self.statements: list[Stmt] = []
+
+    def add(self, statement: Stmt) -> None:
+        """Take a statement."""
+        self.statements.append(statement)
+
+    def body(self) -> Stmt:
+        """Give the statements as one."""
+        return seq(self.statements) if self.statements else SeqStmt(())

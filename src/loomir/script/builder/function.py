@@ -1,0 +1,200 @@
+"""The frames of functions and modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.script.builder.arguments import as_annotations, as_text, describe
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
+from loomir.script.builder.mistakes import mistake, wrong_argument
+from loomir.support.dtype import HANDLE
+from loomir.support.span import Span
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import TRUE, Block, BlockRealize, Stmt
+from loomir.tir.types import VOID_TYPE, PrimType, Type
+
+__all__ = [
+    "IRModuleFrame",
+    "ParameterLike",
+    "PrimFuncFrame",
+    "arg",
+    "func_attr",
+    "func_name",
+    "func_ret",
+    "module_attrs",
+]
+
+ParameterLike: TypeAlias = DTypeFunction | BufferSpec | Var | Buffer
+
+
+class IRModuleFrame(Frame[None]):
+    """A module: the functions made in it, by name, in order."""
+
+    what = "`with I.ir_module():`"
+
+    def __init__(self) -> None:
+        self.functions: dict[GlobalVar, BaseFunc] = {}
+        self.attrs: dict[str, Any] = {}
+        self.names: dict[str, GlobalVar] = {}
+
+    def enter(self) -> None:
+        """Bind nothing."""
+
+    def declare(self, name: str) -> GlobalVar:
+        """Give the variable of a function's name."""
+        return self.names.setdefault(name, GlobalVar(name))
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``IRModule``."""
+        builder.result = IRModule(self.functions, self.attrs, span=self.span)
+
+
+class PrimFuncFrame(StmtFrame[None]):
+    """A function: parameters, buffers, attributes, and its body."""
+
+    what = "a function"
+
+    def __init__(self, private: bool = False) -> None:
+        super().__init__()
+        self.name = ""
+        self.private = private
+        self.params: list[Var] = []
+        self.buffer_map: dict[Var, Buffer] = {}
+        self.attrs: dict[str, Any] = {}
+        self.ret_type: Type | None = None
+        self.alloc_buffers: list[Buffer] = []
+        self.has_blocks = False
+        self.shape_names: dict[str, Var] = {}
+        self.pointers: dict[int, Buffer] = {}
+
+    def enter(self) -> None:
+        """Bind nothing."""
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``PrimFunc``, with a root block where it has blocks or allocates."""
+        attrs: dict[str, Any] = {}
+        if not self.private and self.name:
+            attrs["global_symbol"] = self.name
+        attrs.update(self.attrs)
+        func = PrimFunc(
+            tuple(self.params),
+            self._rooted(self.body()),
+            self.ret_type,  # type: ignore[arg-type]  # None is inferred
+            self.buffer_map,
+            attrs,
+            span=self.span,
+        )
+        module = builder.find(IRModuleFrame)
+        if module is None:
+            builder.result = func
+            return
+        name = self.name or func.name
+        var = module.declare(name)
+        if var in module.functions:
+            raise mistake(
+                "SCR0026",
+                f"the module has two functions named {name!r}",
+                help="give each function a name of its own",
+                span=self.span,
+            )
+        module.functions[var] = func
+
+    def _rooted(self, body: Stmt) -> Stmt:
+        if not self.alloc_buffers and (not self.has_blocks or is_root(body)):
+            return body
+        root = Block((), (), (), "root", body, alloc_buffers=tuple(self.alloc_buffers))
+        return BlockRealize((), TRUE, root)
+
+    def know(self, buffer: Buffer) -> Buffer:
+        """Remember whose memory a pointer is, for calls that are given the pointer."""
+        self.pointers.setdefault(id(buffer.data), buffer)
+        return buffer
+
+
+def is_root(body: Stmt) -> bool:
+    """Whether a function's body is a root block already."""
+    return (
+        isinstance(body, BlockRealize)
+        and not body.values
+        and body.block.name_hint == "root"
+        and body.predicate is TRUE
+    )
+
+
+def _function(what: str) -> PrimFuncFrame:
+    return IRBuilder.current().need(PrimFuncFrame, what, "write it in `with T.prim_func():`")
+
+
+def func_name(name: str) -> None:
+    """Name the function."""
+    _function("T.func_name").name = as_text(name, "the name of the function")
+
+
+def arg(name: str, annotation: ParameterLike, span: Span | None = None) -> Any:
+    """Add a parameter; gives its buffer, or its variable where it has none."""
+    func = _function("T.arg")
+    if isinstance(annotation, (BufferSpec, Buffer)):
+        is_spec = isinstance(annotation, BufferSpec)
+        buffer = annotation.make(name, func.shape_names, span) if is_spec else annotation
+        handle = Var(f"{name}_handle", HANDLE, span=span)
+        func.params.append(handle)
+        func.buffer_map[handle] = func.know(buffer)
+        return buffer
+    if isinstance(annotation, DTypeFunction):
+        var = Var(name, annotation.dtype, span=span)
+    elif isinstance(annotation, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
+        var = Var(name, type_annotation=annotation.type_annotation, span=span)
+    else:
+        raise wrong_argument(
+            annotation,
+            f"parameter {name!r} is annotated with {describe(annotation)}",
+            code="SCR0015",
+            help='annotate with T.Buffer((8,), "float32"), T.handle, or a dtype such as T.int32',
+        )
+    if var.dtype.is_void:
+        raise mistake(
+            "SCR0015",
+            f"parameter {name!r} has no value",
+            help="annotate it with a dtype such as T.int32",
+            span=span,
+        )
+    func.params.append(var)
+    return var
+
+
+def func_ret(annotation: ParameterLike | None) -> None:
+    """Declare what the function returns."""
+    func = _function("T.func_ret")
+    if annotation is None:
+        func.ret_type = VOID_TYPE
+    elif isinstance(annotation, DTypeFunction):
+        func.ret_type = VOID_TYPE if annotation.dtype.is_void else PrimType(annotation.dtype)
+    elif isinstance(annotation, Var):
+        func.ret_type = annotation.type_annotation
+    else:
+        raise wrong_argument(
+            annotation,
+            f"a function cannot return {describe(annotation)}",
+            code="SCR0015",
+            help="return a scalar, as in `-> T.int32`; write arrays in place",
+        )
+
+
+def func_attr(attrs: Mapping[str, Any]) -> None:
+    """Attach attributes to the function."""
+    func = _function("T.func_attr")
+    func.attrs.update(as_annotations(attrs, "T.func_attr"))
+
+
+def module_attrs(attrs: Mapping[str, Any]) -> None:
+    """Attach attributes to the module."""
+    module = IRBuilder.current().need(
+        IRModuleFrame, "I.module_attrs", "write it in the body of a class under @I.ir_module"
+    )
+    module.attrs.update(as_annotations(attrs, "I.module_attrs"))

@@ -1,0 +1,390 @@
+"""Loops, and the jumps out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar, Union, cast
+
+from loomir.ir.visit import children
+from loomir.script.builder.arguments import (
+    as_annotations,
+    as_expr,
+    as_stored,
+    as_text,
+    describe,
+    difference,
+    plain,
+)
+from loomir.script.builder.expressions import is_constant_true, truth
+from loomir.script.builder.frame import IRBuilder, StmtFrame
+from loomir.script.builder.function import PrimFuncFrame
+from loomir.script.builder.mistakes import mistake, wrong_argument
+from loomir.tir.buffer import IterVar, IterVarType, Range
+from loomir.tir.expr import Call, ExprLike, IntImm, PrimExpr, Var, match_dtypes
+from loomir.tir.op import BREAK_LOOP, RET, call_builtin
+from loomir.tir.stmt import For, ForKind, Stmt, While
+from loomir.tir.types import PrimType, TupleType
+
+__all__ = [
+    "ForFrame",
+    "WhileFrame",
+    "break_loop",
+    "continue_loop",
+    "grid",
+    "parallel",
+    "range_of",
+    "range_of_loop",
+    "ret",
+    "serial",
+    "stepped",
+    "thread_binding",
+    "unroll",
+    "vectorized",
+]
+
+_V = TypeVar("_V")
+_Bound = Union[ExprLike, None]
+_DEFAULT_NAMES: Final = "ijklmnpqrstuvwxyz"
+
+
+class Loop(NamedTuple):
+    """A loop to be made."""
+
+    min: PrimExpr
+    extent: PrimExpr
+    kind: ForKind
+    thread: str | None
+    annotations: Mapping[str, Any]
+
+
+class ForFrame(StmtFrame[_V]):
+    """A nest of loops, outermost first; binds their variables.
+
+    ``step`` and ``start`` say what the program's own variable is in terms of the loop's.
+    """
+
+    what = "a loop"
+
+    def __init__(self, loops: Sequence[Loop], single: bool) -> None:
+        super().__init__()
+        self.loops, self.single = tuple(loops), single
+        self.names: Sequence[str] = ()
+        self.vars: list[Var] = []
+        self.start: PrimExpr | None = None
+        self.step = 1
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether iterations run one after the other, so that one may stop the loop."""
+        return all(x.kind in (ForKind.SERIAL, ForKind.UNROLLED) for x in self.loops)
+
+    @property
+    def values(self) -> list[PrimExpr]:
+        """What each of the program's loop variables stands for."""
+        if self.start is None:
+            return list(self.vars)
+        scaled = self.vars[0] * self.step
+        return [self.start + scaled]
+
+    def enter(self) -> _V:
+        """Make the loop variables."""
+        for index, loop in enumerate(self.loops):
+            default = _DEFAULT_NAMES[index % len(_DEFAULT_NAMES)]
+            name = self.names[index] if index < len(self.names) else default
+            self.vars.append(Var(name, loop.extent.dtype, span=self.span))
+        return cast("_V", self.values[0] if self.single else tuple(self.values))
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the nest."""
+        made = self.body()
+        for var, loop in reversed(list(zip(self.vars, self.loops))):
+            made = _for(var, loop, made, self)
+        builder.emit(made)
+
+
+def _for(var: Var, loop: Loop, body: Stmt, frame: ForFrame[Any]) -> For:
+    thread = None
+    if loop.thread is not None:
+        index = Var(loop.thread, var.dtype)
+        thread = IterVar(None, index, IterVarType.THREAD_INDEX, loop.thread)
+    return For(
+        var, loop.min, loop.extent, loop.kind, body, thread, loop.annotations, span=frame.span
+    )
+
+
+def range_of_loop(builder: IRBuilder, var: object) -> Range | None:
+    """Give what a loop variable of the program in the making ranges over, or None."""
+    for frame in reversed(builder.frames):
+        if isinstance(frame, ForFrame):
+            made = cast("ForFrame[Any]", frame)
+            for mine, loop in zip(made.vars, made.loops):
+                if mine is var:
+                    return Range(loop.min, loop.extent)
+    return None
+
+
+def _loop(
+    kind: ForKind,
+    start: _Bound,
+    stop: _Bound,
+    extent: _Bound,
+    annotations: Mapping[str, Any] | None,
+    thread: str | None = None,
+) -> ForFrame[Var]:
+    notes = {} if annotations is None else as_annotations(annotations, "annotations")
+    if extent is not None and stop is not None:
+        raise wrong_argument(
+            extent, "a loop has both a stop and an extent", help="give one of them"
+        )
+    if extent is not None:
+        low, size = match_dtypes(_bound(start), _bound(extent))
+    elif stop is not None:
+        low, high = match_dtypes(_bound(start), _bound(stop))
+        size = difference(high, low)
+    else:
+        size = as_expr(_bound(start))
+        low = IntImm(0, size.dtype)
+    return ForFrame([Loop(low, size, kind, thread, notes)], single=True)
+
+
+def _bound(value: object) -> ExprLike:
+    made = plain(value)
+    if isinstance(made, (bool, float)) or (
+        isinstance(made, PrimExpr) and not (made.dtype.is_integer and made.dtype.lanes == 1)
+    ):
+        raise wrong_argument(
+            value,
+            f"a loop's bound must be an integer, not {describe(value)}",
+            help="use a scalar integer; T.cast converts",
+        )
+    return made
+
+
+def serial(
+    start: ExprLike,
+    stop: _Bound = None,
+    *,
+    extent: _Bound = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> ForFrame[Var]:
+    """Loop from ``start`` to below ``stop``, or below the only argument, one after the other."""
+    return _loop(ForKind.SERIAL, start, stop, extent, annotations)
+
+
+def parallel(
+    start: ExprLike,
+    stop: _Bound = None,
+    *,
+    extent: _Bound = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> ForFrame[Var]:
+    """Loop in any order, on several threads."""
+    return _loop(ForKind.PARALLEL, start, stop, extent, annotations)
+
+
+def vectorized(
+    start: ExprLike,
+    stop: _Bound = None,
+    *,
+    extent: _Bound = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> ForFrame[Var]:
+    """Loop with iterations as lanes of vectors."""
+    return _loop(ForKind.VECTORIZED, start, stop, extent, annotations)
+
+
+def unroll(
+    start: ExprLike,
+    stop: _Bound = None,
+    *,
+    extent: _Bound = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> ForFrame[Var]:
+    """Loop with the iterations written out."""
+    return _loop(ForKind.UNROLLED, start, stop, extent, annotations)
+
+
+def thread_binding(
+    start: ExprLike,
+    stop: _Bound = None,
+    thread: str | None = None,
+    *,
+    extent: _Bound = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> ForFrame[Var]:
+    """Loop over a thread's index, such as ``threadIdx.x``."""
+    if thread is None:
+        raise mistake(
+            "SCR0005",
+            "T.thread_binding names no thread",
+            help='write T.thread_binding(0, n, thread="threadIdx.x")',
+        )
+    tag = as_text(thread, "the thread")
+    return _loop(ForKind.THREAD_BINDING, start, stop, extent, annotations, tag)
+
+
+def grid(*extents: ExprLike) -> ForFrame[tuple[Var, ...]]:
+    """Loop over all points of a grid from 0, the last extent innermost."""
+    if not extents:
+        raise mistake("SCR0005", "T.grid has no extents", help="write T.grid(8, 16)")
+    loops: list[Loop] = []
+    for extent in extents:
+        size = as_expr(_bound(extent))
+        loops.append(Loop(IntImm(0, size.dtype), size, ForKind.SERIAL, None, {}))
+    return ForFrame(loops, single=False)
+
+
+def range_of(*bounds: ExprLike) -> ForFrame[Var]:
+    """Loop as Python's ``range``: a stop, a start and a stop, or both and a constant step."""
+    if not 1 <= len(bounds) <= 3:
+        raise mistake(
+            "SCR0005",
+            f"range takes 1 to 3 arguments, not {len(bounds)}",
+            help="write range(stop), range(start, stop) or range(start, stop, step)",
+        )
+    if len(bounds) < 3:
+        return serial(*bounds)
+    step = bounds[2].value if isinstance(bounds[2], IntImm) else bounds[2]
+    if not isinstance(step, int) or isinstance(step, bool):
+        raise wrong_argument(
+            bounds[2],
+            f"the step of range must be a constant integer, not {describe(bounds[2])}",
+            code="SCR0012",
+            help="use a constant, or a while loop",
+        )
+    if step == 0:
+        raise wrong_argument(
+            bounds[2], "the step of range is zero", code="SCR0012", help="use a step other than 0"
+        )
+    return stepped(bounds[0], bounds[1], step)
+
+
+def stepped(start: ExprLike, stop: ExprLike, step: int) -> ForFrame[Var]:
+    """Loop with a step; the loop itself counts from 0 by 1."""
+    if step == 1:
+        return serial(start, stop)
+    low, high = match_dtypes(_bound(start), _bound(stop))
+    first, last = (low, high) if step > 0 else (high, low)
+    size = abs(step)
+    if isinstance(low, IntImm) and isinstance(high, IntImm):
+        count: ExprLike = max(0, len(range(low.value, high.value, step)))
+        frame = serial(IntImm(count, low.dtype))
+    else:
+        frame = serial((difference(last, first) + (size - 1)) // size)
+    frame.start, frame.step = low, step
+    return frame
+
+
+# -- while and jumps ---------------------------------------------------------------------------
+class WhileFrame(StmtFrame[None]):
+    """Repeats its body as long as a condition holds.
+
+    Errors: SCR0022 where nothing can end the loop (T28).
+    """
+
+    what = "a loop"
+
+    def __init__(self, condition: ExprLike) -> None:
+        super().__init__()
+        self.condition = truth(condition)
+        self.is_incomplete = False
+
+    def enter(self) -> None:
+        """Bind nothing."""
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``While``."""
+        made = self.body()
+        if is_constant_true(self.condition) and not self.is_incomplete and not can_leave(made):
+            raise mistake(
+                "SCR0022",
+                "nothing ends this loop",
+                label="always true, and the body has no break or return",
+                help="write a condition that can become false, or a break",
+            )
+        builder.emit(While(self.condition, made, span=self.span))
+
+
+def can_leave(body: Stmt) -> bool:
+    """Whether a loop's body has a break of that loop, or a return."""
+    stack: list[tuple[Any, bool]] = [(body, True)]
+    while stack:
+        node, mine = stack.pop()
+        if isinstance(node, Call) and (node.op is RET or (mine and node.op is BREAK_LOOP)):
+            return True
+        inside = mine and not isinstance(node, (For, While))
+        stack.extend((part, inside) for part in children(node))
+    return False
+
+
+def _refuse_unordered(frame: ForFrame[Any], what: str) -> None:
+    if not frame.is_ordered:
+        kinds = (ForKind.SERIAL, ForKind.UNROLLED)
+        kind = next(x.kind for x in frame.loops if x.kind not in kinds)
+        raise mistake(
+            "SCR0021",
+            f"{what} in a loop whose iterations run in any order",
+            label=f"a {kind.name.lower().replace('_', ' ')} loop is around it",
+            help="use T.serial, or guard the rest of the body with an if",
+        )
+
+
+def _innermost_loop(builder: IRBuilder) -> StmtFrame[Any] | None:
+    for frame in reversed(builder.frames):
+        if isinstance(frame, (ForFrame, WhileFrame)):
+            return cast("StmtFrame[Any]", frame)
+    return None
+
+
+def _jump(name: str, word: str) -> PrimExpr:
+    builder = IRBuilder.active()
+    if builder is not None and builder.frames:
+        loop = _innermost_loop(builder)
+        if loop is None:
+            raise mistake(
+                "SCR0021", f"{word} outside of a loop", help="write it in the body of a loop"
+            )
+        if isinstance(loop, ForFrame):
+            _refuse_unordered(cast("ForFrame[Any]", loop), word)
+    return call_builtin(name)
+
+
+def break_loop() -> PrimExpr:
+    """Leave the innermost loop."""
+    return _jump("break_loop", "break")
+
+
+def continue_loop() -> PrimExpr:
+    """Start the next iteration of the innermost loop."""
+    return _jump("continue_loop", "continue")
+
+
+def ret(value: ExprLike) -> PrimExpr:
+    """Leave the function with a value.
+
+    Errors: SCR0021 in a parallel or vectorized loop (T42), TIR0305 where the value is not what the function
+    is declared to return (T41).
+    """
+    builder = IRBuilder.active()
+    func = None if builder is None else builder.find(PrimFuncFrame)
+    if builder is None or func is None:
+        return call_builtin("ret", as_expr(value, "what is returned"))
+    for frame in reversed(builder.frames):
+        if isinstance(frame, ForFrame):
+            _refuse_unordered(cast("ForFrame[Any]", frame), "return")
+    declared = func.ret_type
+    if isinstance(declared, TupleType):
+        raise mistake(
+            "TIR0305",
+            "a value is returned by a function that is declared to return nothing",
+            help="write the return type after the parameters, as in `-> T.int32`",
+        )
+    wanted = declared.dtype if isinstance(declared, PrimType) else None
+    made = as_expr(value, "what is returned") if wanted is None else as_stored(value, wanted)
+    if wanted is not None and made.dtype is not wanted:
+        raise mistake(
+            "TIR0305",
+            f"the function returns {wanted}, this is {made.dtype}",
+            help=f"cast the value with T.cast(…, {str(wanted)!r})",
+        )
+    return call_builtin("ret", made)

@@ -1,0 +1,313 @@
+"""Frames of statements other than loops and blocks: bindings, allocations, branches, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loomir.script.builder.arguments import (
+    as_annotations,
+    as_buffer,
+    as_dtype,
+    as_expr,
+    as_items,
+    as_stored,
+    as_text,
+    check_constant_index,
+    index_buffer,
+    vector_indices,
+)
+from loomir.script.builder.dtypes import DTypeLike
+from loomir.script.builder.expressions import truth
+from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
+from loomir.script.builder.mistakes import mistake, wrong_argument
+from loomir.support.span import Span
+from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, IterVarType, check_indices
+from loomir.tir.expr import ExprLike, IntImm, PrimExpr, StringImm, Var
+from loomir.tir.stmt import (
+    TRUE,
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+)
+from loomir.tir.types import PointerType, PrimType
+
+__all__ = [
+    "AllocateFrame",
+    "AssertFrame",
+    "AttrFrame",
+    "DeclBufferFrame",
+    "ElseFrame",
+    "IfFrame",
+    "LaunchThreadFrame",
+    "LetFrame",
+    "RestFrame",
+    "ThenFrame",
+    "allocate",
+    "attr",
+    "buffer_load",
+    "buffer_store",
+    "check",
+    "evaluate",
+    "launch_thread",
+    "let_stmt",
+    "store",
+]
+
+
+class RestFrame(StmtFrame[Any]):
+    """A frame that may hold for the rest of the scope in which it stands."""
+
+    what = "a scope"
+
+
+class LetFrame(RestFrame):
+    """Binds a variable to a value."""
+
+    def __init__(self, var: Var, value: PrimExpr) -> None:
+        super().__init__()
+        self.var, self.value = var, value
+
+    def enter(self) -> Var:
+        """Give the variable."""
+        return self.var
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``LetStmt``."""
+        builder.emit(LetStmt(self.var, self.value, self.body(), span=self.span))
+
+
+def let_stmt(value: ExprLike, var: Var | None = None) -> LetFrame:
+    """Bind a variable for the body of ``with``."""
+    made = as_expr(value, "the value of T.LetStmt")
+    return LetFrame(fresh_for(made) if var is None else var, made)
+
+
+def fresh_for(value: PrimExpr, name: str = "") -> Var:
+    """Make a variable that can hold a value; a copy of a pointer points to the same elements."""
+    if isinstance(value, Var):
+        return Var(name, type_annotation=value.type_annotation)
+    return Var(name, value.dtype)
+
+
+class AllocateFrame(RestFrame):
+    """Allocates memory."""
+
+    def __init__(
+        self,
+        var: Var,
+        extents: tuple[PrimExpr, ...],
+        element: PrimType,
+        condition: PrimExpr,
+        annotations: Mapping[str, Any],
+    ) -> None:
+        super().__init__()
+        self.var, self.extents, self.element = var, extents, element
+        self.condition, self.annotations = condition, annotations
+
+    def enter(self) -> Var:
+        """Give the pointer."""
+        return self.var
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``Allocate``."""
+        made = Allocate(
+            self.var,
+            self.element.dtype,
+            self.extents,
+            self.condition,
+            self.body(),
+            self.annotations,
+            span=self.span,
+        )
+        builder.emit(made)
+
+
+def allocate(
+    extents: Sequence[ExprLike],
+    dtype: DTypeLike = "float32",
+    scope: str = "global",
+    condition: ExprLike | None = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> AllocateFrame:
+    """Allocate memory and give a pointer to it."""
+    element = PrimType(as_dtype(dtype))
+    sizes = tuple(as_expr(e, "an extent") for e in as_items(extents, "the extents"))
+    var = Var("", type_annotation=PointerType(element, as_text(scope, "the scope")))
+    when = TRUE if condition is None else truth(condition)
+    notes = {} if annotations is None else as_annotations(annotations, "annotations")
+    return AllocateFrame(var, sizes, element, when, notes)
+
+
+class DeclBufferFrame(RestFrame):
+    """Declares a buffer; one without memory of its own is allocated around it."""
+
+    def __init__(self, buffer: Buffer, owns: bool) -> None:
+        super().__init__()
+        self.buffer, self.owns = buffer, owns
+
+    def enter(self) -> Buffer:
+        """Give the buffer."""
+        return self.buffer
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``DeclBuffer``."""
+        made: Stmt = DeclBuffer(self.buffer, self.body(), span=self.span)
+        if self.owns:
+            b = self.buffer
+            made = Allocate(b.data, b.dtype, b.shape, TRUE, made, span=self.span)
+        builder.emit(made)
+
+
+class AssertFrame(RestFrame):
+    """Runs its body if a condition holds."""
+
+    def __init__(self, condition: PrimExpr, message: PrimExpr) -> None:
+        super().__init__()
+        self.condition, self.message = condition, message
+
+    def enter(self) -> None:
+        """Bind nothing."""
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``AssertStmt``."""
+        made = AssertStmt(self.condition, self.message, self.body(), span=self.span)
+        builder.emit(made)
+
+
+def check(condition: ExprLike, message: str | ExprLike) -> AssertFrame:
+    """Assert a condition for the body of ``with``."""
+    return AssertFrame(truth(condition), as_expr(message, "the message"))
+
+
+class AttrFrame(RestFrame):
+    """Attaches a note for the compiler."""
+
+    def __init__(self, node: object, key: str, value: PrimExpr) -> None:
+        super().__init__()
+        self.node, self.key, self.value = node, key, value
+
+    def enter(self) -> None:
+        """Bind nothing."""
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``AttrStmt``."""
+        builder.emit(AttrStmt(self.node, self.key, self.value, self.body(), span=self.span))
+
+
+def attr(node: Any, attr_key: str, value: ExprLike | str) -> AttrFrame:
+    """Attach a note about a variable, a buffer or a name for the body of ``with``."""
+    if not isinstance(node, (Var, Buffer, IterVar, StringImm, str, int, IntImm)):
+        raise wrong_argument(
+            node,
+            "T.attr is about a variable, a buffer, or a string",
+            help="name one as the first argument",
+        )
+    noted = StringImm(value) if isinstance(value, str) else as_expr(value, "the value of T.attr")
+    return AttrFrame(node, as_text(attr_key, "the key of T.attr"), noted)
+
+
+class LaunchThreadFrame(AttrFrame):
+    """Runs its body once for each value of a thread's index."""
+
+    def __init__(self, thread: IterVar, extent: PrimExpr) -> None:
+        super().__init__(thread, "thread_extent", extent)
+        self.thread = thread
+
+    def enter(self) -> Any:
+        """Give the thread's index."""
+        return self.thread.var
+
+
+def launch_thread(thread: str, extent: ExprLike) -> LaunchThreadFrame:
+    """Bind a thread's index for the body of ``with``, or for the rest of the scope."""
+    size = as_expr(extent, "the extent")
+    tag = as_text(thread, "the thread")
+    var = Var("", size.dtype)
+    return LaunchThreadFrame(IterVar(None, var, IterVarType.THREAD_INDEX, tag), size)
+
+
+# -- branches ----------------------------------------------------------------------------------
+class IfFrame(Frame[None]):
+    """A branch; its cases are ``with T.Then()`` and ``with T.Else()`` in it."""
+
+    what = "`with T.If(condition):`"
+
+    def __init__(self, condition: ExprLike) -> None:
+        self.condition = truth(condition)
+        self.then_case: Stmt | None = None
+        self.else_case: Stmt | None = None
+
+    def enter(self) -> None:
+        """Bind nothing."""
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``IfThenElse``."""
+        if self.then_case is None:
+            raise mistake(
+                "SCR0024",
+                "a branch has no case",
+                help="write `with T.Then():` in `with T.If(condition):`",
+            )
+        made = IfThenElse(self.condition, self.then_case, self.else_case, span=self.span)
+        builder.emit(made)
+
+
+class ThenFrame(StmtFrame[None]):
+    """What runs where the condition holds."""
+
+    def enter(self) -> None:
+        """Bind nothing."""
+        IRBuilder.current().need(IfFrame, "T.Then", "write it in `with T.If(condition):`")
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Give the case to the branch."""
+        builder.need(IfFrame, "T.Then", "write it in T.If").then_case = self.body()
+
+
+class ElseFrame(StmtFrame[None]):
+    """What runs where the condition does not hold."""
+
+    def enter(self) -> None:
+        """Bind nothing."""
+        IRBuilder.current().need(IfFrame, "T.Else", "write it in `with T.If(condition):`")
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Give the case to the branch."""
+        builder.need(IfFrame, "T.Else", "write it in T.If").else_case = self.body()
+
+
+# -- single statements -------------------------------------------------------------------------
+def evaluate(value: ExprLike) -> None:
+    """Evaluate an expression for its effect."""
+    made = as_expr(value, "what is evaluated")
+    IRBuilder.current().emit(Evaluate(made, span=getattr(made, "span", None)))
+
+
+def buffer_load(buffer: Buffer, indices: Sequence[ExprLike]) -> PrimExpr:
+    """Read an element of a buffer."""
+    found = index_buffer(as_buffer(buffer, "what is read"), as_items(indices, "the indices"))
+    return as_expr(found)
+
+
+def buffer_store(buffer: Buffer, value: ExprLike, indices: Sequence[ExprLike | slice]) -> None:
+    """Write an element of a buffer; a slice as the last index writes a vector."""
+    target = as_buffer(buffer, "what is written")
+    items = [indices] if isinstance(indices, slice) else as_items(indices, "the indices")
+    place = index_buffer(target, items)
+    IRBuilder.current().emit(store(place, value, None))
+
+
+def store(place: BufferLoad | BufferRegion, value: object, span: Span | None) -> BufferStore:
+    """Make the store to what a load or a region names."""
+    indices = place.indices if isinstance(place, BufferLoad) else vector_indices(place)
+    for axis, index in enumerate(indices):
+        check_constant_index(place.buffer, axis, index)
+    wanted = check_indices(place.buffer, indices, span)
+    return BufferStore(place.buffer, as_stored(value, wanted), indices, span=span)
