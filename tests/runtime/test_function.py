@@ -220,6 +220,47 @@ def test_any_library_s_read_only_arrays(add):
     assert out.tolist() == [2]
 
 
+def test_immutable_arrays_are_not_written_though_their_memory_is_not_marked(add):
+    class Silent(Exporter):
+        """What exports read-only memory in the old form of DLPack, which cannot say so."""
+
+        def __dlpack__(self, **kwargs: object) -> object:
+            return self.array.__dlpack__()
+
+    Silent.__module__ = "jaxlib._jax"
+    out = vector(7)
+    add(Silent(vector(1)), vector(1), out)
+    refused("RUN0108", ValueError, lambda: add(out, out.copy(), Silent(out)))
+    assert out.tolist() == [2]
+
+
+def test_what_shows_itself_read_only_is_not_written(add):
+    class Shown(bytearray):
+        """Memory that DLPack gives for writing, and the buffer protocol for reading."""
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **kwargs: object) -> object:
+            return np.frombuffer(self, np.float32).__dlpack__()
+
+    class Kept(bytes):
+        __dlpack_device__ = Shown.__dlpack_device__
+
+        def __dlpack__(self, **kwargs: object) -> object:
+            address = np.frombuffer(self, np.float32).ctypes.data
+            raw = (ctypes.c_float * 1).from_address(address)
+            return np.frombuffer(raw, np.float32).__dlpack__()
+
+    out = Shown(4)
+    add(vector(1), vector(2), out)
+    assert np.frombuffer(out, np.float32).tolist() == [3]
+    kept = Kept(bytes(4))
+    add(kept, vector(2), out)
+    refused("RUN0108", ValueError, lambda: add(vector(1), vector(2), kept))
+    assert kept == bytes(4)
+
+
 def test_arrays_on_other_devices_are_refused(add):
     text = refused(
         "RUN0107", ValueError, lambda: add(Exporter(vector(1), device=2), vector(1), vector(1))

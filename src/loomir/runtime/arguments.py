@@ -33,6 +33,8 @@ __all__ = ["adapt", "diagnose", "refuse"]
 
 _INT64: Final = range(-(2**63), 2**63)
 _UINT64: Final = range(2**64)
+# Libraries whose arrays are values; they hand out their memory without the mark for reading only.
+_IMMUTABLE: Final = frozenset({"jax", "jaxlib", "tensorflow"})
 _EXPORT_ERRORS: Final = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
 
 
@@ -149,7 +151,9 @@ def _exported(parameter: Parameter, value: Any) -> object:
                 f"is on a device of DLPack's kind {device}, this function runs on the CPU (1)",
             )
         capsule = capsule_of(value)
-        if is_read_only(capsule) and parameter.is_written:
+        # The capsule is asked first, always: it also says whether its layout is known.
+        marked = is_read_only(capsule)
+        if parameter.is_written and (marked or _is_immutable(value)):
             raise _read_only(parameter, "pass a copy that may be written")
         return tensor_from_capsule(capsule)
     except RunError:
@@ -161,6 +165,17 @@ def _exported(parameter: Parameter, value: Any) -> object:
             "RUN0110",
             f"({_kind(value)}) does not give its memory away: {error}",
         ) from error
+
+
+def _is_immutable(value: Any) -> bool:
+    """Whether an array must not be written although its capsule may say nothing about that."""
+    if type(value).__module__.partition(".")[0] in _IMMUTABLE:
+        return True
+    try:
+        with memoryview(value) as view:
+            return view.readonly
+    except (BufferError, TypeError, ValueError):  # it has no such view of itself
+        return False
 
 
 def _read_only(parameter: Parameter, remedy: str) -> RunError:
