@@ -1,0 +1,205 @@
+"""What each operator does to scalars, by kind of dtype: the language's arithmetic as a table.
+
+A function here takes and gives scalars of one dtype. Division of integers by zero raises Python's
+``ZeroDivisionError``, which the caller turns into the program's error.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from typing_extensions import TypeAlias
+
+from loomir.interp.values import Scalar, format_of, round_exact, rounder
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import DataType
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    Div,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Sub,
+)
+
+__all__ = [
+    "Binary",
+    "Unary",
+    "binary_function",
+    "conversion",
+    "float_quotient",
+    "needs_guard",
+    "wrapper",
+]
+
+Binary: TypeAlias = Callable[[Any, Any], Any]
+Unary: TypeAlias = Callable[[Any], Any]
+
+
+def wrapper(dtype: DataType) -> Callable[[int], Scalar]:
+    """Give the function that takes any integer into an integer dtype, modulo 2**bits."""
+    if dtype.is_bool:
+        return lambda x: bool(x & 1)
+    mask = (1 << dtype.bits) - 1
+    if dtype.is_uint:
+        return lambda x: x & mask
+    half = 1 << (dtype.bits - 1)
+    return lambda x: ((x + half) & mask) - half
+
+
+# -- integers ----------------------------------------------------------------------------------
+def _truncated_quotient(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _truncated_remainder(a: int, b: int) -> int:
+    remainder = abs(a) % abs(b)
+    return -remainder if a < 0 else remainder
+
+
+_EXACT: Final[dict[type, Callable[[int, int], int]]] = {
+    Add: operator.add,
+    Sub: operator.sub,
+    Mul: operator.mul,
+    Div: _truncated_quotient,
+    Mod: _truncated_remainder,
+    FloorDiv: operator.floordiv,
+    FloorMod: operator.mod,
+}
+"""The result in the integers; it then wraps."""
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    # NaN compares false: a NaN in `b` is taken by the second test, one in `a` by the first.
+    return a if a != a or a <= b else b
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return a if a != a or a >= b else b
+
+
+_PLAIN: Final[dict[type, Binary]] = {
+    Min: _smaller,
+    Max: _larger,
+    Eq: operator.eq,
+    NE: operator.ne,
+    LT: operator.lt,
+    LE: operator.le,
+    GT: operator.gt,
+    GE: operator.ge,
+}
+"""Operators that mean the same for every dtype and never leave its range."""
+
+
+def _integer_function(kind: type, dtype: DataType) -> Binary:
+    exact = _EXACT[kind]
+    if dtype.is_bool:
+        return lambda a, b: bool(exact(int(a), int(b)) & 1)
+    mask = (1 << dtype.bits) - 1
+    if dtype.is_uint:
+        return lambda a, b: exact(a, b) & mask
+    half = 1 << (dtype.bits - 1)
+    return lambda a, b: ((exact(a, b) + half) & mask) - half
+
+
+# -- floats ------------------------------------------------------------------------------------
+def float_quotient(a: float, b: float) -> float:
+    """Divide as IEEE 754 does: by zero gives an infinity, or NaN for 0 / 0."""
+    if b:
+        return a / b
+    if a != a or not a or b != b:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _floored(x: float) -> float:
+    # math.floor gives an integer: no sign of zero, and none at all for infinities.
+    return math.copysign(float(math.floor(x)), x) if math.isfinite(x) else x
+
+
+def _float_function(kind: type, dtype: DataType) -> Binary:
+    """Compute in float64 and round.
+
+    One operation on shorter floats is exact enough in float64 that rounding again gives the correctly
+    rounded result: 53 bits are at least twice any shorter precision and two more.
+    """
+    cut = rounder(dtype)
+
+    def floor_remainder(a: float, b: float) -> float:
+        whole = _floored(cut(float_quotient(a, b)))
+        return cut(a - cut(whole * b))
+
+    table: dict[type, Binary] = {
+        Add: lambda a, b: cut(a + b),
+        Sub: lambda a, b: cut(a - b),
+        Mul: lambda a, b: cut(a * b),
+        Div: lambda a, b: cut(float_quotient(a, b)),
+        FloorDiv: lambda a, b: _floored(cut(float_quotient(a, b))),
+        FloorMod: floor_remainder,
+    }
+    return table[kind]
+
+
+def binary_function(kind: type, dtype: DataType) -> Binary:
+    """Give what an operator or comparison does to two scalars of ``dtype``."""
+    element = dtype.element
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if element.is_float:
+        return _float_function(kind, element)
+    if kind in _EXACT:
+        return _integer_function(kind, element)
+    raise InternalError(f"no arithmetic for {kind.__name__} of {dtype}")
+
+
+def needs_guard(kind: type, dtype: DataType) -> bool:
+    """Whether the operator can divide by zero on this dtype."""
+    return kind in (Div, Mod, FloorDiv, FloorMod) and not dtype.is_float
+
+
+# -- conversions -------------------------------------------------------------------------------
+def _to_integer(target: DataType) -> Unary:
+    low, high = target.min_value, target.max_value
+
+    def convert(x: float) -> int:
+        if x != x:
+            return 0
+        if x in (math.inf, -math.inf):
+            return high if x > 0 else low
+        return min(max(int(x), low), high)
+
+    return convert
+
+
+def conversion(source: DataType, target: DataType) -> Unary:
+    """Give what a cast does to a scalar.
+
+    To Bool is ``x != 0``. Integers drop high bits. Floats to integers truncate and saturate, NaN gives 0.
+    To floats rounds once.
+    """
+    source, target = source.element, target.element
+    if target.is_bool:
+        return lambda x: x != 0
+    if target.is_float:
+        if source.is_float:
+            return rounder(target)
+        form = format_of(target)
+        if source.bits < form.precision:
+            return float
+        return lambda x: round_exact(int(x), form)
+    if source.is_float:
+        return _to_integer(target)
+    return wrapper(target) if not source.is_bool else int

@@ -1,0 +1,291 @@
+"""What each builtin does to scalars: one row per name of ``tir.BUILTINS``.
+
+Builtins that act on control or memory (``ret``, ``if_then_else``, ``checked_index``, …) are not functions of
+scalars; expressions and statements treat them. Transcendental functions are computed in float64, which is
+within one unit in the last place there and correctly rounded but for rare cases in shorter floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from typing_extensions import TypeAlias
+
+from loomir.interp.arithmetic import float_quotient, wrapper
+from loomir.interp.values import format_of, pack, round_exact, rounder, unpack
+from loomir.support.dtype import DataType, TypeCode
+
+__all__ = ["CONTROL", "TOLERANCE", "builtin_function"]
+
+Function: TypeAlias = Callable[..., Any]
+
+CONTROL: Final = frozenset(
+    {
+        "if_then_else",
+        "ret",
+        "break_loop",
+        "continue_loop",
+        "tvm_stack_make_shape",
+        "tvm_stack_make_array",
+        "checked_index",
+    }
+)
+"""Builtins that are more than a function of scalars."""
+
+
+# -- float64 functions that never raise ----------------------------------------------------------
+def _total(function: Callable[[float], float], over: Callable[[float], float]) -> Function:
+    """Give NaN outside of the domain, and ``over(x)`` beyond the range."""
+
+    def total(x: float) -> float:
+        try:
+            return function(x)
+        except ValueError:
+            return math.nan
+        except OverflowError:
+            return over(x)
+
+    return total
+
+
+def _infinity(x: float) -> float:
+    return math.inf
+
+
+def _signed_infinity(x: float) -> float:
+    return math.copysign(math.inf, x)
+
+
+def _logarithm(function: Callable[[float], float], pole: float) -> Function:
+    total = _total(function, _infinity)
+    return lambda x: -math.inf if x == pole else total(x)
+
+
+def _power(x: float, y: float) -> float:
+    odd = y.is_integer() and math.fmod(y, 2.0) != 0
+    negative = odd and math.copysign(1.0, x) < 0
+    try:
+        return math.pow(x, y)
+    except ValueError:
+        # Not a number, but for zero to a negative power.
+        return (-math.inf if negative else math.inf) if x == 0 else math.nan
+    except OverflowError:
+        return -math.inf if negative else math.inf
+
+
+def _reciprocal_root(x: float) -> float:
+    if x < 0:
+        return math.nan
+    return float_quotient(1.0, math.sqrt(x))
+
+
+def _sigmoid(x: float) -> float:
+    if x >= 0:
+        return 1.0 / (1.0 + math.exp(-x))
+    small = math.exp(x) if x == x else x
+    return small / (1.0 + small)
+
+
+def _atanh(x: float) -> float:
+    return math.copysign(math.inf, x) if abs(x) == 1 else _total(math.atanh, _infinity)(x)
+
+
+def _remainder(x: float, y: float) -> float:
+    try:
+        return math.fmod(x, y)
+    except ValueError:
+        return math.nan
+
+
+def _to_whole(function: Callable[[float], int]) -> Function:
+    return lambda x: math.copysign(float(function(x)), x) if math.isfinite(x) else x
+
+
+_MATH: Final[dict[str, Function]] = {
+    "exp": _total(math.exp, _infinity),
+    "exp2": lambda x: _power(2.0, x),
+    "exp10": lambda x: _power(10.0, x),
+    "log": _logarithm(math.log, 0.0),
+    "log2": _logarithm(math.log2, 0.0),
+    "log10": _logarithm(math.log10, 0.0),
+    "log1p": _logarithm(math.log1p, -1.0),
+    "sqrt": _total(math.sqrt, _infinity),
+    "rsqrt": _reciprocal_root,
+    "tanh": math.tanh,
+    "sigmoid": _sigmoid,
+    "erf": math.erf,
+    "sin": _total(math.sin, _infinity),
+    "cos": _total(math.cos, _infinity),
+    "tan": _total(math.tan, _infinity),
+    "sinh": _total(math.sinh, _signed_infinity),
+    "cosh": _total(math.cosh, _infinity),
+    "asin": _total(math.asin, _infinity),
+    "acos": _total(math.acos, _infinity),
+    "atan": math.atan,
+    "asinh": math.asinh,
+    "acosh": _total(math.acosh, _infinity),
+    "atanh": _atanh,
+    "floor": _to_whole(math.floor),
+    "ceil": _to_whole(math.ceil),
+    "trunc": _to_whole(math.trunc),
+    "round": _to_whole(round),
+    "nearbyint": _to_whole(round),
+    "pow": _power,
+    "atan2": math.atan2,
+    "fmod": _remainder,
+    "hypot": math.hypot,
+    "copysign": math.copysign,
+}
+"""Functions of float64; the result is rounded to the dtype."""
+
+EXACT: Final = frozenset(
+    {"sqrt", "floor", "ceil", "trunc", "round", "nearbyint", "fmod", "copysign", "fma", "ldexp"}
+)
+
+TOLERANCE: Final[dict[str, int]] = {name: 4 for name in _MATH if name not in EXACT}
+"""Units in the last place by which another engine's result may differ; absent means none."""
+
+
+# -- functions that depend on the dtype ----------------------------------------------------------
+def _fma(dtype: DataType) -> Function:
+    form = format_of(dtype)
+
+    def fma(a: float, b: float, c: float) -> float:
+        if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)) or not a or not b:
+            # Nothing is rounded: an operand is infinite or NaN, or the product is a zero.
+            if math.isfinite(a) and math.isfinite(b):
+                return c if not math.isfinite(c) else a * b + c
+            return a * b + c
+        exact = Fraction(a) * Fraction(b) + Fraction(c)
+        return round_exact(exact, form)
+
+    return fma
+
+
+def _ldexp(dtype: DataType) -> Function:
+    cut = rounder(dtype)
+
+    def ldexp(x: float, exponent: int) -> float:
+        try:
+            return cut(math.ldexp(x, exponent))
+        except OverflowError:
+            return math.copysign(math.inf, x)
+
+    return ldexp
+
+
+def _next_after(dtype: DataType) -> Function:
+    bits = DataType(TypeCode.UINT, dtype.bits)
+    sign = 1 << (dtype.bits - 1)
+
+    def next_after(x: float, y: float) -> float:
+        if x != x or y != y:
+            return math.nan
+        if x == y:
+            return y
+        if not x:
+            return unpack(pack(1 | (sign if y < 0 else 0), bits), dtype)
+        # As integers, floats of one sign are ordered by magnitude.
+        away = (y > x) == (x > 0)
+        return unpack(pack(unpack(pack(x, dtype), bits) + (1 if away else -1), bits), dtype)
+
+    return next_after
+
+
+def _magnitude(dtype: DataType) -> Function:
+    if dtype.is_float:
+        return abs
+    wrap = wrapper(dtype)
+    return lambda x: wrap(abs(x))
+
+
+def _complement(dtype: DataType) -> Function:
+    if dtype.is_bool:
+        return lambda x: not x
+    wrap = wrapper(dtype)
+    return lambda x: wrap(~x)
+
+
+def _shift_left(dtype: DataType) -> Function:
+    wrap, bits = wrapper(dtype), dtype.bits
+    return lambda x, y: wrap(x << (y % bits))
+
+
+def _shift_right(dtype: DataType) -> Function:
+    bits = dtype.bits
+    return lambda x, y: x >> (y % bits)
+
+
+def _ones(dtype: DataType) -> Function:
+    mask = (1 << dtype.bits) - 1
+    return lambda x: bin(x & mask).count("1")
+
+
+def _leading_zeros(dtype: DataType) -> Function:
+    bits, mask = dtype.bits, (1 << dtype.bits) - 1
+    return lambda x: bits - (x & mask).bit_length()
+
+
+def _and(dtype: DataType) -> Function:
+    return lambda x, y: x & y
+
+
+def _or(dtype: DataType) -> Function:
+    return lambda x, y: x | y
+
+
+def _xor(dtype: DataType) -> Function:
+    return lambda x, y: x ^ y
+
+
+def _is_nan(dtype: DataType) -> Function:
+    return math.isnan
+
+
+def _is_infinite(dtype: DataType) -> Function:
+    return math.isinf
+
+
+def _is_finite(dtype: DataType) -> Function:
+    return math.isfinite
+
+
+def _same(dtype: DataType) -> Function:
+    return lambda x: x
+
+
+_BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
+    "fma": _fma,
+    "ldexp": _ldexp,
+    "nextafter": _next_after,
+    "abs": _magnitude,
+    "isnan": _is_nan,
+    "isinf": _is_infinite,
+    "isfinite": _is_finite,
+    "bitwise_and": _and,
+    "bitwise_or": _or,
+    "bitwise_xor": _xor,
+    "bitwise_not": _complement,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
+    "popcount": _ones,
+    "clz": _leading_zeros,
+    "likely": _same,
+}
+
+
+def builtin_function(name: str, dtype: DataType) -> Function:
+    """Give what a builtin does to scalars, by the dtype of its first argument.
+
+    It acts lane by lane. ``reinterpret`` and those in ``CONTROL`` have no such function.
+    """
+    element = dtype.element
+    if name in _BY_DTYPE:
+        return _BY_DTYPE[name](element)
+    function, cut = _MATH[name], rounder(element)
+    if element.bits == 64:
+        return function
+    return lambda *args: cut(function(*args))

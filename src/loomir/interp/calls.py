@@ -1,0 +1,107 @@
+"""Programs ready to run: the functions of a module, compiled when first called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from loomir.interp.arguments import Binder
+from loomir.interp.machine import CallRequest, Compiled, Environment, run
+from loomir.interp.memory import Tracker
+from loomir.interp.scope import Scope
+from loomir.interp.stmt import compile_body
+from loomir.interp.values import Value
+from loomir.ir.module import BaseFunc, IRModule
+from loomir.runtime.errors import RunTypeError
+from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.span import Span
+from loomir.tir.function import PrimFunc
+
+__all__ = ["Interpreter", "interpret"]
+
+
+class _Entry(NamedTuple):
+    binder: Binder
+    compiled: Compiled
+
+
+class Interpreter:
+    """Runs the functions of a module by the definition of the language, slowly.
+
+    Every access is checked against the bounds of its buffer. ``track`` also looks for reads of what was never
+    written (RUN0091) and for parallel iterations that get in each other's way (RUN0092).
+    """
+
+    def __init__(
+        self, program: IRModule | PrimFunc, *, allow_alias: bool = False, track: bool = False
+    ) -> None:
+        self._program = program
+        self._allow_alias = allow_alias
+        self._trackers: list[Tracker] | None = [] if track else None
+        self._entries: dict[str, _Entry] = {}
+
+    def call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Value:
+        """Call a function as compiled code is called: arrays are changed in place.
+
+        Errors: RunError, as compiled code raises it.
+        """
+        entry = self._entry(name, None)
+        env = entry.binder.from_python(args, kwargs, entry.compiled.slots, self._allow_alias)
+        if self._trackers is not None:
+            self._trackers.clear()
+        with np.errstate(all="ignore"):
+            return run(self, entry.compiled, env)
+
+    def enter(self, request: CallRequest) -> tuple[Compiled, Environment]:
+        """Check and bind the arguments of a call within the module."""
+        entry = self._entry(request.name, request.span)
+        try:
+            env = entry.binder.from_call(request.args, entry.compiled.slots, self._allow_alias)
+        except RunError as error:
+            raise type(error)(*(d.at(request.span) for d in error.diagnostics)) from None
+        return entry.compiled, env
+
+    def _entry(self, name: str, span: Span | None) -> _Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            func = self._find(name)
+            if not isinstance(func, PrimFunc):
+                raise RunTypeError(
+                    Diagnostic(
+                        "RUN0095",
+                        f"{name} is no PrimFunc, and only those can be called here",
+                        span=span,
+                        help="call a PrimFunc of the module",
+                    )
+                )
+            scope = Scope(self._trackers)
+            binder = Binder(func, scope)
+            entry = self._entries[name] = _Entry(binder, compile_body(func, scope))
+        return entry
+
+    def _find(self, name: str) -> BaseFunc:
+        program = self._program
+        if isinstance(program, PrimFunc):
+            return program if name == program.name else IRModule({})[name]
+        return program[name]
+
+
+def interpret(
+    program: IRModule | PrimFunc,
+    name: str,
+    /,
+    *args: object,
+    allow_alias: bool = False,
+    track: bool = False,
+    **kwargs: object,
+) -> Value:
+    """Run a function of a program by the definition of the language.
+
+    The same calling convention as compiled code: arrays are changed in place, and what ``T.ret`` gave is
+    returned. ``track`` looks for races and for reads of what was never written.
+
+    Errors: RunError for the call and for what happens in it.
+    """
+    return Interpreter(program, allow_alias=allow_alias, track=track).call(name, args, kwargs)

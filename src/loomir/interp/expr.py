@@ -1,0 +1,410 @@
+"""The meaning of expressions: a table of node classes, each compiled to a closure.
+
+Operands are evaluated left to right. Every index is checked against its buffer.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from typing_extensions import TypeAlias
+
+from loomir.interp.arithmetic import binary_function, conversion, needs_guard, wrapper
+from loomir.interp.builtins import builtin_function
+from loomir.interp.machine import (
+    RESULT,
+    Code,
+    Environment,
+    Returned,
+    calling,
+    choosing,
+    reading,
+    strict,
+)
+from loomir.interp.memory import View, index_fault, view_at
+from loomir.interp.scope import Scope, refuse
+from loomir.interp.values import Pointer, Value, decoder, pack, rounder, unpack
+from loomir.ir.module import GlobalVar
+from loomir.ir.node import Node
+from loomir.ir.op import Op
+from loomir.ir.visit import children
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    Eq,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Sub,
+    Var,
+)
+
+__all__ = ["compile_expr", "find_view"]
+
+Maker: TypeAlias = Callable[[Any, list[Code], Scope], Code]
+
+
+def compile_expr(root: PrimExpr, scope: Scope) -> Code:
+    """Compile an expression whose names ``scope`` knows.
+
+    Errors: TIR0401 for a name that is not bound here.
+    """
+    done: dict[int, Code] = {}
+    stack: list[tuple[str, Any]] = [("visit", root)]
+    while stack:
+        what, node = stack.pop()
+        if what == "bind":
+            scope.bind(node)
+        elif what == "visit":
+            if id(node) in done:
+                continue
+            stack.append(("make", node))
+            if isinstance(node, Let):
+                stack += [("visit", node.body), ("bind", node.var), ("visit", node.value)]
+            else:
+                stack += [("visit", part) for part in reversed(_parts(node))]
+        else:
+            parts = [done[id(part)] for part in _parts(node)]
+            done[id(node)] = _MAKERS[type(node)](node, parts, scope)
+            if isinstance(node, Let):
+                scope.unbind(node.var)
+    return done[id(root)]
+
+
+def _parts(node: Node) -> list[Node]:
+    return [] if isinstance(node, Var) else children(node)
+
+
+def _constant(value: Value) -> Code:
+    return Code(lambda env: value)
+
+
+def _lanes(function: Callable[..., Any], dtype: DataType) -> Callable[..., Value]:
+    """Apply a function of scalars to each lane."""
+    if not dtype.is_vector:
+        return function
+    return lambda *operands: tuple(map(function, *operands))
+
+
+# -- names, constants, operators -----------------------------------------------------------------
+def _var(node: Var, parts: list[Code], scope: Scope) -> Code:
+    return Code(operator.itemgetter(scope.slot(node)))
+
+
+def _int(node: IntImm, parts: list[Code], scope: Scope) -> Code:
+    return _constant(bool(node.value) if node.dtype.is_bool else node.value)
+
+
+def _float(node: FloatImm, parts: list[Code], scope: Scope) -> Code:
+    return _constant(rounder(node.dtype)(node.value))
+
+
+def _string(node: StringImm, parts: list[Code], scope: Scope) -> Code:
+    return _constant(node.value)
+
+
+def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
+    dtype: DataType = node.a.dtype
+    function = _lanes(binary_function(type(node), dtype), dtype)
+    if needs_guard(type(node), dtype):
+        function = _guarded(function, zero_fault(node))
+    return strict(parts, function)
+
+
+def _guarded(function: Callable[..., Value], fault: Fault) -> Callable[..., Value]:
+    def guarded(a: Value, b: Value) -> Value:
+        try:
+            return function(a, b)
+        except ZeroDivisionError:
+            raise fault.error() from None
+
+    return guarded
+
+
+def zero_fault(node: Any) -> Fault:
+    """Describe a division of integers by zero."""
+    return Fault(
+        FaultKind.ZERO_DIVISION,
+        (f"{type(node).__name__} divides by zero",),
+        span=node.span,
+        label="the divisor is 0 here",
+        help="test the divisor first; T.if_then_else evaluates only what it chooses",
+    )
+
+
+def _cast(node: Cast, parts: list[Code], scope: Scope) -> Code:
+    if node.dtype.is_handle:
+        return parts[0]
+    return strict(parts, _lanes(conversion(node.value.dtype, node.dtype), node.dtype))
+
+
+def _not(node: Not, parts: list[Code], scope: Scope) -> Code:
+    return strict(parts, _lanes(operator.not_, node.dtype))
+
+
+def _and(node: And, parts: list[Code], scope: Scope) -> Code:
+    if node.dtype.is_vector:
+        return strict(parts, _lanes(operator.and_, node.dtype))
+    other, decided = parts[1], _constant(False)
+    return choosing(parts[0], lambda env, a: other if a else decided, parts[1:])
+
+
+def _or(node: Or, parts: list[Code], scope: Scope) -> Code:
+    if node.dtype.is_vector:
+        return strict(parts, _lanes(operator.or_, node.dtype))
+    other, decided = parts[1], _constant(True)
+    return choosing(parts[0], lambda env, a: decided if a else other, parts[1:])
+
+
+def _select(node: Select, parts: list[Code], scope: Scope) -> Code:
+    if node.condition.dtype.is_vector:
+        return strict(
+            parts, lambda c, t, f: tuple(x if k else y for k, x, y in zip(c, t, f, strict=True))
+        )
+    return strict(parts, lambda c, t, f: t if c else f)
+
+
+def _let(node: Let, parts: list[Code], scope: Scope) -> Code:
+    value, body = parts
+    slot = scope.slot(node.var)
+
+    def bind(env: Environment, v: Value) -> Code:
+        env[slot] = v
+        return body
+
+    return choosing(value, bind, [body])
+
+
+# -- vectors -----------------------------------------------------------------------------------
+def _ramp(node: Ramp, parts: list[Code], scope: Scope) -> Code:
+    wrap, lanes = wrapper(node.base.dtype), range(node.lanes)
+    return strict(parts, lambda base, step: tuple(wrap(base + i * step) for i in lanes))
+
+
+def _broadcast(node: Broadcast, parts: list[Code], scope: Scope) -> Code:
+    lanes = node.lanes
+    return strict(parts, lambda v: (v,) * lanes)
+
+
+def _shuffle(node: Shuffle, parts: list[Code], scope: Scope) -> Code:
+    picks = [i.value for i in node.indices if isinstance(i, IntImm)]
+    vectors = node.vectors
+
+    def pick(*values: Value) -> Value:
+        lanes: list[Any] = []
+        for vector, value in zip(vectors, values):
+            lanes += value if vector.dtype.is_vector else (value,)
+        return tuple(lanes[i] for i in picks) if len(picks) > 1 else lanes[picks[0]]
+
+    return strict(parts[: len(vectors)], pick)
+
+
+# -- memory ------------------------------------------------------------------------------------
+def find_view(buffer: Buffer, scope: Scope, span: Span | None) -> Callable[[Environment], View]:
+    """Give how to find a buffer's view: in its slot, or anew where only its data is in scope."""
+    slot = scope.buffer_slot(buffer)
+    if slot is not None:
+        return operator.itemgetter(slot)
+    if not scope.knows(buffer.data):
+        refuse(
+            f"buffer {buffer.name!r} is used where nothing declares it",
+            "declare it with T.alloc_buffer or T.decl_buffer around this place",
+            span,
+        )
+    pointer = scope.slot(buffer.data)
+    numbers = [*buffer.shape, *buffer.strides]
+    if buffer.elem_offset is not None:
+        numbers.append(buffer.elem_offset)
+    runs = [compile_expr(e, scope).run for e in numbers]
+    rank, trackers = len(buffer.shape), scope.trackers
+
+    def make(env: Environment) -> View:
+        values = [r(env) for r in runs]
+        offset = values[-1] if buffer.elem_offset is not None else 0
+        strides = values[rank : rank + len(buffer.strides)]
+        return view_at(
+            env[pointer], buffer.dtype, values[:rank], strides, offset, buffer.name, trackers
+        )
+
+    return make
+
+
+def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
+    view_in, span = find_view(node.buffer, scope, node.span), node.span
+    if node.indices and node.indices[-1].dtype.is_vector:
+        return reading(parts, _load_lanes(view_in, span))
+    if len(parts) != 1 or node.buffer.dtype.is_vector:
+        return reading(parts, lambda env, *indices: view_in(env).read(indices, span))
+    decode = decoder(node.buffer.dtype)
+
+    def load(env: Environment, index: int) -> Value:
+        view = view_in(env)
+        if view.direct:
+            low, high, stride, _ = view.axes[0]
+            if low <= index < high:
+                cell = view.cells[view.start + index * stride]
+                return cell if decode is None else decode(cell)
+        return view.read((index,), span)
+
+    return reading(parts, load)
+
+
+def _load_lanes(view_in: Callable[[Environment], View], span: Span | None) -> Callable[..., Value]:
+    def load(env: Environment, *indices: Any) -> Value:
+        view = view_in(env)
+        lanes: list[Any] = []
+        for last in indices[-1]:
+            value = view.read((*indices[:-1], last), span)
+            lanes += value if view.dtype.is_vector else (value,)
+        return tuple(lanes)
+
+    return load
+
+
+# -- calls -------------------------------------------------------------------------------------
+def _call(node: Call, parts: list[Code], scope: Scope) -> Code:
+    if isinstance(node.op, GlobalVar):
+        operands = [_argument(arg, code, scope) for arg, code in zip(node.args, parts)]
+        return calling(operands, node.op.name_hint, node.span)
+    assert isinstance(node.op, Op)
+    name = node.op.name.removeprefix("tir.")
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(node, parts, scope)
+    dtype = node.args[0].dtype
+    return strict(parts, _lanes(builtin_function(name, dtype), dtype))
+
+
+def _argument(arg: PrimExpr, code: Code, scope: Scope) -> Code:
+    """Pass the data of a buffer as the whole buffer, with its shape."""
+    if isinstance(arg, Var) and arg.dtype.is_handle:
+        buffer = scope.buffer_of(arg)
+        if buffer is not None:
+            return Code(find_view(buffer, scope, arg.span))
+    return code
+
+
+def _if_then_else(node: Call, parts: list[Code], scope: Scope) -> Code:
+    _, yes, no = parts
+    return choosing(parts[0], lambda env, c: yes if c else no, parts[1:])
+
+
+def _reinterpret(node: Call, parts: list[Code], scope: Scope) -> Code:
+    source, target = node.args[0].dtype, node.dtype
+    return strict(parts, lambda v: unpack(pack(v, source), target))
+
+
+def _checked_index(node: Call, parts: list[Code], scope: Scope) -> Code:
+    name, axis = node.args[2], node.args[3]
+    fault = index_fault(
+        name.value if isinstance(name, StringImm) else "a buffer",
+        axis.value if isinstance(axis, IntImm) else 0,
+        node.span,
+    )
+
+    def check(index: Any, extent: Any) -> Value:
+        many = node.args[0].dtype.is_vector
+        extents = extent if node.args[1].dtype.is_vector else (extent,) * node.args[0].dtype.lanes
+        for i, limit in zip(index if many else (index,), extents):
+            if not 0 <= i < limit:
+                raise fault.error((i, limit, 0))
+        return index
+
+    return strict(parts[:2], check)
+
+
+def _return(node: Call, parts: list[Code], scope: Scope) -> Code:
+    def leave(env: Environment, value: Value) -> Value:
+        env[RESULT] = value
+        raise Returned
+
+    return reading(parts, leave)
+
+
+def _loop_jump(node: Call, parts: list[Code], scope: Scope) -> Code:
+    refuse(
+        "break or continue stands inside an expression",
+        "make it a statement of its own",
+        node.span,
+    )
+
+
+def _make_shape(node: Call, parts: list[Code], scope: Scope) -> Code:
+    return strict(parts, lambda *extents: extents)
+
+
+def _make_array(node: Call, parts: list[Code], scope: Scope) -> Code:
+    dtype, trackers = node.args[4].dtype, scope.trackers
+
+    def make(
+        data: Pointer,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        rank: int,
+        element: Value,
+        offset: int,
+    ) -> View:
+        return view_at(data, dtype, shape, strides, offset, "an array", trackers)
+
+    return strict(parts, make)
+
+
+_SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
+    "if_then_else": _if_then_else,
+    "reinterpret": _reinterpret,
+    "checked_index": _checked_index,
+    "ret": _return,
+    "break_loop": _loop_jump,
+    "continue_loop": _loop_jump,
+    "tvm_stack_make_shape": _make_shape,
+    "tvm_stack_make_array": _make_array,
+}
+
+_MAKERS: Final[dict[type, Maker]] = {
+    Var: _var,
+    IntImm: _int,
+    FloatImm: _float,
+    StringImm: _string,
+    Cast: _cast,
+    Select: _select,
+    BufferLoad: _load,
+    Ramp: _ramp,
+    Broadcast: _broadcast,
+    Let: _let,
+    Call: _call,
+    Shuffle: _shuffle,
+    And: _and,
+    Or: _or,
+    Not: _not,
+    **dict.fromkeys(
+        (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, Eq, NE, LT, LE, GT, GE), _binary
+    ),
+}

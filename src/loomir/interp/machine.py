@@ -1,0 +1,280 @@
+"""How compiled functions run: one loop over instructions, whatever the depth of the program.
+
+- An expression becomes a ``Code``: a closure of the environment. One that is deep, or calls a function of the
+  module, is kept as a ``Deep`` node instead, which ``evaluate`` treats with a stack of its own.
+- A statement becomes instructions: closures of the environment that give the number of the next one.
+- A call of a function suspends the caller; ``run`` keeps the suspended callers in a list.
+
+An environment is a list; the first two slots belong to the machine, then come the function's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from typing_extensions import TypeAlias
+
+from loomir.interp.values import Value
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.support.diagnostics import InternalError
+from loomir.support.span import Span
+
+__all__ = [
+    "FINISHED",
+    "FIRST_SLOT",
+    "RESULT",
+    "STEPS",
+    "SUSPENDED",
+    "CallRequest",
+    "Code",
+    "Compiled",
+    "Deep",
+    "Environment",
+    "Instruction",
+    "Linker",
+    "Returned",
+    "calling",
+    "choosing",
+    "evaluate",
+    "instruction",
+    "reading",
+    "run",
+    "strict",
+]
+
+Environment: TypeAlias = list[Any]
+Instruction: TypeAlias = Callable[[Environment], int]
+
+STEPS: Final = 0
+RESULT: Final = 1
+FIRST_SLOT: Final = 2
+FINISHED: Final = -1
+"""The next instruction of a function that returned; its value is in the slot ``RESULT``."""
+SUSPENDED: Final = -2
+"""The next instruction of one that needs a call first; its steps are in the slot ``STEPS``."""
+
+_HEIGHT: Final = 60
+"""Expressions higher than this are evaluated with a stack; Python's own is kept for the others."""
+
+
+class CallRequest(NamedTuple):
+    """A call of a function of the module that an expression asks for."""
+
+    name: str
+    args: tuple[Value, ...]
+    span: Span | None
+
+
+Steps: TypeAlias = Generator[CallRequest, Value, Any]
+
+
+class Code:
+    """A compiled expression: ``run`` evaluates it, unless it is ``deep``."""
+
+    __slots__ = ("deep", "height", "run")
+
+    def __init__(
+        self, run: Callable[[Environment], Value], height: int = 0, deep: Deep | None = None
+    ) -> None:
+        self.run = run
+        self.height = height
+        self.deep = deep
+
+
+class Deep(NamedTuple):
+    """An expression evaluated step by step: first its operands, then ``finish(env, *values)``.
+
+    ``then`` says what that gives: ``value``, the ``code`` to evaluate next, or the ``call`` to make.
+    """
+
+    operands: tuple[Code, ...]
+    finish: Callable[..., Any]
+    then: str
+
+
+class Compiled(NamedTuple):
+    """A function ready to run."""
+
+    name: str
+    code: tuple[Instruction, ...]
+    slots: int
+
+
+class Linker(Protocol):
+    """What the machine needs of a program: its functions, entered with arguments."""
+
+    def enter(self, request: CallRequest) -> tuple[Compiled, Environment]:
+        """Check and bind the arguments of a call."""
+        ...
+
+
+class Returned(Exception):
+    """``T.ret`` inside an expression; the value is in the environment."""
+
+
+# -- expressions -------------------------------------------------------------------------------
+def _never(env: Environment) -> Value:
+    raise InternalError("a deep expression was run as a shallow one")
+
+
+def strict(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
+    """Evaluate all operands in order, then ``function(*values)``."""
+    height = 1 + max((c.height for c in operands), default=0)
+    if height > _HEIGHT or any(c.deep for c in operands):
+        finish = lambda env, *values: function(*values)  # noqa: E731
+        return Code(_never, 0, Deep(tuple(operands), finish, "value"))
+    if len(operands) == 1:
+        a = operands[0].run
+        return Code(lambda env: function(a(env)), height)
+    if len(operands) == 2:
+        a, b = operands[0].run, operands[1].run
+        return Code(lambda env: function(a(env), b(env)), height)
+    runs = [c.run for c in operands]
+    return Code(lambda env: function(*[r(env) for r in runs]), height)
+
+
+def reading(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
+    """Evaluate all operands in order, then ``function(env, *values)``."""
+    height = 1 + max((c.height for c in operands), default=0)
+    if height > _HEIGHT or any(c.deep for c in operands):
+        return Code(_never, 0, Deep(tuple(operands), function, "value"))
+    if len(operands) == 1:
+        a = operands[0].run
+        return Code(lambda env: function(env, a(env)), height)
+    runs = [c.run for c in operands]
+    return Code(lambda env: function(env, *[r(env) for r in runs]), height)
+
+
+def choosing(
+    first: Code, choose: Callable[[Environment, Value], Code], rest: Sequence[Code]
+) -> Code:
+    """Evaluate ``first``, then what ``choose(env, value)`` gives, one of ``rest``."""
+    height = 1 + max(first.height, *(c.height for c in rest))
+    if height > _HEIGHT or first.deep or any(c.deep for c in rest):
+        return Code(_never, 0, Deep((first,), choose, "code"))
+    head = first.run
+    return Code(lambda env: choose(env, head(env)).run(env), height)
+
+
+def calling(operands: Sequence[Code], name: str, span: Span | None) -> Code:
+    """Evaluate the arguments in order, then call a function of the module."""
+
+    def request(env: Environment, *args: Value) -> CallRequest:
+        return CallRequest(name, args, span)
+
+    return Code(_never, 0, Deep(tuple(operands), request, "call"))
+
+
+def evaluate(code: Code, env: Environment) -> Steps:
+    """Evaluate an expression of any depth; yields the calls it needs, returns its value."""
+    pending: list[tuple[Deep, list[Value]]] = []
+    current = code
+    while True:
+        deep = current.deep
+        if deep is None:
+            value = current.run(env)
+        elif deep.operands:
+            pending.append((deep, []))
+            current = deep.operands[0]
+            continue
+        else:
+            value = deep.finish(env)
+            if deep.then == "call":
+                value = yield value
+        while True:  # hand the value to who asked for it
+            if not pending:
+                return value
+            node, values = pending[-1]
+            values.append(value)
+            if len(values) < len(node.operands):
+                current = node.operands[len(values)]
+                break
+            pending.pop()
+            value = node.finish(env, *values)
+            if node.then == "code":
+                current = value
+                break
+            if node.then == "call":
+                value = yield value
+
+
+# -- instructions ------------------------------------------------------------------------------
+Action: TypeAlias = Callable[..., int]
+
+
+def instruction(operands: Sequence[Code], action: Action) -> Instruction:
+    """Evaluate all operands in order, then ``action(env, *values)``, which gives what is next."""
+    if any(c.deep for c in operands):
+        return _suspending(tuple(operands), action)
+    if not operands:
+        return action
+    if len(operands) == 1:
+        a = operands[0].run
+        return lambda env: action(env, a(env))
+    if len(operands) == 2:
+        a, b = operands[0].run, operands[1].run
+        return lambda env: action(env, a(env), b(env))
+    runs = [c.run for c in operands]
+    return lambda env: action(env, *[r(env) for r in runs])
+
+
+def _suspending(operands: tuple[Code, ...], action: Action) -> Instruction:
+    def steps(env: Environment) -> Steps:
+        values: list[Value] = []
+        for code in operands:
+            values.append((yield from evaluate(code, env)))
+        return action(env, *values)
+
+    def suspend(env: Environment) -> int:
+        env[STEPS] = steps(env)
+        return SUSPENDED
+
+    return suspend
+
+
+# -- functions ---------------------------------------------------------------------------------
+RECURSION_LIMIT: Final = 1000
+
+
+def run(linker: Linker, function: Compiled, env: Environment) -> Value:
+    """Run a function to its end, and give what it returned."""
+    suspended: list[tuple[Compiled, Environment, Steps]] = []
+    number = 0
+    while True:
+        code = function.code
+        try:
+            while number >= 0:
+                number = code[number](env)
+        except Returned:
+            number = FINISHED
+        if number == FINISHED:
+            if not suspended:
+                return env[RESULT]
+            value = env[RESULT]
+            function, env, steps = suspended.pop()
+        else:
+            value, steps = None, env[STEPS]
+        try:
+            request = steps.send(value)
+        except StopIteration as stop:
+            number = stop.value
+            continue
+        except Returned:
+            number = FINISHED
+            continue
+        if len(suspended) >= RECURSION_LIMIT:
+            raise recursion_fault(request.name, request.span).error()
+        suspended.append((function, env, steps))
+        function, env = linker.enter(request)
+        number = 0
+
+
+def recursion_fault(name: str, span: Span | None) -> Fault:
+    """Describe functions that call one another too deeply."""
+    return Fault(
+        FaultKind.RECURSION,
+        (f"{name} is called more than {RECURSION_LIMIT} calls deep",),
+        span=span,
+        help="end the recursion earlier, or write a loop",
+    )

@@ -1,0 +1,213 @@
+"""Values at run time, and how memory holds them.
+
+A scalar is a Python ``int`` in the range of its dtype, a ``bool``, or a ``float`` that its dtype can
+represent (every dtype's floats are a subset of float64's). A vector is a tuple of its lanes. Rounding to a
+dtype is exact: once, half to even, from whatever number it starts with.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final, NamedTuple, Union
+
+from typing_extensions import TypeAlias
+
+from loomir.support.dtype import DataType
+
+__all__ = [
+    "FORMATS",
+    "FloatFormat",
+    "Pointer",
+    "Scalar",
+    "Value",
+    "cell_format",
+    "decoder",
+    "encoder",
+    "format_of",
+    "pack",
+    "round_exact",
+    "rounder",
+    "unpack",
+]
+
+Scalar: TypeAlias = Union[int, float, bool]
+Value: TypeAlias = Any
+"""A scalar, a tuple of scalars, or a handle: a ``Pointer``, a string, or an int (0 is null)."""
+
+
+class Pointer(NamedTuple):
+    """An address: some memory, and bytes from its start."""
+
+    memory: Any
+    offset: int
+
+
+class FloatFormat(NamedTuple):
+    """A binary float: bits of significand (the hidden one included) and the least exponent."""
+
+    precision: int
+    least: int
+    """The exponent of the smallest subnormal: its value is 2**least."""
+    limit: float
+    """The largest finite value."""
+
+
+FORMATS: Final[dict[str, FloatFormat]] = {
+    "float16": FloatFormat(11, -24, 65504.0),
+    "bfloat16": FloatFormat(8, -133, 3.3895313892515355e38),
+    "float32": FloatFormat(24, -149, 3.4028234663852886e38),
+    "float64": FloatFormat(53, -1074, 1.7976931348623157e308),
+}
+
+
+def format_of(dtype: DataType) -> FloatFormat:
+    """Give the format of the elements of a float dtype."""
+    return FORMATS[str(dtype.element)]
+
+
+def round_exact(number: int | Fraction, form: FloatFormat) -> float:
+    """Round an exact number to a format; beyond its range lies infinity."""
+    if not number:
+        return 0.0
+    size = Fraction(number)
+    # 2**(top-1) <= abs(size) < 2**(top+1)
+    top = abs(size.numerator).bit_length() - size.denominator.bit_length()
+    if abs(size) < _power(top):
+        top -= 1
+    shift = max(top + 1 - form.precision, form.least)
+    units = round(size / _power(shift))
+    try:
+        rounded = math.ldexp(float(units), shift)
+    except OverflowError:
+        rounded = math.inf
+    if abs(rounded) > form.limit or (rounded == math.inf):
+        return math.copysign(math.inf, number)
+    return math.copysign(rounded, number)
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+
+def _float_rounder(form: FloatFormat) -> Callable[[float], float]:
+    precision, least, limit = form
+
+    def rounded(x: float) -> float:
+        if x != x or x in (math.inf, -math.inf):
+            return x
+        shift = max(math.frexp(x)[1] - precision, least)
+        # Exact: a power of two away, and then `round` is half to even on what is left.
+        near = math.copysign(math.ldexp(round(math.ldexp(x, -shift)), shift), x)
+        return near if -limit <= near <= limit else math.copysign(math.inf, x)
+
+    return rounded
+
+
+def _float32_rounder() -> Callable[[float], float]:
+    # Storing into a C float rounds once, half to even, and overflows to infinity.
+    cell = memoryview(bytearray(4)).cast("f")
+
+    def rounded(x: float) -> float:
+        cell[0] = x
+        return cell[0]
+
+    return rounded
+
+
+def _identity(x: float) -> float:
+    return x
+
+
+_ROUNDERS: Final[dict[str, Callable[[float], float]]] = {
+    "float64": _identity,
+    "float32": _float32_rounder(),
+    "float16": _float_rounder(FORMATS["float16"]),
+    "bfloat16": _float_rounder(FORMATS["bfloat16"]),
+}
+
+
+def rounder(dtype: DataType) -> Callable[[float], float]:
+    """Give the function that rounds a float64 to the elements of a float dtype."""
+    return _ROUNDERS[str(dtype.element)]
+
+
+# -- memory ------------------------------------------------------------------------------------
+_CELLS: Final[dict[str, str]] = {
+    "bool": "B",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "float16": "H",
+    "bfloat16": "H",
+    "float32": "f",
+    "float64": "d",
+}
+
+
+def cell_format(dtype: DataType) -> str:
+    """Give the ``memoryview`` format of one element; where it has no such format, that of its bits."""
+    return _CELLS[str(dtype.element)]
+
+
+def _half_of(bits: int) -> float:
+    return struct.unpack("<e", struct.pack("<H", bits))[0]
+
+
+def _bfloat_of(bits: int) -> float:
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+def _bits_of_half(x: float) -> int:
+    return struct.unpack("<H", struct.pack("<e", x))[0]
+
+
+def _bits_of_bfloat(x: float) -> int:
+    if x != x:
+        return 0x7FC0
+    return struct.unpack("<I", struct.pack("<f", x))[0] >> 16
+
+
+_DECODERS: Final[dict[str, Callable[[int], Scalar]]] = {
+    "bool": bool,
+    "float16": [_half_of(b) for b in range(1 << 16)].__getitem__,
+    "bfloat16": [_bfloat_of(b) for b in range(1 << 16)].__getitem__,
+}
+_ENCODERS: Final[dict[str, Callable[[Any], int]]] = {
+    "bool": int,
+    "float16": _bits_of_half,
+    "bfloat16": _bits_of_bfloat,
+}
+
+
+def decoder(dtype: DataType) -> Callable[[int], Scalar] | None:
+    """Give the function from a memory cell to a value, or None where they are the same."""
+    return _DECODERS.get(str(dtype.element))
+
+
+def encoder(dtype: DataType) -> Callable[[Any], int] | None:
+    """Give the function from a value to a memory cell, or None where they are the same."""
+    return _ENCODERS.get(str(dtype.element))
+
+
+def pack(value: Value, dtype: DataType) -> bytes:
+    """Give the bytes of a value, lanes in order, little end first."""
+    lanes = value if dtype.is_vector else (value,)
+    encode = encoder(dtype)
+    cells = lanes if encode is None else [encode(v) for v in lanes]
+    return struct.pack(f"<{dtype.lanes}{cell_format(dtype)}", *cells)
+
+
+def unpack(data: bytes, dtype: DataType) -> Value:
+    """Give the value that bytes hold."""
+    cells = struct.unpack(f"<{dtype.lanes}{cell_format(dtype)}", data)
+    decode = decoder(dtype)
+    lanes = cells if decode is None else tuple(decode(c) for c in cells)
+    return lanes if dtype.is_vector else lanes[0]
