@@ -75,6 +75,8 @@ class Node:
     child_names: ClassVar[tuple[str, ...]] = ()
     is_definition: ClassVar[bool] = False
     """Whether other nodes refer to this one by identity (variables, buffers)."""
+    lends_scope: ClassVar[bool] = False
+    """Whether what this node binds is in scope in its owner (an iterator of a block)."""
     node_kind: ClassVar[str] = "Node"
     """The qualified name, such as ``tir.Add``."""
 

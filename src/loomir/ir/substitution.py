@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from loomir.ir.node import Node, Role
-from loomir.ir.visit import children, map_children, nodes_in, pre_order
+from loomir.ir.visit import map_children, mapped_values, nodes_in, pending_parts, plan_of
 
 __all__ = ["free_definitions", "substitute"]
 
@@ -39,10 +39,11 @@ def free_definitions(root: Node) -> list[Node]:
                 free.append(node)
             else:
                 continue
-        opened: list[int] = []
-        scope = defined if defining else opened
-        if not defining:
-            stack.append((None, False, opened))
+        # What an iterator binds is in scope in the block that owns it.
+        lends = defining or node.lends_scope
+        scope: list[int] = defined if lends else []
+        if not lends:
+            stack.append((None, False, scope))
         parts: list[tuple[Node | None, bool, list[int]]] = []
         for field in node.scan:
             binding = defining or field.role is Role.BINDS
@@ -80,34 +81,52 @@ def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
 def _compound_definitions(root: Node) -> list[Node]:
     """List the definitions that contain expressions of their own (buffers)."""
     found: dict[int, Node] = {}
-    for node in pre_order(root):
-        for field in node.scan:
-            if field.role is not Role.CHILD:
-                for part in nodes_in(getattr(node, field.name)):
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        cls = node.__class__
+        plan = plan_of(cls)
+        if plan.leaf or id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack.extend(pending_parts(plan.get(node), seen))
+        if plan.get_refs is not None:
+            for value in plan.get_refs(node):
+                for part in (value,) if isinstance(value, Node) else nodes_in(value):
                     if part.is_definition and part.scan and id(part) not in found:
                         found[id(part)] = part
     return list(found.values())
 
 
 def _replace(root: Node, table: dict[int, Node]) -> Node:
-    done: dict[int, Node] = {}
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    done: dict[int, Node] = dict(table)
+    stack: list[Node] = [root]
     while stack:
-        node, ready = stack.pop()
-        if id(node) in done:
+        node = stack[-1]
+        key = id(node)
+        if key in done:
+            stack.pop()
             continue
-        if id(node) in table:
-            done[id(node)] = table[id(node)]
-            continue
-        parts = children(node)
-        if parts and not ready:
-            stack.append((node, True))
-            stack.extend((part, False) for part in reversed(parts))
-            continue
-        made = map_children(node, lambda part: done[id(part)])
-        done[id(node)] = map_children(
-            made, lambda part: _referred(part, table), (Role.USES, Role.BINDS)
-        )
+        cls = node.__class__
+        plan = plan_of(cls)
+        made = node
+        if not plan.leaf:
+            values = plan.get(node)
+            pending = pending_parts(values, done)
+            if pending:
+                pending.reverse()
+                stack.extend(pending)
+                continue
+            new = mapped_values(values, done)
+            if new is not None:
+                made = plan.remake(node, cls.child_names, new)
+            if plan.get_refs is not None:
+                made = map_children(
+                    made, lambda part: _referred(part, table), (Role.USES, Role.BINDS)
+                )
+        stack.pop()
+        done[key] = made
     return done[id(root)]
 
 

@@ -74,6 +74,8 @@ class IterVar(Node):
     Errors: TIR0302 where the extent's dtype is not the variable's, or not an integer.
     """
 
+    lends_scope: ClassVar[bool] = True
+
     dom: Range | None
     var: Var = binds()
     iter_type: IterVarType = attr()
@@ -266,6 +268,8 @@ class MatchBufferRegion(Node):
     Leading axes of the region that the buffer lacks must have extent 1.
     Errors: TIR0304.
     """
+
+    lends_scope: ClassVar[bool] = True
 
     buffer: Buffer = binds()
     source: BufferRegion

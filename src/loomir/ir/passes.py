@@ -1,0 +1,289 @@
+"""Passes, the facts that they rely on, and pipelines of them.
+
+A pass maps a function to a function, or a module to a module, and returns its argument where it has nothing
+to do. A *fact* is a property of a module that can be checked (``no_blocks``). A pass names the facts it
+requires, establishes and breaks; a pipeline is checked against that when it is built, and the facts
+themselves are checked after each pass where that is asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+from typing_extensions import TypeAlias
+
+from loomir.ir.module import BaseFunc, IRModule
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest
+
+__all__ = [
+    "FACTS",
+    "PASSES",
+    "OnStage",
+    "Pass",
+    "Pipeline",
+    "Ran",
+    "dump_to",
+    "fact",
+    "find_pass",
+    "pass_of",
+    "register",
+    "report",
+    "verifying",
+    "verify_facts",
+]
+
+Checker: TypeAlias = Callable[[IRModule], Iterable[Diagnostic]]
+OnStage: TypeAlias = Callable[[str, IRModule], None]
+
+FACTS: dict[str, Checker] = {}
+"""The checker of each fact: it lists what contradicts the fact, nothing where the fact holds."""
+
+_C = TypeVar("_C", bound=Checker)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def fact(name: str) -> Callable[[_C], _C]:
+    """Register the checker of a fact."""
+
+    def keep(checker: _C) -> _C:
+        if name in FACTS:
+            raise InternalError(f"fact {name} has two checkers")
+        FACTS[name] = checker
+        return checker
+
+    return keep
+
+
+class Pass(NamedTuple):
+    """A registered pass; ``unit`` is what it maps, a class of functions or ``IRModule``."""
+
+    name: str
+    function: Callable[..., Any]
+    unit: type[BaseFunc] | type[IRModule]
+    options: type | None
+    requires: frozenset[str]
+    establishes: frozenset[str]
+    breaks: frozenset[str]
+
+
+PASSES: dict[str, Pass] = {}
+"""Every pass by its name, such as ``tir.UnrollLoop``."""
+
+_BY_FUNCTION: dict[object, Pass] = {}
+
+
+def register(
+    name: str,
+    *,
+    requires: Iterable[str] = (),
+    establishes: Iterable[str] = (),
+    breaks: Iterable[str] = (),
+) -> Callable[[_F], _F]:
+    """Register a function as a pass, and give it back as it is.
+
+    What it maps and the class of its options are read from its annotations.
+    """
+
+    def keep(function: _F) -> _F:
+        hints = get_type_hints(function)
+        hints.pop("return", None)
+        unit, *options = hints.values()
+        made = Pass(
+            name,
+            function,
+            unit,
+            options[0] if options else None,
+            frozenset(requires),
+            frozenset(establishes),
+            frozenset(breaks),
+        )
+        if name in PASSES:
+            raise InternalError(f"pass {name} is registered twice")
+        PASSES[name] = _BY_FUNCTION[function] = made
+        return function
+
+    return keep
+
+
+def pass_of(function: Callable[..., Any]) -> Pass:
+    """Find the pass that a function was registered as."""
+    return _BY_FUNCTION[function]
+
+
+def find_pass(name: str) -> Pass:
+    """Find a pass by its name.
+
+    Errors: TIR0005.
+    """
+    found = PASSES.get(name)
+    if found is None:
+        guess = nearest(name, PASSES)
+        raise CompileError(
+            Diagnostic(
+                "TIR0005",
+                f"there is no pass named {name!r}",
+                help=f"did you mean {guess!r}?" if guess else f"passes: {', '.join(PASSES)}",
+            )
+        )
+    return found
+
+
+def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:
+    """Apply a pass to a module, function by function where that is its unit.
+
+    Errors: those of all functions together.
+    """
+    given = () if options is None else (options,)
+    if step.unit is IRModule:
+        return step.function(mod, *given)
+    functions: dict[Any, BaseFunc] = {}
+    mistakes: list[Diagnostic] = []
+    changed = False
+    for var, func in mod.functions.items():
+        made = func
+        if isinstance(func, step.unit):
+            try:
+                made = step.function(func, *given)
+            except CompileError as error:
+                mistakes += error.diagnostics
+        functions[var] = made
+        changed = changed or made is not func
+    if mistakes:
+        raise CompileError.of(mistakes)
+    return IRModule(functions, mod.attrs, span=mod.span) if changed else mod
+
+
+class Ran(NamedTuple):
+    """What happened when a pass ran."""
+
+    name: str
+    seconds: float
+    changed: bool
+
+
+class Pipeline:
+    """Passes in their order, checked when built: each finds the facts that it requires.
+
+    ``assumes`` are the facts that hold for what goes in, ``ensures`` those that must hold in the end.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        steps: Sequence[Callable[..., Any]],
+        *,
+        assumes: Iterable[str] = (),
+        ensures: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.steps: tuple[Pass, ...] = tuple(pass_of(step) for step in steps)
+        self.assumes = frozenset(assumes)
+        self.facts: tuple[frozenset[str], ...] = tuple(self._facts_after_each())
+        missing = frozenset(ensures) - (self.facts[-1] if self.facts else self.assumes)
+        if missing:
+            raise InternalError(f"pipeline {name} does not ensure {', '.join(sorted(missing))}")
+
+    def _facts_after_each(self) -> Iterable[frozenset[str]]:
+        known = self.assumes
+        for step in self.steps:
+            missing = step.requires - known
+            if missing:
+                raise InternalError(
+                    f"pipeline {self.name}: {step.name} requires {', '.join(sorted(missing))}, "
+                    "which no step before it establishes"
+                )
+            known = known - step.breaks | step.establishes
+            unknown = known - FACTS.keys()
+            if unknown:
+                raise InternalError(f"nothing checks {', '.join(sorted(unknown))}")
+            yield known
+
+    def run(
+        self,
+        mod: IRModule,
+        options: Mapping[str, object] | None = None,
+        *,
+        on_stage: OnStage | None = None,
+        times: list[Ran] | None = None,
+        verify: bool | None = None,
+    ) -> IRModule:
+        """Run all passes.
+
+        ``options`` gives the options of passes by name. ``on_stage`` sees the module after each pass and
+        ``times`` gets a row for each. ``verify`` checks all facts after each pass; None is as
+        ``verifying`` has set it.
+        Errors: those of the passes; InternalError where a pass broke a fact.
+        """
+        checked = _verify[0] if verify is None else verify
+        if checked:
+            verify_facts(mod, self.assumes, f"the input of {self.name}")
+        for step, facts in zip(self.steps, self.facts):
+            start = time.perf_counter()
+            made = apply(step, mod, (options or {}).get(step.name))
+            if times is not None:
+                times.append(Ran(step.name, time.perf_counter() - start, made is not mod))
+            if on_stage is not None:
+                on_stage(step.name, made)
+            if checked:
+                verify_facts(made, facts, step.name)
+            mod = made
+        return mod
+
+
+_verify = [False]
+
+
+def verify_facts(mod: IRModule, facts: Iterable[str], after: str) -> None:
+    """Check that facts hold.
+
+    Errors: InternalError that names the pass and what contradicts the fact.
+    """
+    for name in sorted(facts):
+        found = list(FACTS[name](mod))
+        if found:
+            shown = "\n".join(str(d) for d in found[:3])
+            raise InternalError(f"{name} does not hold after {after}:\n{shown}")
+
+
+@contextmanager
+def verifying(on: bool = True) -> Any:
+    """Check facts after every pass within a ``with`` statement; costs time, meant for tests."""
+    before = _verify[0]
+    _verify[0] = on
+    try:
+        yield
+    finally:
+        _verify[0] = before
+
+
+def dump_to(directory: Path) -> OnStage:
+    """Make an ``on_stage`` that writes the module after each pass to a file of its own.
+
+    A pass that changed nothing leaves a file that says so.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    seen: list[IRModule] = []
+
+    def write(name: str, mod: IRModule) -> None:
+        same = bool(seen) and seen[-1] is mod
+        seen.append(mod)
+        text = "# (unchanged)\n" if same else mod.script()
+        path = directory / f"{len(seen):02d}-{name}.py"
+        path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+
+    return write
+
+
+def report(times: Sequence[Ran]) -> str:
+    """Write the time of each pass as a table."""
+    rows = [
+        f"{ran.seconds * 1e3:9.2f} ms  {ran.name}{'' if ran.changed else '  (unchanged)'}"
+        for ran in times
+    ]
+    rows.append(f"{sum(ran.seconds for ran in times) * 1e3:9.2f} ms  total")
+    return "\n".join(rows)

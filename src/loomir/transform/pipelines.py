@@ -1,0 +1,62 @@
+"""Pipelines: flat lists of passes, with the reason beside each step that is not obvious."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.ir.module import IRModule
+from loomir.ir.passes import OnStage, Pipeline, Ran
+from loomir.transform.tir.convert_blocks_to_opaque import convert_blocks_to_opaque
+from loomir.transform.tir.facts import LOWERED
+from loomir.transform.tir.flatten_buffer import flatten_buffer
+from loomir.transform.tir.instrument_bound_checkers import (
+    BoundOptions,
+    instrument_bound_checkers,
+)
+from loomir.transform.tir.legalize_calls import legalize_calls
+from loomir.transform.tir.lower_init_block import lower_init_block
+from loomir.transform.tir.lower_match_buffer import lower_match_buffer
+from loomir.transform.tir.lower_opaque_block import lower_opaque_block
+from loomir.transform.tir.lower_thread_binding import lower_thread_binding
+
+__all__ = ["LOWER_CPU", "LowerOptions", "lower"]
+
+LOWER_CPU: Final = Pipeline(
+    "tir.lower_cpu",
+    (
+        lower_init_block,  # first: its condition is about iterators
+        convert_blocks_to_opaque,
+        legalize_calls,  # an alias that is passed on is still one: its strides are its source's
+        lower_match_buffer,
+        lower_opaque_block,
+        lower_thread_binding,
+        instrument_bound_checkers,  # before flattening, which hides the axes
+        flatten_buffer,
+    ),
+    assumes={"well_formed"},
+    ensures=LOWERED - {"no_vector_loops", "no_unroll_loops"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LowerOptions:
+    """How to lower: ``checked`` makes an index out of bounds an error."""
+
+    checked: bool = False
+
+
+def lower(
+    mod: IRModule,
+    options: LowerOptions = LowerOptions(),
+    *,
+    on_stage: OnStage | None = None,
+    times: list[Ran] | None = None,
+    verify: bool | None = None,
+) -> IRModule:
+    """Lower a module to the form that code generation takes.
+
+    One int64 index per access, only serial and parallel loops, no blocks, arrays passed as descriptors.
+    """
+    given = {"tir.InstrumentBoundCheckers": BoundOptions(options.checked)}
+    return LOWER_CPU.run(mod, given, on_stage=on_stage, times=times, verify=verify)

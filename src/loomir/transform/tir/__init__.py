@@ -1,0 +1,1 @@
+"""Passes over loop-level programs, one file each."""

@@ -1,0 +1,95 @@
+"""Replace the iterators of blocks by what they are bound to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.ir.passes import register
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import pre_order, rewrite
+from loomir.tir.expr import (
+    Add,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+    cast,
+)
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import TRUE, Block, BlockRealize, IfThenElse, LetStmt, Stmt
+from loomir.transform.tir.effects import is_nonzero
+
+__all__ = ["convert_blocks_to_opaque", "is_cheap"]
+
+_CHEAP: Final = frozenset({Var, IntImm, Add, Sub, Mul, FloorDiv, FloorMod, Min, Max, Cast})
+_LIMIT: Final = 24
+
+
+def is_cheap(e: PrimExpr) -> bool:
+    """Tell whether repeating an expression costs little and changes nothing.
+
+    Arithmetic that index analysis understands, of few nodes, that neither reads memory nor can fail.
+    """
+    count = 0
+    for part in pre_order(e):
+        count += 1
+        if count > _LIMIT or part.__class__ not in _CHEAP:
+            return False
+        if isinstance(part, (FloorDiv, FloorMod)) and not is_nonzero(part.b):
+            return False
+    return True
+
+
+@register("tir.ConvertBlocksToOpaque", requires={"no_init"}, establishes={"opaque_blocks"})
+def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
+    """Put cheap bindings in place of iterators, bind the others; predicates become conditions.
+
+    Order: the predicate is tested first, and where it fails no binding is evaluated.
+    Source: decision T2.
+    """
+    inlined: dict[Var, PrimExpr] = {}
+    for part in pre_order(func.body):
+        if isinstance(part, BlockRealize):
+            for it, value in zip(part.block.iter_vars, part.values):
+                bound = substitute(cast(value, it.var.dtype), inlined)
+                if is_cheap(bound):
+                    inlined[it.var] = bound
+
+    def lower(realize: BlockRealize) -> Stmt:
+        block = realize.block
+        if not block.iter_vars and realize.predicate is TRUE:
+            return realize
+        made: Stmt = realize
+        if block.iter_vars or realize.predicate is not TRUE:
+            opaque = _without_iterators(block) if block.iter_vars else block
+            made = BlockRealize((), TRUE, opaque, span=realize.span)
+        for it, value in zip(reversed(block.iter_vars), reversed(realize.values)):
+            if it.var not in inlined:
+                made = LetStmt(it.var, cast(value, it.var.dtype), made, span=it.span)
+        predicate = realize.predicate
+        if isinstance(predicate, IntImm) and predicate.value:
+            return made
+        return IfThenElse(predicate, made, span=realize.span)
+
+    return substitute(rewrite(func, {BlockRealize: lower}), inlined)
+
+
+def _without_iterators(block: Block) -> Block:
+    return Block(
+        (),
+        block.reads,
+        block.writes,
+        block.name_hint,
+        block.body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+        span=block.span,
+    )

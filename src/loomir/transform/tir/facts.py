@@ -1,0 +1,137 @@
+"""What may be relied on between passes, each with its checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.node import Node
+from loomir.ir.passes import fact
+from loomir.ir.substitution import free_definitions
+from loomir.ir.visit import pre_order
+from loomir.support.diagnostics import Diagnostic
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.expr import Call
+from loomir.tir.function import PrimFunc
+from loomir.tir.op import STACK_MAKE_ARRAY
+from loomir.tir.stmt import (
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRealize,
+    BufferStore,
+    For,
+    ForKind,
+)
+from loomir.transform.tir.index_math import INT64
+from loomir.transform.tir.views import is_flat
+
+__all__ = ["LOWERED", "VOLATILE"]
+
+VOLATILE: Final = "volatile_scope"
+
+LOWERED: Final = frozenset(
+    {
+        "calls_lowered",
+        "flat_buffers",
+        "no_attributes",
+        "no_blocks",
+        "no_thread_loops",
+        "no_unroll_loops",
+        "no_vector_loops",
+        "well_formed",
+    }
+)
+"""What code generation relies on."""
+
+
+@fact("well_formed")
+def well_formed(mod: IRModule) -> Iterator[Diagnostic]:
+    """Every name is bound where it is used."""
+    for func in mod.functions.values():
+        if isinstance(func, PrimFunc):
+            for name in free_definitions(func):
+                hint = getattr(name, "name_hint", None) or getattr(name, "name", "")
+                yield Diagnostic("TIR0500", f"nothing binds {hint!r} in {func.name!r}")
+
+
+def _parts(mod: IRModule) -> Iterator[tuple[PrimFunc, Any]]:
+    for func in mod.functions.values():
+        if isinstance(func, PrimFunc):
+            for part in pre_order(func.body):
+                yield func, part
+
+
+def _never(name: str, test: Callable[[Any], bool], what: str) -> None:
+    """Register a fact that holds where no part of a function passes ``test``."""
+
+    def check(mod: IRModule) -> Iterator[Diagnostic]:
+        for func, part in _parts(mod):
+            if test(part):
+                place = getattr(part, "span", None)
+                yield Diagnostic("TIR0500", f"function {func.name!r} has {what}", place)
+
+    fact(name)(check)
+
+
+def _kind(*kinds: ForKind) -> Callable[[Node], bool]:
+    return lambda part: isinstance(part, For) and part.kind in kinds
+
+
+def _has_init(part: Node) -> bool:
+    return isinstance(part, Block) and part.init is not None
+
+
+def _has_iterators(part: Node) -> bool:
+    return isinstance(part, Block) and bool(part.iter_vars)
+
+
+def _has_matches(part: Node) -> bool:
+    return isinstance(part, Block) and bool(part.match_buffers)
+
+
+def _is_block(part: Node) -> bool:
+    return isinstance(part, (Block, BlockRealize, BufferRealize))
+
+
+def _is_attribute(part: Node) -> bool:
+    return isinstance(part, AttrStmt) and part.attr_key != VOLATILE
+
+
+def _is_wide_access(part: Node) -> bool:
+    if not isinstance(part, (BufferLoad, BufferStore)):
+        return False
+    return not (
+        is_flat(part.buffer) and len(part.indices) == 1 and part.indices[0].dtype.element is INT64
+    )
+
+
+_never("no_init", _has_init, "a block with an init that is not lowered")
+_never("opaque_blocks", _has_iterators, "a block with iterators")
+_never("no_match_buffers", _has_matches, "a match_buffer")
+_never("no_blocks", _is_block, "a block")
+_never("no_attributes", _is_attribute, "an attribute statement")
+_never("flat_buffers", _is_wide_access, "an access that is not flat")
+_never("no_vector_loops", _kind(ForKind.VECTORIZED), "a vectorised loop")
+_never("no_unroll_loops", _kind(ForKind.UNROLLED), "an unrolled loop")
+_never("no_thread_loops", _kind(ForKind.THREAD_BINDING), "a loop bound to threads")
+
+
+@fact("calls_lowered")
+def calls_lowered(mod: IRModule) -> Iterator[Diagnostic]:
+    """Arrays are passed to functions of the module as descriptors."""
+    callees = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
+    for func, part in _parts(mod):
+        if not isinstance(part, Call) or not isinstance(part.op, GlobalVar):
+            continue
+        callee = callees.get(part.op.name_hint)
+        if callee is None:
+            continue
+        for param, arg in zip(callee.params, part.args):
+            if param in callee.buffer_map and not (
+                isinstance(arg, Call) and arg.op is STACK_MAKE_ARRAY
+            ):
+                yield Diagnostic(
+                    "TIR0500", f"function {func.name!r} passes a bare array", part.span
+                )

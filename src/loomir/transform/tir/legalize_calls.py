@@ -1,0 +1,91 @@
+"""Pass arrays between functions as descriptors."""
+
+from __future__ import annotations
+
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.passes import register
+from loomir.ir.visit import rewrite
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.dtype import HANDLE, DataType
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import Call, IntImm, PrimExpr, Var, const
+from loomir.tir.function import PrimFunc
+from loomir.tir.op import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
+from loomir.transform.tir.index_math import int64
+from loomir.transform.tir.views import Layout
+
+__all__ = ["legalize_calls"]
+
+
+def _shape(extents: tuple[PrimExpr, ...]) -> PrimExpr:
+    return Call(HANDLE, STACK_MAKE_SHAPE, tuple(int64(e) for e in extents))
+
+
+def _array(buffer: Buffer, layout: Layout) -> PrimExpr:
+    """Describe a buffer: data, shape, strides (none where row-major), rank, an element, offset."""
+    view = layout.view(buffer)
+    dense = id(buffer) not in layout.matches and not buffer.strides
+    return Call(
+        HANDLE,
+        STACK_MAKE_ARRAY,
+        (
+            view.data,
+            _shape(buffer.shape),
+            _shape(() if dense else view.strides),
+            IntImm(len(buffer.shape), DataType("int32")),
+            const(0, buffer.dtype),
+            view.offset,
+        ),
+    )
+
+
+@register("tir.LegalizeCalls", requires={"well_formed"}, establishes={"calls_lowered"})
+def legalize_calls(mod: IRModule) -> IRModule:
+    """Replace the buffers that are passed to functions of the module by array descriptors.
+
+    Errors: TIR0501 where an array is expected and something else is passed.
+    """
+    callees = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
+    functions = dict(mod.functions)
+    for var, func in mod.functions.items():
+        if isinstance(func, PrimFunc):
+            functions[var] = _legalize(func, callees)
+    if all(functions[var] is func for var, func in mod.functions.items()):
+        return mod
+    return IRModule(functions, mod.attrs, span=mod.span)
+
+
+def _legalize(func: PrimFunc, callees: dict[str, PrimFunc]) -> PrimFunc:
+    layouts: list[Layout] = []
+
+    def lower(call: Call) -> Call:
+        callee = callees.get(call.op.name_hint) if isinstance(call.op, GlobalVar) else None
+        if callee is None:
+            return call
+        if not layouts:
+            layouts.append(Layout(func))
+        args = list(call.args)
+        for i, (param, arg) in enumerate(zip(callee.params, args)):
+            if param in callee.buffer_map:
+                args[i] = _argument(call, callee.buffer_map[param], arg, layouts[0])
+        if all(new is old for new, old in zip(args, call.args)):
+            return call
+        return Call(call.dtype, call.op, tuple(args), span=call.span)
+
+    return rewrite(func, {Call: lower})
+
+
+def _argument(call: Call, wanted: Buffer, arg: PrimExpr, layout: Layout) -> PrimExpr:
+    if isinstance(arg, Call) and arg.op is STACK_MAKE_ARRAY:
+        return arg
+    buffer = layout.by_data.get(id(arg)) if isinstance(arg, Var) else None
+    if buffer is not None:
+        return _array(buffer, layout)
+    raise CompileError(
+        Diagnostic(
+            "TIR0501",
+            f"the call passes no buffer for the array {wanted.name!r}",
+            call.span,
+            help="pass a buffer of this function, or its data",
+        )
+    )

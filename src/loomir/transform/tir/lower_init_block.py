@@ -1,0 +1,54 @@
+"""Make a block's initialisation an ordinary statement."""
+
+from __future__ import annotations
+
+from loomir.ir.passes import register
+from loomir.ir.visit import rewrite
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import IterVarType
+from loomir.tir.expr import And, Eq, IntImm, PrimExpr, cast
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Block, IfThenElse, Stmt, seq
+
+__all__ = ["at_start", "lower_init_block"]
+
+
+def at_start(block: Block) -> PrimExpr | None:
+    """Give the condition under which ``init`` runs, None where it always does."""
+    condition: PrimExpr | None = None
+    for it in block.iter_vars:
+        if it.iter_type is IterVarType.COMM_REDUCE:
+            first = IntImm(0, DataType("int32")) if it.dom is None else it.dom.min
+            holds = Eq(it.var, cast(first, it.var.dtype))
+            condition = holds if condition is None else And(condition, holds)
+    return condition
+
+
+@register("tir.LowerInitBlock", requires={"well_formed"}, establishes={"no_init"})
+def lower_init_block(func: PrimFunc) -> PrimFunc:
+    """Run ``init`` before the body where every reducing iterator stands at its start.
+
+    Source: decision T1.
+    """
+
+    def lower(block: Block) -> Block:
+        if block.init is None:
+            return block
+        condition = at_start(block)
+        init: Stmt = block.init
+        if condition is not None:
+            init = IfThenElse(condition, init, span=block.init.span)
+        return Block(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            block.name_hint,
+            seq((init, block.body), span=block.span),
+            None,
+            block.alloc_buffers,
+            block.match_buffers,
+            block.annotations,
+            span=block.span,
+        )
+
+    return rewrite(func, {Block: lower})

@@ -1,0 +1,209 @@
+"""Replace the aliases that blocks make by accesses of their sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir.ir.passes import register
+from loomir.ir.visit import pre_order, rewrite
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.span import Span
+from loomir.tir.buffer import Buffer, BufferLoad, MatchBufferRegion
+from loomir.tir.expr import Eq, IntImm, PrimExpr, StringImm, Var, cast
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BufferStore,
+    DeclBuffer,
+    For,
+    LetStmt,
+    Stmt,
+)
+from loomir.transform.tir.index_math import add, imm64, int64
+from loomir.transform.tir.views import Layout, View
+
+__all__ = ["lower_match_buffer"]
+
+
+@register(
+    "tir.LowerMatchBuffer",
+    requires={"opaque_blocks", "calls_lowered"},
+    establishes={"no_match_buffers"},
+)
+def lower_match_buffer(func: PrimFunc) -> PrimFunc:
+    """Give each access of an alias the source's buffer and indices; bind the names in its shape.
+
+    A name in the alias's shape, strides or offset that nothing else binds takes the source's value; any
+    other expression must equal it, which is asserted where the program runs.
+    Errors: TIR0502 where extents differ for certain, TIR0503 for a pointer to an alias used as a value.
+    """
+    layout = Layout(func)
+    if not layout.matches:
+        return func
+    bound = _bound_names(func)
+    declared: dict[int, Buffer] = {}
+
+    def access(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, Any]:
+        while id(buffer) in layout.matches:
+            source = layout.matches[id(buffer)].source
+            missing = len(source.region) - len(indices)
+            starts = [r.min for r in source.region]
+            indices = (
+                *starts[:missing],
+                *(add(int64(s), int64(i)) for s, i in zip(starts[missing:], indices)),
+            )
+            buffer = source.buffer
+        return declared.get(id(buffer), buffer), indices
+
+    def load(e: BufferLoad) -> BufferLoad:
+        buffer, indices = access(e.buffer, e.indices)
+        return e if buffer is e.buffer else BufferLoad(buffer, indices, span=e.span)
+
+    def store(s: BufferStore) -> BufferStore:
+        buffer, indices = access(s.buffer, s.indices)
+        return s if buffer is s.buffer else BufferStore(buffer, s.value, indices, span=s.span)
+
+    for part in pre_order(func.body):
+        if isinstance(part, DeclBuffer):
+            made = _rebased(part.buffer, layout)
+            if made is not part.buffer:
+                declared[id(part.buffer)] = made
+        elif isinstance(part, Var) and part.dtype.is_handle:
+            alias = layout.by_data.get(id(part))
+            if alias is not None and id(alias) in layout.matches:
+                raise CompileError(
+                    Diagnostic(
+                        "TIR0503",
+                        f"the data of match_buffer {alias.name!r} is used as a value",
+                        help="use its source's data",
+                    )
+                )
+
+    def declare(s: DeclBuffer) -> DeclBuffer:
+        buffer = declared.get(id(s.buffer))
+        return s if buffer is None else DeclBuffer(buffer, s.body, span=s.span)
+
+    def drop(block: Block) -> Block:
+        if not block.match_buffers:
+            return block
+        body = _bind(block, layout, bound)
+        return Block(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            block.name_hint,
+            body,
+            block.init,
+            block.alloc_buffers,
+            (),
+            block.annotations,
+            span=block.span,
+        )
+
+    return rewrite(func, {BufferLoad: load, BufferStore: store, DeclBuffer: declare, Block: drop})
+
+
+def _rebased(buffer: Buffer, layout: Layout) -> Buffer:
+    """Declare a buffer on an alias's data on the source's data instead."""
+    alias = layout.by_data.get(id(buffer.data))
+    if alias is None or id(alias) not in layout.matches:
+        return buffer
+    view = layout.view(alias)
+    own = imm64(0) if buffer.elem_offset is None else int64(buffer.elem_offset)
+    return Buffer(
+        view.data,
+        buffer.dtype,
+        buffer.shape,
+        buffer.axis_separators,
+        buffer.strides,
+        add(view.offset, own),
+        buffer.name,
+        buffer.data_alignment,
+        buffer.offset_factor,
+        buffer.buffer_type,
+        span=buffer.span,
+    )
+
+
+def _bound_names(func: PrimFunc) -> set[int]:
+    """List the variables that something other than a ``match_buffer`` binds."""
+    bound = {id(p) for p in func.params}
+    for buffer in func.buffer_map.values():
+        for e in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+            bound.add(id(e))
+    for part in pre_order(func.body):
+        if isinstance(part, LetStmt):
+            bound.add(id(part.var))
+        elif isinstance(part, For):
+            bound.add(id(part.loop_var))
+        elif isinstance(part, Allocate):
+            bound.add(id(part.buffer_var))
+        elif isinstance(part, AttrStmt):
+            bound.add(id(part.node))
+        elif isinstance(part, Block):
+            bound.update(id(it.var) for it in part.iter_vars)
+    return bound
+
+
+def _bind(block: Block, layout: Layout, bound: set[int]) -> Stmt:
+    """Bind or check, around the body, what the shapes, strides and offsets of the aliases say."""
+    steps: list[tuple[Var | None, PrimExpr, PrimExpr, MatchBufferRegion, str]] = []
+    for match in block.match_buffers:
+        for wanted, found, what in _fields(match, layout.view(match.buffer)):
+            if isinstance(wanted, Var) and id(wanted) not in bound:
+                bound.add(id(wanted))
+                steps.append((wanted, wanted, found, match, what))
+            elif not _same(wanted, found, match, what):
+                steps.append((None, wanted, found, match, what))
+    body = block.body
+    for var, wanted, found, match, what in reversed(steps):
+        span = match.span
+        if var is not None:
+            body = LetStmt(var, cast(found, var.dtype), body, span=span)
+        else:
+            condition = Eq(int64(wanted), int64(found))
+            text = f"match_buffer {match.buffer.name}: {what} differs from the source's"
+            body = AssertStmt(condition, StringImm(text), body, span=span)
+    return body
+
+
+def _fields(match: MatchBufferRegion, view: View) -> list[tuple[PrimExpr, PrimExpr, str]]:
+    buffer, region = match.buffer, match.source.region
+    rows: list[tuple[PrimExpr, PrimExpr, str]] = []
+    kept = region[len(region) - len(buffer.shape) :]
+    for axis, (extent, r) in enumerate(zip(buffer.shape, kept)):
+        rows.append((extent, imm64(1) if r.extent is None else r.extent, f"extent {axis}"))
+    for r in region[: len(region) - len(buffer.shape)]:
+        if r.extent is not None:
+            rows.append((imm64(1), r.extent, "the extent of a dropped axis"))
+    for axis, (stride, actual) in enumerate(zip(buffer.strides, view.strides)):
+        rows.append((stride, actual, f"stride {axis}"))
+    if isinstance(buffer.elem_offset, Var):
+        rows.append((buffer.elem_offset, view.offset, "the offset"))
+    return rows
+
+
+def _same(wanted: PrimExpr, found: PrimExpr, match: MatchBufferRegion, what: str) -> bool:
+    if wanted is found:
+        return True
+    if isinstance(wanted, IntImm) and isinstance(found, IntImm):
+        if wanted.value != found.value:
+            raise _differ(wanted.value, found.value, match, what, match.span)
+        return True
+    return False
+
+
+def _differ(
+    wanted: int, found: int, match: MatchBufferRegion, what: str, span: Span | None
+) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "TIR0502",
+            f"match_buffer {match.buffer.name!r}: {what} is {wanted}, the source's is {found}",
+            span,
+            help="give the buffer the shape of the region that it matches",
+        )
+    )

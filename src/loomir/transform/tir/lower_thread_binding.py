@@ -1,0 +1,60 @@
+"""Run what is bound to threads of a GPU on the CPU."""
+
+from __future__ import annotations
+
+from loomir.ir.passes import register
+from loomir.ir.visit import rewrite
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.tir.buffer import IterVar
+from loomir.tir.expr import IntImm, Var, cast
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import AttrStmt, For, ForKind, Stmt
+
+__all__ = ["lower_thread_binding"]
+
+
+@register(
+    "tir.LowerThreadBinding",
+    requires={"no_blocks"},
+    establishes={"no_thread_loops", "no_attributes"},
+)
+def lower_thread_binding(func: PrimFunc) -> PrimFunc:
+    """Make loops of threads parallel where they are blocks of threads, else serial.
+
+    Their iterations may run in any order, so that each order is right; threads of one block do too little
+    to be worth tasks of their own. ``thread_extent`` and ``virtual_thread`` become loops from 0. Other
+    attribute statements mean nothing and go, but for ``volatile_scope``, which code generation reads.
+    Errors: TIR0504 for an attribute of threads whose node is no variable.
+    """
+
+    def loop(s: For) -> For:
+        if s.kind is not ForKind.THREAD_BINDING:
+            return s
+        tag = s.thread_binding.thread_tag if s.thread_binding is not None else ""
+        kind = _kind(tag)
+        return For(s.loop_var, s.min, s.extent, kind, s.body, None, s.annotations, span=s.span)
+
+    def attribute(s: AttrStmt) -> Stmt:
+        if s.attr_key == "volatile_scope":
+            return s
+        if s.attr_key not in ("thread_extent", "virtual_thread"):
+            return s.body
+        tag = s.node.thread_tag if isinstance(s.node, IterVar) else ""
+        var = s.node.var if isinstance(s.node, IterVar) else s.node
+        if not isinstance(var, Var):
+            raise CompileError(
+                Diagnostic(
+                    "TIR0504",
+                    f"the node of {s.attr_key} is no variable",
+                    s.span,
+                    help="give the variable that runs over the threads",
+                )
+            )
+        start = IntImm(0, var.dtype)
+        return For(var, start, cast(s.value, var.dtype), _kind(tag), s.body, span=s.span)
+
+    return rewrite(func, {For: loop, AttrStmt: attribute})
+
+
+def _kind(tag: str) -> ForKind:
+    return ForKind.PARALLEL if tag.startswith("blockIdx") else ForKind.SERIAL

@@ -1,0 +1,110 @@
+"""Where a buffer lies in memory: the data it starts from, its strides, and its offset.
+
+- A parameter's offset is part of the pointer that the caller passes, so that it counts as 0 here.
+- A declared buffer begins ``elem_offset`` elements after its data.
+- A ``match_buffer`` lies in its source: same data, strides of the source's last axes, and the offset of
+  the region's first element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from loomir.ir.visit import pre_order
+from loomir.tir.buffer import Buffer, MatchBufferRegion
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Block, BufferRealize, DeclBuffer
+from loomir.transform.tir.index_math import add, imm64, int64, mul
+
+__all__ = ["Layout", "View", "compact_strides", "is_flat"]
+
+
+def is_flat(buffer: Buffer) -> bool:
+    """Tell whether an index of this buffer is a position from its data."""
+    return len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None
+
+
+class View(NamedTuple):
+    """A buffer in memory; strides and offset are int64 and count elements."""
+
+    data: Var
+    strides: tuple[PrimExpr, ...]
+    offset: PrimExpr
+
+    def at(self, indices: Iterable[PrimExpr]) -> PrimExpr:
+        """Give the position of an element, counted from ``data``."""
+        position: PrimExpr | None = None
+        for index, stride in zip(indices, self.strides):
+            term = mul(int64(index), stride)
+            position = term if position is None else add(position, term)
+        return self.offset if position is None else add(position, self.offset)
+
+
+def compact_strides(shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    """Give the strides of a row-major array."""
+    strides: list[PrimExpr] = []
+    step: PrimExpr = imm64(1)
+    for extent in reversed(shape):
+        strides.append(step)
+        step = mul(int64(extent), step)
+    return tuple(reversed(strides))
+
+
+class Layout:
+    """The buffers of a function and where each lies."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.matches: dict[int, MatchBufferRegion] = {}
+        self._params = {id(buffer) for buffer in func.buffer_map.values()}
+        self._views: dict[int, View] = {}
+        self._keep: list[Buffer] = []
+        self.by_data: dict[int, Buffer] = {}
+        for param, buffer in func.buffer_map.items():
+            self._add(buffer)
+            self.by_data.setdefault(id(param), buffer)
+        for part in pre_order(func.body):
+            if isinstance(part, Block):
+                for buffer in part.alloc_buffers:
+                    self._add(buffer)
+                for match in part.match_buffers:
+                    self.matches[id(match.buffer)] = match
+                    self._add(match.buffer)
+            elif isinstance(part, (DeclBuffer, BufferRealize)):
+                self._add(part.buffer)
+
+    def _add(self, buffer: Buffer) -> None:
+        self.by_data.setdefault(id(buffer.data), buffer)
+
+    def is_parameter(self, buffer: Buffer) -> bool:
+        """Tell whether a buffer is a parameter's."""
+        return id(buffer) in self._params
+
+    def view(self, buffer: Buffer) -> View:
+        """Find where a buffer lies."""
+        chain = [buffer]
+        while id(chain[-1]) in self.matches and id(chain[-1]) not in self._views:
+            chain.append(self.matches[id(chain[-1])].source.buffer)
+        for at in reversed(chain):
+            if id(at) not in self._views:
+                self._views[id(at)] = self._view(at, self._views)
+                self._keep.append(at)
+        return self._views[id(buffer)]
+
+    def _view(self, buffer: Buffer, known: Mapping[int, View]) -> View:
+        match = self.matches.get(id(buffer))
+        if match is not None:
+            source = known[id(match.source.buffer)]
+            offset = source.at(r.min for r in match.source.region)
+            return View(
+                source.data, source.strides[len(source.strides) - len(buffer.shape) :], offset
+            )
+        if buffer.strides:
+            strides = tuple(int64(s) for s in buffer.strides)
+        else:
+            strides = compact_strides(buffer.shape)
+        offset = imm64(0)
+        if buffer.elem_offset is not None and not self.is_parameter(buffer):
+            offset = int64(buffer.elem_offset)
+        return View(buffer.data, strides, offset)
