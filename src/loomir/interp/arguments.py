@@ -1,13 +1,12 @@
 """Arguments: what a function is given, checked against its signature and bound to its names.
 
-This is also how a call that native code refused is explained, so it accepts exactly what native code
-accepts, and lists every mistake at once. What an object is (an array, a number) is judged by
+This is also how a call that native code refused is explained, so it accepts exactly what native
+code accepts, and lists every mistake at once. What an object is (an array, a number) is judged by
 ``runtime.arguments``, the same for both ways of running.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -100,7 +99,7 @@ def _array_of(array: Any, lanes: int) -> Array:
     address: int = array.__array_interface__["data"][0]
     low = high = address
     if array.size:
-        moves = [(e - 1) * int(s) for e, s in zip(array.shape, array.strides)]
+        moves = [(e - 1) * int(s) for e, s in zip(array.shape, array.strides, strict=True)]
         low += sum(m for m in moves if m < 0)
         high += sum(m for m in moves if m > 0) + item
 
@@ -108,8 +107,9 @@ def _array_of(array: Any, lanes: int) -> Array:
         if not array.size:
             data = memoryview(bytearray())
         else:
-            data = memoryview(np.asarray(_Bytes(low, high - low, array.flags.writeable)))
-        axes = tuple(Axis(0, e, s, e) for e, s in zip(shape, strides))
+            held: Any = np.asarray(_Bytes(low, high - low, array.flags.writeable))
+            data = memoryview(held)
+        axes = tuple(Axis(0, e, s, e) for e, s in zip(shape, strides, strict=True))
         return View(Memory(data, array), address - low, dtype, axes, name, trackers)
 
     return Array(dtype, shape, steps, 0, low, high, view)
@@ -125,7 +125,9 @@ def _array_of_view(given: View) -> Array:
         last += sum(m for m in moves if m > 0) + size
 
     def view(name: str, strides: tuple[int, ...], trackers: list[Tracker] | None) -> View:
-        axes = tuple(Axis(a.low, a.high, s, a.extent) for a, s in zip(given.axes, strides))
+        axes = tuple(
+            Axis(a.low, a.high, s, a.extent) for a, s in zip(given.axes, strides, strict=True)
+        )
         pointer = given.pointer
         return View(pointer.memory, pointer.offset, given.dtype, axes, name, trackers)
 
@@ -180,19 +182,20 @@ class Binder:
         """
         given = _by_position(self.signature, args, kwargs)
         mistakes = _Mistakes()
-        values = [self._take(p, value, mistakes) for p, value in zip(self._boundary, given)]
+        values = [
+            self._take(p, value, mistakes) for p, value in zip(self._boundary, given, strict=True)
+        ]
         return self._bind(values, size, allow_alias, mistakes)
 
     def from_call(self, args: Sequence[Value], size: int, allow_alias: bool) -> Environment:
-        """Bind what another function of the module passed; the errors are those of Python's call."""
+        """Bind what another function of the module passed; with the errors of ``from_python``."""
         mistakes = _Mistakes()
         values: list[object] = []
         parameters = self.signature.parameters
         if len(args) != len(parameters):
             _wrong_count(self.signature, len(args))
-        for p, value in zip(parameters, args):
-            if isinstance(value, View):
-                value = _array_of_view(value)
+        for p, given in zip(parameters, args, strict=True):
+            value: object = _array_of_view(given) if isinstance(given, View) else given
             if (p.buffer is not None) != isinstance(value, Array):
                 wanted = "an array" if p.buffer is not None else f"a {p.dtype}"
                 mistakes.add(
@@ -202,8 +205,9 @@ class Binder:
                     "pass a buffer for a buffer, and a value for a scalar",
                     _place(p),
                 )
-                value = _ABSENT
-            values.append(value)
+                values.append(_ABSENT)
+            else:
+                values.append(value)
         return self._bind(values, size, allow_alias, mistakes)
 
     # -- steps ---------------------------------------------------------------------------------
@@ -231,7 +235,9 @@ class Binder:
     ) -> Environment:
         env: Environment = [_ABSENT] * size
         arrays: list[Array | None] = []
-        for parameter, slot, value in zip(self.signature.parameters, self._slots, values):
+        for parameter, slot, value in zip(
+            self.signature.parameters, self._slots, values, strict=True
+        ):
             array = value if isinstance(value, Array) else None
             if array is not None:
                 array = _check_kind(parameter, array, mistakes)
@@ -318,18 +324,21 @@ class Binder:
 
     def _layout(self, arrays: Sequence[Array | None], mistakes: _Mistakes) -> None:
         """Hold arrays for buffers without strides to row-major order."""
-        for parameter, array in zip(self.signature.parameters, arrays):
+        for parameter, array in zip(self.signature.parameters, arrays, strict=True):
             buffer = parameter.buffer
             if array is None or buffer is None or buffer.strides or not all(array.shape):
                 continue
             wanted = row_major(array.shape)
-            if any(e != 1 and s != w for e, s, w in zip(array.shape, array.strides, wanted)):
+            if any(
+                e != 1 and s != w
+                for e, s, w in zip(array.shape, array.strides, wanted, strict=True)
+            ):
                 mistakes.add(
                     RunValueError,
                     "RUN0006",
                     f"{parameter.name} must be row-major, with strides {wanted}, not "
                     f"{array.strides}",
-                    f"pass numpy.ascontiguousarray({parameter.name}), or declare the buffer's strides",
+                    f"pass numpy.ascontiguousarray({parameter.name})",
                     _place(parameter),
                 )
 
@@ -349,7 +358,9 @@ class Binder:
                     )
 
     def _views(self, arrays: Sequence[Array | None], env: Environment) -> None:
-        for parameter, array, slots in zip(self.signature.parameters, arrays, self._buffers):
+        for parameter, array, slots in zip(
+            self.signature.parameters, arrays, self._buffers, strict=True
+        ):
             if array is None or slots is None:
                 continue
             strided = parameter.buffer is not None and parameter.buffer.strides

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, Final
-
-from typing_extensions import TypeAlias
+from typing import Any, Final, TypeAlias
 
 from loomir.interp.values import Scalar, format_of, round_exact, rounder
 from loomir.support.diagnostics import InternalError
@@ -60,6 +58,10 @@ def wrapper(dtype: DataType) -> Callable[[int], Scalar]:
 
 
 # -- integers ----------------------------------------------------------------------------------
+def _floor_quotient(a: int, b: int) -> int:
+    return a // b
+
+
 def _truncated_quotient(a: int, b: int) -> int:
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
@@ -76,7 +78,7 @@ _EXACT: Final[dict[type, Callable[[int, int], int]]] = {
     Mul: operator.mul,
     Div: _truncated_quotient,
     Mod: _truncated_remainder,
-    FloorDiv: operator.floordiv,
+    FloorDiv: _floor_quotient,
     FloorMod: operator.mod,
 }
 """The result in the integers; it then wraps."""
@@ -133,8 +135,8 @@ def _floored(x: float) -> float:
 def _float_function(kind: type, dtype: DataType) -> Binary:
     """Compute in float64 and round.
 
-    One operation on shorter floats is exact enough in float64 that rounding again gives the correctly
-    rounded result: 53 bits are at least twice any shorter precision and two more.
+    One operation on shorter floats is exact enough in float64 that rounding again gives the
+    correctly rounded result: 53 bits are at least twice any shorter precision and two more.
     """
     cut = rounder(dtype)
 
@@ -187,8 +189,8 @@ def _to_integer(target: DataType) -> Unary:
 def conversion(source: DataType, target: DataType) -> Unary:
     """Give what a cast does to a scalar.
 
-    To Bool is ``x != 0``. Integers drop high bits. Floats to integers truncate and saturate, NaN gives 0.
-    To floats rounds once.
+    To Bool is ``x != 0``. Integers drop high bits. Floats to integers truncate and saturate, NaN
+    gives 0. To floats rounds once.
     """
     source, target = source.element, target.element
     if target.is_bool:

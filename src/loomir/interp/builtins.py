@@ -1,8 +1,9 @@
 """What each builtin does to scalars: one row per name of ``tir.BUILTINS``.
 
-Builtins that act on control or memory (``ret``, ``if_then_else``, ``checked_index``, …) are not functions of
-scalars; expressions and statements treat them. Transcendental functions are computed in float64, which is
-within one unit in the last place there and correctly rounded but for rare cases in shorter floats.
+Builtins that act on control or memory (``ret``, ``if_then_else``, ``checked_index``, …) are not
+functions of scalars; expressions and statements treat them. Transcendental functions are computed
+in float64, which is within one unit in the last place there and correctly rounded but for rare
+cases in shorter floats.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Final
-
-from typing_extensions import TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from loomir.interp.arithmetic import float_quotient, wrapper
 from loomir.interp.values import format_of, pack, round_exact, rounder, unpack
@@ -21,6 +21,8 @@ from loomir.support.dtype import DataType, TypeCode
 __all__ = ["CONTROL", "TOLERANCE", "builtin_function"]
 
 Function: TypeAlias = Callable[..., Any]
+One: TypeAlias = Callable[[Any], Any]
+Two: TypeAlias = Callable[[Any, Any], Any]
 
 CONTROL: Final = frozenset(
     {
@@ -59,7 +61,7 @@ def _signed_infinity(x: float) -> float:
     return math.copysign(math.inf, x)
 
 
-def _logarithm(function: Callable[[float], float], pole: float) -> Function:
+def _logarithm(function: Callable[[float], float], pole: float) -> One:
     total = _total(function, _infinity)
     return lambda x: -math.inf if x == pole else total(x)
 
@@ -100,14 +102,14 @@ def _remainder(x: float, y: float) -> float:
         return math.nan
 
 
-def _to_whole(function: Callable[[float], int]) -> Function:
+def _to_whole(function: Callable[[float], int]) -> One:
     return lambda x: math.copysign(float(function(x)), x) if math.isfinite(x) else x
 
 
 _MATH: Final[dict[str, Function]] = {
     "exp": _total(math.exp, _infinity),
-    "exp2": lambda x: _power(2.0, x),
-    "exp10": lambda x: _power(10.0, x),
+    "exp2": partial(_power, 2.0),
+    "exp10": partial(_power, 10.0),
     "log": _logarithm(math.log, 0.0),
     "log2": _logarithm(math.log2, 0.0),
     "log10": _logarithm(math.log10, 0.0),
@@ -195,49 +197,49 @@ def _next_after(dtype: DataType) -> Function:
     return next_after
 
 
-def _magnitude(dtype: DataType) -> Function:
+def _magnitude(dtype: DataType) -> One:
     if dtype.is_float:
         return abs
     wrap = wrapper(dtype)
     return lambda x: wrap(abs(x))
 
 
-def _complement(dtype: DataType) -> Function:
+def _complement(dtype: DataType) -> One:
     if dtype.is_bool:
         return lambda x: not x
     wrap = wrapper(dtype)
     return lambda x: wrap(~x)
 
 
-def _shift_left(dtype: DataType) -> Function:
+def _shift_left(dtype: DataType) -> Two:
     wrap, bits = wrapper(dtype), dtype.bits
     return lambda x, y: wrap(x << (y % bits))
 
 
-def _shift_right(dtype: DataType) -> Function:
+def _shift_right(dtype: DataType) -> Two:
     bits = dtype.bits
     return lambda x, y: x >> (y % bits)
 
 
-def _ones(dtype: DataType) -> Function:
+def _ones(dtype: DataType) -> One:
     mask = (1 << dtype.bits) - 1
     return lambda x: bin(x & mask).count("1")
 
 
-def _leading_zeros(dtype: DataType) -> Function:
+def _leading_zeros(dtype: DataType) -> One:
     bits, mask = dtype.bits, (1 << dtype.bits) - 1
     return lambda x: bits - (x & mask).bit_length()
 
 
-def _and(dtype: DataType) -> Function:
+def _and(dtype: DataType) -> Two:
     return lambda x, y: x & y
 
 
-def _or(dtype: DataType) -> Function:
+def _or(dtype: DataType) -> Two:
     return lambda x, y: x | y
 
 
-def _xor(dtype: DataType) -> Function:
+def _xor(dtype: DataType) -> Two:
     return lambda x, y: x ^ y
 
 
@@ -253,7 +255,7 @@ def _is_finite(dtype: DataType) -> Function:
     return math.isfinite
 
 
-def _same(dtype: DataType) -> Function:
+def _same(dtype: DataType) -> One:
     return lambda x: x
 
 

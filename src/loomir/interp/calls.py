@@ -30,8 +30,8 @@ class _Entry(NamedTuple):
 class Interpreter:
     """Runs the functions of a module by the definition of the language, slowly.
 
-    Every access is checked against the bounds of its buffer. ``track`` also looks for reads of what was never
-    written (RUN0091) and for parallel iterations that get in each other's way (RUN0092).
+    Every access is checked against the bounds of its buffer. ``track`` also looks for reads of what
+    was never written (RUN0091) and for parallel iterations that get in each other's way (RUN0092).
     """
 
     def __init__(
@@ -99,8 +99,8 @@ def interpret(
 ) -> Value:
     """Run a function of a program by the definition of the language.
 
-    The same calling convention as compiled code: arrays are changed in place, and what ``T.ret`` gave is
-    returned. ``track`` looks for races and for reads of what was never written.
+    The same calling convention as compiled code: arrays are changed in place, and what ``T.ret``
+    gave is returned. ``track`` looks for races and for reads of what was never written.
 
     Errors: RunError for the call and for what happens in it.
     """

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final
-
-from typing_extensions import TypeAlias
+from typing import Any, Final, TypeAlias
 
 from loomir.interp.arithmetic import binary_function, conversion, needs_guard, wrapper
 from loomir.interp.builtins import builtin_function
@@ -107,11 +105,15 @@ def _constant(value: Value) -> Code:
     return Code(lambda env: value)
 
 
-def _lanes(function: Callable[..., Any], dtype: DataType) -> Callable[..., Value]:
+def _lanes(function: Callable[..., Any], dtype: DataType) -> Callable[..., Any]:
     """Apply a function of scalars to each lane."""
     if not dtype.is_vector:
         return function
-    return lambda *operands: tuple(map(function, *operands))
+
+    def each(*operands: Any) -> Value:
+        return tuple(map(function, *operands))
+
+    return each
 
 
 # -- names, constants, operators -----------------------------------------------------------------
@@ -133,8 +135,9 @@ def _string(node: StringImm, parts: list[Code], scope: Scope) -> Code:
 
 def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
     dtype: DataType = node.a.dtype
-    function = _lanes(binary_function(type(node), dtype), dtype)
-    if needs_guard(type(node), dtype):
+    kind: type = node.__class__
+    function = _lanes(binary_function(kind, dtype), dtype)
+    if needs_guard(kind, dtype):
         function = _guarded(function, zero_fault(node))
     return strict(parts, function)
 
@@ -170,26 +173,36 @@ def _not(node: Not, parts: list[Code], scope: Scope) -> Code:
     return strict(parts, _lanes(operator.not_, node.dtype))
 
 
+def _both(a: bool, b: bool) -> bool:
+    return a and b
+
+
+def _either(a: bool, b: bool) -> bool:
+    return a or b
+
+
 def _and(node: And, parts: list[Code], scope: Scope) -> Code:
     if node.dtype.is_vector:
-        return strict(parts, _lanes(operator.and_, node.dtype))
+        return strict(parts, _lanes(_both, node.dtype))
     other, decided = parts[1], _constant(False)
     return choosing(parts[0], lambda env, a: other if a else decided, parts[1:])
 
 
 def _or(node: Or, parts: list[Code], scope: Scope) -> Code:
     if node.dtype.is_vector:
-        return strict(parts, _lanes(operator.or_, node.dtype))
+        return strict(parts, _lanes(_either, node.dtype))
     other, decided = parts[1], _constant(True)
     return choosing(parts[0], lambda env, a: decided if a else other, parts[1:])
 
 
+def _pick(c: bool, t: Value, f: Value) -> Value:
+    return t if c else f
+
+
 def _select(node: Select, parts: list[Code], scope: Scope) -> Code:
     if node.condition.dtype.is_vector:
-        return strict(
-            parts, lambda c, t, f: tuple(x if k else y for k, x, y in zip(c, t, f, strict=True))
-        )
-    return strict(parts, lambda c, t, f: t if c else f)
+        return strict(parts, _lanes(_pick, node.dtype))
+    return strict(parts, _pick)
 
 
 def _let(node: Let, parts: list[Code], scope: Scope) -> Code:
@@ -206,12 +219,20 @@ def _let(node: Let, parts: list[Code], scope: Scope) -> Code:
 # -- vectors -----------------------------------------------------------------------------------
 def _ramp(node: Ramp, parts: list[Code], scope: Scope) -> Code:
     wrap, lanes = wrapper(node.base.dtype), range(node.lanes)
-    return strict(parts, lambda base, step: tuple(wrap(base + i * step) for i in lanes))
+
+    def ramp(base: int, step: int) -> Value:
+        return tuple(wrap(base + i * step) for i in lanes)
+
+    return strict(parts, ramp)
 
 
 def _broadcast(node: Broadcast, parts: list[Code], scope: Scope) -> Code:
     lanes = node.lanes
-    return strict(parts, lambda v: (v,) * lanes)
+
+    def repeat(value: Value) -> Value:
+        return (value,) * lanes
+
+    return strict(parts, repeat)
 
 
 def _shuffle(node: Shuffle, parts: list[Code], scope: Scope) -> Code:
@@ -220,7 +241,7 @@ def _shuffle(node: Shuffle, parts: list[Code], scope: Scope) -> Code:
 
     def pick(*values: Value) -> Value:
         lanes: list[Any] = []
-        for vector, value in zip(vectors, values):
+        for vector, value in zip(vectors, values, strict=True):
             lanes += value if vector.dtype.is_vector else (value,)
         return tuple(lanes[i] for i in picks) if len(picks) > 1 else lanes[picks[0]]
 
@@ -261,20 +282,30 @@ def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
     view_in, span = find_view(node.buffer, scope, node.span), node.span
     if node.indices and node.indices[-1].dtype.is_vector:
         return reading(parts, _load_lanes(view_in, span))
-    if len(parts) != 1 or node.buffer.dtype.is_vector:
-        return reading(parts, lambda env, *indices: view_in(env).read(indices, span))
     decode = decoder(node.buffer.dtype)
 
-    def load(env: Environment, index: int) -> Value:
+    def one(env: Environment, i: int) -> Value:
         view = view_in(env)
         if view.direct:
-            low, high, stride, _ = view.axes[0]
-            if low <= index < high:
-                cell = view.cells[view.start + index * stride]
+            low, high, stride = view.bounds
+            if low <= i < high:
+                cell = view.cells[view.start + i * stride]
                 return cell if decode is None else decode(cell)
-        return view.read((index,), span)
+        return view.read((i,), span)
 
-    return reading(parts, load)
+    def two(env: Environment, i: int, j: int) -> Value:
+        view = view_in(env)
+        if view.direct:
+            low, high, stride, floor, top, step = view.bounds
+            if low <= i < high and floor <= j < top:
+                cell = view.cells[view.start + i * stride + j * step]
+                return cell if decode is None else decode(cell)
+        return view.read((i, j), span)
+
+    def any_rank(env: Environment, *indices: int) -> Value:
+        return view_in(env).read(indices, span)
+
+    return reading(parts, {1: one, 2: two}.get(len(parts), any_rank))
 
 
 def _load_lanes(view_in: Callable[[Environment], View], span: Span | None) -> Callable[..., Value]:
@@ -292,7 +323,7 @@ def _load_lanes(view_in: Callable[[Environment], View], span: Span | None) -> Ca
 # -- calls -------------------------------------------------------------------------------------
 def _call(node: Call, parts: list[Code], scope: Scope) -> Code:
     if isinstance(node.op, GlobalVar):
-        operands = [_argument(arg, code, scope) for arg, code in zip(node.args, parts)]
+        operands = [_argument(arg, code, scope) for arg, code in zip(node.args, parts, strict=True)]
         return calling(operands, node.op.name_hint, node.span)
     assert isinstance(node.op, Op)
     name = node.op.name.removeprefix("tir.")
@@ -319,7 +350,11 @@ def _if_then_else(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 def _reinterpret(node: Call, parts: list[Code], scope: Scope) -> Code:
     source, target = node.args[0].dtype, node.dtype
-    return strict(parts, lambda v: unpack(pack(v, source), target))
+
+    def read(value: Value) -> Value:
+        return unpack(pack(value, source), target)
+
+    return strict(parts, read)
 
 
 def _checked_index(node: Call, parts: list[Code], scope: Scope) -> Code:
@@ -333,7 +368,7 @@ def _checked_index(node: Call, parts: list[Code], scope: Scope) -> Code:
     def check(index: Any, extent: Any) -> Value:
         many = node.args[0].dtype.is_vector
         extents = extent if node.args[1].dtype.is_vector else (extent,) * node.args[0].dtype.lanes
-        for i, limit in zip(index if many else (index,), extents):
+        for i, limit in zip(index if many else (index,), extents, strict=True):
             if not 0 <= i < limit:
                 raise fault.error((i, limit, 0))
         return index

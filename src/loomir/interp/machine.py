@@ -1,8 +1,9 @@
 """How compiled functions run: one loop over instructions, whatever the depth of the program.
 
-- An expression becomes a ``Code``: a closure of the environment. One that is deep, or calls a function of the
-  module, is kept as a ``Deep`` node instead, which ``evaluate`` treats with a stack of its own.
-- A statement becomes instructions: closures of the environment that give the number of the next one.
+- An expression becomes a ``Code``: a closure of the environment. One that is deep, or calls a
+  function of the module, is kept as a ``Deep`` node instead, which ``evaluate`` treats with a stack
+  of its own.
+- A statement becomes instructions: closures of the environment that give the number of the next.
 - A call of a function suspends the caller; ``run`` keeps the suspended callers in a list.
 
 An environment is a list; the first two slots belong to the machine, then come the function's names.
@@ -11,9 +12,7 @@ An environment is a list; the first two slots belong to the machine, then come t
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final, NamedTuple, Protocol
-
-from typing_extensions import TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from loomir.interp.values import Value
 from loomir.runtime.fault import Fault, FaultKind
@@ -85,7 +84,8 @@ class Code:
 class Deep(NamedTuple):
     """An expression evaluated step by step: first its operands, then ``finish(env, *values)``.
 
-    ``then`` says what that gives: ``value``, the ``code`` to evaluate next, or the ``call`` to make.
+    ``then`` says what that gives: ``value``, the ``code`` to evaluate next, or the ``call`` to
+    make.
     """
 
     operands: tuple[Code, ...]
@@ -122,7 +122,10 @@ def strict(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
     """Evaluate all operands in order, then ``function(*values)``."""
     height = 1 + max((c.height for c in operands), default=0)
     if height > _HEIGHT or any(c.deep for c in operands):
-        finish = lambda env, *values: function(*values)  # noqa: E731
+
+        def finish(env: Environment, *values: Value) -> Value:
+            return function(*values)
+
         return Code(_never, 0, Deep(tuple(operands), finish, "value"))
     if len(operands) == 1:
         a = operands[0].run
@@ -142,6 +145,9 @@ def reading(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
     if len(operands) == 1:
         a = operands[0].run
         return Code(lambda env: function(env, a(env)), height)
+    if len(operands) == 2:
+        a, b = operands[0].run, operands[1].run
+        return Code(lambda env: function(env, a(env), b(env)), height)
     runs = [c.run for c in operands]
     return Code(lambda env: function(env, *[r(env) for r in runs]), height)
 
@@ -215,6 +221,9 @@ def instruction(operands: Sequence[Code], action: Action) -> Instruction:
     if len(operands) == 2:
         a, b = operands[0].run, operands[1].run
         return lambda env: action(env, a(env), b(env))
+    if len(operands) == 3:
+        a, b, c = operands[0].run, operands[1].run, operands[2].run
+        return lambda env: action(env, a(env), b(env), c(env))
     runs = [c.run for c in operands]
     return lambda env: action(env, *[r(env) for r in runs])
 

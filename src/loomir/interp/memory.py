@@ -1,17 +1,15 @@
 """Memory: bytes with bounds, and how a buffer looks at them.
 
-A fresh allocation is filled with a pattern (NaN for floats, 0xCD bytes otherwise), so that a read of what was
-never written shows. With ``track`` set, such a read raises, and so does a race between the iterations of a
-parallel loop.
+A fresh allocation is filled with a pattern (NaN for floats, 0xCD bytes otherwise), so that a read
+of what was never written shows. With ``track`` set, such a read raises, and so does a race between
+the iterations of a parallel loop.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
-
-from typing_extensions import TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from loomir.interp.values import Pointer, Value, cell_format, decoder, encoder, pack
 from loomir.runtime.errors import RunValueError
@@ -27,7 +25,7 @@ Cells: TypeAlias = Any
 
 
 class Memory:
-    """A stretch of bytes; ``written`` has a flag per byte while reads of unset bytes are looked for."""
+    """A stretch of bytes; ``written`` has a flag per byte while they are watched."""
 
     __slots__ = ("data", "owner", "written")
 
@@ -38,7 +36,7 @@ class Memory:
 
 
 class Axis(NamedTuple):
-    """An axis of a view: valid indices are ``low <= i < high``; a step moves by ``stride`` elements."""
+    """An axis of a view: valid are ``low <= i < high``; a step moves by ``stride`` elements."""
 
     low: int
     high: int
@@ -82,7 +80,18 @@ class Tracker:
 class View:
     """A buffer at run time: typed cells, where it starts in them, and its axes."""
 
-    __slots__ = ("axes", "cells", "direct", "dtype", "memory", "name", "shift", "start", "trackers")
+    __slots__ = (
+        "axes",
+        "bounds",
+        "cells",
+        "direct",
+        "dtype",
+        "memory",
+        "name",
+        "shift",
+        "start",
+        "trackers",
+    )
 
     def __init__(
         self,
@@ -104,6 +113,7 @@ class View:
         data = memory.data[self.shift : self.shift + max(whole, 0)]
         self.cells: Cells = data.cast(cell_format(dtype))
         # Whether a valid index needs no other check than against its axis.
+        self.bounds = tuple(n for a in axes for n in a[:3])
         self.direct = trackers is None and dtype.lanes == 1 and self._fits()
 
     def _fits(self) -> bool:
@@ -134,7 +144,7 @@ class View:
     def locate(self, indices: Sequence[int], span: Span | None) -> int:
         """Give the cell at ``indices``; raises outside of the buffer."""
         at = 0
-        for axis, index in zip(self.axes, indices):
+        for axis, index in zip(self.axes, indices, strict=True):
             if not axis.low <= index < axis.high:
                 raise self.outside(indices, span)
             at += index * axis.stride
@@ -142,7 +152,7 @@ class View:
 
     def outside(self, indices: Sequence[int], span: Span | None) -> RunError:
         """Make the error for indices outside of the buffer."""
-        for number, (axis, index) in enumerate(zip(self.axes, indices)):
+        for number, (axis, index) in enumerate(zip(self.axes, indices, strict=True)):
             if not axis.low <= index < axis.high:
                 return index_fault(self.name, number, span).error((index, axis.extent, 0))
         return index_fault(self.name, 0, span).error((indices[0] if indices else 0, 0, 0))
@@ -269,7 +279,7 @@ def view_at(
             )
         )
     steps = strides or row_major(shape)
-    axes = tuple(Axis(0, extent, step, extent) for extent, step in zip(shape, steps))
+    axes = tuple(Axis(0, extent, step, extent) for extent, step in zip(shape, steps, strict=True))
     where = pointer.offset + offset * dtype.itemsize
     return View(pointer.memory, where, dtype, axes, name, trackers)
 
@@ -283,7 +293,7 @@ def region_of(
     """
     start = source.start
     axes: list[Axis] = []
-    for axis, least, extent in zip(source.axes, mins, extents):
+    for axis, least, extent in zip(source.axes, mins, extents, strict=True):
         start += least * axis.stride * source.dtype.lanes
         low, high = max(0, axis.low - least), min(extent, axis.high - least)
         axes.append(Axis(low, high, axis.stride, extent))

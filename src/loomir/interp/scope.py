@@ -23,8 +23,8 @@ def refuse(message: str, help: str, span: Span | None) -> NoReturn:
 class Scope:
     """The slots of names, and which names are visible at this point of the function.
 
-    ``trackers`` lists the parallel loops that run at the moment, while memory is watched for races and
-    for reads of what was never written; it is None while it is not.
+    ``trackers`` lists the parallel loops that run at the moment, while memory is watched for races
+    and for reads of what was never written; it is None while it is not.
     """
 
     def __init__(self, trackers: list[Tracker] | None = None) -> None:

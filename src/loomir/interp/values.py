@@ -1,8 +1,8 @@
 """Values at run time, and how memory holds them.
 
-A scalar is a Python ``int`` in the range of its dtype, a ``bool``, or a ``float`` that its dtype can
-represent (every dtype's floats are a subset of float64's). A vector is a tuple of its lanes. Rounding to a
-dtype is exact: once, half to even, from whatever number it starts with.
+A scalar is a Python ``int`` in the range of its dtype, a ``bool``, or a ``float`` that its dtype
+can represent (every dtype's floats are a subset of float64's). A vector is a tuple of its lanes.
+Rounding to a dtype is exact: once, half to even, from whatever number it starts with.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import math
 import struct
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Final, NamedTuple, Union
-
-from typing_extensions import TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from loomir.support.dtype import DataType
 
@@ -33,7 +31,7 @@ __all__ = [
     "unpack",
 ]
 
-Scalar: TypeAlias = Union[int, float, bool]
+Scalar: TypeAlias = int | float | bool
 Value: TypeAlias = Any
 """A scalar, a tuple of scalars, or a handle: a ``Pointer``, a string, or an int (0 is null)."""
 
@@ -73,7 +71,7 @@ def round_exact(number: int | Fraction, form: FloatFormat) -> float:
     if not number:
         return 0.0
     size = Fraction(number)
-    # 2**(top-1) <= abs(size) < 2**(top+1)
+    # The size lies in the octave of 2**top or the one below; then it is found which.
     top = abs(size.numerator).bit_length() - size.denominator.bit_length()
     if abs(size) < _power(top):
         top -= 1
@@ -153,7 +151,7 @@ _CELLS: Final[dict[str, str]] = {
 
 
 def cell_format(dtype: DataType) -> str:
-    """Give the ``memoryview`` format of one element; where it has no such format, that of its bits."""
+    """Give the ``memoryview`` format of one element, or of its bits where it has none."""
     return _CELLS[str(dtype.element)]
 
 
