@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from loomir.codegen.llvm.module import Generated, Options, generate
 from loomir.codegen.llvm.native import Native
-from loomir.interp.arguments import explain_call
+from loomir.interp.arguments import explain
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.runtime.executable import Executable
 from loomir.runtime.function import Function
@@ -75,19 +75,20 @@ def compile(  # noqa: A001 - the name that users expect
     mistakes = verify(module)
     if mistakes:
         raise CompileError.of(mistakes)
-    signatures = {
-        var.name_hint: signature_of(func)
-        for var, func in module.functions.items()
-        if isinstance(func, PrimFunc)
+    originals = {
+        var.name_hint: func for var, func in module.functions.items() if isinstance(func, PrimFunc)
     }
+    signatures = {name: signature_of(func) for name, func in originals.items()}
     machine = Target(target)
-    lowered = lower(module, LowerOptions(check_bounds=check_bounds))
+    lowered = lower(module, LowerOptions(checked=check_bounds))
     options = Options(allow_alias=allow_alias)
     generated = generate(lowered, machine, options, signatures=signatures)
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
     native = Native(generated, machine, level=opt_level, cache=store)
     functions = {
-        name: _function(name, signatures[name], generated, native, allow_alias)
+        name: _function(
+            name, originals[name], signatures[name], generated, native, allow_alias
+        )
         for name in generated.entries
     }
     return Executable(
@@ -96,7 +97,12 @@ def compile(  # noqa: A001 - the name that users expect
 
 
 def _function(
-    name: str, signature: Signature, generated: Generated, native: Native, allow_alias: bool
+    name: str,
+    func: PrimFunc,
+    signature: Signature,
+    generated: Generated,
+    native: Native,
+    allow_alias: bool,
 ) -> Function:
     parameters = [
         Parameter(p.name, p.dtype, p.buffer is not None, p.written, p.var.span)
@@ -107,7 +113,7 @@ def _function(
         parameters,
         _address(native, name),
         generated.faults,
-        _explain(signature, allow_alias),
+        _explain(func, allow_alias),
         keep_alive=native,
         returns=signature.returns,
     )
@@ -117,5 +123,5 @@ def _address(native: Native, name: str) -> Callable[[], int]:
     return lambda: native.address(name)
 
 
-def _explain(signature: Signature, allow_alias: bool) -> Callable[[tuple[object, ...]], None]:
-    return lambda args: explain_call(signature, args, allow_alias=allow_alias)
+def _explain(func: PrimFunc, allow_alias: bool) -> Callable[[tuple[object, ...]], None]:
+    return lambda args: explain(func, args, allow_alias)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from loomir.interp.scalar import evaluate
+from loomir.cli.sizes import size_of
 from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType, numpy_of
@@ -56,7 +56,7 @@ def inputs_for(
             if not isinstance(value, float):
                 env[p.var] = int(value)
         else:
-            shape = [int(evaluate(extent, env)) for extent in p.buffer.shape]
+            shape = [size_of(extent, env) or 0 for extent in p.buffer.shape]
             arguments.append(_array(p, shape, rng))
     return arguments
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loomir.interp.scalar import evaluate
+from loomir.cli.sizes import size_of
 from loomir.ir.node import Node
 from loomir.ir.visit import children
 from loomir.tir.expr import Var
@@ -40,7 +40,5 @@ def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> 
 
 
 def _extent(loop: For, env: dict[Var, int]) -> int:
-    try:
-        return int(evaluate(loop.extent, env))
-    except KeyError:
-        return 1
+    known = size_of(loop.extent, env)
+    return 1 if known is None else known

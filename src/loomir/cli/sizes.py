@@ -1,0 +1,33 @@
+"""The value of a size, such as an extent or a loop's bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loomir.interp.expr import compile_expr
+from loomir.interp.machine import Environment, evaluate
+from loomir.interp.scope import Scope
+from loomir.ir.substitution import free_definitions
+from loomir.tir.expr import PrimExpr, Var
+
+__all__ = ["size_of"]
+
+
+def size_of(expr: PrimExpr, values: Mapping[Var, int]) -> int | None:
+    """Evaluate an integer expression; None where it depends on what has no value here."""
+    scope = Scope()
+    slots: dict[int, int] = {}
+    for name in free_definitions(expr):
+        if not isinstance(name, Var) or name not in values:
+            return None
+        slots[scope.bind(name)] = values[name]
+    code = compile_expr(expr, scope)
+    env: Environment = [None] * scope.size
+    for slot, value in slots.items():
+        env[slot] = value
+    steps = evaluate(code, env)
+    try:
+        next(steps)
+    except StopIteration as stop:
+        return int(stop.value)
+    return None  # it asks for a call
