@@ -1,0 +1,150 @@
+"""Loads from buffers and stores into them.
+
+A buffer of lowered code has one axis; its index counts elements from where the buffer starts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.constants import stride_of
+from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.memory import load_value, memory_type, store_value
+from loomir.codegen.llvm.floats import cast, register_type
+from loomir.codegen.llvm.types import I64, Type
+from loomir.codegen.llvm.values import Value, const, poison
+from loomir.ir.visit import Step
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import PrimExpr, Ramp
+from loomir.tir.stmt import BufferStore
+
+__all__ = ["base_of", "load", "store"]
+
+_INT64: Final = DataType("int64")
+
+
+def base_of(frame: Frame, buffer: Buffer) -> Value:
+    """Give the address of a buffer's first element."""
+    found = frame.views.get(buffer)
+    return frame.lookup(buffer.data) if found is None else found
+
+
+def _index_of(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    if len(indices) != 1:
+        raise InternalError(f"buffer {buffer.name!r} has {len(indices)} axes in lowered code")
+    return indices[0]
+
+
+def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
+    """Give the address of an element, of ``dtype.lanes`` lanes packed."""
+    if dtype.lanes > 1:
+        index = b.mul(index, const(I64, dtype.lanes))
+    return b.gep(memory_type(dtype.element), base, index)
+
+
+class _Place:
+    """Where an access goes: ``start`` where its lanes lie side by side, else the index of each."""
+
+    __slots__ = ("indices", "start", "stride")
+
+    def __init__(self, start: Value | None, stride: int, indices: Value | None) -> None:
+        self.start = start
+        self.stride = stride
+        self.indices = indices
+
+    def lane(self, b: Builder, lane: int) -> Value:
+        """Give the index of a lane."""
+        assert self.indices is not None
+        return b.extractelement(self.indices, lane)
+
+
+def _place(frame: Frame, index: PrimExpr) -> Step[_Place]:
+    if index.dtype.lanes == 1:
+        start: Value = yield frame.value(index)
+        return _Place(cast(frame.b, start, index.dtype, _INT64), 1, None)
+    stride = stride_of(index)
+    if stride == 1 and isinstance(index, Ramp):
+        start = yield frame.value(index.base)
+        return _Place(start, 1, None)
+    value: Value = yield frame.value(index)
+    wide = cast(frame.b, value, index.dtype, _INT64.with_lanes(index.dtype.lanes))
+    if stride in (0, 1):
+        return _Place(frame.b.extractelement(wide, 0), stride, None)
+    return _Place(None, 0, wide)
+
+
+def load(frame: Frame, e: BufferLoad) -> Step[Value]:
+    """Emit a load."""
+    index = _index_of(e.buffer, e.indices)
+    place: _Place = yield _place(frame, index)
+    b, element = frame.b, e.buffer.dtype
+    base = base_of(frame, e.buffer)
+    volatile = e.buffer.data in frame.volatile
+    lanes = index.dtype.lanes
+    if place.start is not None and place.stride == 1:
+        address = _address(b, element, base, place.start)
+        return load_value(b, e.dtype, address, align=_align(frame, e.buffer), volatile=volatile)
+    if place.start is not None:
+        one = _one(frame, e.buffer, base, place.start, volatile)
+        return _joined(b, [one] * lanes, register_type(e.dtype))
+    parts = [_one(frame, e.buffer, base, place.lane(b, i), volatile) for i in range(lanes)]
+    return _joined(b, parts, register_type(e.dtype))
+
+
+def _align(frame: Frame, buffer: Buffer) -> int:
+    """Give the alignment of an access: arrays from outside may lie anywhere."""
+    return memory_type(buffer.dtype).align if buffer.data in frame.owned else 1
+
+
+def _one(frame: Frame, buffer: Buffer, base: Value, index: Value, volatile: bool) -> Value:
+    address = _address(frame.b, buffer.dtype, base, index)
+    return load_value(
+        frame.b, buffer.dtype, address, align=_align(frame, buffer), volatile=volatile
+    )
+
+
+def _joined(b: Builder, parts: list[Value], to: Type) -> Value:
+    """Put scalars or vectors end to end."""
+    if parts[0].type.lanes == 1:
+        if all(part is parts[0] for part in parts):
+            return b.splat(parts[0], len(parts))
+        made = poison(to)
+        for lane, part in enumerate(parts):
+            made = b.insertelement(made, part, lane)
+        return made
+    made, width = poison(to), parts[0].type.lanes
+    for i, part in enumerate(parts):
+        for lane in range(width):
+            made = b.insertelement(made, b.extractelement(part, lane), i * width + lane)
+    return made
+
+
+def store(frame: Frame, s: BufferStore) -> Step[None]:
+    """Emit a store: the value is evaluated first, lanes are written in order."""
+    value: Value = yield frame.value(s.value)
+    index = _index_of(s.buffer, s.indices)
+    place: _Place = yield _place(frame, index)
+    b, element = frame.b, s.buffer.dtype
+    base = base_of(frame, s.buffer)
+    volatile = s.buffer.data in frame.volatile
+    align = _align(frame, s.buffer)
+    if place.start is not None and place.stride == 1:
+        address = _address(b, element, base, place.start)
+        store_value(b, s.value.dtype, value, address, align=align, volatile=volatile)
+        return
+    for i in range(index.dtype.lanes):
+        at = place.start if place.start is not None else place.lane(b, i)
+        part = _slice(b, value, i, element.lanes)
+        address = _address(b, element, base, at)
+        store_value(b, element, part, address, align=align, volatile=volatile)
+
+
+def _slice(b: Builder, value: Value, number: int, width: int) -> Value:
+    """Give the slice of a vector that holds one element of a buffer."""
+    if width == 1:
+        return b.extractelement(value, number)
+    mask = range(number * width, (number + 1) * width)
+    return b.shufflevector(value, poison(value.type), list(mask))

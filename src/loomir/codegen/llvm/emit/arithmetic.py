@@ -1,0 +1,107 @@
+"""Arithmetic and comparisons that cannot fail, on scalars and lane by lane.
+
+Integers wrap. Floats of 16 bits are computed as floats of 32 bits and rounded after every
+operation; 24 bits are at least twice 11 and two more, so that is the correctly rounded result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.floats import narrow, widen
+from loomir.codegen.llvm.types import I16, I64
+from loomir.codegen.llvm.values import Value, const
+from loomir.support.dtype import DataType
+from loomir.tir.expr import GE, GT, LE, LT, NE, Add, Div, Eq, FloorDiv, FloorMod, Max, Min, Mul, Sub
+
+__all__ = ["binary", "compare", "fused_multiply_add", "sign_bits"]
+
+Two: TypeAlias = Callable[[Builder, Value, Value], Value]
+
+
+def _smaller(b: Builder, x: Value, y: Value) -> Value:
+    # Where y is NaN so is the result; else x stays unless y is less: a NaN in x stays too.
+    return b.select(b.fcmp("uno", y, y), y, b.select(b.fcmp("olt", y, x), y, x))
+
+
+def _larger(b: Builder, x: Value, y: Value) -> Value:
+    return b.select(b.fcmp("uno", y, y), y, b.select(b.fcmp("ogt", y, x), y, x))
+
+
+_FLOAT: Final[dict[type, Two]] = {
+    Add: Builder.fadd,
+    Sub: Builder.fsub,
+    Mul: Builder.fmul,
+    Div: Builder.fdiv,
+    Min: _smaller,
+    Max: _larger,
+}
+_INTEGER: Final[dict[type, Two]] = {Add: Builder.add, Sub: Builder.sub, Mul: Builder.mul}
+_SIGNED: Final = {Eq: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
+_UNSIGNED: Final = {Eq: "eq", NE: "ne", LT: "ult", LE: "ule", GT: "ugt", GE: "uge"}
+_ORDERED: Final = {Eq: "oeq", NE: "une", LT: "olt", LE: "ole", GT: "ogt", GE: "oge"}
+# The comparison that lets the first operand through.
+_KEEPS: Final[dict[type, type]] = {Min: LE, Max: GE}
+
+
+def binary(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Value:
+    """Emit an operator of ``BinaryOp`` that is no division of integers."""
+    if dtype.is_float:
+        if kind is FloorMod:
+            return _float_remainder(b, dtype, x, y)
+        if kind is FloorDiv:
+            quotient = binary(b, Div, dtype, x, y)
+            return narrow(b, b.intrinsic("llvm.floor", [widen(b, quotient, dtype)]), dtype)
+        return narrow(b, _FLOAT[kind](b, widen(b, x, dtype), widen(b, y, dtype)), dtype)
+    if kind in _KEEPS:
+        return b.select(compare(b, _KEEPS[kind], dtype, x, y), x, y)
+    return _INTEGER[kind](b, x, y)
+
+
+def _float_remainder(b: Builder, dtype: DataType, x: Value, y: Value) -> Value:
+    whole = binary(b, FloorDiv, dtype, x, y)
+    return binary(b, Sub, dtype, x, binary(b, Mul, dtype, whole, y))
+
+
+def compare(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Value:
+    """Emit an operator of ``CmpOp``."""
+    if dtype.is_float:
+        return b.fcmp(_ORDERED[kind], widen(b, x, dtype), widen(b, y, dtype))
+    return b.icmp((_SIGNED if dtype.is_int else _UNSIGNED)[kind], x, y)
+
+
+def fused_multiply_add(
+    b: Builder, dtype: DataType, x: Value, y: Value, z: Value, convert: Callable[..., Value]
+) -> Value:
+    """Emit ``x * y + z``, rounded once.
+
+    For 16 bits the product is exact in double; the sum is rounded to odd, after which rounding
+    again to fewer bits is right. ``convert`` casts between dtypes.
+    """
+    if dtype.bits > 16:
+        return b.intrinsic("llvm.fma", [x, y, z])
+    double = DataType("float64").with_lanes(dtype.lanes)
+    p, q, r = (convert(b, v, dtype, double) for v in (x, y, z))
+    product = b.fmul(p, q)
+    total = b.fadd(product, r)
+    # What the sum lost, exactly.
+    back = b.fsub(total, product)
+    lost = b.fadd(b.fsub(product, b.fsub(total, back)), b.fsub(r, back))
+    zero = const(total.type, 0.0)
+    t = I64.with_lanes(dtype.lanes)
+    bits = b.bitcast(total, t)
+    away = b.icmp("eq", b.zext(b.fcmp("ogt", lost, zero), t), b.zext(b.fcmp("ogt", total, zero), t))
+    step = b.select(away, const(t, 1), const(t, -1))
+    even = b.icmp("eq", b.and_(bits, const(t, 1)), const(t, 0))
+    inexact = b.and_(b.fcmp("one", lost, zero), even)
+    odd = b.select(inexact, b.add(bits, step), bits)
+    return convert(b, b.bitcast(odd, total.type), double, dtype)
+
+
+def sign_bits(b: Builder, x: Value) -> tuple[Value, Value]:
+    """Give the bits of a float of 16 bits, and its sign bit alone."""
+    t = I16.with_lanes(x.type.lanes)
+    bits = b.bitcast(x, t)
+    return bits, b.and_(bits, const(t, 0x8000))

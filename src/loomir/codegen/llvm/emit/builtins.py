@@ -1,0 +1,236 @@
+"""The table of builtins: what a call of an operator becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.arithmetic import fused_multiply_add
+from loomir.codegen.llvm.emit.choice import choose
+from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.memory import store_value
+from loomir.codegen.llvm.floats import cast, narrow, register_type, widen
+from loomir.codegen.llvm.types import I32, I64, Type, integer
+from loomir.codegen.llvm.values import FALSE, NOTHING, Value, const, poison
+from loomir.ir.op import Op
+from loomir.ir.visit import Step
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Call, IntImm, StringImm
+from loomir.tir.op import BUILTINS
+
+__all__ = ["OPS"]
+
+_INT64: Final = DataType("int64")
+Pure: TypeAlias = Callable[[Builder, DataType, list[Value]], Value]
+"""Emit from values; the dtype is that of the first."""
+
+
+# -- control -----------------------------------------------------------------------------------
+def _ret(frame: Frame, e: Call) -> Step[Value]:
+    value: Value = yield frame.value(e.args[0])
+    dtype = e.args[0].dtype
+    if frame.result is not None and not dtype.is_void:
+        store_value(frame.b, dtype, value, frame.result)
+    frame.leave()
+    return NOTHING if dtype.is_void else poison(register_type(dtype))
+
+
+def _break(frame: Frame, e: Call) -> Step[Value]:
+    loop = frame.loops[-1] if frame.loops else None
+    if loop is None or loop.exit is None:
+        raise InternalError("a break of no loop, or of a parallel one, in lowered code")
+    frame.jump(loop, loop.exit)
+    return NOTHING
+    yield
+
+
+def _continue(frame: Frame, e: Call) -> Step[Value]:
+    if not frame.loops:
+        raise InternalError("a continue of no loop in lowered code")
+    frame.jump(frame.loops[-1], frame.loops[-1].next)
+    return NOTHING
+    yield
+
+
+def _if_then_else(frame: Frame, e: Call) -> Step[Value]:
+    condition: Value = yield frame.value(e.args[0])
+    return (yield choose(frame, condition, e.args[1], e.args[2]))
+
+
+def _checked_index(frame: Frame, e: Call) -> Step[Value]:
+    index, extent, buffer, axis = e.args
+    i: Value = yield frame.value(index)
+    n: Value = yield frame.value(extent)
+    b = frame.b
+    i64 = cast(b, i, index.dtype, _INT64.with_lanes(index.dtype.lanes))
+    n64 = b.splat(cast(b, n, extent.dtype, _INT64), index.dtype.lanes)
+    zero = const(i64.type, 0)
+    fits = b.and_(b.icmp("sge", i64, zero), b.icmp("slt", i64, n64))
+    name = buffer.value if isinstance(buffer, StringImm) else "a buffer"
+    number = axis.value if isinstance(axis, IntImm) else 0
+    fault = Fault(
+        FaultKind.OUT_OF_BOUNDS,
+        ("index ", 0, f" is outside of axis {number} of {name}, whose extent is ", 1),
+        span=e.span,
+        label="this element does not exist",
+        help="keep the index at least 0 and below the extent",
+    )
+    if index.dtype.lanes == 1:
+        frame.require(fits, fault, i64, n64)
+    else:
+        for lane in range(index.dtype.lanes):
+            one = [frame.b.extractelement(v, lane) for v in (fits, i64, n64)]
+            frame.require(one[0], fault, *one[1:])
+    return i
+
+
+def _argument_only(frame: Frame, e: Call) -> Step[Value]:
+    raise InternalError(f"{e.op} stands outside of a call's arguments in lowered code")
+    yield
+
+
+# -- bits --------------------------------------------------------------------------------------
+def _reinterpret(frame: Frame, e: Call) -> Step[Value]:
+    x: Value = yield frame.value(e.args[0])
+    b, to = frame.b, register_type(e.dtype)
+    if x.type is to:
+        return x
+    if x.type.is_ptr:
+        return b.bitcast(b.ptrtoint(x, I64), to)
+    if to.is_ptr:
+        return b.inttoptr(b.bitcast(x, I64), to)
+    return b.bitcast(x, to)
+
+
+def _amount(b: Builder, dtype: DataType, y: Value) -> Value:
+    return b.and_(y, const(y.type, dtype.bits - 1))
+
+
+def _shift_left(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    return b.shl(args[0], _amount(b, dtype, args[1]))
+
+
+def _shift_right(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    amount = _amount(b, dtype, args[1])
+    return b.ashr(args[0], amount) if dtype.is_int else b.lshr(args[0], amount)
+
+
+def _count(b: Builder, counted: Value, lanes: int) -> Value:
+    to = I32.with_lanes(lanes)
+    if counted.type.bits == 32:
+        return counted
+    return b.trunc(counted, to) if counted.type.bits > 32 else b.zext(counted, to)
+
+
+def _popcount(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    return _count(b, b.intrinsic("llvm.ctpop", args), dtype.lanes)
+
+
+def _clz(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    return _count(b, b.intrinsic("llvm.ctlz", [args[0], FALSE]), dtype.lanes)
+
+
+# -- floats ------------------------------------------------------------------------------------
+def _bits_of(b: Builder, dtype: DataType, x: Value) -> tuple[Value, Type]:
+    t = integer(dtype.bits).with_lanes(dtype.lanes)
+    return b.bitcast(x, t), t
+
+
+def _abs(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    if dtype.is_int:
+        return b.intrinsic("llvm.abs", [args[0], FALSE])
+    if not dtype.is_float:
+        return args[0]
+    bits, t = _bits_of(b, dtype, args[0])
+    return b.bitcast(b.and_(bits, const(t, (1 << (dtype.bits - 1)) - 1)), args[0].type)
+
+
+def _copysign(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    size, t = _bits_of(b, dtype, args[0])
+    sign, _ = _bits_of(b, dtype, args[1])
+    mask = (1 << (dtype.bits - 1)) - 1
+    joined = b.or_(b.and_(size, const(t, mask)), b.and_(sign, const(t, ~mask)))
+    return b.bitcast(joined, args[0].type)
+
+
+def _rounding(name: str) -> Pure:
+    """Give what computes by an intrinsic, 16-bit floats in float."""
+
+    def emit(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+        return narrow(b, b.intrinsic(name, [widen(b, args[0], dtype)]), dtype)
+
+    return emit
+
+
+def _fma(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    return fused_multiply_add(b, dtype, args[0], args[1], args[2], cast)
+
+
+def _is_nan(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    x = widen(b, args[0], dtype)
+    return b.fcmp("uno", x, x)
+
+
+def _magnitude_against_infinity(predicate: str) -> Pure:
+    def emit(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+        x = b.intrinsic("llvm.fabs", [widen(b, args[0], dtype)])
+        return b.fcmp(predicate, x, const(x.type, float("inf")))
+
+    return emit
+
+
+_PURE: Final[dict[str, Pure]] = {
+    "likely": lambda b, dtype, args: args[0],
+    "bitwise_and": lambda b, dtype, args: b.and_(args[0], args[1]),
+    "bitwise_or": lambda b, dtype, args: b.or_(args[0], args[1]),
+    "bitwise_xor": lambda b, dtype, args: b.xor(args[0], args[1]),
+    "bitwise_not": lambda b, dtype, args: b.not_(args[0]),
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
+    "popcount": _popcount,
+    "clz": _clz,
+    "abs": _abs,
+    "copysign": _copysign,
+    "fma": _fma,
+    "sqrt": _rounding("llvm.sqrt"),
+    "floor": _rounding("llvm.floor"),
+    "ceil": _rounding("llvm.ceil"),
+    "trunc": _rounding("llvm.trunc"),
+    "round": _rounding("llvm.rint"),
+    "nearbyint": _rounding("llvm.rint"),
+    "isnan": _is_nan,
+    "isinf": _magnitude_against_infinity("oeq"),
+    "isfinite": _magnitude_against_infinity("olt"),
+}
+
+
+def _strict(pure: Pure) -> Callable[[Frame, Call], Step[Value]]:
+    """Evaluate all arguments in order, then emit from their values."""
+
+    def emit(frame: Frame, e: Call) -> Step[Value]:
+        args: list[Value] = []
+        for part in e.args:
+            x: Value = yield frame.value(part)
+            args.append(x)
+        return pure(frame.b, e.args[0].dtype, args)
+
+    return emit
+
+
+OPS: Final[dict[Op, Callable[[Frame, Call], Step[Value]]]] = {
+    BUILTINS[name].op: rule
+    for name, rule in {
+        "ret": _ret,
+        "break_loop": _break,
+        "continue_loop": _continue,
+        "if_then_else": _if_then_else,
+        "checked_index": _checked_index,
+        "tvm_stack_make_shape": _argument_only,
+        "tvm_stack_make_array": _argument_only,
+        "reinterpret": _reinterpret,
+        **{name: _strict(pure) for name, pure in _PURE.items()},
+    }.items()
+}

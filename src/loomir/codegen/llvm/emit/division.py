@@ -1,0 +1,96 @@
+"""Division of integers: by zero is a fault, ``INT_MIN / -1`` is ``INT_MIN`` with remainder 0."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.constants import constant_of
+from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.types import I1
+from loomir.codegen.llvm.values import Value, const
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Div, FloorDiv, FloorMod, Mod
+
+__all__ = ["DIVISIONS", "divide"]
+
+DIVISIONS: Final = (Div, Mod, FloorDiv, FloorMod)
+_QUOTIENTS: Final = (Div, FloorDiv)
+
+
+def divide(
+    frame: Frame, op: Div | Mod | FloorDiv | FloorMod, dtype: DataType, x: Value, y: Value
+) -> Value:
+    """Emit a division of integers in ``dtype``, which may be wider than the operator's."""
+    kind = type(op)
+    known = constant_of(op.b)
+    if not known:
+        fault = Fault(
+            FaultKind.ZERO_DIVISION,
+            (f"{kind.__name__} divides by zero",),
+            span=op.span,
+            label="the divisor is 0 here",
+            help="test the divisor first; T.if_then_else evaluates only what it chooses",
+        )
+        frame.require(_all_nonzero(frame.b, y), fault)
+    b = frame.b
+    if dtype.is_bool:
+        # Only 1 divides.
+        return x if kind in _QUOTIENTS else const(x.type, 0)
+    if not dtype.is_int:
+        return b.udiv(x, y) if kind in _QUOTIENTS else b.urem(x, y)
+    if known == -1:
+        return b.neg(x) if kind in _QUOTIENTS else const(x.type, 0)
+    if known is not None and known > 0:
+        return _by_positive(b, kind, dtype, x, y, known)
+    minus = b.icmp("eq", y, const(y.type, -1))
+    safe = b.select(minus, const(y.type, 1), y) if known is None else y
+    if kind in _QUOTIENTS:
+        quotient = b.sdiv(x, safe)
+        if kind is FloorDiv:
+            quotient = _floored(b, quotient, b.srem(x, safe), safe)
+        return quotient if known is not None else b.select(minus, b.neg(x), quotient)
+    rest = b.srem(x, safe)
+    return _sign_of_divisor(b, rest, safe) if kind is FloorMod else rest
+
+
+def _all_nonzero(b: Builder, y: Value) -> Value:
+    nonzero = b.icmp("ne", y, const(y.type, 0))
+    if nonzero.type is I1:
+        return nonzero
+    return b.intrinsic("llvm.vector.reduce.and", [nonzero], result=I1)
+
+
+def _by_positive(
+    b: Builder, kind: type, dtype: DataType, x: Value, y: Value, divisor: int
+) -> Value:
+    if divisor & (divisor - 1) == 0 and kind is FloorDiv:
+        return b.ashr(x, const(x.type, divisor.bit_length() - 1))
+    if divisor & (divisor - 1) == 0 and kind is FloorMod:
+        return b.and_(x, const(x.type, divisor - 1))
+    if kind is Div:
+        return b.sdiv(x, y)
+    rest = b.srem(x, y)
+    if kind is Mod:
+        return rest
+    negative = b.ashr(rest, const(x.type, dtype.bits - 1))
+    if kind is FloorMod:
+        return b.add(rest, b.and_(negative, y))
+    return b.add(b.sdiv(x, y), negative)
+
+
+def _crosses(b: Builder, rest: Value, divisor: Value) -> Value:
+    """Where truncation and flooring differ: a remainder of the sign that the divisor has not."""
+    zero = const(rest.type, 0)
+    differ = b.icmp("slt", b.xor(rest, divisor), zero)
+    return b.and_(b.icmp("ne", rest, zero), differ)
+
+
+def _floored(b: Builder, quotient: Value, rest: Value, divisor: Value) -> Value:
+    down = b.sub(quotient, const(quotient.type, 1))
+    return b.select(_crosses(b, rest, divisor), down, quotient)
+
+
+def _sign_of_divisor(b: Builder, rest: Value, divisor: Value) -> Value:
+    return b.select(_crosses(b, rest, divisor), b.add(rest, divisor), rest)

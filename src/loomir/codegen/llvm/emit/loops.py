@@ -1,0 +1,153 @@
+"""Loops: ``loop_var`` runs over ``[min, min + extent)``, both evaluated once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.codegen.llvm.emit.constants import constant_of, range_of
+from loomir.codegen.llvm.emit.frame import Frame, Interval, Loop
+from loomir.codegen.llvm.emit.parallel import run_parallel
+from loomir.codegen.llvm.floats import cast, register_type
+from loomir.codegen.llvm.types import I64
+from loomir.codegen.llvm.values import Value, const
+from loomir.ir.visit import Step
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.runtime.fault import Value as FaultValue
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import BOOL, DataType
+from loomir.tir.stmt import For, ForKind, While
+
+__all__ = ["loop", "while_loop"]
+
+_INT64: Final = DataType("int64")
+_MAX64: Final = (1 << 63) - 1
+
+
+def loop(frame: Frame, s: For) -> Step[None]:
+    """Emit a loop."""
+    low: Value = yield frame.value(s.min)
+    extent: Value = yield frame.value(s.extent)
+    start, stop, base = _bounds(frame, s, low, extent)
+    frame.ranges[s.loop_var] = _range(frame, s)
+    if s.kind is ForKind.PARALLEL:
+        yield run_parallel(frame, s, start, stop, base, _iterate)
+    elif s.kind is ForKind.SERIAL:
+        yield _iterate(frame, s, start, stop, base)
+    else:
+        raise InternalError(f"a loop of kind {s.kind.value} in lowered code")
+
+
+def _bounds(frame: Frame, s: For, low: Value, extent: Value) -> tuple[Value, Value, Value | None]:
+    """Give the counter's first and last but one value, and what to add to it for the variable.
+
+    In up to 32 bits the counter is the variable itself, with room to spare; in 64 bits it starts
+    at 0.
+    """
+    b, dtype = frame.b, s.loop_var.dtype
+    low64 = cast(b, low, dtype, _INT64)
+    count = cast(b, extent, dtype, _INT64)
+    _check_end(frame, s, low64, count)
+    b = frame.b
+    first = constant_of(s.min)
+    if dtype.bits < 64:
+        stop = count if first == 0 else b.add(low64, count)
+        return low64, stop, None
+    return const(I64, 0), count, None if first == 0 else low64
+
+
+def _check_end(frame: Frame, s: For, low: Value, count: Value) -> None:
+    """Stop where the number of iterations or the last value of the variable does not fit."""
+    dtype = s.loop_var.dtype
+    least, extent = constant_of(s.min), constant_of(s.extent)
+    if extent is not None and extent <= 0:
+        return
+    if extent is not None and extent <= _MAX64 and least is not None:
+        end = least + extent
+        if end - 1 <= dtype.max_value:
+            return
+    if least == 0 and not (dtype.is_uint and dtype.bits == 64):
+        return
+    b = frame.b
+    fits = b.icmp("sle", count, const(I64, 0))
+    if dtype.bits < 64:
+        fits = b.icmp("sle", b.add(low, count), const(I64, dtype.max_value + 1))
+    else:
+        signed = dtype.is_int
+        last = b.sub(const(I64, dtype.max_value), b.sub(count, const(I64, 1)))
+        below = b.icmp("sle" if signed else "ule", low, last)
+        # An unsigned count beyond 2**63 looks negative.
+        fits = b.or_(fits, below) if signed else b.and_(below, b.icmp("sge", count, const(I64, 0)))
+        if not signed:
+            fits = b.or_(b.icmp("eq", count, const(I64, 0)), fits)
+    fault = Fault(
+        FaultKind.BAD_SIZE,
+        (
+            f"{s.loop_var.name_hint} cannot count from ",
+            FaultValue(0, dtype.is_uint),
+            " over ",
+            FaultValue(1, dtype.is_uint),
+            f" iterations: it is {dtype}",
+        ),
+        span=s.span,
+        help="use a wider loop variable, such as T.int64",
+        code="RUN0208",
+    )
+    frame.require(fits, fault, low, count)
+
+
+def _range(frame: Frame, s: For) -> Interval:
+    dtype = s.loop_var.dtype
+    low, extent = range_of(s.min, frame.ranges), range_of(s.extent, frame.ranges)
+    least = dtype.min_value if low is None else low[0]
+    if low is None or extent is None:
+        return least, dtype.max_value
+    return least, max(least, min(dtype.max_value, low[1] + extent[1] - 1))
+
+
+def _iterate(
+    frame: Frame, s: For, start: Value, stop: Value, base: Value | None, exits: bool = True
+) -> Step[None]:
+    """Emit the iterations whose counter is in ``[start, stop)``; ``exits`` says that break may."""
+    b = frame.b
+    head, body = b.append("head"), b.append(s.loop_var.name_hint)
+    latch, after = b.append("latch"), b.append("after")
+    before = b.block
+    b.br(head)
+    b.at(head)
+    counter = b.phi(I64, s.loop_var.name_hint)
+    counter.add(start, before)
+    b.condbr(b.icmp("slt", counter, stop), body, after)
+    b.at(body)
+    _bind(frame, s, counter, base)
+    frame.loops.append(Loop(latch, after if exits else None, frame.cleanup))
+    yield frame.run(s.body)
+    frame.loops.pop()
+    b.br(latch)
+    b.at(latch)
+    # It is below `stop`, so it does not overflow.
+    counter.add(b.flagged("add", counter, const(I64, 1), "nsw"), latch)
+    b.br(head)
+    b.at(after)
+
+
+def _bind(frame: Frame, s: For, counter: Value, base: Value | None) -> None:
+    b, dtype = frame.b, s.loop_var.dtype
+    wide = counter if base is None else b.add(base, counter)
+    frame.wide[s.loop_var] = wide
+    frame.env[s.loop_var] = wide if dtype.bits == 64 else b.trunc(wide, register_type(dtype))
+
+
+def while_loop(frame: Frame, s: While) -> Step[None]:
+    """Emit a loop that runs as long as its condition is not zero."""
+    b = frame.b
+    head, body, after = b.append("while"), b.append("do"), b.append("after")
+    b.br(head)
+    b.at(head)
+    condition: Value = yield frame.value(s.condition)
+    b.condbr(cast(b, condition, s.condition.dtype, BOOL), body, after)
+    b.at(body)
+    frame.loops.append(Loop(head, after, frame.cleanup))
+    yield frame.run(s.body)
+    frame.loops.pop()
+    b.br(head)
+    b.at(after)

@@ -1,0 +1,43 @@
+"""How memory holds values: a bool is a byte, any nonzero one true; lanes lie packed."""
+
+from __future__ import annotations
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.floats import register_type
+from loomir.codegen.llvm.types import I8, Type
+from loomir.codegen.llvm.values import Value, const
+from loomir.support.dtype import DataType
+
+__all__ = ["element_size", "load_value", "memory_type", "store_value"]
+
+
+def memory_type(dtype: DataType) -> Type:
+    """Give the type that a value of the dtype has in memory."""
+    return I8.with_lanes(dtype.lanes) if dtype.is_bool else register_type(dtype)
+
+
+def element_size(dtype: DataType) -> int:
+    """Give the bytes that one lane takes."""
+    return (dtype.bits + 7) // 8
+
+
+def load_value(
+    b: Builder, dtype: DataType, address: Value, *, align: int = 0, volatile: bool = False
+) -> Value:
+    """Read a value of the dtype, lanes side by side; ``align`` as ``Builder.load`` takes it."""
+    raw = b.load(memory_type(dtype), address, align=align, volatile=volatile)
+    return b.icmp("ne", raw, const(raw.type, 0)) if dtype.is_bool else raw
+
+
+def store_value(
+    b: Builder,
+    dtype: DataType,
+    value: Value,
+    address: Value,
+    *,
+    align: int = 0,
+    volatile: bool = False,
+) -> None:
+    """Write a value of the dtype, lanes side by side."""
+    raw = b.zext(value, memory_type(dtype)) if dtype.is_bool else value
+    b.store(raw, address, align=align, volatile=volatile)

@@ -1,0 +1,144 @@
+"""Parallel loops: the body becomes a function of a range of iterations, which the pool calls.
+
+Two functions are made. One has the signature that the pool wants and unpacks the closure; the other
+does the work on parameters that LLVM knows not to overlap, as it knew outside of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.faults import FAULTED, FINE
+from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.memory import memory_type
+from loomir.codegen.llvm.text import Callee, Function, Param
+from loomir.codegen.llvm.types import I8, I32, I64, PTR, Type, struct
+from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.ir.visit import Step, pre_order
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Var
+from loomir.tir.stmt import BufferStore, DeclBuffer, For, Stmt
+
+__all__ = ["run_parallel"]
+
+STACK: Final = 16384
+"""Bytes of the stack that one function uses for small allocations, at most."""
+
+_POOL: Final = "loomir_parallel_for"
+
+
+def run_parallel(
+    frame: Frame,
+    s: For,
+    start: Value,
+    stop: Value,
+    base: Value | None,
+    iterate: Callable[..., Step[None]],
+) -> Step[None]:
+    """Emit a parallel loop over ``[start, stop)``; ``iterate`` emits the loop over one share."""
+    names, views = _captured(frame, s.body)
+    values = [frame.env[n] for n in names] + [frame.offsets[v] for v in views]
+    if base is not None:
+        values.append(base)
+    work, inner = _define_work(frame, names, values)
+    for buffer, offset in zip(views, work.params[1 + len(names) :], strict=False):
+        inner.offsets[buffer] = offset
+        element = memory_type(buffer.dtype.element)
+        inner.views[buffer] = inner.b.gep(element, inner.lookup(buffer.data), offset)
+    share = work.params[-2:]
+    yield iterate(
+        inner, s, share[0], share[1], work.params[-3] if base is not None else None, exits=False
+    )
+    inner.close(FAULTED, FINE)
+    closure = _closure_type(values)
+    unpack = _define_unpack(frame, work, closure, values)
+    _call_pool(frame, unpack, closure, values, start, stop)
+
+
+def _captured(frame: Frame, body: Stmt) -> tuple[list[Var], list[Buffer]]:
+    """List the outer variables and shifted buffers that the body uses, in order of first use."""
+    names: dict[Var, None] = {}
+    views: dict[Buffer, None] = {}
+
+    def use(buffer: Buffer) -> None:
+        names[buffer.data] = None
+        if buffer in frame.views:
+            views[buffer] = None
+
+    for part in pre_order(body):
+        if isinstance(part, Var):
+            names[part] = None
+        elif isinstance(part, (BufferLoad, BufferStore)):
+            use(part.buffer)
+        elif isinstance(part, DeclBuffer):
+            names[part.buffer.data] = None
+            if part.buffer.elem_offset is not None:
+                names.update(
+                    (e, None) for e in pre_order(part.buffer.elem_offset) if isinstance(e, Var)
+                )
+    return [n for n in names if n in frame.env], list(views)
+
+
+def _define_work(frame: Frame, names: list[Var], values: list[Value]) -> tuple[Function, Frame]:
+    unit = frame.unit
+    symbol = f"{frame.b.function.name}.par{unit.count_loop()}"
+    plain = unit.allow_alias or any(n in frame.derived for n in names)
+    params: list[Param] = [("context", PTR, "noalias")]
+    for i, value in enumerate(values):
+        is_data = i < len(names) and names[i] in frame.distinct
+        name = names[i].name_hint if i < len(names) else "offset"
+        params.append((name, value.type, "noalias" if is_data and not plain else ""))
+    params += [("begin", I64), ("end", I64)]
+    work = unit.module.define(symbol, I32, params, linkage="internal")
+    inner = Frame(unit, work, work.params[0], None)
+    inner.stack_left = STACK
+    inner.ranges = dict(frame.ranges)
+    inner.owned, inner.volatile = set(frame.owned), set(frame.volatile)
+    inner.distinct, inner.derived = set(frame.distinct), set(frame.derived)
+    inner.env = dict(zip(names, work.params[1:], strict=False))
+    return work, inner
+
+
+# -- the closure -------------------------------------------------------------------------------
+def _held(type: Type) -> Type:
+    """Give the type that the closure holds a value by: a truth value takes a byte."""
+    return I8.with_lanes(type.lanes) if type.is_int and type.bits == 1 else type
+
+
+def _closure_type(values: list[Value]) -> Type:
+    return struct([_held(v.type) for v in values])
+
+
+def _define_unpack(frame: Frame, work: Function, closure: Type, values: list[Value]) -> Callee:
+    params = [("context", PTR), ("closure", PTR), ("begin", I64), ("end", I64)]
+    made = frame.unit.module.define(f"{work.name}.share", I32, params, linkage="internal")
+    b = Builder(made)
+    context, packed, begin, end = made.params
+    args: list[Value] = []
+    for i, value in enumerate(values):
+        held = b.load(_held(value.type), b.field(closure, packed, i))
+        same = held.type is value.type
+        args.append(held if same else b.icmp("ne", held, const(held.type, 0)))
+    b.ret(b.call(work, [context, *args, begin, end]))
+    return made
+
+
+def _call_pool(
+    frame: Frame, unpack: Callee, closure: Type, values: list[Value], start: Value, stop: Value
+) -> None:
+    b, unit = frame.b, frame.unit
+    unit.needs_pool = True
+    packed = b.alloca(closure, hint="closure") if values else NULL
+    for i, value in enumerate(values):
+        held = value if _held(value.type) is value.type else b.zext(value, _held(value.type))
+        b.store(held, b.field(closure, packed, i))
+    pool = unit.module.declare(_POOL, I32, [PTR, PTR, PTR, I64, I64])
+    run, after = b.append("parallel"), b.append("joined")
+    b.condbr(b.icmp("slt", start, stop), run, after)
+    b.at(run)
+    status: Any = b.call(pool, [unpack, packed, frame.context, start, stop])
+    frame.propagate(status)
+    b.br(after)
+    b.at(after)

@@ -1,0 +1,121 @@
+"""The table of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from loomir.codegen.llvm.emit.access import store
+from loomir.codegen.llvm.emit.allocate import allocate
+from loomir.codegen.llvm.emit.constants import constant_of
+from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.loops import loop, while_loop
+from loomir.codegen.llvm.emit.memory import memory_type
+from loomir.codegen.llvm.floats import cast
+from loomir.codegen.llvm.types import I64
+from loomir.codegen.llvm.values import Value, const
+from loomir.ir.visit import Step
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.support.dtype import DataType
+from loomir.tir.expr import PrimExpr, StringImm, Var
+from loomir.tir.stmt import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    While,
+)
+
+__all__ = ["STATEMENTS"]
+
+_INT64: Final = DataType("int64")
+_BROKEN: Final = "this does not hold"
+
+
+def _let(frame: Frame, s: LetStmt) -> Step[None]:
+    frame.env[s.var] = yield frame.value(s.value)
+    if s.var.dtype.is_handle:
+        frame.derived.add(s.var)
+    yield frame.run(s.body)
+
+
+def _attr(frame: Frame, s: AttrStmt) -> Step[None]:
+    if s.attr_key == "volatile_scope" and isinstance(s.node, Var):
+        frame.volatile.add(s.node)
+    yield frame.run(s.body)
+
+
+def _assert(frame: Frame, s: AssertStmt) -> Step[None]:
+    condition: Value = yield frame.value(s.condition)
+    b = frame.b
+    holds, fails = b.append("holds"), b.append("fails")
+    b.condbr(condition, holds, fails, meta=frame.unit.faults.rare())
+    b.at(fails)
+    if isinstance(s.message, StringImm):
+        frame.stop(Fault(FaultKind.ASSERTION, (s.message.value,), s.span, _BROKEN))
+    else:
+        message: Value = yield frame.value(s.message)
+        number = cast(b, message, s.message.dtype, _INT64)
+        frame.stop(Fault(FaultKind.ASSERTION, (0,), s.span, _BROKEN), number)
+    b.at(holds)
+    yield frame.run(s.body)
+
+
+def _declare(frame: Frame, s: DeclBuffer) -> Step[None]:
+    buffer = s.buffer
+    offset: PrimExpr | None = buffer.elem_offset
+    if offset is not None and constant_of(offset) != 0:
+        start: Value = yield frame.value(offset)
+        b = frame.b
+        elements = cast(b, start, offset.dtype, _INT64)
+        elements = b.mul(elements, const(I64, buffer.dtype.lanes))
+        frame.offsets[buffer] = elements
+        element = memory_type(buffer.dtype.element)
+        frame.views[buffer] = b.gep(element, frame.lookup(buffer.data), elements)
+    yield frame.run(s.body)
+
+
+def _sequence(frame: Frame, s: SeqStmt) -> Step[None]:
+    for part in s.seq:
+        yield frame.run(part)
+
+
+def _if(frame: Frame, s: IfThenElse) -> Step[None]:
+    condition: Value = yield frame.value(s.condition)
+    b = frame.b
+    then, after = b.append("then"), b.append("after")
+    other = after if s.else_case is None else b.append("else")
+    b.condbr(condition, then, other)
+    b.at(then)
+    yield frame.run(s.then_case)
+    b.br(after)
+    if s.else_case is not None:
+        b.at(other)
+        yield frame.run(s.else_case)
+        b.br(after)
+    b.at(after)
+
+
+def _evaluate(frame: Frame, s: Evaluate) -> Step[None]:
+    yield frame.value(s.value)
+
+
+STATEMENTS: Final[dict[type, Callable[[Frame, Any], Step[None]]]] = {
+    LetStmt: _let,
+    AttrStmt: _attr,
+    AssertStmt: _assert,
+    BufferStore: store,
+    Allocate: allocate,
+    DeclBuffer: _declare,
+    SeqStmt: _sequence,
+    IfThenElse: _if,
+    Evaluate: _evaluate,
+    For: loop,
+    While: while_loop,
+}

@@ -1,0 +1,210 @@
+"""Lowered TIR to a module of LLVM IR.
+
+Each function of the program becomes a *body* (data pointers, bound names, scalars), a *checked*
+function (arrays as ``DLTensor``) that others call, and, if it is public, an *entry* for the world.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from loomir.codegen.llvm.emit.arguments import define_checked
+from loomir.codegen.llvm.emit.entry import define_entry
+from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
+from loomir.codegen.llvm.emit.faults import FAULTED, FINE, FaultTable
+from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
+from loomir.codegen.llvm.emit.parallel import STACK
+from loomir.codegen.llvm.emit.statements import STATEMENTS
+from loomir.codegen.llvm.engine import TargetMachine
+from loomir.codegen.llvm.floats import register_type
+from loomir.codegen.llvm.text import Function, Module, Param
+from loomir.codegen.llvm.types import I32, PTR
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.visit import pre_order, trampoline
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import VOID
+from loomir.target import Target
+from loomir.tir.expr import Call
+from loomir.tir.function import PrimFunc
+from loomir.tir.signature import Signature
+from loomir.tir.types import dtype_of_type
+
+__all__ = ["Generated", "Options", "generate", "machine_of"]
+
+_ENTRY: Final = "__tvm_ffi_"
+_DEEP_STACK: Final = 512
+"""Bytes of the stack for small allocations where calls may be a thousand deep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to generate code; ``allow_alias`` lets arrays overlap, for slower code."""
+
+    allow_alias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What generating gives: IR, what its faults mean, and the symbols of its public functions."""
+
+    text: str
+    faults: tuple[Fault, ...]
+    entries: Mapping[str, str]
+    needs_pool: bool
+
+
+def machine_of(target: Target) -> TargetMachine:
+    """Give the engine's view of a target."""
+    return TargetMachine.of(target.cpu, target.features, target.triple)
+
+
+def generate(
+    mod: IRModule,
+    target: Target,
+    options: Options = Options(),
+    *,
+    signatures: Mapping[str, Signature],
+) -> Generated:
+    """Generate code for every PrimFunc of a lowered module.
+
+    ``signatures`` are those of the functions before they were lowered, by name; their variables are
+    those that lowered bodies use.
+    Errors: InternalError for code that is not lowered.
+    """
+    machine = machine_of(target)
+    attributes: dict[str, str | None] = {"nounwind": None}
+    if target.vector_bits == 512:
+        attributes["prefer-vector-width"] = "512"
+    module = Module(
+        "loomir",
+        triple=machine.triple,
+        data_layout=machine.data_layout,
+        attributes=attributes,
+        features=machine.abilities,
+    )
+    unit = Unit(module, FaultTable(module), EXPRESSIONS, STATEMENTS, options.allow_alias)
+    functions = {
+        var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
+    }
+    recursive = _recursive(functions)
+    parts: dict[str, tuple[Function, Function]] = {}
+    for name, symbol in _symbols(functions).items():
+        parts[name] = _declare(unit, name, symbol, functions[name], _found(signatures, name))
+    entries: dict[str, str] = {}
+    for name, (body, checked) in parts.items():
+        linked = unit.functions[name]
+        func = functions[name]
+        define_checked(unit, linked.signature, checked, body)
+        _define_body(unit, func, linked, body, name in recursive)
+        if "global_symbol" in func.attrs:
+            entries[name] = _ENTRY + linked.symbol
+            define_entry(unit, entries[name], linked)
+    return Generated(
+        module.render(), tuple(unit.faults.rows), MappingProxyType(entries), unit.needs_pool
+    )
+
+
+def _found(signatures: Mapping[str, Signature], name: str) -> Signature:
+    found = signatures.get(name)
+    if found is None:
+        raise InternalError(f"no signature was given for function {name!r}")
+    return found
+
+
+# -- names -------------------------------------------------------------------------------------
+def _symbols(functions: Mapping[str, PrimFunc]) -> dict[str, str]:
+    """Give each function a symbol of letters, digits and underscores, of its own."""
+    taken: set[str] = set()
+    symbols: dict[str, str] = {}
+    for name in sorted(functions, key=lambda n: (_plain(n) != n, n)):
+        symbol, number = _plain(name), 1
+        while symbol in taken:
+            number += 1
+            symbol = f"{_plain(name)}_{number}"
+        taken.add(symbol)
+        symbols[name] = symbol
+    return {name: symbols[name] for name in functions}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
+
+
+def _recursive(functions: Mapping[str, PrimFunc]) -> set[str]:
+    """Find the functions that may call themselves, through others or not."""
+    calls: dict[str, set[str]] = {}
+    for name, func in functions.items():
+        calls[name] = {
+            part.op.name_hint
+            for part in pre_order(func.body)
+            if isinstance(part, Call) and isinstance(part.op, GlobalVar)
+        }
+    found: set[str] = set()
+    for name in functions:
+        seen: set[str] = set()
+        stack = list(calls[name])
+        while stack:
+            callee = stack.pop()
+            if callee not in seen:
+                seen.add(callee)
+                stack.extend(calls.get(callee, ()))
+        if name in seen:
+            found.add(name)
+    return found
+
+
+# -- functions ---------------------------------------------------------------------------------
+def _declare(
+    unit: Unit, name: str, symbol: str, func: PrimFunc, signature: Signature
+) -> tuple[Function, Function]:
+    """Open the body and the checked function, so that others can call them."""
+    distinct = "" if unit.allow_alias else "noalias"
+    arrays: list[Param] = []
+    scalars: list[Param] = []
+    checked: list[Param] = [("context", PTR, "noalias")]
+    for p in signature.parameters:
+        if p.buffer is not None:
+            arrays.append((p.buffer.data.name_hint, PTR, distinct))
+            checked.append((p.name, PTR))
+        else:
+            scalars.append((p.name, register_type(p.dtype)))
+            checked.append((p.name, register_type(p.dtype)))
+    bound: list[Param] = [(b.var.name_hint, register_type(b.var.dtype)) for b in signature.bindings]
+    result: Param = ("result", PTR, "noalias")
+    params: list[Param] = [("context", PTR, "noalias"), *arrays, *bound, *scalars, result]
+    body = unit.module.define(f"{symbol}.body", I32, params, linkage="internal")
+    outer = unit.module.define(
+        f"{symbol}.checked", I32, [*checked, ("result", PTR, "noalias")], linkage="internal"
+    )
+    returns = dtype_of_type(func.ret_type)
+    unit.functions[name] = Linked(name, symbol, signature, returns, outer)
+    return body, outer
+
+
+def _define_body(
+    unit: Unit, func: PrimFunc, linked: Linked, body: Function, is_recursive: bool
+) -> None:
+    signature, returns = linked.signature, linked.returns
+    frame = Frame(unit, body, body.params[0], body.params[-1])
+    frame.stack_left = _DEEP_STACK if is_recursive else STACK
+    names = [p.buffer.data for p in signature.parameters if p.buffer is not None]
+    frame.distinct.update(names)
+    names += [b.var for b in signature.bindings]
+    names += [p.var for p in signature.parameters if p.buffer is None]
+    frame.env.update(zip(names, body.params[1:-1], strict=True))
+    trampoline(frame.run(func.body))
+    if returns is not VOID:
+        fault = Fault(
+            FaultKind.MISSING_RETURN,
+            (f"{func.name} reached its end without returning a {returns}",),
+            span=func.span,
+            help="return a value on every path",
+        )
+        frame.stop(fault)
+        frame.dead()
+    frame.close(FAULTED, FINE)

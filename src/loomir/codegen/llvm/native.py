@@ -1,0 +1,117 @@
+"""Generated code as machine code: compiled and loaded when first asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import Final
+
+import llvmlite.binding as llvm
+
+from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.module import Generated, machine_of
+from loomir.codegen.llvm.pool import pool_symbols
+from loomir.runtime.ffi import native_symbols
+from loomir.runtime.object_cache import ObjectCache
+from loomir.target import Target
+
+__all__ = ["Native"]
+
+_CACHE_FORMAT: Final = "1"
+"""Part of the cache's keys: changes when equal IR may give other objects."""
+
+
+class Native:
+    """Machine code of a module; every step happens once, in any thread.
+
+    - ``level`` 0 runs none of LLVM's passes, 1 to 3 its usual ones; ``loops`` lets it vectorise and
+      unroll.
+    - A target other than this machine can give text and objects, but no addresses.
+    """
+
+    __slots__ = (
+        "_cache",
+        "_generated",
+        "_level",
+        "_library",
+        "_lock",
+        "_loops",
+        "_machine",
+        "_object",
+    )
+
+    def __init__(
+        self,
+        generated: Generated,
+        target: Target,
+        level: int = 2,
+        *,
+        loops: bool = True,
+        cache: ObjectCache | None = None,
+    ) -> None:
+        self._generated = generated
+        self._machine = machine_of(target)
+        self._level = level
+        self._loops = loops
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._object: bytes | None = None
+        self._library: engine.Library | None = None
+
+    def address(self, name: str) -> int:
+        """Give the address of the entry of a public function.
+
+        Errors: InternalError where the code is for another machine.
+        """
+        with self._lock:
+            if self._library is None:
+                symbols = native_symbols()
+                if self._generated.needs_pool:
+                    symbols.update(pool_symbols())
+                entries = sorted(self._generated.entries.values())
+                self._library = engine.load(self._compiled(), symbols, entries)
+            return self._library.address(self._generated.entries[name])
+
+    def object(self) -> bytes:
+        """Give the object file."""
+        with self._lock:
+            return self._compiled()
+
+    def llvm_ir(self) -> str:
+        """Give the IR as it was generated, before LLVM's passes."""
+        return self._generated.text
+
+    def assembly(self) -> str:
+        """Give the machine code as text."""
+        return engine.assembly(self._generated.text, self._machine, self._level, loops=self._loops)
+
+    def _compiled(self) -> bytes:
+        if self._object is None:
+            key = self._key()
+            found = None if self._cache is None else self._cache.get(key)
+            if found is None:
+                found = engine.compile_ir(
+                    self._generated.text, self._machine, self._level, loops=self._loops
+                )
+                if self._cache is not None:
+                    self._cache.put(key, found)
+            self._object = found
+        return self._object
+
+    def _key(self) -> str:
+        machine = self._machine
+        parts = (
+            _CACHE_FORMAT,
+            ".".join(map(str, llvm.llvm_version_info)),
+            machine.triple,
+            machine.cpu,
+            machine.features,
+            str(self._level),
+            str(self._loops),
+            self._generated.text,
+        )
+        digest = hashlib.sha256()
+        for part in parts:
+            data = part.encode("utf-8", "surrogatepass")
+            digest.update(len(data).to_bytes(8, "little") + data)
+        return digest.hexdigest()
