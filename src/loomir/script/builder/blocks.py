@@ -7,7 +7,7 @@ Errors: SCR0017 for parts out of place, SCR0024 outside of a block.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Union, cast
+from typing import Any, Final, TypeAlias, cast
 
 from loomir.script.builder.arguments import (
     as_annotations,
@@ -51,8 +51,8 @@ __all__ = [
     "writes",
 ]
 
-Domain: TypeAlias = Union[ExprLike, Sequence[ExprLike], Range]
-RegionLike: TypeAlias = Union[Buffer, BufferLoad, BufferRegion]
+Domain: TypeAlias = ExprLike | Sequence[ExprLike] | Range
+RegionLike: TypeAlias = Buffer | BufferLoad | BufferRegion
 
 
 class SBlockFrame(StmtFrame[None]):

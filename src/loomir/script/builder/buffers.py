@@ -37,7 +37,7 @@ def match_buffer(
 ) -> Buffer:
     """Give a parameter the shape of a buffer, or a region of a buffer another name.
 
-    Errors: SCR0018 for what is neither a parameter nor a region, or a parameter that has a buffer already.
+    Errors: SCR0018 for what is no parameter and no region, or has a buffer already.
     """
     if shape is None:
         if not isinstance(param, (BufferLoad, BufferRegion)):
@@ -120,7 +120,10 @@ def alloc_buffer(
     buffer_type: str | None = None,
     axis_separators: Sequence[int] | None = None,
 ) -> Buffer:
-    """Allocate a buffer: for the block or function in whose body this stands, else for the rest of the scope."""
+    """Allocate a buffer.
+
+    In the body of a block or function it belongs to that; in a loop or branch, to the rest of its body.
+    """
     builder = IRBuilder.current()
     func = _function("T.alloc_buffer")
     spec = BufferSpec(

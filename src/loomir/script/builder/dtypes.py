@@ -1,4 +1,4 @@
-"""The dtypes as functions: ``T.int32`` names a dtype, ``T.int32(5)`` makes a constant, ``T.int32(x)`` casts.
+"""The dtypes as functions: ``T.int32(5)`` makes a constant, ``T.int32(x)`` casts.
 
 Without an argument they declare a variable, which takes the name that it is assigned to.
 """

@@ -1,8 +1,9 @@
-"""The functions of ``T`` that make expressions: operators by name, conversions, and the builtins."""
+"""The functions of ``T`` that make expressions: operators, conversions, builtins."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast as cast_type
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
@@ -58,7 +59,7 @@ def operator(node: type[nodes.BinaryOp] | type[nodes.CmpOp], doc: str) -> Binary
     """Make the function of a binary node; operands are brought to one dtype."""
 
     def apply(a: ExprLike, b: ExprLike) -> PrimExpr:
-        make: Callable[[PrimExpr, PrimExpr], PrimExpr] = node  # type: ignore[assignment]
+        make = cast_type("Callable[[PrimExpr, PrimExpr], PrimExpr]", node)
         return make(*match_dtypes(plain(a), plain(b)))
 
     apply.__doc__ = doc
@@ -197,7 +198,7 @@ def string(value: str) -> StringImm:
 
 
 def call(dtype: DTypeLike, op: GlobalVar | str, args: Sequence[ExprLike]) -> Call:
-    """Call an operator by its qualified name, or a function of the module, with a result of ``dtype``."""
+    """Call an operator by its qualified name, or a function of the module."""
     if isinstance(op, GlobalVar):
         found: Op | GlobalVar | None = op
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar, Union, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from loomir.ir.visit import children
 from loomir.script.builder.arguments import (
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _V = TypeVar("_V")
-_Bound = Union[ExprLike, None]
+_Bound: TypeAlias = ExprLike | None
 _DEFAULT_NAMES: Final = "ijklmnpqrstuvwxyz"
 
 
@@ -97,7 +97,7 @@ class ForFrame(StmtFrame[_V]):
     def finish(self, builder: IRBuilder) -> None:
         """Make the nest."""
         made = self.body()
-        for var, loop in reversed(list(zip(self.vars, self.loops))):
+        for var, loop in reversed(list(zip(self.vars, self.loops, strict=True))):
             made = _for(var, loop, made, self)
         builder.emit(made)
 
@@ -116,8 +116,7 @@ def range_of_loop(builder: IRBuilder, var: object) -> Range | None:
     """Give what a loop variable of the program in the making ranges over, or None."""
     for frame in reversed(builder.frames):
         if isinstance(frame, ForFrame):
-            made = cast("ForFrame[Any]", frame)
-            for mine, loop in zip(made.vars, made.loops):
+            for mine, loop in zip(frame.vars, frame.loops, strict=False):
                 if mine is var:
                     return Range(loop.min, loop.extent)
     return None
@@ -345,7 +344,7 @@ def _jump(name: str, word: str) -> PrimExpr:
                 "SCR0021", f"{word} outside of a loop", help="write it in the body of a loop"
             )
         if isinstance(loop, ForFrame):
-            _refuse_unordered(cast("ForFrame[Any]", loop), word)
+            _refuse_unordered(loop, word)
     return call_builtin(name)
 
 
@@ -362,8 +361,8 @@ def continue_loop() -> PrimExpr:
 def ret(value: ExprLike) -> PrimExpr:
     """Leave the function with a value.
 
-    Errors: SCR0021 in a parallel or vectorized loop (T42), TIR0305 where the value is not what the function
-    is declared to return (T41).
+    Errors: SCR0021 in a parallel or vectorized loop (T42), TIR0305 for a value of another dtype than
+    the function declares (T41).
     """
     builder = IRBuilder.active()
     func = None if builder is None else builder.find(PrimFuncFrame)
@@ -371,7 +370,7 @@ def ret(value: ExprLike) -> PrimExpr:
         return call_builtin("ret", as_expr(value, "what is returned"))
     for frame in reversed(builder.frames):
         if isinstance(frame, ForFrame):
-            _refuse_unordered(cast("ForFrame[Any]", frame), "return")
+            _refuse_unordered(frame, "return")
     declared = func.ret_type
     if isinstance(declared, TupleType):
         raise mistake(

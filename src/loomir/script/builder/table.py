@@ -1,6 +1,6 @@
 """Every name of ``T`` that a program may use, with its function: one explicit table.
 
-The parser looks names up here and nowhere else; ``loomir.script.tir`` offers the same objects to Python.
+The parser looks names up here and nowhere else; ``loomir.script.tir`` offers the same objects.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AXIS: Final[dict[str, object]] = {
 
 
 def meta_var(value: object) -> object:
-    """Give the value as it is: the name it is assigned to stands for it while the program is read."""
+    """Give the value as it is: a name assigned to it stands for it while the program is read."""
     return value
 
 

@@ -1,0 +1,200 @@
+"""Attributes and subscripts: an explicit list for each kind of value, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from loomir.ir.node import Node
+from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_buffer
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.mistakes import mistake
+from loomir.script.builder.scopes import buffer_store
+from loomir.script.parser.captured import MISSING, Foreign, attribute_of
+from loomir.script.parser.namespaces import ModuleNames, Namespace, R
+from loomir.script.parser.operators import kind
+from loomir.script.parser.var_table import POISON
+from loomir.support.diagnostics import CompileError, nearest
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, IterVar
+from loomir.tir.expr import IntImm, PrimExpr, Ramp
+
+__all__ = ["Method", "attribute", "guess", "item"]
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A method of a value of the program."""
+
+    name: str
+    call: Callable[..., object]
+
+
+def guess(name: str, known: list[str], otherwise: str) -> str:
+    """Suggest the nearest known name, or say something else."""
+    hit = nearest(name, known)
+    return f"did you mean {hit!r}?" if hit else otherwise
+
+
+def _scope(buffer: Buffer) -> Method:
+    def scope() -> str:
+        return buffer.scope
+
+    return Method("scope", scope)
+
+
+def _vload(buffer: Buffer) -> Method:
+    def vload(begin: Any, dtype: Any = None) -> PrimExpr:
+        return as_expr(index_buffer(buffer, _vector(buffer, begin, dtype)))
+
+    return Method("vload", vload)
+
+
+def _vstore(buffer: Buffer) -> Method:
+    def vstore(begin: Any, value: Any) -> None:
+        made = as_expr(value, "the value")
+        buffer_store(buffer, made, _vector(buffer, begin, made.dtype))
+
+    return Method("vstore", vstore)
+
+
+def _vector(buffer: Buffer, begin: object, dtype: object) -> list[Any]:
+    indices = as_items(begin, "the indices")
+    wanted = buffer.dtype if dtype is None else as_dtype(dtype)
+    if wanted.lanes > buffer.dtype.lanes and indices:
+        base = as_expr(indices[-1], "an index")
+        lanes = wanted.lanes // buffer.dtype.lanes
+        indices[-1] = Ramp(base, IntImm(1, base.dtype), lanes)
+    return indices
+
+
+def _astype(expr: PrimExpr) -> Method:
+    def astype(dtype: Any) -> PrimExpr:
+        return expr.astype(as_dtype(dtype))
+
+    return Method("astype", astype)
+
+
+def _field(name: str) -> Callable[[Any], object]:
+    return lambda value: getattr(value, name)
+
+
+_ATTRIBUTES: Final[tuple[tuple[type[Any], dict[str, Callable[[Any], object]]], ...]] = (
+    (
+        Buffer,
+        {
+            **{n: _field(n) for n in ("data", "shape", "dtype", "strides", "elem_offset", "name")},
+            "scope": _scope,
+            "vload": _vload,
+            "vstore": _vstore,
+        },
+    ),
+    (PrimExpr, {"dtype": _field("dtype"), "astype": _astype}),
+    (IterVar, {"var": _field("var"), "dom": _field("dom")}),
+    (DataType, {n: _field(n) for n in ("bits", "lanes", "itemsize")}),
+)
+
+
+def attribute(value: object, name: str) -> object:
+    """Give an attribute of a value.
+
+    Errors: SCR0004 for a name that T or I lacks, SCR0006, SCR0010, SCR0023.
+    """
+    if isinstance(value, Namespace):
+        return _of_namespace(value, name)
+    if isinstance(value, ModuleNames):
+        return _of_module(value, name)
+    for cls, table in _ATTRIBUTES:
+        if isinstance(value, cls):
+            if name in table:
+                return table[name](value)
+            raise mistake(
+                "SCR0006",
+                f"{kind(value)} has no attribute {name!r}",
+                help=guess(name, list(table), f"it has {', '.join(table)}"),
+            )
+    if isinstance(value, Foreign):
+        found = attribute_of(value.value, name)
+        if found is not MISSING:
+            return found
+        raise mistake(
+            "SCR0006",
+            f"{value.kind} has no plain attribute {name!r}",
+            help="assign the value to a name around the function, and use that name",
+        )
+    raise mistake(
+        "SCR0006", f"{kind(value)} has no attributes in a program", help="use the value itself"
+    )
+
+
+_KNOWN_ELSEWHERE: Final = {
+    "call_extern": "calls of C functions are not read; write the loops, or use a builtin",
+    "call_packed": "packed functions are called from Python, around the program",
+    "tvm_storage_sync": "it is for GPUs; loops on the CPU need no fence",
+}
+
+
+def _of_namespace(space: Namespace, name: str) -> object:
+    if name in space.table:
+        return space.table[name]
+    if space is R:
+        raise relax()
+    help_ = _KNOWN_ELSEWHERE.get(name)
+    if help_ is None:
+        near = nearest(name, space.table) or nearest(name.lower(), space.table)
+        help_ = f"did you mean {space.name}.{near}?" if near else "see the reference of TVMScript"
+    raise mistake("SCR0004", f"there is no {space.name}.{name}", help=help_)
+
+
+def relax() -> CompileError:
+    """Make the error of Relax."""
+    return mistake(
+        "SCR0010", "Relax functions are not read yet", help="write the function as a T.prim_func"
+    )
+
+
+def _of_module(module: ModuleNames, name: str) -> object:
+    if name in module.functions:
+        found = module.functions[name]
+        return POISON if found is None else found
+    names = list(module.functions)
+    raise mistake(
+        "SCR0023",
+        f"the module has no function {name!r}",
+        help=guess(name, names, f"its functions: {', '.join(names)}"),
+    )
+
+
+def item(value: object, index: object) -> object:
+    """Give an element of a tuple, list, string or dict.
+
+    Errors: SCR0008.
+    """
+    if isinstance(index, IntImm):
+        index = index.value
+    if isinstance(value, (tuple, list, str, range, dict)):
+        container: Any = value
+        if isinstance(index, Node):
+            raise mistake(
+                "SCR0008",
+                f"the index of {kind(container)} is known only when the program runs",
+                help="use a constant; to index at run time, use a buffer",
+            )
+        try:
+            return container[index]
+        except (LookupError, TypeError, ValueError) as error:
+            raise mistake(
+                "SCR0008",
+                f"{kind(container)} has no element {index!r}",
+                help=f"it has {len(container)} elements",
+            ) from error
+    if value is BufferSpec:
+        raise mistake(
+            "SCR0008",
+            "T.Buffer is called, not indexed",
+            help='write T.Buffer((8, 8), "float32")',
+        )
+    raise mistake(
+        "SCR0008", f"{kind(value)} cannot be indexed", help="index buffers, tuples and lists"
+    )

@@ -1,0 +1,135 @@
+"""The values around a decorated function: read, never run.
+
+Numbers, strings, dtypes, tuples, lists and dicts of them, variables and buffers are values of a program; the
+attributes of other objects are looked up without calling anything.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+import numpy as np
+
+from loomir.ir.node import Node
+from loomir.script.parser.namespaces import namespace_of
+from loomir.support.dtype import DataType, dtype_of_numpy
+
+__all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "static"]
+
+
+class Missing:
+    """No value."""
+
+
+MISSING: Final = Missing()
+
+
+class Foreign:
+    """A value of Python's that is no value of a program; its attributes may be."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    @property
+    def kind(self) -> str:
+        """Name the kind for an error message."""
+        value = self.value
+        if isinstance(value, types.ModuleType):
+            return f"the module {value.__name__}"
+        if isinstance(value, type):
+            return f"the class {value.__name__}"
+        if callable(value):
+            return f"the Python function {getattr(value, '__name__', '')}".rstrip()
+        return f"a {type(value).__name__}"
+
+
+class Captured:
+    """Names from around a program, looked up in the given order."""
+
+    def __init__(self, *scopes: Mapping[str, object]) -> None:
+        self.scopes = scopes
+
+    def get(self, name: str) -> object:
+        """Find a value, or MISSING."""
+        for scope in self.scopes:
+            if name in scope:
+                return static(scope[name])
+        return MISSING
+
+    def names(self) -> list[str]:
+        """List the names, for guesses."""
+        return [name for scope in self.scopes for name in scope if not name.startswith("__")]
+
+
+def _same(value: Any) -> object:
+    return value
+
+
+# By exact type first: nothing of the value's own class is called.
+_PLAIN: Final[dict[type, Callable[[Any], object]]] = {
+    bool: _same,
+    int: _same,
+    float: _same,
+    str: _same,
+    type(None): _same,
+    DataType: _same,
+    range: _same,
+    tuple: lambda v: tuple([static(item) for item in v]),
+    list: lambda v: [static(item) for item in v],
+    dict: lambda v: {static(key): static(item) for key, item in v.items()},
+}
+
+
+def static(value: object) -> object:
+    """Give the value as the parser sees it."""
+    plain = _PLAIN.get(type(value))
+    if plain is not None:
+        return plain(value)
+    if isinstance(value, Node):
+        return value
+    special = namespace_of(value)
+    if special is not None:
+        return special
+    for base, convert in _SUBCLASSES:
+        if isinstance(value, base):
+            return convert(value)
+    if isinstance(value, np.dtype):
+        return dtype_of_numpy(cast("np.dtype[np.generic]", value)) or Foreign(cast("object", value))
+    return Foreign(value)
+
+
+def _number(value: np.generic) -> object:
+    item: object = value.item()
+    return item if isinstance(item, (bool, int, float)) else Foreign(value)
+
+
+# Values of derived classes lose what the class adds.
+_SUBCLASSES: Final[tuple[tuple[type[Any], Callable[[Any], object]], ...]] = (
+    (np.generic, _number),
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+)
+
+
+def attribute_of(value: object, name: str) -> object:
+    """Look up an attribute without running code of the object's class, or give MISSING."""
+    if isinstance(value, enum.Enum) and name in ("value", "name"):
+        return static(inspect.getattr_static(value, f"_{name}_", MISSING))
+    found = inspect.getattr_static(value, name, MISSING)
+    if found is MISSING:
+        return MISSING
+    if isinstance(found, types.MemberDescriptorType):  # a slot
+        return static(found.__get__(value, type(value)))
+    if type(found).__name__ == "_tuplegetter" and isinstance(value, tuple):  # a named tuple's field
+        fields: tuple[str, ...] = getattr(type(value), "_fields", ())
+        return static(tuple.__getitem__(value, fields.index(name))) if name in fields else MISSING
+    if isinstance(found, (property, types.GetSetDescriptorType)):
+        return MISSING
+    return static(found)

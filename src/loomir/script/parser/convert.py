@@ -1,0 +1,261 @@
+"""Text to Doc AST, with the place of each node, and typed errors for all that Python cannot read.
+
+Errors: SCR0001 where the text is no Python, SCR0002 for syntax that is no part of the language.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from typing import Any, Final, cast
+
+from loomir.script.parser import doc
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.span import Source, Span
+
+__all__ = ["Places", "convert", "parse_text", "read_expression"]
+
+_OPERATORS: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.UAdd: "+",
+    ast.USub: "-",
+    ast.Invert: "~",
+    ast.Not: "not",
+    ast.And: "and",
+    ast.Or: "or",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.In: "in",
+    ast.NotIn: "not in",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+}
+
+# What the syntax is called, and what to do instead.
+_REFUSED: Final[dict[str, tuple[str, str]]] = {
+    "Try": ("try", "errors of a program end it; check before, with an if or an assert"),
+    "TryStar": ("try", "errors of a program end it; check before, with an if or an assert"),
+    "Raise": ("raise", 'end the program with `assert condition, "text"`'),
+    "Yield": ("yield", "write results to a buffer"),
+    "YieldFrom": ("yield from", "write results to a buffer"),
+    "Await": ("await", "remove it: programs run from start to end"),
+    "AsyncFunctionDef": ("async def", "write def"),
+    "AsyncFor": ("async for", "write for; T.parallel runs iterations in any order"),
+    "AsyncWith": ("async with", "write with"),
+    "ListComp": ("a list comprehension", "write the elements, or a loop"),
+    "SetComp": ("a set comprehension", "write a loop"),
+    "DictComp": ("a dict comprehension", "write a loop"),
+    "GeneratorExp": ("a generator expression", "write a loop"),
+    "Lambda": ("lambda", "write the expression where it is used"),
+    "Global": ("global", "names from around the function can be read without it"),
+    "Nonlocal": ("nonlocal", "names from around the function can be read without it"),
+    "Delete": ("del", "remove it: names end with their scope"),
+    "NamedExpr": ("an assignment expression", "assign in a statement of its own"),
+    "Starred": ("a starred expression", "write the elements"),
+    "JoinedStr": ("an f-string", "write a plain string"),
+    "Set": ("a set", "write a tuple or a list"),
+    "Match": ("match", "write if and elif"),
+    "TypeAlias": ("a type alias", "write the type where it is used"),
+}
+
+
+class Places:
+    """Turns Python's places (byte offsets in lines) into spans (characters, from 1).
+
+    ``shift`` is added to line numbers: the text's first line is ``shift + 1`` in the file.
+    """
+
+    def __init__(self, source: Source, lines: list[str], shift: int = 0) -> None:
+        self.source, self.lines, self.shift = source, lines, shift
+        self.plain = [line.isascii() for line in lines]
+
+    def column(self, line: int, offset: int) -> int:
+        """Give the column of a byte offset in a line of the text."""
+        if not 0 < line <= len(self.lines) or self.plain[line - 1]:
+            return offset + 1
+        head = self.lines[line - 1].encode("utf-8", "surrogatepass")[:offset]
+        return len(head.decode("utf-8", "replace")) + 1
+
+    def span(self, node: Any) -> Span:
+        """Give the span of one of Python's nodes."""
+        line, end = node.lineno, node.end_lineno
+        return Span(
+            self.source,
+            line + self.shift,
+            self.column(line, node.col_offset),
+            end + self.shift,
+            self.column(end, node.end_col_offset),
+        )
+
+
+def split_lines(text: str) -> list[str]:
+    """Split as Python's parser does: at line feeds (and carriage returns), not at form feeds."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def parse_text(source: Source) -> tuple[ast.Module, Places]:
+    """Read a text as Python.
+
+    Errors: SCR0001.
+    """
+    places = Places(source, split_lines(source.text), source.first_line - 1)
+    return cast("ast.Module", _read(source.text, "exec", places)), places
+
+
+def read_expression(text: str, span: Span) -> doc.ExprNode:
+    """Read an expression that a string holds; all of it stands where the string does."""
+    source = Source(span.source.name, text)
+    tree = cast("ast.Expression", _read(text.strip(), "eval", Places(source, [text]), span))
+    problems: list[Diagnostic] = []
+    made = convert(tree.body, _Fixed(span), problems)
+    if problems:
+        raise CompileError(*problems)
+    return cast("doc.ExprNode", made)
+
+
+class _Fixed(Places):
+    def __init__(self, span: Span) -> None:
+        super().__init__(span.source, [])
+        self.fixed = span
+
+    def span(self, node: Any) -> Span:
+        return self.fixed
+
+
+def _read(text: str, mode: str, places: Places, span: Span | None = None) -> ast.AST:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python warns of what is refused here anyway
+            return ast.parse(text, mode=mode)
+    except SyntaxError as error:
+        place = _syntax_place(error, places) if span is None else span
+        message = (error.msg or "invalid syntax").split("\n")[0]
+        raise _unreadable(
+            message, place, "correct the syntax: a program is written as Python"
+        ) from error
+    except (RecursionError, MemoryError) as error:
+        text_ = "the text is nested too deeply"
+        raise _unreadable(text_, span, "name parts of the expression by assignments") from error
+    except ValueError as error:
+        raise _unreadable(str(error), span, "remove what is no text, such as NUL bytes") from error
+
+
+def _unreadable(message: str, span: Span | None, help: str) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "SCR0001", f"not valid Python: {message}", span, "here" if span else "", help=help
+        )
+    )
+
+
+def _syntax_place(error: SyntaxError, places: Places) -> Span | None:
+    line = error.lineno
+    if line is None or line < 1:
+        return None
+    # A SyntaxError counts characters where an AST counts bytes, and may point behind the text.
+    last = len(places.lines)
+    row = min(line, last)
+    width = len(places.lines[row - 1]) if places.lines else 0
+    column = min(max(error.offset or 1, 1), width + 1)
+    end_line, end_column = error.end_lineno or row, error.end_offset or 0
+    if end_line != row or not column < end_column <= width + 1:
+        end_column = column + 1
+    shift = places.shift
+    return Span(places.source, row + shift, column, row + shift, end_column)
+
+
+def convert(root: ast.AST, places: Places, problems: list[Diagnostic]) -> doc.AST | None:
+    """Make the Doc AST of Python's; what is not in the language is added to ``problems``.
+
+    None where the root itself is refused. A refused part leaves ``doc.Name`` of no name in its place, which
+    nothing complains about again.
+    """
+    holder: list[Any] = [None]
+    # (Python's node, where its mirror goes: an object and a field, or a list and an index)
+    stack: list[tuple[ast.AST, Any, Any]] = [(root, holder, 0)]
+    while stack:
+        node, owner, key = stack.pop()
+        kind = type(node).__name__
+        span = places.span(node) if hasattr(node, "lineno") else _no_place(node, places)
+        cls = doc.NODES.get(kind)
+        if cls is None or _is_refused_constant(node):
+            problems.append(_refuse(node, kind, span))
+            made: Any = doc.Name(span, POISONED_NAME)
+        else:
+            made = object.__new__(cls)
+            made.span = span
+            for name in doc.FIELDS[kind]:
+                _fill(made, name, getattr(node, name, None), stack)
+        if isinstance(owner, list):
+            owner[key] = made
+        else:
+            setattr(owner, key, made)
+    return holder[0]
+
+
+POISONED_NAME: Final = ""
+"""The name of what was refused already."""
+
+
+def _fill(made: Any, name: str, value: Any, stack: list[tuple[ast.AST, Any, Any]]) -> None:
+    if isinstance(value, list):
+        items: list[Any] = []
+        for index, item in enumerate(cast("list[Any]", value)):
+            symbol = _OPERATORS.get(type(item))
+            items.append(symbol)
+            if symbol is None and isinstance(item, ast.AST):
+                stack.append((item, items, index))
+        setattr(made, name, items)
+    elif isinstance(value, ast.AST):
+        symbol = _OPERATORS.get(type(value))
+        setattr(made, name, symbol)
+        if symbol is None:
+            stack.append((value, made, name))
+    else:
+        setattr(made, name, value)
+
+
+def _no_place(node: ast.AST, places: Places) -> Span:
+    """Give a place to the few nodes that Python gives none (parameters, with-items, texts)."""
+    parts = [n for n in ast.iter_child_nodes(node) if hasattr(n, "lineno")]
+    if parts:
+        return places.span(min(parts, key=lambda n: (n.lineno, n.col_offset)))  # type: ignore[attr-defined]
+    line = places.shift + 1
+    return Span(places.source, line, 1, line, 1)
+
+
+def _is_refused_constant(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and not (
+        node.value is None or isinstance(node.value, (bool, int, float, str))
+    )
+
+
+def _refuse(node: ast.AST, kind: str, span: Span) -> Diagnostic:
+    if isinstance(node, ast.Constant):
+        kind_ = type(node.value).__name__
+        what, help_ = f"a constant of type {kind_}", "write a number or a string"
+    else:
+        what, help_ = _REFUSED.get(kind, (kind, "write it with what the language has"))
+    keyword = what.split()[0]
+    if not what.startswith(("a ", "an ")) and span.end_line != span.line:
+        # A compound statement is marked at its keyword, not over all its lines.
+        span = Span(span.source, span.line, span.column, span.line, span.column + len(keyword))
+    return Diagnostic(
+        "SCR0002", f"{what} is not part of TVMScript", span, "not supported", (), (), help_
+    )

@@ -1,0 +1,469 @@
+"""Values of expressions: an evaluator of its own over the names that a program may use.
+
+Nothing is run by Python. Names are those of the program, of ``T`` and ``I``, of the values around a decorated
+function, and a few functions on plain values. Nested expressions do not recurse.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from loomir.ir.module import BaseFunc, IRModule
+from loomir.ir.node import Node, reset
+from loomir.ir.visit import Step, trampoline
+from loomir.script.builder.arguments import check_constant_index, index_buffer
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.buffers import alloc_buffer, decl_buffer, match_buffer
+from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.frame import Frame
+from loomir.script.builder.mistakes import ArgumentError, mistake, placed
+from loomir.script.parser import doc
+from loomir.script.parser.attributes import Method, attribute, item
+from loomir.script.parser.captured import Foreign
+from loomir.script.parser.convert import read_expression
+from loomir.script.parser.namespaces import ModuleFunction, Namespace, is_exported
+from loomir.script.parser.operators import binary, is_expr, is_static, kind, limited, unary
+from loomir.script.parser.plain_functions import PlainFunction
+from loomir.script.parser.var_table import POISON, MutableLocal
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.span import Span
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import And, IntImm, Or, PrimExpr
+from loomir.tir.expr import convert as to_expr
+
+__all__ = ["ExprEvaluator", "Names", "Poisoned"]
+
+
+class Poisoned(Exception):
+    """Something that was refused, and reported, is used."""
+
+
+class Names(Protocol):
+    """What the evaluator asks the parser."""
+
+    def lookup(self, node: doc.Name) -> object:
+        """Give what a name means. Errors: SCR0003."""
+        ...
+
+    def declare_shape_name(self, node: doc.Name) -> object:
+        """Give what a name in a shape means, declaring it where nothing does."""
+        ...
+
+    def call_function(self, target: ModuleFunction, node: doc.Call, args: list[object]) -> PrimExpr:
+        """Make the call of a function of the module."""
+        ...
+
+
+_SHAPE_PARAMETERS: Final = frozenset({"shape", "strides", "elem_offset"})
+# Where the shape stands among the arguments, and whether names in it may be new.
+_SHAPED: Final[dict[int, tuple[int, bool]]] = {
+    id(BufferSpec): (0, True),
+    id(match_buffer): (1, True),
+    id(alloc_buffer): (0, False),
+    id(decl_buffer): (0, False),
+}
+_SIGNATURES: dict[int, inspect.Signature] = {}
+
+
+class ExprEvaluator:
+    """Evaluates expressions of the Doc AST.
+
+    Errors: SCR0003 to SCR0009, SCR0019 to SCR0025, and what constructors of nodes refuse, each placed at the
+    smallest expression around it.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.in_shape = False
+        self.may_declare = False
+
+    def evaluate(self, node: doc.ExprNode) -> object:
+        """Give the value of an expression."""
+        if isinstance(node, (doc.Name, doc.Constant)):
+            return self._leaf(node)
+        return trampoline(self._step(node))
+
+    # -- leaves --------------------------------------------------------------------------------
+    def _leaf(self, node: doc.Name | doc.Constant) -> object:
+        if isinstance(node, doc.Constant):
+            if isinstance(node.value, str) and self.in_shape:
+                return self._named_shape(node)
+            if type(node.value) is int:
+                return self._at(node.span, limited, node.value)
+            return node.value
+        if not node.id:
+            raise Poisoned
+        value = self.names.declare_shape_name(node) if self.may_declare else self.names.lookup(node)
+        if value is POISON:
+            raise Poisoned
+        if isinstance(value, MutableLocal):
+            buffer: Any = value.buffer
+            zero = IntImm(0, buffer.shape[0].dtype)
+            return BufferLoad(buffer, (zero,), span=node.span)
+        return value
+
+    def _named_shape(self, node: doc.Constant) -> object:
+        inner = read_expression(str(node.value), node.span)
+        return self.evaluate(inner)
+
+    # -- steps ---------------------------------------------------------------------------------
+    def _step(self, node: doc.AST) -> Step[object]:
+        return _STEPS[type(node)](self, node)
+
+    def _parts(self, nodes: list[doc.ExprNode]) -> Step[list[object]]:
+        values: list[object] = []
+        for node in nodes:
+            if isinstance(node, (doc.Name, doc.Constant)):
+                values.append(self._leaf(node))
+            else:
+                values.append((yield self._step(node)))
+        return values
+
+    def _one(self, node: doc.ExprNode) -> Step[object]:
+        if isinstance(node, (doc.Name, doc.Constant)):
+            return self._leaf(node)
+        return (yield self._step(node))
+
+    def _at(self, span: Span, fn: Callable[..., object], *args: object) -> object:
+        """Apply a function; its errors are placed, and so is the node that it makes."""
+        try:
+            made = fn(*args)
+        except CompileError as error:
+            raise placed(error, span) from error
+        return stamped(made, span, args)
+
+    def _attribute(self, node: doc.Attribute) -> Step[object]:
+        value = yield self._one(node.value)
+        try:
+            found = attribute(value, node.attr)
+        except CompileError as error:
+            s = node.span
+            start = s.end_column - len(node.attr)  # the attribute's name ends the expression
+            raise placed(
+                error, Span(s.source, s.end_line, start, s.end_line, s.end_column)
+            ) from error
+        if found is POISON:
+            raise Poisoned
+        return found
+
+    def _sequence(self, node: doc.Tuple | doc.List) -> Step[object]:
+        values = yield self._parts(node.elts)
+        return tuple(values) if isinstance(node, doc.Tuple) else values
+
+    def _dict(self, node: doc.Dict) -> Step[object]:
+        made: dict[object, object] = {}
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            if key_node is None:
+                raise mistake(
+                    "SCR0002",
+                    "** in a dict is not part of TVMScript",
+                    help="write the keys and values",
+                    span=value_node.span,
+                )
+            key = yield self._one(key_node)
+            if not (is_static(key) or isinstance(key, Node)) or isinstance(key, (list, dict)):
+                raise mistake(
+                    "SCR0005",
+                    f"{kind(key)} cannot be a key of a dict",
+                    help="use a string, a number or a variable",
+                    span=key_node.span,
+                )
+            made[key] = yield self._one(value_node)
+        return made
+
+    def _slice(self, node: doc.Slice) -> Step[object]:
+        bounds: list[object] = []
+        for part in (node.lower, node.upper, node.step):
+            bounds.append(None if part is None else (yield self._one(part)))
+        return slice(*bounds)
+
+    def _subscript(self, node: doc.Subscript) -> Step[object]:
+        value = yield self._one(node.value)
+        index_nodes = node.slice.elts if isinstance(node.slice, doc.Tuple) else [node.slice]
+        if not isinstance(value, Buffer):
+            index = yield self._one(node.slice)
+            if isinstance(index, slice):
+                self._refuse_run_time_slice(index, node.slice)
+            return self._at(node.span, item, value, index)
+        indices = yield self._parts(index_nodes)
+        for axis, (index, part) in enumerate(zip(indices, index_nodes, strict=True)):
+            if isinstance(index, slice):
+                if index.step not in (None, 1):
+                    raise mistake(
+                        "SCR0008",
+                        "a slice of a buffer has a step",
+                        help="use T.Ramp(base, stride, lanes) for elements that lie apart",
+                        span=part.span,
+                    )
+            else:
+                self._at(part.span, check_constant_index, value, axis, index)
+        return self._at(node.span, index_buffer, value, indices)
+
+    def _refuse_run_time_slice(self, found: slice[Any, Any, Any], node: doc.AST) -> None:
+        bounds: tuple[object, ...] = (found.start, found.stop, found.step)
+        if any(is_expr(b) for b in bounds):
+            raise mistake(
+                "SCR0008",
+                "the bounds of this slice are known only when the program runs",
+                help="use constants; to slice at run time, use a buffer",
+                span=node.span,
+            )
+
+    def _unary(self, node: doc.UnaryOp) -> Step[object]:
+        operand = yield self._one(node.operand)
+        return self._at(node.span, unary, node.op, operand)
+
+    def _binary(self, node: doc.BinOp) -> Step[object]:
+        left = yield self._one(node.left)
+        right = yield self._one(node.right)
+        try:
+            made = binary(node.op, left, right)
+        except CompileError as error:
+            raise blamed(error, node.span, (left, right), (node.left, node.right)) from error
+        return stamped(made, node.span, (left, right))
+
+    def _compare(self, node: doc.Compare) -> Step[object]:
+        left = yield self._one(node.left)
+        result: object = True
+        for index, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            right = yield self._one(right_node)
+            made = self._at(node.span, binary, op, left, right)
+            if index == 0:
+                result = made
+            elif isinstance(result, PrimExpr) or isinstance(made, PrimExpr):
+                result = self._at(node.span, _joined, "and", result, made)
+            else:
+                result = result and made
+            left = right
+        return result
+
+    def _bool(self, node: doc.BoolOp) -> Step[object]:
+        stops = node.op == "or"  # the truth that decides
+        result: object = None
+        for index, part in enumerate(node.values):
+            value = yield self._one(part)
+            if index == 0:
+                result = value
+            elif is_static(result):
+                result = value  # what stood before did not decide
+            else:
+                if isinstance(value, bool) and value is not stops:
+                    continue
+                result = self._at(node.span, _joined, node.op, result, value)
+            if is_static(result) and bool(result) is stops:
+                return result
+        return result
+
+    def _choice(self, node: doc.IfExp) -> Step[object]:
+        test = yield self._one(node.test)
+        if not is_static(test):
+            raise mistake(
+                "SCR0009",
+                "`a if c else b` needs a condition that is known while the program is read",
+                label=f"this is {kind(test)}",
+                help="use T.if_then_else(c, a, b), or T.Select(c, a, b) to evaluate both",
+                span=node.test.span,
+            )
+        return (yield self._one(node.body if test else node.orelse))
+
+    # -- calls ---------------------------------------------------------------------------------
+    def _call(self, node: doc.Call) -> Step[object]:
+        func = yield self._one(node.func)
+        shaped = _SHAPED.get(id(func))
+        args: list[object] = []
+        for index, part in enumerate(node.args):
+            in_shape = shaped is not None and index == shaped[0]
+            args.append((yield self._argument(part, shaped if in_shape else None)))
+        keywords: dict[str, object] = {}
+        for word in node.keywords:
+            if word.arg is None:
+                raise mistake(
+                    "SCR0002",
+                    "** in a call is not part of TVMScript",
+                    help="write the arguments by name",
+                    span=word.span,
+                )
+            in_shape = shaped is not None and word.arg in _SHAPE_PARAMETERS
+            value = yield self._argument(word.value, shaped if in_shape else None)
+            if word.arg in keywords:
+                raise mistake(
+                    "SCR0005",
+                    f"the argument {word.arg!r} is given twice",
+                    help="give it once",
+                    span=word.span,
+                )
+            keywords[word.arg] = value
+        return self._apply(node, func, args, keywords)
+
+    def _argument(self, node: doc.ExprNode, shaped: tuple[int, bool] | None) -> Step[object]:
+        if shaped is None:
+            return (yield self._one(node))
+        before = self.in_shape, self.may_declare
+        self.in_shape, self.may_declare = True, shaped[1]
+        try:
+            return (yield self._one(node))
+        finally:
+            self.in_shape, self.may_declare = before
+
+    def _apply(
+        self, node: doc.Call, func: object, args: list[object], keywords: dict[str, object]
+    ) -> object:
+        if isinstance(func, ModuleFunction):
+            if keywords:
+                raise mistake(
+                    "SCR0023",
+                    "functions of a module take their arguments by position",
+                    help="leave out the names",
+                    span=node.keywords[0].span,
+                )
+            made = self.names.call_function(func, node, args)
+            return stamped(made, node.span, ())
+        if isinstance(func, PlainFunction):
+            return self._at(node.span, func.call, args, keywords)
+        if isinstance(func, Method):
+            target: Callable[..., object] = func.call
+        elif callable(func) and (is_exported(func) or isinstance(func, DTypeFunction)):
+            target = func
+        else:
+            raise _not_callable(func, node.func.span)
+        _check_arguments(target, node, args, keywords)
+        try:
+            made = target(*args, **keywords)
+        except CompileError as error:
+            values = (*args, *keywords.values())
+            parts = (*node.args, *(k.value for k in node.keywords))
+            raise blamed(error, node.span, values, parts) from error
+        return stamped(made, node.span, (*args, *keywords.values()))
+
+
+def _joined(op: str, a: object, b: object) -> PrimExpr:
+    node = And if op == "and" else Or
+    return node(_truth(op, a), _truth(op, b))
+
+
+def _truth(op: str, value: object) -> PrimExpr:
+    if isinstance(value, bool):
+        return to_expr(value)
+    if isinstance(value, PrimExpr):
+        return value
+    raise mistake(
+        "SCR0009",
+        f"`{op}` has no meaning for {kind(value)}",
+        help="use conditions, such as comparisons",
+    )
+
+
+def stamped(made: object, span: Span, given: tuple[object, ...] | list[object]) -> object:
+    """Give a new node its place; what was given is left as it is."""
+    if isinstance(made, (Node, Frame)):
+        known: Any = made
+        if isinstance(made, Frame):
+            if known.span is None:
+                known.span = span
+        elif (
+            not made.is_definition
+            and getattr(made, "span", span) is None
+            and not any(made is value for value in given)
+        ) or (isinstance(made, Buffer) and made.span is None and not made.name):
+            reset(made, "span", span)
+    return made
+
+
+def blamed(
+    error: CompileError,
+    span: Span,
+    values: tuple[object, ...],
+    parts: tuple[doc.ExprNode, ...],
+) -> CompileError:
+    """Place an error at the argument that it blames, or at the whole expression."""
+    if isinstance(error, ArgumentError):
+        for value, part in zip(values, parts, strict=True):
+            if value is error.culprit:
+                return placed(error, part.span)
+        for value, part in zip(values, parts, strict=True):
+            if isinstance(value, (tuple, list)) and any(v is error.culprit for v in value):  # type: ignore[reportUnknownVariableType]
+                inner = part.elts if isinstance(part, (doc.Tuple, doc.List)) else []
+                at = next((n for n, v in zip(inner, value) if v is error.culprit), part)  # type: ignore[reportUnknownArgumentType]
+                return placed(error, at.span)
+    return placed(error, span)
+
+
+def _not_callable(func: object, span: Span) -> CompileError:
+    if isinstance(func, (BaseFunc, IRModule)):
+        return mistake(
+            "SCR0007",
+            "this function belongs to another program",
+            help="put both into one class under @I.ir_module, and call cls.name(…)",
+            span=span,
+        )
+    if isinstance(func, Namespace):
+        return mistake(
+            "SCR0007", f"{func.name} cannot be called", help="name what is in it", span=span
+        )
+    if isinstance(func, Buffer):
+        return mistake(
+            "SCR0007",
+            f"{kind(func)} cannot be called",
+            help=f"index it with square brackets, as in {func.name or 'A'}[i]",
+            span=span,
+        )
+    help_ = "call T.* functions, or functions of the module"
+    if isinstance(func, Foreign):
+        help_ = "Python code is not run; compute the value before, around the function"
+    return mistake("SCR0007", f"{kind(func)} cannot be called", help=help_, span=span)
+
+
+def _check_arguments(
+    target: Callable[..., object],
+    node: doc.Call,
+    args: list[object],
+    keywords: Mapping[str, object],
+) -> None:
+    """Check the number and names of arguments. Errors: SCR0005."""
+    signature = _SIGNATURES.get(id(target))
+    if signature is None:
+        signature = inspect.signature(target)
+        if is_exported(target):
+            _SIGNATURES[id(target)] = signature
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        names = ", ".join(str(p.replace(annotation=p.empty)) for p in signature.parameters.values())
+        called = _text_of(node.func)
+        raise CompileError(
+            Diagnostic(
+                "SCR0005",
+                f"{called}: {error}",
+                node.span,
+                help=f"its arguments are {called}({names})",
+            )
+        ) from error
+
+
+def _text_of(node: doc.AST) -> str:
+    words: list[str] = []
+    while isinstance(node, doc.Attribute):
+        words.append(node.attr)
+        node = node.value
+    words.append(node.id if isinstance(node, doc.Name) else "…")
+    return ".".join(reversed(words))
+
+
+_STEPS: Final[dict[type[Any], Callable[[ExprEvaluator, Any], Step[object]]]] = {
+    doc.Name: ExprEvaluator._one,
+    doc.Constant: ExprEvaluator._one,
+    doc.Attribute: ExprEvaluator._attribute,
+    doc.Tuple: ExprEvaluator._sequence,
+    doc.List: ExprEvaluator._sequence,
+    doc.Dict: ExprEvaluator._dict,
+    doc.Slice: ExprEvaluator._slice,
+    doc.Subscript: ExprEvaluator._subscript,
+    doc.UnaryOp: ExprEvaluator._unary,
+    doc.BinOp: ExprEvaluator._binary,
+    doc.BoolOp: ExprEvaluator._bool,
+    doc.Compare: ExprEvaluator._compare,
+    doc.IfExp: ExprEvaluator._choice,
+    doc.Call: ExprEvaluator._call,
+}

@@ -1,0 +1,103 @@
+"""What ``T``, ``I``, ``R`` and ``cls`` stand for while a program is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final
+
+from loomir.ir.module import GlobalVar
+from loomir.script.builder.table import AXIS, MODULE_NAMES, NAMES
+from loomir.script.parser import doc
+
+__all__ = [
+    "BY_IMPORT",
+    "IR_MODULE",
+    "MODULES",
+    "PRIM_FUNC",
+    "RELAX",
+    "I",
+    "Marker",
+    "ModuleFunction",
+    "ModuleNames",
+    "Namespace",
+    "R",
+    "T",
+    "is_exported",
+    "mark",
+    "namespace_of",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Marker:
+    """A decorator; it means something to the parser and is never called."""
+
+    name: str
+
+
+PRIM_FUNC: Final = Marker("T.prim_func")
+IR_MODULE: Final = Marker("I.ir_module")
+RELAX: Final = Marker("R")
+
+
+@dataclass(frozen=True, eq=False)
+class Namespace:
+    """A name whose attributes are those of one table, and nothing else."""
+
+    name: str
+    table: Mapping[str, object]
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleFunction:
+    """A function of the module that is being read, as ``cls.name``."""
+
+    var: GlobalVar
+    node: doc.FunctionDef
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleNames:
+    """``cls``: the functions of the module, by name; None for one that could not be read."""
+
+    name: str
+    functions: Mapping[str, ModuleFunction | None]
+
+
+T: Final = Namespace("T", {**NAMES, "prim_func": PRIM_FUNC, "axis": Namespace("T.axis", AXIS)})
+I: Final = Namespace("I", {**MODULE_NAMES, "ir_module": IR_MODULE})  # noqa: E741
+R: Final = Namespace("R", {})
+
+MODULES: Final[dict[str, Namespace]] = {
+    "loomir.script.tir": T,
+    "loomir.script.ir": I,
+    "loomir.script.relax": R,
+}
+"""Python's modules and what they stand for."""
+
+BY_IMPORT: Final[dict[str, Namespace]] = {"tir": T, "tirx": T, "ir": I, "relax": R}
+"""What ``from loomir.script import …`` gives in a text."""
+
+_EXPORTED: Final = frozenset(
+    id(value) for table in (NAMES, AXIS, MODULE_NAMES) for value in table.values()
+)
+_MARKED: Final[dict[int, Marker]] = {}
+
+
+def is_exported(value: object) -> bool:
+    """Whether a value is one of the functions that programs may call."""
+    return id(value) in _EXPORTED
+
+
+def mark(decorator: object, marker: Marker) -> None:
+    """Say what a decorator means where it was imported by its own name."""
+    _MARKED[id(decorator)] = marker
+
+
+def namespace_of(value: object) -> Any:
+    """Give what a captured value stands for where it is one of our modules or decorators, else None."""
+    if isinstance(value, ModuleType):
+        return MODULES.get(value.__name__)
+    return _MARKED.get(id(value))

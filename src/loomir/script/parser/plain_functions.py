@@ -1,0 +1,88 @@
+"""The few functions of Python that a program may call on plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from loomir.script.builder.loops import range_of
+from loomir.script.builder.mistakes import mistake
+from loomir.script.parser.operators import MAX_ITEMS, is_expr, is_static, kind, limited
+
+__all__ = ["PLAIN_FUNCTIONS", "PlainFunction"]
+
+_INSTEAD: Final = {
+    "min": "use T.min",
+    "max": "use T.max",
+    "abs": "use T.abs",
+    "int": 'use T.cast(x, "int32")',
+    "float": 'use T.cast(x, "float32")',
+    "bool": "compare with zero, as in x != 0",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PlainFunction:
+    """A function of Python's on plain values."""
+
+    name: str
+    function: Callable[..., Any]
+
+    def call(self, args: Sequence[object], keywords: Mapping[str, object]) -> object:
+        """Call it.
+
+        Errors: SCR0005 where an argument is known only when the program runs, or the call fails.
+        """
+        if self.name == "range":
+            return _range(args, keywords)
+        for value in (*args, *keywords.values()):
+            if not is_static(value):
+                raise mistake(
+                    "SCR0005",
+                    f"{self.name} takes plain values, not {kind(value)}",
+                    help=_INSTEAD.get(self.name, "use a value known while the program is read")
+                    if is_expr(value)
+                    else "use numbers, strings, tuples and lists",
+                )
+            if isinstance(value, range) and len(value) > MAX_ITEMS:
+                raise mistake(
+                    "SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items"
+                )
+        try:
+            return limited(self.function(*args, **keywords))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            message = f"{self.name} fails: {error}"
+            raise mistake("SCR0005", message, help="correct the arguments") from error
+
+
+def _range(args: Sequence[object], keywords: Mapping[str, object]) -> object:
+    if keywords:
+        raise mistake("SCR0005", "range takes no keywords", help="use T.serial for annotations")
+    if args and len(args) <= 3 and all(type(a) is int for a in args):
+        numbers: Any = args
+        if len(args) < 3 or args[2] != 0:
+            try:
+                return range(*numbers)
+            except OverflowError:
+                pass
+    given: Any = args
+    return range_of(*given)
+
+
+PLAIN_FUNCTIONS: Final[dict[str, PlainFunction]] = {
+    name: PlainFunction(name, function)
+    for name, function in {
+        "range": range,
+        "len": len,
+        "min": min,
+        "max": max,
+        "abs": abs,
+        "int": int,
+        "float": float,
+        "bool": bool,
+        "str": str,
+        "tuple": tuple,
+        "list": list,
+    }.items()
+}
