@@ -709,7 +709,9 @@ def test_other_threads_run_during_a_call():
     }
     """
     f = function(text, scalar("flag", "handle"))
-    flag = ctypes.c_int32(0)
+    flag = ctypes.c_int32(1)
+    assert f(ctypes.c_void_p(ctypes.addressof(flag))) == 0  # compiled now, and does not wait
+    flag.value = 0
     timer = threading.Timer(0.05, lambda: setattr(flag, "value", 1))
     timer.start()
     assert 0 < f(ctypes.c_void_p(ctypes.addressof(flag))) < 20_000_000_000
