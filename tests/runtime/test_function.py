@@ -714,7 +714,7 @@ def test_other_threads_run_during_a_call():
     flag.value = 0
     timer = threading.Timer(0.05, lambda: setattr(flag, "value", 1))
     timer.start()
-    assert 0 < f(ctypes.c_void_p(ctypes.addressof(flag))) < 20_000_000_000
+    assert f(ctypes.c_void_p(ctypes.addressof(flag))) < 20_000_000_000
     timer.join()
 
 
