@@ -2,7 +2,7 @@
 
 Builtins that act on control or memory (``ret``, ``if_then_else``, ``checked_index``, …) are not
 functions of scalars; expressions and statements treat them. Transcendental functions are computed
-in float64, which is within one unit in the last place there and correctly rounded but for rare
+in float64, which is within two units in the last place there and correctly rounded but for rare
 cases in shorter floats.
 """
 

@@ -81,9 +81,9 @@ def round_exact(number: int | Fraction, form: FloatFormat) -> float:
         rounded = math.ldexp(float(units), shift)
     except OverflowError:
         rounded = math.inf
-    if abs(rounded) > form.limit or (rounded == math.inf):
-        return math.copysign(math.inf, number)
-    return math.copysign(rounded, number)
+    if abs(rounded) > form.limit:
+        rounded = math.inf
+    return math.copysign(rounded, -1 if size < 0 else 1)
 
 
 def _power(exponent: int) -> Fraction:
@@ -94,8 +94,10 @@ def _float_rounder(form: FloatFormat) -> Callable[[float], float]:
     precision, least, limit = form
 
     def rounded(x: float) -> float:
-        if x != x or x in (math.inf, -math.inf):
+        if x != x:
             return x
+        if abs(x) >= 2 * limit:
+            return math.copysign(math.inf, x)
         shift = max(math.frexp(x)[1] - precision, least)
         # Exact: a power of two away, and then `round` is half to even on what is left.
         near = math.copysign(math.ldexp(round(math.ldexp(x, -shift)), shift), x)
