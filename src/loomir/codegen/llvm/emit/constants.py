@@ -123,8 +123,9 @@ _BUDGET: Final = 24
 
 
 def _may_divide_by_zero(node: object) -> bool:
-    divides = isinstance(node, (Div, Mod, FloorDiv, FloorMod)) and not node.dtype.is_float
-    return divides and not constant_of(node.b)
+    if not isinstance(node, (Div, Mod, FloorDiv, FloorMod)):
+        return False
+    return not node.dtype.is_float and not constant_of(node.b)
 
 
 def is_cheap(expr: PrimExpr) -> bool:
