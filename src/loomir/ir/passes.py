@@ -1,9 +1,9 @@
 """Passes, the facts that they rely on, and pipelines of them.
 
-A pass maps a function to a function, or a module to a module, and returns its argument where it has nothing
-to do. A *fact* is a property of a module that can be checked (``no_blocks``). A pass names the facts it
-requires, establishes and breaks; a pipeline is checked against that when it is built, and the facts
-themselves are checked after each pass where that is asked for.
+A pass maps a function to a function, or a module to a module, and returns its argument where it
+has nothing to do. A *fact* is a property of a module that can be checked (``no_blocks``). A pass
+names the facts it requires, establishes and breaks; a pipeline is checked against that when it is
+built, and the facts themselves are checked after each pass where that is asked for.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_type_hints
-
-from typing_extensions import TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest
@@ -33,8 +30,8 @@ __all__ = [
     "pass_of",
     "register",
     "report",
-    "verifying",
     "verify_facts",
+    "verifying",
 ]
 
 Checker: TypeAlias = Callable[[IRModule], Iterable[Diagnostic]]
@@ -169,7 +166,8 @@ class Ran(NamedTuple):
 class Pipeline:
     """Passes in their order, checked when built: each finds the facts that it requires.
 
-    ``assumes`` are the facts that hold for what goes in, ``ensures`` those that must hold in the end.
+    ``assumes`` are the facts that hold for what goes in, ``ensures`` those that must hold in the
+    end.
     """
 
     def __init__(
@@ -214,9 +212,9 @@ class Pipeline:
     ) -> IRModule:
         """Run all passes.
 
-        ``options`` gives the options of passes by name. ``on_stage`` sees the module after each pass and
-        ``times`` gets a row for each. ``verify`` checks all facts after each pass; None is as
-        ``verifying`` has set it.
+        ``options`` gives the options of passes by name. ``on_stage`` sees the module after each
+        pass and ``times`` gets a row for each. ``verify`` checks all facts after each pass; None
+        is as ``verifying`` has set it.
         Errors: those of the passes; InternalError where a pass broke a fact.
         """
         checked = _verify[0] if verify is None else verify

@@ -58,8 +58,8 @@ def free_definitions(root: Node) -> list[Node]:
 def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
     """Replace uses of variables (and buffers) by what ``mapping`` gives for them.
 
-    A buffer whose shape, strides or offset mentions a replaced variable is replaced as well. Nothing can
-    be captured, since definitions are objects and not names.
+    A buffer whose shape, strides or offset mentions a replaced variable is replaced as well.
+    Nothing can be captured, since definitions are objects and not names.
     """
     if not mapping:
         return root

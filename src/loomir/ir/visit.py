@@ -1,18 +1,17 @@
 """Traversal without recursion, derived from field roles.
 
-Four engines, from the simplest: ``pre_order``/``post_order`` list nodes, ``fold`` computes a value from the
-values of the parts, ``rewrite`` rebuilds bottom-up by a table of class to function, and ``trampoline`` runs
-visitors written as generators, for those that need context: ``x = yield visit(child)`` asks for the result
-of visiting a child. A node that occurs in several places is folded and rewritten once.
+Four engines, from the simplest: ``pre_order``/``post_order`` list nodes, ``fold`` computes a
+value from the values of the parts, ``rewrite`` rebuilds bottom-up by a table of class to
+function, and ``trampoline`` runs visitors written as generators, for those that need context: ``x
+= yield visit(child)`` asks for the result of visiting a child. A node that occurs in several
+places is folded and rewritten once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from operator import attrgetter, is_
-from typing import Any, Final, TypeVar, cast
-
-from typing_extensions import TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from loomir.ir.node import Node, Role
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from loomir.ir.module import IRModule
@@ -19,6 +19,11 @@ from loomir.transform.tir.lower_init_block import lower_init_block
 from loomir.transform.tir.lower_match_buffer import lower_match_buffer
 from loomir.transform.tir.lower_opaque_block import lower_opaque_block
 from loomir.transform.tir.lower_thread_binding import lower_thread_binding
+from loomir.transform.tir.remove_no_op import remove_no_op
+from loomir.transform.tir.stmt_simplify import stmt_simplify
+from loomir.transform.tir.unroll_loop import UnrollOptions, unroll_loop
+from loomir.transform.tir.vectorize_loop import vectorize_loop
+from loomir.transform.tir.widen_indices import widen_indices
 
 __all__ = ["LOWER_CPU", "LowerOptions", "lower"]
 
@@ -33,9 +38,15 @@ LOWER_CPU: Final = Pipeline(
         lower_thread_binding,
         instrument_bound_checkers,  # before flattening, which hides the axes
         flatten_buffer,
+        stmt_simplify,  # constants first: they bound what the next step proves
+        widen_indices,  # before vectors: an index that is affine in int64 becomes a ramp
+        vectorize_loop,  # before unrolling, which would hide the vector loops
+        unroll_loop,
+        stmt_simplify,  # unrolling leaves constants behind
+        remove_no_op,  # last: what the others have emptied
     ),
     assumes={"well_formed"},
-    ensures=LOWERED - {"no_vector_loops", "no_unroll_loops"},
+    ensures=LOWERED,
 )
 
 
@@ -44,6 +55,7 @@ class LowerOptions:
     """How to lower: ``checked`` makes an index out of bounds an error."""
 
     checked: bool = False
+    unroll: UnrollOptions = field(default_factory=UnrollOptions)
 
 
 def lower(
@@ -56,7 +68,11 @@ def lower(
 ) -> IRModule:
     """Lower a module to the form that code generation takes.
 
-    One int64 index per access, only serial and parallel loops, no blocks, arrays passed as descriptors.
+    One int64 index per access, only serial and parallel loops, no blocks, arrays passed as
+    descriptors.
     """
-    given = {"tir.InstrumentBoundCheckers": BoundOptions(options.checked)}
+    given: dict[str, object] = {
+        "tir.InstrumentBoundCheckers": BoundOptions(options.checked),
+        "tir.UnrollLoop": options.unroll,
+    }
     return LOWER_CPU.run(mod, given, on_stage=on_stage, times=times, verify=verify)

@@ -34,12 +34,11 @@ _LIMIT: Final = 24
 def is_cheap(e: PrimExpr) -> bool:
     """Tell whether repeating an expression costs little and changes nothing.
 
-    Arithmetic that index analysis understands, of few nodes, that neither reads memory nor can fail.
+    Arithmetic that index analysis understands, of few nodes, that neither reads memory nor can
+    fail.
     """
-    count = 0
-    for part in pre_order(e):
-        count += 1
-        if count > _LIMIT or part.__class__ not in _CHEAP:
+    for count, part in enumerate(pre_order(e)):
+        if count >= _LIMIT or part.__class__ not in _CHEAP:
             return False
         if isinstance(part, (FloorDiv, FloorMod)) and not is_nonzero(part.b):
             return False

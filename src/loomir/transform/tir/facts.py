@@ -8,7 +8,6 @@ from typing import Any, Final
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.node import Node
 from loomir.ir.passes import fact
-from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.buffer import BufferLoad
@@ -24,6 +23,7 @@ from loomir.tir.stmt import (
     For,
     ForKind,
 )
+from loomir.tir.verify import verify
 from loomir.transform.tir.index_math import INT64
 from loomir.transform.tir.views import is_flat
 
@@ -48,12 +48,8 @@ LOWERED: Final = frozenset(
 
 @fact("well_formed")
 def well_formed(mod: IRModule) -> Iterator[Diagnostic]:
-    """Every name is bound where it is used."""
-    for func in mod.functions.values():
-        if isinstance(func, PrimFunc):
-            for name in free_definitions(func):
-                hint = getattr(name, "name_hint", None) or getattr(name, "name", "")
-                yield Diagnostic("TIR0500", f"nothing binds {hint!r} in {func.name!r}")
+    """Every rule of the language holds."""
+    return (found for found in verify(mod) if found.severity == "error")
 
 
 def _parts(mod: IRModule) -> Iterator[tuple[PrimFunc, Any]]:

@@ -22,9 +22,9 @@ __all__ = ["flatten_buffer"]
 def flatten_buffer(func: PrimFunc) -> PrimFunc:
     """Access memory by a position from the buffer's data: indices times strides, in int64.
 
-    Indices keep their own arithmetic and are extended by their own signedness; only what flattening adds
-    is int64. The buffers of parameters stay as they are declared, since calls are checked by them; the
-    body declares a flat one on the same data.
+    Indices keep their own arithmetic and are extended by their own signedness; only what
+    flattening adds is int64. The buffers of parameters stay as they are declared, since calls are
+    checked by them; the body declares a flat one on the same data.
     """
     layout = Layout(func)
     flat: dict[int, Buffer] = {}

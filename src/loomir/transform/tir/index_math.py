@@ -1,7 +1,7 @@
-"""Index arithmetic in int64 that folds constants while it builds.
+"""Integer arithmetic that folds constants while it builds, and the int64 form of indices.
 
-Every rewrite here is exact in two's complement: sums and products of wrapping integers form a ring. An
-operand is dropped only where evaluating it has no effect and cannot fail.
+Every rewrite here is exact in two's complement: sums and products of wrapping integers form a
+ring. An operand is dropped only where evaluating it has no effect and cannot fail.
 """
 
 from __future__ import annotations
@@ -13,36 +13,20 @@ from loomir.support.dtype import DataType
 from loomir.tir.expr import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Sub
 from loomir.transform.tir.effects import is_discardable
 
-__all__ = ["INT64", "add", "imm64", "int64", "mul", "product", "splat", "wrapped"]
+__all__ = ["INT64", "add", "imm", "imm64", "int64", "mul", "product", "splat", "sub", "to_int"]
 
 INT64: Final = DataType("int64")
 
 
-def wrapped(value: int, dtype: DataType) -> int:
-    """Reduce a number to what an integer dtype holds, in two's complement."""
+def imm(value: int, dtype: DataType) -> IntImm:
+    """Make a constant, wrapped to what the dtype holds in two's complement."""
     value &= (1 << dtype.bits) - 1
-    return value - (1 << dtype.bits) if value > dtype.max_value else value
+    return IntImm(value - (1 << dtype.bits) if value > dtype.max_value else value, dtype)
 
 
 def imm64(value: int) -> IntImm:
     """Make an int64 constant, wrapped."""
-    return IntImm(wrapped(value, INT64), INT64)
-
-
-def int64(e: PrimExpr) -> PrimExpr:
-    """Extend an index to int64 by its own signedness, lane by lane."""
-    dtype = e.dtype
-    if dtype.element is INT64:
-        return e
-    if isinstance(e, IntImm):
-        return IntImm(wrapped(e.value, INT64), INT64, span=e.span)
-    if isinstance(e, Broadcast):
-        return Broadcast(int64(e.value), e.lanes)
-    if isinstance(e, Ramp) and isinstance(e.base, IntImm) and isinstance(e.stride, IntImm):
-        last = e.base.value + (e.lanes - 1) * e.stride.value
-        if dtype.min_value <= last <= dtype.max_value:
-            return Ramp(int64(e.base), int64(e.stride), e.lanes)
-    return Cast(e, INT64.with_lanes(dtype.lanes))
+    return imm(value, INT64)
 
 
 def splat(e: PrimExpr, lanes: int) -> PrimExpr:
@@ -54,68 +38,127 @@ def _value(e: PrimExpr) -> int | None:
     return e.value if isinstance(e, IntImm) else None
 
 
+def to_int(e: PrimExpr, dtype: DataType) -> PrimExpr:
+    """Convert an integer to an integer dtype of as many lanes.
+
+    Dropping high bits commutes with sums, so that a ramp stays one; extending them does not, unless
+    the ramp is constant and does not wrap.
+    """
+    source = e.dtype
+    if source is dtype:
+        return e
+    if isinstance(e, IntImm):
+        return imm(e.value, dtype)
+    element = dtype.element
+    if isinstance(e, Broadcast):
+        return Broadcast(to_int(e.value, element), e.lanes)
+    if isinstance(e, Ramp):
+        exact = element.bits <= source.bits
+        if isinstance(e.base, IntImm) and isinstance(e.stride, IntImm):
+            last = e.base.value + (e.lanes - 1) * e.stride.value
+            exact = exact or source.min_value <= last <= source.max_value
+        if exact:
+            return Ramp(to_int(e.base, element), to_int(e.stride, element), e.lanes)
+    return Cast(e, dtype)
+
+
+def int64(e: PrimExpr) -> PrimExpr:
+    """Extend an index to int64 by its own signedness, lane by lane."""
+    return to_int(e, INT64.with_lanes(e.dtype.lanes))
+
+
 def add(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """Add two int64 indices; a scalar beside a vector is broadcast."""
-    if a.dtype.lanes != b.dtype.lanes:
-        vector, scalar = (a, b) if a.dtype.lanes > 1 else (b, a)
-        if _value(scalar) == 0:
-            return vector
-        if isinstance(vector, Ramp):
-            ordered = add(a.base, b) if isinstance(a, Ramp) else add(a, vector.base)
-            return Ramp(ordered, vector.stride, vector.lanes)
-        if isinstance(vector, Broadcast):
-            both = (add(vector.value, scalar)) if vector is a else add(scalar, vector.value)
-            return Broadcast(both, vector.lanes)
-        lanes = vector.dtype.lanes
-        return Add(splat(a, lanes), splat(b, lanes))
-    if isinstance(a, Broadcast) and not isinstance(b, Broadcast):
-        return add(a.value, b)
-    if isinstance(b, Broadcast):
-        return add(a, b.value)
-    if isinstance(a, Ramp) and isinstance(b, Ramp):
-        return Ramp(add(a.base, b.base), add(a.stride, b.stride), a.lanes)
+    """Add two integers of one element; a scalar beside a vector is broadcast."""
+    if a.dtype.lanes > 1 or b.dtype.lanes > 1:
+        return _add_vectors(a, b)
     x, y = _value(a), _value(b)
     if x is not None and y is not None:
-        return imm64(x + y)
+        return imm(x + y, a.dtype)
     if x == 0:
         return b
     if y == 0:
         return a
-    if y is not None and isinstance(a, Add) and isinstance(a.b, IntImm):
-        return add(a.a, imm64(a.b.value + y))
+    if y is not None and isinstance(a, Add):
+        inner = _value(a.b)
+        if inner is not None:
+            return add(a.a, imm(inner + y, a.dtype))
     return Add(a, b)
 
 
+def _add_vectors(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    x = a.value if isinstance(a, Broadcast) else a
+    y = b.value if isinstance(b, Broadcast) else b
+    lanes = max(a.dtype.lanes, b.dtype.lanes)
+    if x.dtype.lanes == y.dtype.lanes == 1:
+        return Broadcast(add(x, y), lanes)
+    if _value(x) == 0:
+        return y
+    if _value(y) == 0:
+        return x
+    if isinstance(x, Ramp) and y.dtype.lanes == 1:
+        return Ramp(add(x.base, y), x.stride, lanes)
+    if isinstance(y, Ramp) and x.dtype.lanes == 1:
+        return Ramp(add(x, y.base), y.stride, lanes)
+    if isinstance(x, Ramp) and isinstance(y, Ramp):
+        return Ramp(add(x.base, y.base), add(x.stride, y.stride), lanes)
+    return Add(splat(x, lanes), splat(y, lanes))
+
+
+def sub(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """Subtract two integers of one element; a scalar beside a vector is broadcast."""
+    lanes = max(a.dtype.lanes, b.dtype.lanes)
+    if lanes == 1:
+        x, y = _value(a), _value(b)
+        if x is not None and y is not None:
+            return imm(x - y, a.dtype)
+        return a if y == 0 else Sub(a, b)
+    u = a.value if isinstance(a, Broadcast) else a
+    v = b.value if isinstance(b, Broadcast) else b
+    if u.dtype.lanes == v.dtype.lanes == 1:
+        return Broadcast(sub(u, v), lanes)
+    if isinstance(u, Ramp) and v.dtype.lanes == 1:
+        return Ramp(sub(u.base, v), u.stride, lanes)
+    if isinstance(v, Ramp) and u.dtype.lanes == 1:
+        down = sub(imm(0, v.stride.dtype), v.stride)
+        return Ramp(sub(u, v.base), down, lanes)
+    if isinstance(u, Ramp) and isinstance(v, Ramp):
+        return Ramp(sub(u.base, v.base), sub(u.stride, v.stride), lanes)
+    return Sub(splat(u, lanes), splat(v, lanes))
+
+
 def mul(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """Multiply two int64 indices; a scalar beside a vector is broadcast."""
-    if isinstance(a, Broadcast) and isinstance(b, Broadcast):
-        return Broadcast(mul(a.value, b.value), a.lanes)
-    if isinstance(a, Broadcast):
-        a, b = b, a.value
-    elif isinstance(b, Broadcast):
-        b = b.value
-    if a.dtype.lanes == 1 < b.dtype.lanes:
-        a, b = b, a
-    if a.dtype.lanes != b.dtype.lanes:
-        if isinstance(a, Broadcast):
-            return Broadcast(mul(a.value, b), a.lanes)
-        if _value(b) == 1:
-            return a
-        if isinstance(a, Ramp):
-            return Ramp(mul(a.base, b), mul(a.stride, b), a.lanes)
-        return Mul(a, Broadcast(b, a.dtype.lanes))
+    """Multiply two integers of one element; a scalar beside a vector is broadcast."""
+    if a.dtype.lanes > 1 or b.dtype.lanes > 1:
+        return _mul_vectors(a, b)
     x, y = _value(a), _value(b)
     if x is not None and y is not None:
-        return imm64(x * y)
+        return imm(x * y, a.dtype)
     if x is not None:
         a, b, x, y = b, a, y, x
     if y == 1:
         return a
     if y == 0 and is_discardable(a):
         return b
-    if y is not None and isinstance(a, Mul) and isinstance(a.b, IntImm):
-        return mul(a.a, imm64(a.b.value * y))
+    if y is not None and isinstance(a, Mul):
+        inner = _value(a.b)
+        if inner is not None:
+            return mul(a.a, imm(inner * y, a.dtype))
     return Mul(a, b)
+
+
+def _mul_vectors(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    x = a.value if isinstance(a, Broadcast) else a
+    y = b.value if isinstance(b, Broadcast) else b
+    lanes = max(a.dtype.lanes, b.dtype.lanes)
+    if x.dtype.lanes == y.dtype.lanes == 1:
+        return Broadcast(mul(x, y), lanes)
+    if x.dtype.lanes == 1:
+        x, y = y, x
+    if _value(y) == 1:
+        return x
+    if isinstance(x, Ramp) and y.dtype.lanes == 1:
+        return Ramp(mul(x.base, y), mul(x.stride, y), lanes)
+    return Mul(splat(x, lanes), splat(y, lanes))
 
 
 def product(factors: Iterable[PrimExpr]) -> PrimExpr:
@@ -124,11 +167,3 @@ def product(factors: Iterable[PrimExpr]) -> PrimExpr:
     for factor in factors:
         made = mul(made, int64(factor))
     return made
-
-
-def minus(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """Subtract two int64 scalars."""
-    x, y = _value(a), _value(b)
-    if x is not None and y is not None:
-        return imm64(x - y)
-    return a if y == 0 else Sub(a, b)

@@ -28,7 +28,8 @@ class BoundOptions:
 def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = BoundOptions()) -> PrimFunc:
     """Wrap each index in a check that it is at least 0 and below its axis's extent.
 
-    A constant index within a constant extent needs none. Runs before flattening, which hides the axes.
+    A constant index within a constant extent needs none. Runs before flattening, which hides the
+    axes.
     """
     if not options.enable:
         return func

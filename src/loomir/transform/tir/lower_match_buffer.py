@@ -36,9 +36,10 @@ __all__ = ["lower_match_buffer"]
 def lower_match_buffer(func: PrimFunc) -> PrimFunc:
     """Give each access of an alias the source's buffer and indices; bind the names in its shape.
 
-    A name in the alias's shape, strides or offset that nothing else binds takes the source's value; any
-    other expression must equal it, which is asserted where the program runs.
-    Errors: TIR0502 where extents differ for certain, TIR0503 for a pointer to an alias used as a value.
+    A name in the alias's shape, strides or offset that nothing else binds takes the source's
+    value; any other expression must equal it, which is asserted where the program runs.
+    Errors: TIR0502 where extents differ for certain, TIR0503 for a pointer to an alias used as a
+    value.
     """
     layout = Layout(func)
     if not layout.matches:

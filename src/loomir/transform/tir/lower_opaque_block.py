@@ -9,7 +9,7 @@ from loomir.tir.expr import Max, PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import TRUE, Allocate, BlockRealize, BufferRealize, DeclBuffer, Stmt
 from loomir.tir.types import PointerType, PrimType
-from loomir.transform.tir.index_math import add, imm64, int64, minus, mul
+from loomir.transform.tir.index_math import add, imm64, int64, mul, product, sub
 
 __all__ = ["allocation", "lower_opaque_block"]
 
@@ -22,12 +22,10 @@ def _extents(buffer: Buffer) -> tuple[PrimExpr, ...]:
     if buffer.strides:
         last: PrimExpr = imm64(1)
         for extent, stride in zip(buffer.shape, buffer.strides):
-            last = add(last, mul(minus(int64(extent), imm64(1)), int64(stride)))
+            last = add(last, mul(sub(int64(extent), imm64(1)), int64(stride)))
         total: PrimExpr = Max(last, imm64(0))
     else:
-        total = imm64(1)
-        for extent in buffer.shape:
-            total = mul(total, int64(extent))
+        total = product(buffer.shape)
     return (total if offset is None else add(total, int64(offset)),)
 
 

@@ -21,9 +21,10 @@ __all__ = ["lower_thread_binding"]
 def lower_thread_binding(func: PrimFunc) -> PrimFunc:
     """Make loops of threads parallel where they are blocks of threads, else serial.
 
-    Their iterations may run in any order, so that each order is right; threads of one block do too little
-    to be worth tasks of their own. ``thread_extent`` and ``virtual_thread`` become loops from 0. Other
-    attribute statements mean nothing and go, but for ``volatile_scope``, which code generation reads.
+    Their iterations may run in any order, so that each order is right; threads of one block do
+    too little to be worth tasks of their own. ``thread_extent`` and ``virtual_thread`` become
+    loops from 0. Other attribute statements mean nothing and go, but for ``volatile_scope``,
+    which code generation reads.
     Errors: TIR0504 for an attribute of threads whose node is no variable.
     """
 

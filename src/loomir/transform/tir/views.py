@@ -2,8 +2,8 @@
 
 - A parameter's offset is part of the pointer that the caller passes, so that it counts as 0 here.
 - A declared buffer begins ``elem_offset`` elements after its data.
-- A ``match_buffer`` lies in its source: same data, strides of the source's last axes, and the offset of
-  the region's first element.
+- A ``match_buffer`` lies in its source: same data, strides of the source's last axes, and the
+  offset of the region's first element.
 """
 
 from __future__ import annotations

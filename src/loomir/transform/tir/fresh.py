@@ -1,0 +1,67 @@
+"""Copies of statements whose definitions are new objects, so that each is bound once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loomir.ir.node import Node, Role
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import nodes_in, pre_order
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import Var
+from loomir.tir.stmt import Stmt
+
+__all__ = ["definitions_in", "fresh_buffer", "fresh_copy", "fresh_var"]
+
+
+def definitions_in(root: Node) -> list[Node]:
+    """List the variables and buffers that a program binds, in order."""
+    found: dict[int, Node] = {}
+    for part in pre_order(root):
+        for field in part.scan:
+            if field.role is Role.BINDS:
+                for definition in nodes_in(getattr(part, field.name)):
+                    if definition.is_definition:
+                        found.setdefault(id(definition), definition)
+    return list(found.values())
+
+
+def fresh_var(var: Var) -> Var:
+    """Make a variable of the same name and type."""
+    return Var(var.name_hint, type_annotation=var.type_annotation, span=var.span)
+
+
+def fresh_buffer(buffer: Buffer) -> Buffer:
+    """Make a buffer like another one, on the same data."""
+    return Buffer(
+        buffer.data,
+        buffer.dtype,
+        buffer.shape,
+        buffer.axis_separators,
+        buffer.strides,
+        buffer.elem_offset,
+        buffer.name,
+        buffer.data_alignment,
+        buffer.offset_factor,
+        buffer.buffer_type,
+        span=buffer.span,
+    )
+
+
+def fresh_copy(body: Stmt, mapping: Mapping[Any, Node]) -> Stmt:
+    """Copy a statement, with new definitions in place of those that it binds.
+
+    ``mapping`` gives what else is replaced, such as the variable of an unrolled loop.
+    """
+    table: dict[Any, Node] = dict(mapping)
+    found = definitions_in(body)
+    for definition in found:
+        if isinstance(definition, Var):
+            table[definition] = fresh_var(definition)
+    variables = dict(table)
+    for definition in found:
+        if isinstance(definition, Buffer):
+            made = substitute(definition, variables)
+            table[definition] = fresh_buffer(made) if made is definition else made
+    return substitute(body, table)

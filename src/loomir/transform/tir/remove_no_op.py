@@ -1,0 +1,118 @@
+"""Remove statements that do nothing."""
+
+from __future__ import annotations
+
+from loomir.ir.node import Node
+from loomir.ir.passes import register
+from loomir.ir.visit import nodes_in, plan_of, pre_order, rewrite
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import IntImm, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import (
+    Allocate,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+)
+from loomir.transform.tir.effects import is_discardable
+
+__all__ = ["remove_no_op"]
+
+
+def _is_empty(s: Stmt | None) -> bool:
+    return s is None or (isinstance(s, SeqStmt) and not s.seq)
+
+
+def _sequence(s: SeqStmt) -> Stmt:
+    flat: list[Stmt] = []
+    for part in s.seq:
+        if isinstance(part, SeqStmt):
+            flat.extend(part.seq)
+        else:
+            flat.append(part)
+    if len(flat) == 1:
+        return flat[0]
+    if len(flat) == len(s.seq):
+        return s
+    return SeqStmt(tuple(flat), span=s.span)
+
+
+def _evaluate(s: Evaluate) -> Stmt:
+    return SeqStmt(()) if is_discardable(s.value) else s
+
+
+def _if(s: IfThenElse) -> Stmt:
+    if _is_empty(s.then_case) and _is_empty(s.else_case) and is_discardable(s.condition):
+        return SeqStmt(())
+    if s.else_case is not None and _is_empty(s.else_case):
+        return IfThenElse(s.condition, s.then_case, None, span=s.span)
+    return s
+
+
+def _for(s: For) -> Stmt:
+    # Only with constant bounds is it certain that the loop raises nothing about its end.
+    constant = isinstance(s.min, IntImm) and isinstance(s.extent, IntImm)
+    return SeqStmt(()) if constant and _is_empty(s.body) else s
+
+
+@register("tir.RemoveNoOp", requires={"no_blocks"})
+def remove_no_op(func: PrimFunc) -> PrimFunc:
+    """Remove empty statements, and definitions that nothing uses.
+
+    What may fail is not nothing: an unused value that divides stays, and so does an allocation
+    whose size is not constant.
+    """
+    used = _used(func)
+
+    def let(s: LetStmt) -> Stmt:
+        unused = id(s.var) not in used or _is_empty(s.body)
+        return s.body if unused and is_discardable(s.value) else s
+
+    def declare(s: DeclBuffer) -> Stmt:
+        return s.body if id(s.buffer) not in used or _is_empty(s.body) else s
+
+    def allocate(s: Allocate) -> Stmt:
+        constant = all(isinstance(e, IntImm) for e in (*s.extents, s.condition))
+        if constant and _is_empty(s.body):
+            return s.body
+        return s
+
+    return rewrite(
+        func,
+        {
+            SeqStmt: _sequence,
+            Evaluate: _evaluate,
+            IfThenElse: _if,
+            For: _for,
+            LetStmt: let,
+            DeclBuffer: declare,
+            Allocate: allocate,
+        },
+    )
+
+
+def _used(func: PrimFunc) -> set[int]:
+    """List the variables and buffers that something refers to."""
+    used: set[int] = set()
+    buffers: dict[int, Buffer] = {id(b): b for b in func.buffer_map.values()}
+    for part in pre_order(func.body):
+        if isinstance(part, Var):
+            used.add(id(part))
+        elif isinstance(part, (BufferLoad, BufferStore)):
+            used.add(id(part.buffer))
+            buffers[id(part.buffer)] = part.buffer
+        elif isinstance(part, DeclBuffer):
+            buffers[id(part.buffer)] = part.buffer
+    for buffer in buffers.values():
+        used.add(id(buffer.data))
+        parts: list[Node] = [
+            name for value in plan_of(Buffer).get(buffer) for name in nodes_in(value)
+        ]
+        for part in parts:
+            used.update(id(name) for name in pre_order(part) if isinstance(name, Var))
+    return used

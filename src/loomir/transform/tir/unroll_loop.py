@@ -1,0 +1,71 @@
+"""Replace loops marked as unrolled by their iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loomir.ir.passes import register
+from loomir.ir.visit import pre_order, rewrite
+from loomir.tir.expr import Call, IntImm
+from loomir.tir.function import PrimFunc
+from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
+from loomir.tir.stmt import For, ForKind, Stmt, seq
+from loomir.transform.tir.fresh import fresh_copy
+from loomir.transform.tir.index_math import imm
+
+__all__ = ["UnrollOptions", "unroll_loop"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnrollOptions:
+    """``max_nodes`` is the size up to which a loop is written out, counted in IR nodes.
+
+    The compiler behind us takes time that grows faster than a basic block: 20,000 instructions cost
+    seconds, while unrolling that far gains nothing over the loop.
+    """
+
+    max_nodes: int = 8192
+
+
+@register("tir.UnrollLoop", requires={"well_formed"}, establishes={"no_unroll_loops"})
+def unroll_loop(func: PrimFunc, options: UnrollOptions = UnrollOptions()) -> PrimFunc:
+    """Write out loops marked ``UNROLLED``, innermost first; the means stay those of a loop.
+
+    One whose extent is no constant, that is too large, or that is left by break or continue becomes
+    serial.
+    """
+
+    def unroll(loop: For) -> Stmt:
+        if loop.kind is not ForKind.UNROLLED:
+            return loop
+        start, extent = loop.min, loop.extent
+        if (
+            isinstance(start, IntImm)
+            and isinstance(extent, IntImm)
+            and start.value + extent.value - 1 <= start.dtype.max_value
+            and _can_repeat(loop.body, options.max_nodes // max(extent.value, 1))
+        ):
+            values = [imm(start.value + k, start.dtype) for k in range(extent.value)]
+            return seq((fresh_copy(loop.body, {loop.loop_var: v}) for v in values), loop.span)
+        return For(
+            loop.loop_var,
+            start,
+            extent,
+            ForKind.SERIAL,
+            loop.body,
+            None,
+            loop.annotations,
+            span=loop.span,
+        )
+
+    return rewrite(func, {For: unroll})
+
+
+def _can_repeat(body: Stmt, limit: int) -> bool:
+    """Tell whether a body is small enough, and left in no other way than at its end."""
+    for count, part in enumerate(pre_order(body)):
+        if count >= limit:
+            return False
+        if isinstance(part, Call) and part.op in (BREAK_LOOP, CONTINUE_LOOP):
+            return False
+    return True
