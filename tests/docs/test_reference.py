@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from loomir.ir.op import Effect
+from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.table import AXIS, NAMES
 from loomir.tir.op import BUILTINS
 from tests.docs.markdown import ROOT, headings
 
@@ -29,6 +31,15 @@ def builtin_rows() -> list[str]:
 def test_the_table_of_builtins_is_the_one_of_the_source():
     rows = [line for line in section("Builtins").splitlines() if line.startswith("| `T.")]
     assert rows == builtin_rows()
+
+
+def test_every_name_of_the_language_is_in_the_reference():
+    text = PAGE.read_text(encoding="utf-8")
+    # "Each dtype is a function in `T`" speaks of all of those.
+    names = {n for n, value in NAMES.items() if not isinstance(value, DTypeFunction)}
+    assert sorted(names - set(re.findall(r"\bT\.(\w+)", text)) - INSIDE) == []
+    axes = set(re.findall(r"\bT\.axis\.(\w+)", text))
+    assert sorted(set(AXIS) - axes) == []
 
 
 def test_every_mark_points_to_a_decision_and_every_decision_on_texts_is_there():
