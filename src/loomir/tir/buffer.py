@@ -226,9 +226,10 @@ def decl_buffer(
 ) -> Buffer:
     """Make a buffer, with a fresh data variable of its name where none is given."""
     element = DataType(dtype) if isinstance(dtype, str) else dtype
-    pointer = data or Var(name, type_annotation=PointerType(PrimType(element), scope))
+    if data is None:
+        data = Var(name, type_annotation=PointerType(PrimType(element), scope))
     return Buffer(
-        pointer,
+        data,
         element,
         tuple(convert(e) for e in shape),
         tuple(IntImm(i, DataType("int32")) for i in axis_separators),
