@@ -1,0 +1,160 @@
+"""What the kernels are made of."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.types import DOUBLE, FLOAT, I32, I64, Type
+from loomir.codegen.llvm.values import Value, const, poison
+from loomir.support.diagnostics import InternalError
+
+__all__ = [
+    "Format",
+    "absolute",
+    "clamped",
+    "copysign",
+    "fma",
+    "format_of",
+    "horner",
+    "nearest",
+    "per_lane",
+    "power_of_two",
+    "scaled",
+    "where_hard",
+]
+
+
+class Format(NamedTuple):
+    """The layout of float or double."""
+
+    bits: int
+    fraction: int  # bits behind the leading one
+    bias: int
+    magic: float  # adding it rounds to an integer, which is then in the low bits
+    suffix: str  # of functions of the C library
+    integer: Type
+
+
+_FORMATS: Final = {
+    FLOAT: Format(32, 23, 127, 1.5 * 2.0**23, "f", I32),
+    DOUBLE: Format(64, 52, 1023, 1.5 * 2.0**52, "", I64),
+}
+
+
+def format_of(x: Value) -> Format:
+    """Give the layout of the elements of a float or double value."""
+    found = _FORMATS.get(x.type.element)
+    if found is None:
+        raise InternalError(f"math kernels take float and double, not {x.typed}")
+    return found
+
+
+def integers(x: Value) -> Type:
+    """Give the integer type of the same width and lanes."""
+    return format_of(x).integer.with_lanes(x.type.lanes)
+
+
+def bits_of(value: float, bits: int) -> int:
+    """Give the bits of a float or double constant."""
+    form, code = ("<f", "<I") if bits == 32 else ("<d", "<Q")
+    return int(struct.unpack(code, struct.pack(form, value))[0])
+
+
+def fma(b: Builder, x: Value, y: Value | float, z: Value | float) -> Value:
+    """Emit ``x * y + z``, rounded once."""
+    t = x.type
+    second = y if isinstance(y, Value) else const(t, y)
+    third = z if isinstance(z, Value) else const(t, z)
+    return b.intrinsic("llvm.fma", [x, second, third])
+
+
+def horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
+    """Emit a polynomial; coefficients from the constant one up."""
+    result = const(x.type, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        result = b.intrinsic("llvm.fma", [result, x, const(x.type, c)])
+    return result
+
+
+def absolute(b: Builder, x: Value) -> Value:
+    """Emit the magnitude."""
+    return b.intrinsic("llvm.fabs", [x])
+
+
+def copysign(b: Builder, x: Value, sign: Value) -> Value:
+    """Emit the magnitude of ``x`` with the sign of ``sign``."""
+    return b.intrinsic("llvm.copysign", [x, sign])
+
+
+def clamped(b: Builder, x: Value, low: float, high: float) -> Value:
+    """Hold ``x`` between two constants; NaN stays."""
+    t = x.type
+    x = b.select(b.fcmp("olt", x, const(t, low)), const(t, low), x)
+    return b.select(b.fcmp("ogt", x, const(t, high)), const(t, high), x)
+
+
+def nearest(b: Builder, x: Value) -> tuple[Value, Value]:
+    """Round to the nearest integer, as a float and as an integer; for small ``x``."""
+    form = format_of(x)
+    t = integers(x)
+    moved = b.fadd(x, const(x.type, form.magic))
+    whole = b.sub(b.bitcast(moved, t), const(t, bits_of(form.magic, form.bits)))
+    return b.fsub(moved, const(x.type, form.magic)), whole
+
+
+def power_of_two(b: Builder, n: Value, t: Type) -> Value:
+    """Make 2**n of an integer that is a normal exponent."""
+    form = _FORMATS[t.element]
+    biased = b.add(n, const(n.type, form.bias))
+    return b.bitcast(b.shl(biased, const(n.type, form.fraction)), t)
+
+
+def scaled(b: Builder, x: Value, n: Value) -> Value:
+    """Emit ``x * 2**n`` for ``x`` about 1 and any exponent that a result can have.
+
+    In two steps: the first is exact, the second rounds once, also to a subnormal or to infinity.
+    """
+    form = format_of(x)
+    up = const(n.type, 4 * form.bias)
+    half = b.sub(b.lshr(b.add(n, up), const(n.type, 1)), const(n.type, 2 * form.bias))
+    rest = b.sub(n, half)
+    return b.fmul(b.fmul(x, power_of_two(b, half, x.type)), power_of_two(b, rest, x.type))
+
+
+def per_lane(b: Builder, name: str, args: Sequence[Value]) -> Value:
+    """Call a function of the C library for each lane; ``name`` is that of the double one."""
+    t = args[0].type
+    element = t.element
+    callee = b.module.declare(
+        name + format_of(args[0]).suffix, element, [a.type.element for a in args]
+    )
+    # `nobuiltin`: LLVM must not put another function in its place.
+    if t.lanes == 1:
+        return b.call(callee, args, attributes="nobuiltin")
+    out = poison(t)
+    for lane in range(t.lanes):
+        picked = [b.extractelement(a, lane) for a in args]
+        out = b.insertelement(out, b.call(callee, picked, attributes="nobuiltin"), lane)
+    return out
+
+
+def where_hard(b: Builder, hard: Value, fast: Value, name: str, args: Sequence[Value]) -> Value:
+    """Take the C library's value where ``hard`` holds; nothing is called where no lane is hard."""
+    some = hard
+    if hard.type.lanes > 1:
+        some = b.intrinsic("llvm.vector.reduce.or", [hard], result=hard.type.element)
+    origin = b.block
+    slow, done = b.append("slow"), b.append("done")
+    b.condbr(some, slow, done)
+    b.at(slow)
+    called = b.select(hard, per_lane(b, name, args), fast)
+    end = b.block
+    b.br(done)
+    b.at(done)
+    result = b.phi(fast.type)
+    result.add(fast, origin)
+    result.add(called, end)
+    return result

@@ -1,0 +1,201 @@
+"""The math functions of TIR: what is emitted for each, and how far it may be off.
+
+``MATH`` has a row for each name; ``emit_math`` emits one on values of a dtype. A float of 16 bits
+is computed as a float of 32 bits and rounded; what is done on the bits is exact in every format.
+
+``ulp32`` and ``ulp64`` bound the error, in units in the last place of the true result, that was
+measured over random, special and hard arguments; 0.5 is correctly rounded but for rare ties, 0
+exact. A double kernel that is the C library's says so (``libm64``): its bound is glibc's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.floats import cast, narrow, register_type, widen
+from loomir.codegen.llvm.kernels import exponential, logarithm, power, trigonometry
+from loomir.codegen.llvm.kernels.bits import copysign_bits, ldexp, nextafter_bits
+from loomir.codegen.llvm.kernels.parts import absolute, per_lane
+from loomir.codegen.llvm.types import DOUBLE, FLOAT, I32, integer
+from loomir.codegen.llvm.values import Value, const
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import DataType
+
+__all__ = ["MATH", "MathKernel", "emit_math"]
+
+Unary = Callable[[Builder, Value], Value]
+Emit = Callable[[Builder, Sequence[Value]], Value]
+
+
+class MathKernel(NamedTuple):
+    """One math function: how it is emitted on floats and on doubles, and the bounds of its error.
+
+    ``libm64``: the double one calls the C library for each lane.
+    """
+
+    name: str
+    arity: int
+    single: Emit
+    double: Emit
+    ulp32: float
+    ulp64: float
+    libm64: bool = False
+
+
+MATH: Final[dict[str, MathKernel]] = {}
+"""Functions that round, by their names in TIR; those of the bits (``_SPECIAL``) are exact."""
+
+
+def _wide(emit: Callable[..., Value]) -> Emit:
+    """Make a kernel of floats of one of doubles."""
+
+    def narrowed(b: Builder, args: Sequence[Value]) -> Value:
+        t = args[0].type
+        wide = [b.fpext(a, DOUBLE.with_lanes(t.lanes)) for a in args]
+        return b.fptrunc(emit(b, *wide), t)
+
+    return narrowed
+
+
+def _plain(emit: Callable[..., Value]) -> Emit:
+    return lambda b, args: emit(b, *args)
+
+
+def _libm(name: str) -> Emit:
+    return lambda b, args: per_lane(b, name, args)
+
+
+def _intrinsic(name: str) -> Emit:
+    return lambda b, args: b.intrinsic(name, args)
+
+
+def _row(
+    name: str, single: Emit, double: Emit | None, ulp32: float, ulp64: float, *, arity: int = 1
+) -> None:
+    chosen = _libm(name) if double is None else double
+    MATH[name] = MathKernel(name, arity, single, chosen, ulp32, ulp64, double is None)
+
+
+def _both(name: str, emit: Callable[..., Value], ulp32: float, ulp64: float) -> None:
+    _row(name, _plain(emit), _plain(emit), ulp32, ulp64)
+
+
+# name, float kernel, double kernel (None: the C library), bounds
+_both("exp", exponential.exp, 1.05, 1.05)
+_both("exp2", exponential.exp2, 1.0, 1.0)
+_both("exp10", exponential.exp10, 1.0, 1.1)
+_both("tanh", exponential.tanh, 2.0, 2.0)
+_both("sigmoid", exponential.sigmoid, 2.0, 2.0)
+_both("log", logarithm.log, 1.0, 1.0)
+_row("log2", _wide(logarithm.log2_lite), _plain(logarithm.log2), 0.51, 1.0)
+_row("log10", _wide(logarithm.log10_lite), _plain(logarithm.log10), 0.51, 1.0)
+_row("sin", _plain(trigonometry.sin_lite), _plain(trigonometry.sin), 0.6, 1.0)
+_row("cos", _plain(trigonometry.cos_lite), _plain(trigonometry.cos), 0.6, 1.0)
+_row("tan", _plain(trigonometry.tan_lite), None, 0.85, 1.0)
+_row("log1p", _wide(logarithm.log1p_lite), None, 0.51, 1.0)
+_row("sinh", _wide(exponential.sinh_lite), None, 0.51, 2.0)
+_row("cosh", _wide(exponential.cosh_lite), None, 0.51, 2.0)
+_row("asinh", _wide(logarithm.asinh_lite), None, 0.51, 2.0)
+_row("acosh", _wide(logarithm.acosh_lite), None, 0.51, 2.0)
+_row("atanh", _wide(logarithm.atanh_lite), None, 0.51, 2.0)
+_row("asin", _wide(trigonometry.asin_lite), None, 0.51, 1.0)
+_row("acos", _wide(trigonometry.acos_lite), None, 0.51, 1.0)
+_row("atan", _wide(trigonometry.atan_lite), None, 0.51, 1.0)
+_row("erf", _wide(power.erf_lite), None, 0.51, 1.0)
+_row("pow", _wide(power.pow_lite), None, 0.51, 1.0, arity=2)
+_row("atan2", _wide(trigonometry.atan2_lite), None, 0.51, 1.0, arity=2)
+_row("hypot", _wide(power.hypot_lite), None, 0.51, 1.0, arity=2)
+_row("fmod", _libm("fmod"), None, 0.0, 0.0, arity=2)
+_both("rsqrt", power.rsqrt, 1.5, 1.5)
+for _name, _code in {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    # To nearest, ties to even, which is how this process rounds.
+    "round": "nearbyint",
+    "nearbyint": "nearbyint",
+}.items():
+    _bound = 0.5 if _name == "sqrt" else 0.0
+    _row(_name, _intrinsic(f"llvm.{_code}"), _intrinsic(f"llvm.{_code}"), _bound, _bound)
+
+# On the bits, of any width.
+_INFINITY: Final = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000}
+_INFINITY64: Final = 0x7FF0000000000000
+
+
+def emit_math(b: Builder, name: str, args: Sequence[Value], dtype: DataType) -> Value:
+    """Emit the function ``name`` on values of a float dtype; the result is of the same.
+
+    For ``ldexp`` the second argument is ``i32``; ``isnan``, ``isinf`` and ``isfinite`` give ``i1``.
+    The builder may stand in another block afterwards.
+    Errors: InternalError for an unknown name, or values that are not of the dtype.
+    """
+    wanted = register_type(dtype)
+    powers = name == "ldexp"
+    if not dtype.is_float or any(a.type is not wanted for a in (args[:1] if powers else args)):
+        raise InternalError(f"{name} takes {dtype}, not {', '.join(a.typed for a in args)}")
+    special = _SPECIAL.get(name)
+    if special is not None:
+        arity, emit = special
+        if len(args) != arity:
+            raise InternalError(f"{name} takes {arity} arguments, not {len(args)}")
+        return emit(b, args, dtype)
+    kernel = MATH.get(name)
+    if kernel is None or len(args) != kernel.arity:
+        raise InternalError(f"no math function {name!r} of {len(args)} arguments")
+    wide = [widen(b, a, dtype) for a in args]
+    chosen = kernel.single if wide[0].type.element is FLOAT else kernel.double
+    return narrow(b, chosen(b, wide), dtype)
+
+
+def _as_bits(b: Builder, x: Value) -> Value:
+    return b.bitcast(x, integer(x.type.bits).with_lanes(x.type.lanes))
+
+
+def _emit_nextafter(b: Builder, args: Sequence[Value], dtype: DataType) -> Value:
+    x, y = (_as_bits(b, a) for a in args)
+    infinity = _INFINITY.get(str(dtype.element), _INFINITY64)
+    return b.bitcast(nextafter_bits(b, x, y, infinity), register_type(dtype))
+
+
+def _emit_copysign(b: Builder, args: Sequence[Value], dtype: DataType) -> Value:
+    x, y = (_as_bits(b, a) for a in args)
+    return b.bitcast(copysign_bits(b, x, y), register_type(dtype))
+
+
+def _emit_abs(b: Builder, args: Sequence[Value], dtype: DataType) -> Value:
+    bits = _as_bits(b, args[0])
+    t = bits.type
+    return b.bitcast(b.and_(bits, const(t, (1 << (t.bits - 1)) - 1)), register_type(dtype))
+
+
+def _emit_ldexp(b: Builder, args: Sequence[Value], dtype: DataType) -> Value:
+    x, e = args
+    if e.type is not I32.with_lanes(dtype.lanes):
+        raise InternalError(f"ldexp takes i32, not {e.typed}")
+    if dtype.bits == 16:
+        # Through double, so that a subnormal float is not rounded before the result is.
+        wide = DataType("float64").with_lanes(dtype.lanes)
+        return cast(b, ldexp(b, cast(b, x, dtype, wide), e), wide, dtype)
+    return ldexp(b, x, e)
+
+
+def _classified(b: Builder, args: Sequence[Value], dtype: DataType, *, test: str) -> Value:
+    x = widen(b, args[0], dtype)
+    if test == "isnan":
+        return b.fcmp("uno", x, x)
+    predicate = "oeq" if test == "isinf" else "olt"
+    return b.fcmp(predicate, absolute(b, x), const(x.type, float("inf")))
+
+
+_SPECIAL: Final[dict[str, tuple[int, Callable[[Builder, Sequence[Value], DataType], Value]]]] = {
+    "nextafter": (2, _emit_nextafter),
+    "copysign": (2, _emit_copysign),
+    "abs": (1, _emit_abs),
+    "ldexp": (2, _emit_ldexp),
+    **{n: (1, functools.partial(_classified, test=n)) for n in ("isnan", "isinf", "isfinite")},
+}
