@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Final
 
+from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.faults import MISFIT
 from loomir.codegen.llvm.emit.frame import Frame, Unit
@@ -30,6 +31,8 @@ from loomir.tir.signature import Binding, Field, Parameter, Requirement, Signatu
 __all__ = ["define_checked"]
 
 _INT64: Final = DataType("int64")
+_FEW: Final = 5
+"""Up to so many arrays are compared in line, more in a loop: there is a pair for every two."""
 
 
 @dataclass(slots=True)
@@ -62,7 +65,9 @@ def define_checked(unit: Unit, signature: Signature, checked: Function, body: Ca
         _require_number(frame, signature, arrays, requirement)
     for array in arrays.values():
         _lay_out(frame, array)
-    if not unit.allow_alias:
+    if not unit.allow_alias and len(arrays) > _FEW:
+        _all_apart(frame, signature.name, list(arrays.values()))
+    elif not unit.allow_alias:
         for first, second in itertools.combinations(arrays.values(), 2):
             _apart(frame, first, second)
     b = frame.b
@@ -259,6 +264,7 @@ def _known(declared: PrimExpr, extent: Value) -> Value:
 
 def _apart(frame: Frame, first: _Array, second: _Array) -> None:
     b = frame.b
+    # An empty array may lie anywhere.
     apart = b.or_(b.icmp("ule", first.high, second.low), b.icmp("ule", second.high, first.low))
     empty = b.or_(first.is_empty, second.is_empty)
     names = first.parameter.name, second.parameter.name
@@ -269,3 +275,62 @@ def _apart(frame: Frame, first: _Array, second: _Array) -> None:
         help=f"pass a copy for {names[1]}, or compile with allow_alias",
     )
     frame.require(b.or_(apart, empty), fault)
+
+
+def _all_apart(frame: Frame, name: str, arrays: list[_Array]) -> None:
+    """Compare every two arrays in a function that all entries share."""
+    b = frame.b
+    t = struct([PTR] * len(arrays))
+    tables = b.alloca(t, hint="lows"), b.alloca(t, hint="highs")
+    for i, each in enumerate(arrays):
+        high = b.select(each.is_empty, each.low, each.high)
+        for table, value in zip(tables, (each.low, high), strict=True):
+            b.store(value, b.gep(PTR, table, const(I64, i)))
+    shared = frame.unit.module.find(_APART) or _define_apart(frame.unit)
+    apart = b.call(shared, [*tables, const(I64, len(arrays))])
+    message = f"two arrays that {name} is given overlap in memory"
+    remedy = "pass copies, or compile with allow_alias"
+    frame.require(apart, _misfit(arrays[0].parameter, "RUN0008", message, help=remedy))
+
+
+_APART: Final = "loomir.apart"
+
+
+def _define_apart(unit: Unit) -> Callee:
+    """Define ``i1 apart(lows, highs, count)``: whether no two stretches of bytes overlap."""
+    params = [("lows", PTR), ("highs", PTR), ("count", I64)]
+    made = unit.module.define(_APART, I1, params, linkage="internal")
+    b = Builder(made)
+    lows, highs, count = made.params
+    outer, first, inner = b.append("outer"), b.append("first"), b.append("inner")
+    compare, following, next_one = b.append("compare"), b.append("following"), b.append("next")
+    yes, no = b.append("yes"), b.append("no")
+    start = b.block
+    b.br(outer)
+    b.at(outer)
+    i = b.phi(I64, "i")
+    i.add(const(I64, 0), start)
+    b.condbr(b.icmp("slt", i, count), first, yes)
+    b.at(first)
+    low, high = (b.load(PTR, b.gep(PTR, table, i)) for table in (lows, highs))
+    begin = b.add(i, const(I64, 1))
+    b.br(inner)
+    b.at(inner)
+    j = b.phi(I64, "j")
+    j.add(begin, first)
+    b.condbr(b.icmp("slt", j, count), compare, next_one)
+    b.at(compare)
+    other_low, other_high = (b.load(PTR, b.gep(PTR, table, j)) for table in (lows, highs))
+    overlap = b.and_(b.icmp("ult", low, other_high), b.icmp("ult", other_low, high))
+    filled = b.and_(b.icmp("ult", low, high), b.icmp("ult", other_low, other_high))
+    b.condbr(b.and_(overlap, filled), no, following)
+    b.at(following)
+    j.add(b.add(j, const(I64, 1)), following)
+    b.br(inner)
+    b.at(next_one)
+    i.add(begin, next_one)
+    b.br(outer)
+    for block, result in ((yes, TRUE), (no, FALSE)):
+        b.at(block)
+        b.ret(result)
+    return made

@@ -10,8 +10,9 @@ from loomir.codegen.llvm.emit.arithmetic import fused_multiply_add
 from loomir.codegen.llvm.emit.choice import choose
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import store_value
-from loomir.codegen.llvm.floats import cast, narrow, register_type, widen
-from loomir.codegen.llvm.types import I32, I64, Type, integer
+from loomir.codegen.llvm.floats import cast, register_type
+from loomir.codegen.llvm.mathlib import emit_math
+from loomir.codegen.llvm.types import I32, I64
 from loomir.codegen.llvm.values import FALSE, NOTHING, Value, const, poison
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
@@ -19,7 +20,7 @@ from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Call, IntImm, StringImm
-from loomir.tir.op import BUILTINS
+from loomir.tir.op import BUILTINS, Accepts
 
 __all__ = ["OPS"]
 
@@ -133,56 +134,24 @@ def _clz(b: Builder, dtype: DataType, args: list[Value]) -> Value:
     return _count(b, b.intrinsic("llvm.ctlz", [args[0], FALSE]), dtype.lanes)
 
 
-# -- floats ------------------------------------------------------------------------------------
-def _bits_of(b: Builder, dtype: DataType, x: Value) -> tuple[Value, Type]:
-    t = integer(dtype.bits).with_lanes(dtype.lanes)
-    return b.bitcast(x, t), t
-
-
+# -- numbers -----------------------------------------------------------------------------------
 def _abs(b: Builder, dtype: DataType, args: list[Value]) -> Value:
-    if dtype.is_int:
-        return b.intrinsic("llvm.abs", [args[0], FALSE])
-    if not dtype.is_float:
-        return args[0]
-    bits, t = _bits_of(b, dtype, args[0])
-    return b.bitcast(b.and_(bits, const(t, (1 << (dtype.bits - 1)) - 1)), args[0].type)
-
-
-def _copysign(b: Builder, dtype: DataType, args: list[Value]) -> Value:
-    size, t = _bits_of(b, dtype, args[0])
-    sign, _ = _bits_of(b, dtype, args[1])
-    mask = (1 << (dtype.bits - 1)) - 1
-    joined = b.or_(b.and_(size, const(t, mask)), b.and_(sign, const(t, ~mask)))
-    return b.bitcast(joined, args[0].type)
-
-
-def _rounding(name: str) -> Pure:
-    """Give what computes by an intrinsic, 16-bit floats in float."""
-
-    def emit(b: Builder, dtype: DataType, args: list[Value]) -> Value:
-        return narrow(b, b.intrinsic(name, [widen(b, args[0], dtype)]), dtype)
-
-    return emit
+    if dtype.is_float:
+        return emit_math(b, "abs", args, dtype)
+    return b.intrinsic("llvm.abs", [args[0], FALSE]) if dtype.is_int else args[0]
 
 
 def _fma(b: Builder, dtype: DataType, args: list[Value]) -> Value:
     return fused_multiply_add(b, dtype, args[0], args[1], args[2], cast)
 
 
-def _is_nan(b: Builder, dtype: DataType, args: list[Value]) -> Value:
-    x = widen(b, args[0], dtype)
-    return b.fcmp("uno", x, x)
+def _math(name: str) -> Pure:
+    return lambda b, dtype, args: emit_math(b, name, args, dtype)
 
 
-def _magnitude_against_infinity(predicate: str) -> Pure:
-    def emit(b: Builder, dtype: DataType, args: list[Value]) -> Value:
-        x = b.intrinsic("llvm.fabs", [widen(b, args[0], dtype)])
-        return b.fcmp(predicate, x, const(x.type, float("inf")))
-
-    return emit
-
-
+_FLOATS: Final = (Accepts.FLOAT, Accepts.FLOAT_INT32)
 _PURE: Final[dict[str, Pure]] = {
+    **{name: _math(name) for name, row in BUILTINS.items() if row.accepts in _FLOATS},
     "likely": lambda b, dtype, args: args[0],
     "bitwise_and": lambda b, dtype, args: b.and_(args[0], args[1]),
     "bitwise_or": lambda b, dtype, args: b.or_(args[0], args[1]),
@@ -193,17 +162,7 @@ _PURE: Final[dict[str, Pure]] = {
     "popcount": _popcount,
     "clz": _clz,
     "abs": _abs,
-    "copysign": _copysign,
     "fma": _fma,
-    "sqrt": _rounding("llvm.sqrt"),
-    "floor": _rounding("llvm.floor"),
-    "ceil": _rounding("llvm.ceil"),
-    "trunc": _rounding("llvm.trunc"),
-    "round": _rounding("llvm.rint"),
-    "nearbyint": _rounding("llvm.rint"),
-    "isnan": _is_nan,
-    "isinf": _magnitude_against_infinity("oeq"),
-    "isfinite": _magnitude_against_infinity("olt"),
 }
 
 
