@@ -116,9 +116,6 @@ class BlockInitFrame(StmtFrame[None]):
 
     def enter(self) -> None:
         """Bind nothing."""
-        block = head_of_block("T.init()")
-        if block.init is not None:
-            raise mistake("SCR0017", "the block has a second T.init()", help="write one T.init()")
 
     def finish(self, builder: IRBuilder) -> None:
         """Give the statements to the block."""
@@ -139,6 +136,8 @@ def sblock(name: str = "", *, no_realize: bool = False) -> SBlockFrame:
 
 def init() -> BlockInitFrame:
     """Open what a reduction starts from."""
+    if head_of_block("T.init()").init is not None:
+        raise mistake("SCR0017", "the block has a second T.init()", help="write one T.init()")
     return BlockInitFrame()
 
 

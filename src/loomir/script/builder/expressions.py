@@ -55,24 +55,24 @@ __all__ = [
 ]
 
 
-def operator(node: type[nodes.BinaryOp] | type[nodes.CmpOp], doc: str) -> Binary:
+def operator(node: type[nodes.BinaryOp] | type[nodes.CmpOp]) -> Binary:
     """Make the function of a binary node; operands are brought to one dtype."""
 
     def apply(a: ExprLike, b: ExprLike) -> PrimExpr:
         make = cast_type("Callable[[PrimExpr, PrimExpr], PrimExpr]", node)
         return make(*match_dtypes(plain(a), plain(b)))
 
-    apply.__doc__ = doc
+    apply.__doc__ = node.__doc__
     return apply
 
 
-def logical(node: type[nodes.And] | type[nodes.Or], doc: str) -> Binary:
+def logical(node: type[nodes.And] | type[nodes.Or]) -> Binary:
     """Make the function of ``And`` or ``Or``."""
 
     def apply(a: ExprLike, b: ExprLike) -> PrimExpr:
         return node(as_expr(a, "an operand"), as_expr(b, "an operand"))
 
-    apply.__doc__ = doc
+    apply.__doc__ = node.__doc__
     return apply
 
 

@@ -47,6 +47,7 @@ __all__ = [
     "IfFrame",
     "LaunchThreadFrame",
     "LetFrame",
+    "MetaVar",
     "RestFrame",
     "ThenFrame",
     "allocate",
@@ -59,6 +60,15 @@ __all__ = [
     "let_stmt",
     "store",
 ]
+
+
+class MetaVar:
+    """The value of ``T.meta_var``: a name assigned to it stands for it while the program is read."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
 
 
 class RestFrame(StmtFrame[Any]):

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.script.builder import blocks, buffers, dtypes, function, loops, scopes
+from loomir.script.builder import (
+    blocks,
+    buffers,
+    dtypes,
+    function,
+    loops,
+    named_expressions,
+    scopes,
+)
 from loomir.script.builder import expressions as ex
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.support.dtype import DataType
-from loomir.tir import expr as nodes
-from loomir.tir.op import BUILTINS
 
-__all__ = ["AXIS", "FRAME_ONLY", "MODULE_NAMES", "NAMES"]
+__all__ = ["AXIS", "BUILDER_NAMES", "MODULE_NAMES", "NAMES"]
 
 _DTYPES: Final[dict[str, object]] = {
     name: value for name, value in vars(dtypes).items() if isinstance(value, dtypes.DTypeFunction)
@@ -32,46 +38,16 @@ AXIS: Final[dict[str, object]] = {
 """The names of ``T.axis``."""
 
 
-def meta_var(value: object) -> object:
-    """Give the value as it is: a name assigned to it stands for it while the program is read."""
-    return value
-
-
 def dtype_named(name: str) -> DataType:
     """Name a dtype as a value."""
     return DataType(name)
 
 
-_OPERATORS: Final[dict[str, object]] = {
-    name: ex.operator(node, f"Make a ``{node.__name__}`` of two operands.")
-    for name, node in {
-        "Add": nodes.Add,
-        "Sub": nodes.Sub,
-        "Mul": nodes.Mul,
-        "Div": nodes.Div,
-        "Mod": nodes.Mod,
-        "FloorDiv": nodes.FloorDiv,
-        "FloorMod": nodes.FloorMod,
-        "Min": nodes.Min,
-        "Max": nodes.Max,
-        "EQ": nodes.Eq,
-        "NE": nodes.NE,
-        "LT": nodes.LT,
-        "LE": nodes.LE,
-        "GT": nodes.GT,
-        "GE": nodes.GE,
-    }.items()
-}
-
 NAMES: Final[dict[str, object]] = {
-    **{name: ex.builtin(name) for name in BUILTINS},
+    **{name: getattr(named_expressions, name) for name in named_expressions.__all__},
     **_DTYPES,
     "bool": dtypes.boolean,
     "uint1": dtypes.boolean,
-    **_OPERATORS,
-    "And": ex.logical(nodes.And, "Make an ``And``."),
-    "Or": ex.logical(nodes.Or, "Make an ``Or``."),
-    "Not": ex.truth_not,
     # functions and buffers
     "Buffer": BufferSpec,
     "match_buffer": buffers.match_buffer,
@@ -79,9 +55,6 @@ NAMES: Final[dict[str, object]] = {
     "sblock_alloc_buffer": buffers.alloc_buffer,
     "decl_buffer": buffers.decl_buffer,
     "func_attr": function.func_attr,
-    "func_name": function.func_name,
-    "func_ret": function.func_ret,
-    "arg": function.arg,
     # loops
     "serial": loops.serial,
     "parallel": loops.parallel,
@@ -89,7 +62,6 @@ NAMES: Final[dict[str, object]] = {
     "unroll": loops.unroll,
     "thread_binding": loops.thread_binding,
     "grid": loops.grid,
-    "While": loops.WhileFrame,
     "break_loop": loops.break_loop,
     "continue_loop": loops.continue_loop,
     "ret": loops.ret,
@@ -108,27 +80,13 @@ NAMES: Final[dict[str, object]] = {
     "Assert": scopes.check,
     "attr": scopes.attr,
     "launch_thread": scopes.launch_thread,
-    "If": scopes.IfFrame,
-    "Then": scopes.ThenFrame,
-    "Else": scopes.ElseFrame,
     "evaluate": scopes.evaluate,
     "buffer_load": scopes.buffer_load,
     "BufferLoad": scopes.buffer_load,
     "buffer_store": scopes.buffer_store,
-    "meta_var": meta_var,
+    "meta_var": scopes.MetaVar,
     # expressions
-    "min": _OPERATORS["Min"],
-    "max": _OPERATORS["Max"],
-    "div": _OPERATORS["Div"],
-    "truncdiv": _OPERATORS["Div"],
-    "truncmod": _OPERATORS["Mod"],
-    "floordiv": _OPERATORS["FloorDiv"],
-    "floormod": _OPERATORS["FloorMod"],
-    "indexdiv": _OPERATORS["FloorDiv"],
-    "indexmod": _OPERATORS["FloorMod"],
     "ceildiv": ex.ceildiv,
-    "pow": ex.power,
-    "power": ex.power,
     "ldexp": ex.ldexp,
     "if_then_else": ex.if_then_else,
     "Select": ex.select,
@@ -152,8 +110,16 @@ NAMES: Final[dict[str, object]] = {
 }
 """The names of ``T``, ``T.axis`` and ``T.prim_func`` aside."""
 
-FRAME_ONLY: Final = frozenset({"prim_func"})
-"""Names of ``T`` that have a meaning as a decorator only."""
+BUILDER_NAMES: Final[dict[str, object]] = {
+    "func_name": function.func_name,
+    "func_ret": function.func_ret,
+    "arg": function.arg,
+    "If": scopes.IfFrame,
+    "Then": scopes.ThenFrame,
+    "Else": scopes.ElseFrame,
+    "While": loops.WhileFrame,
+}
+"""The names of ``T`` for building a program in Python, where a text has syntax of its own."""
 
 MODULE_NAMES: Final[dict[str, object]] = {
     "module_attrs": function.module_attrs,

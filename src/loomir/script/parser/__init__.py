@@ -1,0 +1,1 @@
+"""Reads TVMScript: text to Doc AST, Doc AST to programs by way of the builder."""

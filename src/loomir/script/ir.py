@@ -1,0 +1,11 @@
+"""``I``: modules, as ``from loomir.script import ir as I``."""
+
+from __future__ import annotations
+
+from loomir.ir.module import IRModule
+from loomir.script.builder.expressions import global_var as GlobalVar  # noqa: N812
+from loomir.script.builder.frame import IRBuilder
+from loomir.script.builder.function import module_attrs
+from loomir.script.parser.entry import ir_module
+
+__all__ = ["GlobalVar", "IRBuilder", "IRModule", "ir_module", "module_attrs"]

@@ -1,0 +1,261 @@
+"""The parser: walks the Doc AST, keeps names and dialects, collects mistakes.
+
+Every statement is read on its own: a refused one is reported and left out, and the names that it would have bound
+are poisoned, so that nothing is reported for using them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
+from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.parser import dispatch, doc
+from loomir.script.parser.captured import MISSING, Captured
+from loomir.script.parser.evaluator import ExprEvaluator, Poisoned
+from loomir.script.parser.module_calls import make_call
+from loomir.script.parser.namespaces import I, ModuleFunction, R, T
+from loomir.script.parser.plain_functions import PLAIN_FUNCTIONS
+from loomir.script.parser.var_table import POISON, Entry, Poison, VarTable, VarTableFrame
+from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.tir.expr import PrimExpr, Var
+
+__all__ = ["FunctionState", "Parser", "header", "targets_of"]
+
+# What stands in a scope whose head was refused cannot be judged by its place.
+_JUDGED_BY_PLACE: Final = frozenset({"SCR0017", "SCR0021", "SCR0022", "SCR0024"})
+_FALLBACK: Final[Mapping[str, object]] = {"T": T, "I": I, "R": R}
+
+
+class LostFrame(StmtFrame[None]):
+    """Stands in for a scope whose head was refused; makes nothing."""
+
+    def enter(self) -> None:
+        """Bind nothing."""
+
+
+@dataclass
+class FunctionState:
+    """What is known of the function that is being read."""
+
+    name: str
+    scope: VarTableFrame
+    reassigned: frozenset[str]
+
+
+class Parser(doc.NodeVisitor):
+    """Reads one text, function or class into a program."""
+
+    def __init__(self, captured: Captured | None = None) -> None:
+        self.vars = VarTable()
+        self.vars.frames.append(VarTableFrame())
+        self.tokens = [dispatch.DEFAULT]
+        self.problems: list[Diagnostic] = []
+        self.captured = captured
+        self.builder = IRBuilder()
+        self.evaluator = ExprEvaluator(self)
+        self.function: FunctionState | None = None
+        self.lost = 0
+
+    # -- nodes ---------------------------------------------------------------------------------
+    @property
+    def token(self) -> str:
+        """The dialect that is being read."""
+        return self.tokens[-1]
+
+    @contextmanager
+    def dialect(self, token: str) -> Iterator[None]:
+        """Read in a dialect for the body of ``with``."""
+        self.tokens.append(token)
+        try:
+            yield
+        finally:
+            self.tokens.pop()
+
+    def visit(self, node: doc.AST) -> None:
+        """Hand a node to its handler."""
+        handler = dispatch.get(self.token, type(node).__name__)
+        if handler is None:
+            self.generic_visit(node)
+        else:
+            handler(self, node)
+
+    def generic_visit(self, node: doc.AST) -> None:
+        """Refuse a node that the dialect does not know.
+
+        Errors: SCR0002.
+        """
+        kind = type(node).__name__
+        raise mistake(
+            "SCR0002",
+            f"{_STATEMENTS.get(kind, kind)} cannot stand here",
+            help="see the reference of TVMScript for what a program holds",
+            span=header(node),
+        )
+
+    def visit_body(self, body: Sequence[doc.StmtNode]) -> None:
+        """Read statements one by one, reporting those that are refused."""
+        for node in body:
+            try:
+                self.visit(node)
+            except (CompileError, Poisoned) as error:
+                self.caught(error, node.span)
+                self.poison(targets_of(node))
+
+    def lose(self, names: Sequence[str], body: Sequence[doc.StmtNode]) -> None:
+        """Read the body of a scope whose head was refused, only for the mistakes in it."""
+        frame = LostFrame()
+        self.lost += 1
+        frame.__enter__()
+        try:
+            with self.vars.frame():
+                self.poison(names)
+                self.visit_body(body)
+        finally:
+            self.lost -= 1
+            self.builder.close(frame, failed=True)
+
+    # -- mistakes ------------------------------------------------------------------------------
+    def caught(self, error: CompileError | Poisoned, span: Span | None) -> None:
+        """Report the mistakes of an error; those without a place stand at ``span``."""
+        if isinstance(error, CompileError):
+            for problem in placed(error, span).diagnostics:
+                if not (self.lost and problem.code in _JUDGED_BY_PLACE):
+                    self.problems.append(problem)
+
+    def poison(self, names: Sequence[str]) -> None:
+        """Make names mean something that was refused already."""
+        for name in names:
+            entry = self.vars.get(name)
+            if entry is None or entry.kind not in ("local", "parameter", "loop variable"):
+                self.vars.add(name, Entry(POISON, "poison"))
+
+    # -- values --------------------------------------------------------------------------------
+    def evaluate(self, node: doc.ExprNode) -> Any:
+        """Give the value of an expression."""
+        return self.evaluator.evaluate(node)
+
+    def lookup(self, node: doc.Name) -> object:
+        """Give what a name means.
+
+        Errors: SCR0003.
+        """
+        found = self._find(node.id)
+        if found is not MISSING:
+            return found
+        if self.function is not None:  # once is enough
+            self.vars.add_to(self.function.scope, node.id, Entry(POISON, "poison"))
+        raise self._undefined(node)
+
+    def _find(self, name: str) -> object:
+        entry = self.vars.get(name)
+        if entry is not None:
+            return entry.value
+        if self.captured is not None:
+            found = self.captured.get(name)
+            if found is not MISSING:
+                return found
+        return PLAIN_FUNCTIONS.get(name) or _FALLBACK.get(name, MISSING)
+
+    def _undefined(self, node: doc.Name) -> CompileError:
+        known = [*self.vars.names(), "T"]
+        around = [] if self.captured is None else self.captured.names()
+        near = nearest(node.id, known) or nearest(node.id, [*around, *PLAIN_FUNCTIONS])
+        ended = self.vars.was_defined(node.id)
+        if ended is not None and not isinstance(ended.value, Poison):
+            where = "" if ended.span is None else f" at line {ended.span.line}"
+            return mistake(
+                "SCR0003",
+                f"{node.id!r} is not defined here",
+                label=f"its scope, entered{where}, has ended" if where else "its scope has ended",
+                help=f"assign {node.id} before the loop, branch or block that binds it",
+                span=node.span,
+            )
+        help_ = f"did you mean {near!r}?" if near else "define it before its use"
+        return mistake(
+            "SCR0003",
+            f"{node.id!r} is not defined",
+            label="not found",
+            help=help_,
+            span=node.span,
+        )
+
+    def declare_shape_name(self, node: doc.Name) -> object:
+        """Give what a name in a shape means; a new one is an int64 variable of the function (S10)."""
+        found = self._find(node.id)
+        if found is not MISSING or self.function is None:
+            return self.lookup(node) if found is MISSING else found
+        var = Var(node.id, DataType("int64"), span=node.span)
+        self.vars.add_to(self.function.scope, node.id, Entry(var, "shape", node.span))
+        return var
+
+    def call_function(self, target: ModuleFunction, node: doc.Call, args: list[object]) -> PrimExpr:
+        """Make the call of a function of the module."""
+        return make_call(self.evaluator, target, node, args)
+
+    def open(self, frame: Frame[Any], span: Span) -> Any:
+        """Enter a frame for the rest of the scope."""
+        frame.span = span
+        return self.builder.open(frame)
+
+
+_STATEMENTS: Final = {
+    "FunctionDef": "def",
+    "ClassDef": "class",
+    "Import": "import",
+    "ImportFrom": "import",
+    "Return": "return",
+    "For": "for",
+    "While": "while",
+    "If": "if",
+    "With": "with",
+    "Assign": "an assignment",
+    "AnnAssign": "an assignment",
+    "AugAssign": "an assignment",
+    "Assert": "assert",
+    "Expr": "an expression",
+}
+
+
+def header(node: doc.AST) -> Span:
+    """Give the place of a statement's head: all of a simple one, the first line of a compound one."""
+    span = node.span
+    end: doc.AST | None = None
+    if isinstance(node, doc.For):
+        end = node.iter
+    elif isinstance(node, (doc.While, doc.If)):
+        end = node.test
+    elif isinstance(node, doc.With):
+        last = node.items[-1]
+        end = last.optional_vars or last.context_expr
+    elif isinstance(node, (doc.FunctionDef, doc.ClassDef)):
+        word = "def" if isinstance(node, doc.FunctionDef) else "class"
+        stop = span.column + len(word) + 1 + len(node.name)
+        return Span(span.source, span.line, span.column, span.line, stop)
+    if end is None:
+        return span
+    return Span(span.source, span.line, span.column, end.span.end_line, end.span.end_column)
+
+
+def targets_of(node: doc.AST) -> list[str]:
+    """List the names that an assignment binds."""
+    found: list[str] = []
+    stack: list[doc.AST | None] = []
+    if isinstance(node, doc.Assign):
+        stack.extend(node.targets)
+    elif isinstance(node, (doc.AnnAssign, doc.For)):
+        stack.append(node.target)
+    elif isinstance(node, doc.With):
+        stack.extend(item.optional_vars for item in node.items)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, doc.Name):
+            found.append(part.id)
+        elif isinstance(part, (doc.Tuple, doc.List)):
+            stack.extend(part.elts)
+    return found

@@ -1,0 +1,248 @@
+"""The ways in: a text, and the decorators of functions and classes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import FrameType, FunctionType
+from typing import Any, cast, overload
+
+from loomir.ir.module import IRModule
+from loomir.script.builder.frame import Built
+from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame
+from loomir.script.builder.mistakes import mistake
+from loomir.script.parser import doc, source
+from loomir.script.parser.captured import Captured
+from loomir.script.parser.convert import Places, convert, parse_text
+from loomir.script.parser.core import Parser
+from loomir.script.parser.evaluator import Poisoned
+from loomir.script.parser.module import read_module, visit_module
+from loomir.script.parser.namespaces import IR_MODULE, PRIM_FUNC, mark
+from loomir.script.parser.tir_function import read_prim_func
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.span import Source
+from loomir.tir.function import PrimFunc
+
+__all__ = ["PrimFuncDecorator", "from_source", "ir_module", "parse", "prim_func"]
+
+
+def from_source(
+    text: str, *, name: str = "<string>", values: Mapping[str, object] | None = None
+) -> Built:
+    """Read a program from its text.
+
+    Nothing is run: names are those of the program, ``T`` and ``I``, and of ``values``. ``name`` is what errors
+    call the text. Gives a module for a class under ``@I.ir_module``, a function for one under
+    ``@T.prim_func``.
+
+    Errors: SCR0001 to SCR0027 and TIR01xx to TIR03xx, all mistakes of the text at once.
+    """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise mistake("SCR0001", "a text is wanted", help="pass the program as a str")
+    made = Source(name, text)
+    tree, places = parse_text(made)
+    parser = Parser(None if values is None else Captured(values))
+    programs = [n for n in tree.body if type(n).__name__ in ("FunctionDef", "ClassDef")]
+
+    def read(node: doc.AST) -> None:
+        visit_module(parser, cast("doc.Module", node))
+        if not parser.problems:
+            _check_count([n.name for n in programs], places)  # type: ignore[attr-defined]
+
+    return _read(parser, tree, places, read)
+
+
+def _check_count(names: list[str], places: Places) -> None:
+    if len(names) == 1:
+        return
+    raise mistake(
+        "SCR0014",
+        f"the text holds {len(names)} programs" if names else "the text holds no program",
+        notes=(f"they are {', '.join(names)}",) if names else (),
+        help="put the functions into one class under @I.ir_module"
+        if names
+        else "write a function under @T.prim_func, or a class under @I.ir_module",
+    )
+
+
+def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Built:
+    """Read a program from a text, a Python function or a class."""
+    if isinstance(program, str):
+        return from_source(program, values=extra_vars)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    extra = [] if extra_vars is None else [extra_vars]
+    if isinstance(program, FunctionType):
+        found = source.find_function(program.__code__, program.__globals__)
+        return _read_function(program, found, frame, False, extra)
+    if isinstance(program, type):
+        return _read_class(program, frame, extra)
+    raise mistake(
+        "SCR0014",
+        f"a {type(program).__name__} is no program",
+        help="pass a text, a function or a class",
+    )
+
+
+def _read(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]) -> Built:
+    node = convert(tree, places, parser.problems)
+    with ExitStack() as stack:
+        stack.enter_context(parser.builder)
+        try:
+            if node is not None:
+                read(node)
+        except (CompileError, Poisoned) as error:
+            parser.caught(error, None if node is None else node.span)
+        except RecursionError as error:
+            raise mistake(
+                "SCR0001", "the program is nested too deeply", help="split it into functions"
+            ) from error
+    if parser.problems:
+        raise CompileError(*_ordered(parser.problems))
+    return parser.builder.get()
+
+
+def _ordered(problems: list[Diagnostic]) -> list[Diagnostic]:
+    """Sort mistakes by place, each once."""
+    seen: dict[tuple[object, ...], Diagnostic] = {}
+    for problem in problems:
+        span = problem.span
+        place = (0, 0) if span is None else (span.line, span.column)
+        seen.setdefault((*place, problem.code, problem.message), problem)
+    return [seen[key] for key in sorted(seen, key=lambda key: key[:2])]  # type: ignore[reportArgumentType]
+
+
+# -- decorators --------------------------------------------------------------------------------
+def _is_class_body(frame: FrameType) -> bool:
+    names = frame.f_locals
+    return "__module__" in names and "__qualname__" in names and names is not frame.f_globals
+
+
+def _decorated(func: FunctionType, frame: FrameType, private: bool) -> PrimFunc | FunctionType:
+    found = source.find_function(func.__code__, func.__globals__)
+    around = source.class_around(found)
+    if around is not None and _is_class_body(frame) and _is_module_class(around):
+        return func  # read with its class
+    made = _read_function(func, found, frame, private, [])
+    return cast("PrimFunc", made)
+
+
+def _is_module_class(node: Any) -> bool:
+    """Whether a class is decorated with something called ``ir_module``."""
+    for decorator in node.decorator_list:
+        called = getattr(decorator, "func", decorator)
+        if getattr(called, "attr", getattr(called, "id", "")) == "ir_module":
+            return True
+    return False
+
+
+def _read_function(
+    func: FunctionType,
+    found: source.Definition,
+    frame: FrameType,
+    private: bool,
+    extra: list[Mapping[str, object]],
+) -> Built:
+    parser = Parser(Captured(*extra, *source.scopes_of(frame, func)))
+
+    def read(node: doc.AST) -> None:
+        read_prim_func(parser, cast("doc.FunctionDef", node), private)
+
+    _drop_decorators(found.node)
+    return _read(parser, found.node, found.places, read)
+
+
+def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) -> IRModule:
+    found = source.find_class(cls, frame)
+    parser = Parser(Captured(*extra, *source.scopes_of(frame)))
+
+    def read(node: doc.AST) -> None:
+        read_module(parser, cast("doc.ClassDef", node))
+
+    _drop_decorators(found.node)
+    return cast("IRModule", _read(parser, found.node, found.places, read))
+
+
+def _drop_decorators(node: Any) -> None:
+    """Leave out the decorators of the definition itself: Python has applied them."""
+    node.decorator_list = []
+
+
+class PrimFuncDecorator(PrimFuncFrame):
+    """``T.prim_func(private=True)``: a decorator, and a frame of the builder."""
+
+    def __call__(self, func: Callable[..., Any]) -> PrimFunc:
+        """Read a function."""
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        return cast("PrimFunc", _decorated(_function(func), frame, self.private))
+
+
+def _function(func: object) -> FunctionType:
+    if isinstance(func, FunctionType):
+        return func
+    raise mistake(
+        "SCR0014",
+        f"a {type(func).__name__} is no function",
+        help="write @T.prim_func above a def, and @I.ir_module above a class",
+    )
+
+
+@overload
+def prim_func(func: Callable[..., Any]) -> PrimFunc: ...
+@overload
+def prim_func(
+    func: None = None, *, private: bool = False, check_well_formed: bool = True, s_tir: bool = False
+) -> PrimFuncDecorator: ...
+def prim_func(
+    func: Callable[..., Any] | None = None,
+    *,
+    private: bool = False,
+    check_well_formed: bool = True,
+    s_tir: bool = False,
+) -> PrimFunc | PrimFuncDecorator:
+    """Read a function as a program of TIR; its body is not run by Python.
+
+    In a class under ``@I.ir_module`` the function is read with the class. Called without a function this is
+    the frame that builds one: ``with T.prim_func(): …``. ``s_tir`` and ``check_well_formed`` are read
+    and mean nothing here.
+
+    Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
+    """
+    if func is None:
+        return PrimFuncDecorator(private)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    return cast("PrimFunc", _decorated(_function(func), frame, private))
+
+
+class IRModuleBuilder(IRModuleFrame):
+    """``I.ir_module()``: a decorator, and a frame of the builder."""
+
+    def __call__(self, cls: type) -> IRModule:
+        """Read a class."""
+        return _read_class(cls, sys._getframe(1), [])  # pyright: ignore[reportPrivateUsage]
+
+
+@overload
+def ir_module(cls: type) -> IRModule: ...
+@overload
+def ir_module(cls: None = None) -> IRModuleBuilder: ...
+def ir_module(cls: type | None = None) -> IRModule | IRModuleBuilder:
+    """Read a class as a module: each method under ``@T.prim_func`` is a function of it.
+
+    Called without a class this is the frame that builds a module: ``with I.ir_module(): …``.
+
+    Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
+    """
+    if cls is None:
+        return IRModuleBuilder()
+    if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise mistake(
+            "SCR0014",
+            f"a {type(cls).__name__} is no class",
+            help="write @I.ir_module above a class, and @T.prim_func above a def",
+        )
+    return _read_class(cls, sys._getframe(1), [])  # pyright: ignore[reportPrivateUsage]
+
+
+mark(prim_func, PRIM_FUNC)
+mark(ir_module, IR_MODULE)

@@ -1,0 +1,137 @@
+"""Calls of functions of the same module: what each takes and gives, read from its head."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from loomir.script.builder.arguments import as_stored
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.mistakes import mistake
+from loomir.script.parser import doc
+from loomir.script.parser.convert import read_expression
+from loomir.script.parser.evaluator import ExprEvaluator, Poisoned
+from loomir.script.parser.namespaces import ModuleFunction
+from loomir.script.parser.operators import is_expr, kind
+from loomir.support.diagnostics import CompileError
+from loomir.support.dtype import HANDLE, VOID, DataType
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import Call, PrimExpr, Var
+
+__all__ = ["make_call", "returns_value", "unquoted"]
+
+BUFFER: Final = "a buffer"
+
+
+class Head(NamedTuple):
+    """What a function takes (a dtype, or ``a buffer``) and what it gives."""
+
+    parameters: tuple[tuple[str, DataType | str], ...]
+    returns: DataType
+
+
+def make_call(
+    evaluator: ExprEvaluator, target: ModuleFunction, node: doc.Call, args: list[object]
+) -> PrimExpr:
+    """Make the call; a buffer is passed by its pointer, a plain number takes the parameter's dtype.
+
+    Errors: SCR0023 where the arguments are not what the function takes.
+    """
+    head = _head(evaluator, target.node)
+    name = target.node.name
+    if len(args) != len(head.parameters):
+        wanted = ", ".join(p for p, _ in head.parameters) or "nothing"
+        raise mistake(
+            "SCR0023",
+            f"{name} takes {len(head.parameters)} arguments, not {len(args)}",
+            help=f"its parameters: {wanted}",
+            span=node.span,
+        )
+    given: list[PrimExpr] = []
+    for (parameter, wanted), value, part in zip(head.parameters, args, node.args, strict=True):
+        made = _argument(value, wanted)
+        if made is None:
+            raise mistake(
+                "SCR0023",
+                f"parameter {parameter!r} of {name} is {wanted}, not {kind(value)}",
+                help="pass a buffer by its name"
+                if wanted in (BUFFER, HANDLE)
+                else f"convert it with T.cast(…, {str(wanted)!r})",
+                span=part.span,
+            )
+        given.append(made)
+    return Call(head.returns, target.var, tuple(given), span=node.span)
+
+
+def _argument(value: object, wanted: DataType | str) -> PrimExpr | None:
+    if isinstance(value, Buffer):
+        return value.data if wanted in (BUFFER, HANDLE) else None
+    if wanted in (BUFFER, HANDLE):
+        return value if isinstance(value, PrimExpr) and value.dtype.is_handle else None
+    if not isinstance(wanted, DataType) or not (
+        is_expr(value) or isinstance(value, (bool, int, float))
+    ):
+        return None
+    made = as_stored(value, wanted)
+    return made if made.dtype is wanted else None
+
+
+def _head(evaluator: ExprEvaluator, node: doc.FunctionDef) -> Head:
+    """Read a function's head; mistakes in it are reported where the function is read."""
+    try:
+        parameters = tuple([(a.arg, _parameter(evaluator, a)) for a in node.args.args])
+        returns = _returns(evaluator, node)
+    except CompileError as error:
+        if node.returns is None and any(d.code == "SCR0023" for d in error.diagnostics):
+            raise
+        raise Poisoned from error
+    return Head(parameters, returns)
+
+
+def unquoted(node: doc.ExprNode) -> doc.ExprNode:
+    """Give the expression in an annotation that is a string."""
+    if isinstance(node, doc.Constant) and isinstance(node.value, str):
+        return read_expression(node.value, node.span)
+    return node
+
+
+def _parameter(evaluator: ExprEvaluator, arg: doc.arg) -> DataType | str:
+    if arg.annotation is None:
+        raise Poisoned
+    node = unquoted(arg.annotation)
+    if isinstance(node, doc.Call) and evaluator.evaluate(node.func) is BufferSpec:
+        return BUFFER
+    return _dtype(evaluator.evaluate(node))
+
+
+def _dtype(value: object) -> DataType:
+    if isinstance(value, DTypeFunction):
+        return value.dtype
+    if isinstance(value, Var):
+        return value.dtype
+    raise Poisoned
+
+
+def _returns(evaluator: ExprEvaluator, node: doc.FunctionDef) -> DataType:
+    if node.returns is None:
+        if returns_value(node):
+            raise mistake(
+                "SCR0023",
+                f"{node.name} returns a value, but its head does not say which dtype",
+                help=f"write the return type, as in `def {node.name}(…) -> T.int32:`",
+            )
+        return VOID
+    value = evaluator.evaluate(unquoted(node.returns))
+    return VOID if value is None else _dtype(value)
+
+
+def returns_value(node: doc.FunctionDef) -> bool:
+    """Whether a function has a ``return`` with a value."""
+    stack: list[doc.AST] = list(node.body)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, doc.Return) and part.value is not None:
+            return True
+        for name in ("body", "orelse"):
+            stack.extend(getattr(part, name, ()))
+    return False

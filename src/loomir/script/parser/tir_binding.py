@@ -1,0 +1,279 @@
+"""What an assignment in TIR binds: a name for a value, a mutable local, or a declaration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from loomir.ir.node import reset
+from loomir.script.builder.arguments import as_expr, as_stored
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.buffers import local_scalar
+from loomir.script.builder.frame import Frame
+from loomir.script.builder.mistakes import mistake
+from loomir.script.builder.scopes import (
+    DeclBufferFrame,
+    LetFrame,
+    MetaVar,
+    RestFrame,
+    fresh_for,
+    store,
+)
+from loomir.script.parser import doc
+from loomir.script.parser.captured import Foreign
+from loomir.script.parser.core import Parser
+from loomir.script.parser.operators import is_expr, kind
+from loomir.script.parser.var_table import Entry, MutableLocal
+from loomir.support.diagnostics import CompileError
+from loomir.support.span import Span
+from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion
+from loomir.tir.expr import IntImm, PrimExpr, Var
+
+__all__ = [
+    "bind_assign_value",
+    "bind_for_value",
+    "bind_let_value",
+    "bind_name",
+    "bind_with_value",
+    "check_rebinding",
+    "named",
+    "reassigned_names",
+    "store_local",
+]
+
+_FIXED: Final = ("parameter", "loop variable", "let")
+
+
+def reassigned_names(body: Sequence[doc.StmtNode]) -> frozenset[str]:
+    """List the names that are assigned more than once; they become mutable locals (S11)."""
+    counts: Counter[str] = Counter()
+    stack: list[doc.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, doc.Assign):
+            targets: list[doc.AST] = list(node.targets)
+            while targets:
+                target = targets.pop()
+                if isinstance(target, doc.Name):
+                    counts[target.id] += 1
+                elif isinstance(target, (doc.Tuple, doc.List)):
+                    targets.extend(target.elts)
+        elif isinstance(node, doc.AugAssign) and isinstance(node.target, doc.Name):
+            counts[node.target.id] += 2
+        for name in ("body", "orelse"):
+            stack.extend(getattr(node, name, ()))
+    return frozenset(name for name, count in counts.items() if count > 1)
+
+
+def named(value: Any, name: str) -> Any:
+    """Give a variable or buffer that has no name yet the one it is assigned to."""
+    if isinstance(value, Var):
+        if not value.name_hint:
+            reset(value, "name_hint", name)
+    elif isinstance(value, Buffer) and not value.name:
+        reset(value, "name", name)
+        if not value.data.name_hint:
+            reset(value.data, "name_hint", name)
+    return value
+
+
+def check_rebinding(
+    parser: Parser, name: str, span: Span, kinds: Sequence[str] = _FIXED[:2]
+) -> None:
+    """Refuse another meaning for a parameter or a loop variable, and on request an annotated name.
+
+    Errors: SCR0016.
+    """
+    entry = parser.vars.get(name)
+    if entry is None or entry.kind not in kinds:
+        return
+    if entry.kind == "let":
+        raise mistake(
+            "SCR0016",
+            f"{name!r} is bound with a type and cannot be assigned again",
+            help=f"leave the type out where it is first assigned, and {name} becomes a local variable",
+            span=span,
+        )
+    raise mistake(
+        "SCR0016",
+        f"{name!r} is a {entry.kind} and cannot be bound again",
+        help="use another name",
+        span=span,
+    )
+
+
+def bind_name(parser: Parser, name: str, value: object, kind_: str, span: Span) -> None:
+    """Bind a name in the innermost scope; ``_`` binds nothing."""
+    if name != "_":
+        parser.vars.add(name, Entry(value, kind_, span))
+
+
+def bind_for_value(parser: Parser, name: str, value: object, span: Span) -> None:
+    """Bind a loop variable."""
+    bind_name(parser, name, value, "loop variable", span)
+
+
+def bind_with_value(parser: Parser, target: doc.ExprNode, value: object) -> None:
+    """Bind what a ``with`` gives."""
+    _unpack(parser, target, value, _bind_with)
+
+
+def _bind_with(parser: Parser, target: doc.Name, value: object, span: Span) -> None:
+    check_rebinding(parser, target.id, target.span)
+    bind_name(parser, target.id, named(value, target.id), "value", target.span)
+
+
+def bind_assign_value(parser: Parser, target: doc.ExprNode, value: object, span: Span) -> None:
+    """Bind what a name is assigned, store what an element is."""
+    _unpack(parser, target, value, _bind_assign, span)
+
+
+def _unpack(
+    parser: Parser, target: doc.ExprNode, value: Any, bind: Any, span: Span | None = None
+) -> None:
+    """Match a target with a value: tuples part by part.
+
+    Errors: SCR0027 where they have different lengths.
+    """
+    if isinstance(target, doc.Name):
+        bind(parser, target, value, span or target.span)
+    elif isinstance(target, doc.Subscript) and span is not None:
+        parser.builder.emit(_store(parser, target, value, span))
+    elif isinstance(target, (doc.Tuple, doc.List)):
+        values: list[Any] = list(value) if isinstance(value, (tuple, list)) else [value]
+        if not isinstance(value, (tuple, list)) and len(target.elts) != 1:
+            raise mistake(
+                "SCR0027",
+                f"{kind(value)} cannot be unpacked into {len(target.elts)} names",
+                help="assign it to one name",
+                span=target.span,
+            )
+        if len(values) != len(target.elts):
+            raise mistake(
+                "SCR0027",
+                f"{len(values)} values cannot be unpacked into {len(target.elts)} names",
+                help=f"write {len(values)} names",
+                span=target.span,
+            )
+        for part, item in zip(target.elts, values, strict=True):
+            _unpack(parser, part, item, bind, span)
+    else:
+        raise mistake(
+            "SCR0027",
+            "only names and elements of buffers can be assigned",
+            help="assign to a name, or to A[i]",
+            span=target.span,
+        )
+
+
+def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) -> None:
+    name = target.id
+    entry = parser.vars.get(name)
+    check_rebinding(parser, name, target.span, _FIXED)
+    if isinstance(value, RestFrame):
+        made = parser.open(value, span)
+        if made is None:
+            raise _not_assignable(value, span)
+        bind_name(parser, name, named(made, name), "value", target.span)
+    elif isinstance(value, BufferSpec):
+        bind_name(parser, name, _declare(parser, value, name, span), "buffer", target.span)
+    elif isinstance(value, Frame) or value is None or isinstance(value, Foreign):
+        raise _not_assignable(value, span)
+    elif isinstance(value, MetaVar):
+        bind_name(parser, name, value.value, "alias", target.span)
+    elif _declares(value):
+        bind_name(parser, name, named(value, name), "declaration", target.span)
+    elif not is_expr(value) and not isinstance(value, (bool, int, float)):
+        bind_name(parser, name, value, "alias", target.span)
+    elif entry is not None and isinstance(entry.value, MutableLocal):
+        store_local(parser, entry.value, value, span)
+    else:
+        _bind_value(parser, name, as_expr(value), span, target.span)
+
+
+def _declares(value: object) -> bool:
+    """Whether a value is a variable or buffer that waits for its name."""
+    return (isinstance(value, Var) and not value.name_hint) or isinstance(value, Buffer)
+
+
+def _not_assignable(value: object, span: Span) -> CompileError:
+    if isinstance(value, Frame):
+        return mistake(
+            "SCR0013",
+            "this opens a scope, and gives no value to assign",
+            help="write it after `with` or `for … in`",
+            span=span,
+        )
+    return mistake(
+        "SCR0025",
+        f"{kind(value)} is no value that a name can stand for",
+        help="use a number, a buffer, or an expression of the program",
+        span=span,
+    )
+
+
+def _declare(parser: Parser, spec: BufferSpec, name: str, span: Span) -> Buffer:
+    if spec.data is None:
+        raise mistake(
+            "SCR0015",
+            "T.Buffer only describes a parameter",
+            help="allocate with T.alloc_buffer(shape, dtype), or give data= for existing memory",
+            span=span,
+        )
+    return parser.open(DeclBufferFrame(spec.make(name, {}, span), owns=False), span)
+
+
+def _bind_value(parser: Parser, name: str, value: PrimExpr, span: Span, at: Span) -> None:
+    state = parser.function
+    if state is not None and name in state.reassigned:
+        buffer = named(local_scalar(value.dtype), name)
+        parser.open(DeclBufferFrame(buffer, owns=True), span)
+        local = MutableLocal(buffer)
+        store_local(parser, local, value, span)
+        bind_name(parser, name, local, "local", at)
+    else:
+        var = fresh_for(value, name)
+        reset(var, "span", at)
+        parser.open(LetFrame(var, value), span)
+        bind_name(parser, name, var, "value", at)
+
+
+def bind_let_value(parser: Parser, target: doc.Name, var: Var, value: object, span: Span) -> None:
+    """Bind a name with a type to a value for the rest of the scope."""
+    made = as_expr(value) if var.dtype.is_handle else as_stored(value, var.dtype)
+    if made.dtype is not var.dtype:
+        raise mistake(
+            "TIR0201",
+            f"variable {target.id!r} is {var.dtype}, its value {made.dtype}",
+            help=f"cast the value with T.cast(…, {str(var.dtype)!r})",
+        )
+    parser.open(LetFrame(var, made), span)
+    bind_name(parser, target.id, var, "let", target.span)
+
+
+def store_local(parser: Parser, local: MutableLocal, value: object, span: Span) -> None:
+    """Assign a mutable local."""
+    buffer: Any = local.buffer
+    place = BufferLoad(buffer, (IntImm(0, buffer.shape[0].dtype),))
+    parser.builder.emit(store(place, value, span))
+
+
+def _store(parser: Parser, target: doc.Subscript, value: object, span: Span) -> Any:
+    place = parser.evaluate(target)
+    return store_at(place, value, target, span)
+
+
+def store_at(place: object, value: object, target: doc.Subscript, span: Span) -> Any:
+    """Make the store to an element or a slice.
+
+    Errors: SCR0008 for what is no buffer.
+    """
+    if not isinstance(place, (BufferLoad, BufferRegion)):
+        raise mistake(
+            "SCR0008",
+            "only elements of buffers can be assigned",
+            help="allocate a buffer with T.alloc_buffer",
+            span=target.span,
+        )
+    return store(place, value, span)

@@ -1,0 +1,155 @@
+"""The handler of functions in TIR: parameters, return type, body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir.ir.module import GlobalVar
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame, arg, func_ret
+from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.parser import doc
+from loomir.script.parser.core import FunctionState, Parser, header
+from loomir.script.parser.evaluator import Poisoned
+from loomir.script.parser.module_calls import unquoted
+from loomir.script.parser.namespaces import ModuleFunction
+from loomir.script.parser.tir_binding import bind_name, reassigned_names
+from loomir.script.parser.tir_statements import TOKEN
+from loomir.script.parser.var_table import POISON
+from loomir.support.diagnostics import CompileError
+from loomir.tir.expr import Var
+
+__all__ = ["read_prim_func"]
+
+
+def read_prim_func(parser: Parser, node: doc.FunctionDef, private: bool) -> None:
+    """Read a function into the module that is being built, or as the program."""
+    frame = PrimFuncFrame(private)
+    frame.name = node.name
+    frame.span = header(node)
+    before = len(parser.problems)
+    parser.vars.ended.clear()
+    with parser.dialect(TOKEN), parser.vars.frame() as scope:
+        parser.function = FunctionState(node.name, scope, reassigned_names(node.body))
+        frame.__enter__()
+        try:
+            if parser.builder.find(IRModuleFrame) is None:
+                own = ModuleFunction(GlobalVar(node.name), node)
+                bind_name(parser, node.name, own, "function", header(node))
+            _read_parameters(parser, frame, node.args)
+            _read_return_type(parser, node)
+            parser.visit_body(node.body)
+        finally:
+            parser.function = None
+            # A function with mistakes is not finished: its parts may be missing.
+            failed = len(parser.problems) > before
+            try:
+                parser.builder.close(frame, failed)
+            except CompileError as error:
+                parser.caught(error, frame.span)
+
+
+def _read_parameters(parser: Parser, frame: PrimFuncFrame, args: doc.arguments) -> None:
+    _refuse_kinds(parser, args)
+    values: dict[str, object] = {}
+    # Numbers first: the shape of a buffer may name a parameter that comes after it.
+    for is_buffer in (False, True):
+        for part in args.args:
+            if _describes_buffer(part) == is_buffer:
+                values[part.arg] = _read_parameter(parser, frame, part)
+    order = {part.arg: index for index, part in enumerate(args.args)}
+    made = {name: index for index, name in enumerate(values)}
+    if len(frame.params) == len(order):
+        frame.params = [
+            frame.params[made[name]] for name in sorted(made, key=lambda name: order[name])
+        ]
+
+
+def _describes_buffer(part: doc.arg) -> bool:
+    node = part.annotation
+    if isinstance(node, doc.Constant):
+        return "Buffer" in str(node.value)
+    return isinstance(node, doc.Call) and not (
+        isinstance(node.func, doc.Attribute) and node.func.attr == "handle"
+    )
+
+
+def _refuse_kinds(parser: Parser, args: doc.arguments) -> None:
+    odd = [*args.kwonlyargs, *(a for a in (args.vararg, args.kwarg) if a is not None)]
+    for part in odd:
+        error = mistake(
+            "SCR0015",
+            f"parameter {part.arg!r} is not passed by position",
+            help="write plain parameters: name: type",
+            span=part.span,
+        )
+        parser.caught(error, part.span)
+        parser.poison([part.arg])
+    for default in args.defaults:
+        error = mistake(
+            "SCR0015",
+            "a parameter has a default",
+            help="pass the value with every call",
+            span=default.span,
+        )
+        parser.caught(error, default.span)
+    seen: set[str] = set()
+    args.args = [*args.posonlyargs, *args.args]
+    for part in list(args.args):
+        if part.arg in seen:
+            error = mistake(
+                "SCR0026",
+                f"two parameters are named {part.arg!r}",
+                help="give each parameter a name of its own",
+                span=part.span,
+            )
+            parser.caught(error, part.span)
+            args.args.remove(part)
+        seen.add(part.arg)
+
+
+def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> object:
+    value: object = POISON
+    try:
+        if part.annotation is None:
+            raise mistake(
+                "SCR0015",
+                f"parameter {part.arg!r} has no type",
+                help=f'write {part.arg}: T.Buffer((8,), "float32"), T.handle, or T.int32',
+                span=part.span,
+            )
+        annotation: Any = parser.evaluate(unquoted(part.annotation))
+        if annotation is BufferSpec:
+            raise mistake(
+                "SCR0015",
+                f"parameter {part.arg!r} has no shape",
+                help=f'write {part.arg}: T.Buffer((8,), "float32")',
+                span=part.annotation.span,
+            )
+        try:
+            value = arg(part.arg, annotation, part.span)
+        except CompileError as error:
+            raise placed(error, part.annotation.span) from error
+    except (CompileError, Poisoned) as error:
+        parser.caught(error, part.span)
+        frame.params.append(Var(part.arg, "handle"))  # keeps the others in their order
+    bind_name(parser, part.arg, value, "parameter", part.span)
+    return value
+
+
+def _read_return_type(parser: Parser, node: doc.FunctionDef) -> None:
+    if node.returns is None:
+        return
+    try:
+        annotation: Any = parser.evaluate(unquoted(node.returns))
+        if not (annotation is None or isinstance(annotation, (DTypeFunction, Var))):
+            raise mistake(
+                "SCR0015",
+                "a function returns a scalar or nothing",
+                help="write `-> T.int32`; give arrays as parameters and write them in place",
+                span=node.returns.span,
+            )
+        func_ret(annotation)
+    except (CompileError, Poisoned) as error:
+        parser.caught(error, node.returns.span)
