@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from loomir.interp.values import Scalar, format_of, round_exact, rounder
@@ -155,6 +156,7 @@ def _float_function(kind: type, dtype: DataType) -> Binary:
     return table[kind]
 
 
+@cache
 def binary_function(kind: type, dtype: DataType) -> Binary:
     """Give what an operator or comparison does to two scalars of ``dtype``."""
     element = dtype.element
@@ -186,6 +188,7 @@ def _to_integer(target: DataType) -> Unary:
     return convert
 
 
+@cache
 def conversion(source: DataType, target: DataType) -> Unary:
     """Give what a cast does to a scalar.
 

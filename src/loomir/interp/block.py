@@ -74,7 +74,7 @@ def _match(node: MatchBufferRegion, w: Writer) -> list[Var | Buffer]:
     source = find_view(node.source.buffer, w.scope, node.span)
     dtype = DataType("int64")
     mins = w.exprs([r.min for r in region])
-    extents = w.exprs([r.extent or IntImm(1, dtype) for r in region])
+    extents = w.exprs([IntImm(1, dtype) if r.extent is None else r.extent for r in region])
     data, slot = w.scope.bind(buffer.data), w.scope.bind(buffer)
     rank, span = len(buffer.shape), node.span
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from loomir.interp.arithmetic import float_quotient, wrapper
@@ -279,6 +279,7 @@ _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
 }
 
 
+@cache
 def builtin_function(name: str, dtype: DataType) -> Function:
     """Give what a builtin does to scalars, by the dtype of its first argument.
 

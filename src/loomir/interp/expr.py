@@ -82,7 +82,7 @@ def compile_expr(root: PrimExpr, scope: Scope) -> Code:
         if what == "bind":
             scope.bind(node)
         elif what == "visit":
-            if id(node) in done:
+            if id(node) in done and not isinstance(node, Var):
                 continue
             stack.append(("make", node))
             if isinstance(node, Let):

@@ -111,7 +111,7 @@ def write_buffer_realize(node: BufferRealize, w: Writer) -> None:
             fresh.append(part)
 
     for extent, bound in zip(buffer.shape, node.bounds, strict=True):
-        wanted = bound.extent or IntImm(1, extent.dtype)
+        wanted = IntImm(1, extent.dtype) if bound.extent is None else bound.extent
         bind(extent, lambda e=wanted: w.expr(e))
     for axis, stride in enumerate(buffer.strides):
         inner = w.exprs(buffer.shape[axis + 1 :])
