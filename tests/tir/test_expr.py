@@ -324,14 +324,14 @@ def test_a_call_has_the_dtype_that_it_declares():
 @pytest.mark.parametrize("op", BINARY)
 def test_arithmetic_takes_and_gives_one_dtype(op: type[BinaryOp]):
     for dtype in ("int32", "uint8x4"):
-        made = op(var(dtype), var(dtype))  # pyright: ignore[reportCallIssue]
+        made = op(var(dtype), var(dtype))
         assert made.dtype == dtype
     with refused("TIR0101"):
-        op(var("int32"), var("int64"))  # pyright: ignore[reportCallIssue]
+        op(var("int32"), var("int64"))
     with refused("TIR0101"):
-        op(var("int32"), var("int32x4"))  # pyright: ignore[reportCallIssue]
+        op(var("int32"), var("int32x4"))
     with refused("TIR0102"):
-        op(var("handle"), var("handle"))  # pyright: ignore[reportCallIssue]
+        op(var("handle"), var("handle"))
 
 
 @clauses("TIR-ETY-13b")
@@ -345,12 +345,12 @@ def test_mod_is_for_integers():
 @pytest.mark.parametrize("op", COMPARE)
 def test_comparisons_give_bools_with_the_lanes(op: type[CmpOp]):
     for dtype, result in (("int32", "bool"), ("float16x8", "boolx8"), ("bool", "bool")):
-        made = op(var(dtype), var(dtype))  # pyright: ignore[reportCallIssue]
+        made = op(var(dtype), var(dtype))
         assert made.dtype == result
     with refused("TIR0101"):
-        op(var("int32"), var("uint8"))  # pyright: ignore[reportCallIssue]
+        op(var("int32"), var("uint8"))
     with refused("TIR0102"):
-        op(var("handle"), var("handle"))  # pyright: ignore[reportCallIssue]
+        op(var("handle"), var("handle"))
 
 
 @clauses("TIR-ETY-14")

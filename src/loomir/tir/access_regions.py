@@ -1,8 +1,8 @@
 """What a block reads and writes, derived from its body.
 
-Where an access's index mentions only names from outside of the block's body (its iterators, loops around it),
-the region is that index; otherwise, and where accesses of one buffer differ, it is the whole axis. A buffer whose
-pointer is handed to a call counts as read and written as a whole.
+Where an access's index mentions only names from outside of the block's body (its iterators, loops
+around it), the region is that index; otherwise, and where accesses of one buffer differ, it is the
+whole axis. A buffer whose pointer is handed to a call counts as read and written as a whole.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def infer_access_regions(
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     """Give the regions that a block reads and those that it writes, in order of first access.
 
-    With an ``init``, buffers that the block writes are not listed as read: the block starts them itself.
+    With an ``init``, buffers that the block writes are not listed as read: it starts them itself.
     ``pointers`` says whose memory a data variable is, by its id.
     """
     found = _Accesses(list(match_buffers), pointers or {})
@@ -66,7 +66,8 @@ class _Regions:
         if old is not None:
             whole = buffer.whole().region
             ranges = [
-                a if structural_equal(a, b) else w for a, b, w in zip(old.region, ranges, whole)
+                a if structural_equal(a, b) else w
+                for a, b, w in zip(old.region, ranges, whole, strict=True)
             ]
         self.found[id(buffer)] = BufferRegion(buffer, tuple(ranges))
 
@@ -133,7 +134,7 @@ class _Accesses:
 
     def _block(self, node: BlockRealize) -> None:
         block = node.block
-        values = {it.var: value for it, value in zip(block.iter_vars, node.values)}
+        values = {it.var: value for it, value in zip(block.iter_vars, node.values, strict=True)}
         for regions, into in ((block.reads, self.reads), (block.writes, self.writes)):
             for region in regions:
                 outside = substitute(region, values)
