@@ -211,3 +211,27 @@ def test_a_fault_leaves_the_interpreter_usable() -> None:
     with pytest.raises(RunZeroDivisionError):
         machine.call("main", (0,), {})
     assert machine.call("main", (1,), {}) == 1
+
+
+def test_the_name_may_be_left_out_where_it_is_clear() -> None:
+    f = func([X], ret(X + 1), name="next")
+    g = func([Y], ret(Y + 2), name="skip")
+    assert interpret(f, 3) == interpret(f, "next", 3) == interpret(module(f), 3) == 4
+    assert interpret(module(f, g), "skip", 3) == 5
+    with pytest.raises(RunError, match="none was named"):
+        interpret(module(f, g), 3)
+    with pytest.raises(CompileError):
+        interpret(f, "other", 3)
+
+
+def test_a_scalar_expression_by_itself() -> None:
+    from loomir.interp.scalar import value_of
+
+    total: PrimExpr = X
+    for _ in range(500):
+        total = total + 1
+    assert value_of(total * 2, {X: 1}) == 1002
+    with pytest.raises(CompileError):
+        value_of(X + Y, {X: 1})
+    with pytest.raises(RunZeroDivisionError):
+        value_of(i32(1) // X, {X: 0})

@@ -90,7 +90,6 @@ class Interpreter:
 
 def interpret(
     program: IRModule | PrimFunc,
-    name: str,
     /,
     *args: object,
     allow_alias: bool = False,
@@ -99,9 +98,30 @@ def interpret(
 ) -> Value:
     """Run a function of a program by the definition of the language.
 
-    The same calling convention as compiled code: arrays are changed in place, and what ``T.ret``
-    gave is returned. ``track`` looks for races and for reads of what was never written.
+    ``interpret(mod, "main", x, y)``; the name may be left out where there is only one function. The
+    same calling convention as compiled code: arrays are changed in place, and what ``T.ret`` gave
+    is returned. ``track`` looks for races and for reads of what was never written.
 
     Errors: RunError for the call and for what happens in it.
     """
-    return Interpreter(program, allow_alias=allow_alias, track=track).call(name, args, kwargs)
+    name, rest = _name(program, args)
+    return Interpreter(program, allow_alias=allow_alias, track=track).call(name, rest, kwargs)
+
+
+def _name(program: IRModule | PrimFunc, args: Sequence[object]) -> tuple[str, Sequence[object]]:
+    """Find which function is meant, and its arguments."""
+    if args and isinstance(args[0], str):
+        return args[0], args[1:]
+    if isinstance(program, PrimFunc):
+        return program.name, args
+    names = list(program)
+    if len(names) == 1:
+        return names[0], args
+    raise RunTypeError(
+        Diagnostic(
+            "RUN0096",
+            f"the module has {len(names)} functions, and none was named",
+            notes=(f"they are {', '.join(names)}",) if names else (),
+            help='name one, as in interpret(mod, "main", x)',
+        )
+    )
