@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from loomir.ir.node import Node, Role
+from loomir.ir.visit import plan_of
 from loomir.support.diagnostics import CompileError, Diagnostic
 
 __all__ = ["Difference", "assert_structural_equal", "first_difference", "structural_equal"]
@@ -44,6 +45,11 @@ class _Task(NamedTuple):
 
 def first_difference(left: Node, right: Node) -> Difference | None:
     """Find the first place where two programs differ, or None where they are equal."""
+    return None if structural_equal(left, right) else _search(left, right)
+
+
+def _search(left: Node, right: Node) -> Difference | None:
+    """Walk both programs and keep the path: slower than to tell whether they are equal."""
     to_right: dict[int, Node] = {}
     to_left: dict[int, Node] = {}
     keep: list[Node] = []  # ids stay valid while their objects live
@@ -138,7 +144,69 @@ def _same_leaf(a: object, b: object) -> bool:
 
 def structural_equal(left: Node, right: Node) -> bool:
     """Tell whether two programs are the same up to names."""
-    return first_difference(left, right) is None
+    to_right: dict[int, object] = {}
+    to_left: dict[int, object] = {}
+    renamed = False
+    # Pairs to compare, and whether names in them are being defined. All objects in it live as long
+    # as the programs, so that their ids stay theirs.
+    stack: list[tuple[Any, Any, bool]] = [(left, right, False)]
+    while stack:
+        a, b, defines = stack.pop()
+        if a is b and not (defines or renamed):
+            continue
+        if not isinstance(a, Node):
+            if not _same_values(a, b, defines, stack):
+                return False
+            continue
+        kind = a.__class__
+        if kind is not b.__class__:
+            return False
+        if kind.is_definition:
+            known = to_right.get(id(a))
+            if known is not None or id(b) in to_left:
+                if known is not b or to_left.get(id(b)) is not a:
+                    return False
+                continue
+            if not defines:
+                if a is not b:
+                    return False
+                continue
+            to_right[id(a)], to_left[id(b)] = b, a
+            renamed = renamed or a is not b
+        plan = plan_of(kind)
+        for x, y in zip(plan.get_attrs(a), plan.get_attrs(b)):
+            if x is not y:
+                if x.__class__ is not int:
+                    stack.append((x, y, False))
+                elif y.__class__ is not int or x != y:
+                    return False
+        binds = plan.scan_binds
+        if binds:
+            rows = list(zip(plan.get_scan(a), plan.get_scan(b), binds))
+            rows.reverse()
+            stack += [(x, y, True) for x, y, _ in rows] if defines else rows
+    return True
+
+
+def _same_values(a: Any, b: Any, defines: bool, stack: list[tuple[Any, Any, bool]]) -> bool:
+    """Compare what is no node; what tuples and mappings hold is left to the stack."""
+    if isinstance(a, tuple):
+        if not isinstance(b, tuple):
+            return False
+        xs, ys = cast("tuple[object, ...]", a), cast("tuple[object, ...]", b)
+        stack += [(x, y, defines) for x, y in zip(reversed(xs), reversed(ys))]
+        return len(xs) == len(ys)
+    if isinstance(a, Mapping):
+        if not isinstance(b, Mapping):
+            return False
+        tasks: list[_Task] = []
+        role = Role.BINDS if defines else Role.CHILD
+        left, right = cast("Mapping[Any, object]", a), cast("Mapping[Any, object]", b)
+        if _mappings(left, right, _Task(a, b, role, _Path(None, "")), tasks) is not None:
+            return False
+        stack += [(t.left, t.right, t.role is Role.BINDS) for t in tasks]
+        return True
+    return _same_leaf(a, b)
 
 
 def assert_structural_equal(left: Node, right: Node) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
 
-from loomir.ir.node import Node, Role
+from loomir.ir.node import Node
+from loomir.ir.visit import plan_of
+from loomir.support.dtype import DataType
 
 __all__ = ["structural_digest", "structural_hash"]
 
@@ -18,10 +20,10 @@ def structural_digest(root: Node) -> bytes:
     """
     digest = hashlib.sha256()
     numbers: dict[int, int] = {}
-    stack: list[tuple[object, Role]] = [(root, Role.CHILD)]
+    stack: list[Any] = [root]
     pieces: list[str] = []
     while stack:
-        value, role = stack.pop()
+        value = stack.pop()
         if isinstance(value, Node):
             if value.is_definition:
                 number = numbers.get(id(value))
@@ -29,21 +31,28 @@ def structural_digest(root: Node) -> bytes:
                     pieces.append(f"#{number};")
                     continue
                 numbers[id(value)] = len(numbers)
+            plan = plan_of(value.__class__)
             pieces.append(f"{value.node_kind}(")
-            stack.extend(_parts(value, role))
+            held = plan.get_scan(value)
+            stack += held[::-1]
+            for item in plan.get_attrs(value):
+                text = _TEXT.get(item.__class__)
+                if text is None:
+                    pieces.append("?;")
+                    stack.append(item)
+                else:
+                    pieces.append(text(item))
         elif isinstance(value, tuple):
             items = cast("tuple[object, ...]", value)
             pieces.append(f"{len(items)}[")
-            stack.extend((item, role) for item in reversed(items))
+            stack += reversed(items)
         elif isinstance(value, Mapping):
             table = cast("Mapping[object, object]", value)
             pieces.append(f"{len(table)}{{")
-            if all(isinstance(key, Node) for key in table):
-                for key, item in reversed(list(table.items())):
-                    stack += ((item, role), (key, Role.USES))
-            else:
-                for key in sorted(table, key=str, reverse=True):
-                    stack += ((table[key], role), (key, Role.ATTR))
+            defined = all(isinstance(key, Node) for key in table)
+            keys = reversed(list(table)) if defined else sorted(table, key=str, reverse=True)
+            for key in keys:
+                stack += (table[key], key)
         else:
             pieces.append(f"{type(value).__name__}:{value!r};")
         if len(pieces) > 512:
@@ -53,13 +62,12 @@ def structural_digest(root: Node) -> bytes:
     return digest.digest()
 
 
-def _parts(value: Node, role: Role) -> list[tuple[object, Role]]:
-    parts = [(getattr(value, f.name), f.role) for f in value.node_fields if f.role is Role.ATTR]
-    parts += [
-        (getattr(value, f.name), Role.BINDS if role is Role.BINDS else f.role) for f in value.scan
-    ]
-    parts.reverse()
-    return parts
+_TEXT: Final[dict[type, Callable[[Any], str]]] = {
+    int: "i%d;".__mod__,
+    bool: "b%d;".__mod__,
+    str: "s%r;".__mod__,
+    DataType: "d%s;".__mod__,
+}
 
 
 def structural_hash(root: Node) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from loomir.ir.node import Node, Role
-from loomir.ir.visit import map_children, mapped_values, nodes_in, pending_parts, plan_of
+from loomir.ir.visit import map_children, nodes_in, pending_in, plan_of, remade
 
 __all__ = ["free_definitions", "substitute"]
 
@@ -64,70 +64,75 @@ def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
     if not mapping:
         return root
     table: dict[int, Node] = {id(key): value for key, value in mapping.items()}
-    keep = list(mapping)
-    for definition in _compound_definitions(root):
+    keep: list[Node] = list(mapping)
+    compound: dict[int, Node] = {}
+    made = _replace(root, table, compound)
+    for definition in compound.values():
         if id(definition) not in table:
-            made = map_children(
-                definition,
-                lambda part: _replace(part, table),
-                (Role.CHILD, Role.USES, Role.BINDS),
-            )
-            if made is not definition:
-                table[id(definition)] = made
+            new = _redefined(definition, table)
+            if new is not definition:
+                table[id(definition)] = new
                 keep.append(definition)
-    return cast("_N", _replace(root, table))
+    if len(table) > len(mapping):
+        made = _replace(root, table, {})
+    return cast("_N", made)
 
 
-def _compound_definitions(root: Node) -> list[Node]:
-    """List the definitions that contain expressions of their own (buffers)."""
-    found: dict[int, Node] = {}
-    seen: set[int] = set()
-    stack = [root]
+def _redefined(definition: Node, table: dict[int, Node]) -> Node:
+    """Replace names in a definition that contains expressions of its own (a buffer)."""
+    return map_children(
+        definition,
+        lambda part: _replace(part, table, {}),
+        (Role.CHILD, Role.USES, Role.BINDS),
+    )
+
+
+def _replace(root: Node, table: dict[int, Node], compound: dict[int, Node]) -> Node:
+    """Replace names; ``compound`` collects the definitions that contain expressions."""
+    done: dict[int, Any] = {id(None): None, **table}
+    # None in the stack says that the parts of the node below it are done.
+    stack: list[Node | None] = [root]
     while stack:
         node = stack.pop()
-        cls = node.__class__
-        plan = plan_of(cls)
-        if plan.leaf or id(node) in seen:
-            continue
-        seen.add(id(node))
-        stack.extend(pending_parts(plan.get(node), seen))
-        if plan.get_refs is not None:
-            for value in plan.get_refs(node):
-                for part in (value,) if isinstance(value, Node) else nodes_in(value):
-                    if part.is_definition and part.scan and id(part) not in found:
-                        found[id(part)] = part
-    return list(found.values())
-
-
-def _replace(root: Node, table: dict[int, Node]) -> Node:
-    done: dict[int, Node] = dict(table)
-    stack: list[Node] = [root]
-    while stack:
-        node = stack[-1]
-        key = id(node)
-        if key in done:
-            stack.pop()
-            continue
-        cls = node.__class__
-        plan = plan_of(cls)
-        made = node
-        if not plan.leaf:
-            values = plan.get(node)
-            pending = pending_parts(values, done)
-            if pending:
-                pending.reverse()
-                stack.extend(pending)
+        if node is not None:
+            if id(node) in done:
                 continue
-            new = mapped_values(values, done)
-            if new is not None:
-                made = plan.remake(node, cls.child_names, new)
-            if plan.get_refs is not None:
-                made = map_children(
-                    made, lambda part: _referred(part, table), (Role.USES, Role.BINDS)
-                )
-        stack.pop()
-        done[key] = made
+            plan = plan_of(node.__class__)
+            pending: list[Node | None] = []
+            for value in plan.get(node):
+                if id(value) in done:
+                    continue
+                if not isinstance(value, Node):
+                    pending.extend(pending_in(value, done))
+                elif value.child_names or not plan_of(value.__class__).leaf:
+                    pending.append(value)
+                else:
+                    done[id(value)] = value
+            if pending:
+                stack += (node, None)
+                stack += pending
+                continue
+        else:
+            node = stack.pop()
+            assert node is not None
+            plan = plan_of(node.__class__)
+        made = remade(node, plan, done)
+        if plan.get_refs is not None and _refers(plan.get_refs(node), table, compound):
+            made = map_children(made, lambda part: _referred(part, table), (Role.USES, Role.BINDS))
+        done[id(node)] = made
     return done[id(root)]
+
+
+def _refers(values: tuple[Any, ...], table: Mapping[int, Node], compound: dict[int, Node]) -> bool:
+    """Tell whether some reference is to be replaced."""
+    found = False
+    for value in values:
+        for part in (value,) if isinstance(value, Node) else nodes_in(value):
+            if id(part) in table:
+                found = True
+            if part.scan and part.is_definition:
+                compound[id(part)] = part
+    return found
 
 
 def _referred(part: Node, table: dict[int, Node]) -> Node:

@@ -22,10 +22,12 @@ __all__ = [
     "fold",
     "map_children",
     "nodes_in",
+    "pending_in",
     "plan_of",
     "post_order",
     "pre_order",
     "rebuild",
+    "remade",
     "rewrite",
     "trampoline",
 ]
@@ -57,10 +59,13 @@ class Plan:
         "_cls",
         "_keywords",
         "_places",
+        "_whole",
         "get",
         "get_attrs",
         "get_refs",
+        "get_scan",
         "leaf",
+        "scan_binds",
     )
 
     get: Getter
@@ -68,6 +73,10 @@ class Plan:
     get_refs: Getter | None
     """Reads the fields that define or refer to definitions, None where the class has none."""
     get_attrs: Getter
+    get_scan: Getter
+    """Reads the fields that can hold nodes, in the order in which names come alive."""
+    scan_binds: tuple[bool, ...]
+    """For each of those whether it defines."""
     leaf: bool
     """Whether nodes of the class own no parts and refer to nothing."""
 
@@ -78,18 +87,23 @@ class Plan:
         self._cls: Callable[..., Any] = cls
         self._arguments = _getter(positional)
         self._keywords = "span" in names
-        self._places = {name: i for i, name in enumerate(positional)}
+        self._places = tuple(positional.index(name) for name in cls.child_names)
+        self._whole = positional == cls.child_names
         self.get = _getter(cls.child_names)
         self.get_refs = _getter(refs) if refs else None
         self.get_attrs = _getter(tuple(f.name for f in cls.node_fields if f.role is Role.ATTR))
+        self.get_scan = _getter(tuple(f.name for f in cls.scan))
+        self.scan_binds = tuple(f.role is Role.BINDS for f in cls.scan)
         self.leaf = not cls.child_names and not refs
 
-    def remake(self, node: Any, names: tuple[str, ...], values: list[Any]) -> Any:
-        """Make a node with some fields replaced; its constructor checks it again."""
-        arguments = list(self._arguments(node))
-        for name, value in zip(names, values):
-            arguments[self._places[name]] = value
-        if self._keywords:
+    def remake(self, node: Any, values: list[Any]) -> Any:
+        """Make a node with other owned parts; its constructor checks it again."""
+        arguments = values
+        if not self._whole:
+            arguments = list(self._arguments(node))
+            for place, value in zip(self._places, values):
+                arguments[place] = value
+        if self._keywords and node.span is not None:
             return self._cls(*arguments, span=node.span)
         return self._cls(*arguments)
 
@@ -157,7 +171,7 @@ def post_order(root: Node) -> Iterator[Node]:
 
 
 def fold(root: Node, fn: Callable[[Any, list[_R]], _R]) -> _R:
-    """Compute ``fn(node, values of its parts)`` bottom-up, parts in program order; gives the root's."""
+    """Compute ``fn(node, values of its parts)`` bottom-up, parts first; gives the root's value."""
     done: dict[int, _R] = {}
     stack: list[Node] = [root]
     waiting: dict[int, list[Node]] = {}
@@ -222,80 +236,81 @@ def map_children(
 Rule: TypeAlias = Callable[[Any], Node]
 
 
-def pending_parts(values: tuple[Any, ...], done: Mapping[int, object]) -> list[Node]:
-    """List the nodes in fields' values that are not done yet."""
-    pending: list[Node] = []
-    for value in values:
-        if value is None:
-            continue
-        kind = value.__class__
-        if kind is tuple:
-            for item in value:
-                if isinstance(item, Node):
-                    if id(item) not in done:
-                        pending.append(item)
-                elif item is not None:
-                    pending.extend(part for part in nodes_in(item) if id(part) not in done)
-        elif isinstance(value, Node):
-            if id(value) not in done:
-                pending.append(value)
-        elif value:
-            pending.extend(part for part in nodes_in(value) if id(part) not in done)
-    return pending
+def pending_in(value: Any, done: Mapping[int, object]) -> Iterator[Node]:
+    """List the nodes in a tuple or mapping that are not done yet."""
+    return (part for part in nodes_in(value) if id(part) not in done)
 
 
-def mapped_values(values: tuple[Any, ...], done: Mapping[int, Any]) -> list[Any] | None:
-    """Replace the nodes in fields' values by what was made of them; None where nothing changed."""
-    made: list[Any] = []
-    changed = False
-    for value in values:
-        new = value
-        if isinstance(value, Node):
-            new = done[id(value)]
-        elif value:
-            try:
-                new = tuple([done[id(item)] for item in value])
-                if all(map(is_, new, value)):
-                    new = value
-            except (KeyError, TypeError):  # not a flat tuple of nodes
-                new = _map_value(value, lambda part: done[id(part)])
-        made.append(new)
-        changed = changed or new is not value
-    return made if changed else None
+def mapped_value(value: Any, done: Mapping[int, Any]) -> Any:
+    """Replace the nodes in a tuple or mapping; the same object where nothing changed."""
+    if not value:
+        return value
+    try:
+        made = tuple([done[id(item)] for item in value])
+    except (KeyError, TypeError):  # no flat tuple of nodes
+        return _map_value(value, lambda part: done[id(part)])
+    return value if all(map(is_, made, value)) else made
 
 
 def rewrite(root: _N, table: Mapping[type, Rule]) -> Any:
-    """Rebuild a tree bottom-up: a class in ``table`` has its rule applied after its parts were rebuilt.
+    """Rebuild a tree bottom-up: a class in ``table`` has its rule applied once its parts are made.
 
     A rule that returns its argument leaves it; untouched subtrees are shared with the old tree.
     """
-    done: dict[int, Node] = {}
-    stack: list[Node] = [root]
-    plans = _PLANS
-    find = table.get
+    done: dict[int, Any] = {id(None): None}
+    # None in the stack says that the parts of the node below it are done.
+    stack: list[Node | None] = [root]
+    plans, find = _PLANS, table.get
     while stack:
-        node = stack[-1]
-        key = id(node)
-        if key in done:
-            stack.pop()
-            continue
-        cls = node.__class__
-        plan = plans.get(cls) or plan_of(cls)
-        made: Node = node
-        if cls.child_names:
-            values = plan.get(node)
-            pending = pending_parts(values, done)
-            if pending:
-                pending.reverse()
-                stack.extend(pending)
+        node = stack.pop()
+        if node is not None:
+            if id(node) in done:
                 continue
-            new = mapped_values(values, done)
-            if new is not None:
-                made = plan.remake(node, cls.child_names, new)
-        stack.pop()
-        rule = find(made.__class__)
-        done[key] = made if rule is None else rule(made)
+            plan = plans.get(node.__class__) or plan_of(node.__class__)
+            pending: list[Node | None] = []
+            for value in plan.get(node):
+                if id(value) in done:
+                    continue
+                below = plans.get(value.__class__)
+                if below is None:
+                    pending.extend(pending_in(value, done))
+                elif below.leaf:
+                    rule = find(value.__class__)
+                    done[id(value)] = value if rule is None else rule(value)
+                else:
+                    pending.append(value)
+            if pending:
+                stack += (node, None)
+                pending.reverse()
+                stack += pending
+                continue
+        else:
+            node = stack.pop()
+            assert node is not None
+            plan = plans[node.__class__]
+        done[id(node)] = _rewritten(node, plan, done, find)
     return done[id(root)]
+
+
+def _rewritten(
+    node: Any, plan: Plan, done: Mapping[int, Any], find: Callable[[type], Rule | None]
+) -> Any:
+    new = remade(node, plan, done)
+    rule = find(new.__class__)
+    return new if rule is None else rule(new)
+
+
+def remade(node: Any, plan: Plan, done: Mapping[int, Any]) -> Any:
+    """Make a node again of what was made of its parts; the node itself where nothing changed."""
+    values: list[Any] = []
+    changed = False
+    for value in plan.get(node):
+        key = id(value)
+        new = done[key] if key in done else mapped_value(value, done)
+        values.append(new)
+        if new is not value:
+            changed = True
+    return plan.remake(node, values) if changed else node
 
 
 def trampoline(start: Step[_R]) -> _R:
