@@ -79,7 +79,7 @@ def test_division_of_integers(dtype: str, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64"])
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint32"])
 def test_division_by_constants(dtype: str, lanes: int) -> None:
     kind = DataType(dtype)
     a, _ = pairs(dtype)
