@@ -1,7 +1,8 @@
 """TVMScript: programs as text, in Python's syntax.
 
-``from loomir.script import ir as I, tir as T`` gives the decorators and the names that programs use;
-``from_source`` reads a program from a string. Importing this package makes ``str(node)`` print programs.
+``from loomir.script import ir as I, tir as T`` gives the decorators and the names that programs
+use; ``from_source`` reads a program from a string. Importing this package makes ``str(node)`` print
+programs.
 """
 
 from loomir.script import ir, printer, tir

@@ -1,8 +1,8 @@
 """``T``: the language of loops, for annotations, decorators, and building programs in Python.
 
-``from loomir.script import tir as T`` is the usual import. In a function under ``@T.prim_func`` these names
-are read by the parser. Elsewhere they are ordinary functions; those that make statements need a builder:
-``with IRBuilder() as ib: with T.prim_func(): …``, then ``ib.get()``.
+``from loomir.script import tir as T`` is the usual import. In a function under ``@T.prim_func``
+these names are read by the parser. Elsewhere they are ordinary functions; those that make
+statements need a builder: ``with IRBuilder() as ib: with T.prim_func(): …``, then ``ib.get()``.
 """
 
 from __future__ import annotations
@@ -163,31 +163,31 @@ from loomir.script.builder.expressions import (
     var,
 )
 from loomir.script.builder.expressions import (
-    broadcast as Broadcast,
+    broadcast as Broadcast,  # noqa: N812
 )
 from loomir.script.builder.expressions import (
-    call as Call,
+    call as Call,  # noqa: N812
 )
 from loomir.script.builder.expressions import (
-    cast_node as Cast,
+    cast_node as Cast,  # noqa: N812
 )
 from loomir.script.builder.expressions import (
-    let as Let,
+    let as Let,  # noqa: N812
 )
 from loomir.script.builder.expressions import (
-    ramp as Ramp,
+    ramp as Ramp,  # noqa: N812
 )
 from loomir.script.builder.expressions import (
-    select as Select,
+    select as Select,  # noqa: N812
 )
 from loomir.script.builder.expressions import (
-    shuffle as Shuffle,
+    shuffle as Shuffle,  # noqa: N812
 )
 from loomir.script.builder.expressions import (
-    span_range as Range,
+    span_range as Range,  # noqa: N812
 )
 from loomir.script.builder.expressions import (
-    string as StringImm,
+    string as StringImm,  # noqa: N812
 )
 from loomir.script.builder.frame import (
     IRBuilder,
@@ -311,13 +311,13 @@ from loomir.script.builder.scopes import (
     launch_thread,
 )
 from loomir.script.builder.scopes import (
-    buffer_load as BufferLoad,
+    buffer_load as BufferLoad,  # noqa: N812
 )
 from loomir.script.builder.scopes import (
-    check as Assert,
+    check as Assert,  # noqa: N812
 )
 from loomir.script.builder.scopes import (
-    let_stmt as LetStmt,
+    let_stmt as LetStmt,  # noqa: N812
 )
 from loomir.script.builder.table import (
     dtype_named as dtype,

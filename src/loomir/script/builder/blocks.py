@@ -309,9 +309,9 @@ def _domain(dom: object, value: PrimExpr, what: str) -> Range:
 
 
 def _bound(value: object, like: DataType | None, what: str) -> PrimExpr:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if is_number and like is not None and like.min_value <= value <= like.max_value:
-        return IntImm(value, like)
+    if like is not None and isinstance(value, int) and not isinstance(value, bool):
+        fits = like.min_value <= value <= like.max_value
+        return IntImm(value, like) if fits else as_expr(value)
     made = as_expr(value, f"the domain of {what}")
     if not made.dtype.is_integer or made.dtype.lanes != 1:
         raise wrong_argument(

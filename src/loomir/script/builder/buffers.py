@@ -122,7 +122,8 @@ def alloc_buffer(
 ) -> Buffer:
     """Allocate a buffer.
 
-    In the body of a block or function it belongs to that; in a loop or branch, to the rest of its body.
+    In the body of a block or function it belongs to that; in a loop or branch, to the rest of its
+    body.
     """
     builder = IRBuilder.current()
     func = _function("T.alloc_buffer")

@@ -42,7 +42,7 @@ __all__ = [
     "let",
     "logical",
     "operator",
-    "power",
+    "raise_to",
     "ramp",
     "reinterpret",
     "select",
@@ -101,7 +101,7 @@ def builtin(name: str) -> Variadic:
     return apply
 
 
-def power(x: ExprLike, y: ExprLike) -> PrimExpr:
+def raise_to(x: ExprLike, y: ExprLike) -> PrimExpr:
     """Raise x to the power y; floats."""
     return call_builtin("pow", *match_dtypes(plain(x), plain(y)))
 

@@ -1,8 +1,8 @@
 """The builder: a stack of frames, one per scope of the program.
 
 A frame is pushed when it is entered. When it is left, it makes its part of the program and attaches
-it to the frame around it. Some frames hold for the rest of the scope that they stand in (a ``let``, an
-allocation): ``IRBuilder.open`` enters them, and they close with the frame around them.
+it to the frame around it. Some frames hold for the rest of the scope that they stand in (a ``let``,
+an allocation): ``IRBuilder.open`` enters them, and they close with the frame around them.
 """
 
 from __future__ import annotations

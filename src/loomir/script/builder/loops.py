@@ -361,8 +361,8 @@ def continue_loop() -> PrimExpr:
 def ret(value: ExprLike) -> PrimExpr:
     """Leave the function with a value.
 
-    Errors: SCR0021 in a parallel or vectorized loop (T42), TIR0305 for a value of another dtype than
-    the function declares (T41).
+    Errors: SCR0021 in a parallel or vectorized loop (T42), TIR0305 for a value of another dtype
+    than the function declares (T41).
     """
     builder = IRBuilder.active()
     func = None if builder is None else builder.find(PrimFuncFrame)

@@ -12,7 +12,7 @@ from loomir.script.builder.expressions import (
     builtin,
     logical,
     operator,
-    power,
+    raise_to,
     truth_not,
 )
 from loomir.tir import expr as nodes
@@ -150,8 +150,8 @@ tvm_stack_make_shape: Final[Variadic] = builtin("tvm_stack_make_shape")
 tvm_stack_make_array: Final[Variadic] = builtin("tvm_stack_make_array")
 checked_index: Final[Variadic] = builtin("checked_index")
 
-pow: Final[Binary] = power
-power: Final[Binary] = power
+pow: Final[Binary] = raise_to
+power: Final[Binary] = pow
 Add: Final[Binary] = operator(nodes.Add)
 Sub: Final[Binary] = operator(nodes.Sub)
 Mul: Final[Binary] = operator(nodes.Mul)

@@ -63,7 +63,7 @@ __all__ = [
 
 
 class MetaVar:
-    """The value of ``T.meta_var``: a name assigned to it stands for it while the program is read."""
+    """The value of ``T.meta_var``: a name assigned to it stands for it."""
 
     __slots__ = ("value",)
 
@@ -309,7 +309,7 @@ def buffer_load(buffer: Buffer, indices: Sequence[ExprLike]) -> PrimExpr:
 def buffer_store(buffer: Buffer, value: ExprLike, indices: Sequence[ExprLike | slice]) -> None:
     """Write an element of a buffer; a slice as the last index writes a vector."""
     target = as_buffer(buffer, "what is written")
-    items = [indices] if isinstance(indices, slice) else as_items(indices, "the indices")
+    items = as_items(indices, "the indices")
     place = index_buffer(target, items)
     IRBuilder.current().emit(store(place, value, None))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from loomir.ir.node import Node
 from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_buffer
@@ -174,7 +174,7 @@ def item(value: object, index: object) -> object:
     if isinstance(index, IntImm):
         index = index.value
     if isinstance(value, (tuple, list, str, range, dict)):
-        container: Any = value
+        container = cast("Any", value)
         if isinstance(index, Node):
             raise mistake(
                 "SCR0008",

@@ -1,7 +1,7 @@
 """The values around a decorated function: read, never run.
 
-Numbers, strings, dtypes, tuples, lists and dicts of them, variables and buffers are values of a program; the
-attributes of other objects are looked up without calling anything.
+Numbers, strings, dtypes, tuples, lists and dicts of them, variables and buffers are values of a
+program; the attributes of other objects are looked up without calling anything.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -118,6 +118,13 @@ _SUBCLASSES: Final[tuple[tuple[type[Any], Callable[[Any], object]], ...]] = (
 )
 
 
+class _Sample(NamedTuple):
+    field: int
+
+
+_FIELD: Final = type(inspect.getattr_static(_Sample, "field"))
+
+
 def attribute_of(value: object, name: str) -> object:
     """Look up an attribute without running code of the object's class, or give MISSING."""
     if isinstance(value, enum.Enum) and name in ("value", "name"):
@@ -125,11 +132,9 @@ def attribute_of(value: object, name: str) -> object:
     found = inspect.getattr_static(value, name, MISSING)
     if found is MISSING:
         return MISSING
-    if isinstance(found, types.MemberDescriptorType):  # a slot
-        return static(found.__get__(value, type(value)))
-    if type(found).__name__ == "_tuplegetter" and isinstance(value, tuple):  # a named tuple's field
-        fields: tuple[str, ...] = getattr(type(value), "_fields", ())
-        return static(tuple.__getitem__(value, fields.index(name))) if name in fields else MISSING
+    if isinstance(found, (types.MemberDescriptorType, _FIELD)):  # a slot, a named tuple's field
+        reader = cast("types.MemberDescriptorType", found)
+        return static(reader.__get__(value, type(value)))
     if isinstance(found, (property, types.GetSetDescriptorType)):
         return MISSING
     return static(found)

@@ -183,8 +183,8 @@ def _syntax_place(error: SyntaxError, places: Places) -> Span | None:
 def convert(root: ast.AST, places: Places, problems: list[Diagnostic]) -> doc.AST | None:
     """Make the Doc AST of Python's; what is not in the language is added to ``problems``.
 
-    None where the root itself is refused. A refused part leaves ``doc.Name`` of no name in its place, which
-    nothing complains about again.
+    None where the root itself is refused. A refused part leaves a ``doc.Name`` of no name in its
+    place, which nothing complains about again.
     """
     holder: list[Any] = [None]
     # (Python's node, where its mirror goes: an object and a field, or a list and an index)
@@ -217,7 +217,7 @@ def _fill(made: Any, name: str, value: Any, stack: list[tuple[ast.AST, Any, Any]
     if isinstance(value, list):
         items: list[Any] = []
         for index, item in enumerate(cast("list[Any]", value)):
-            symbol = _OPERATORS.get(type(item))
+            symbol = _OPERATORS.get(cast("type[ast.AST]", type(item)))
             items.append(symbol)
             if symbol is None and isinstance(item, ast.AST):
                 stack.append((item, items, index))
@@ -233,9 +233,9 @@ def _fill(made: Any, name: str, value: Any, stack: list[tuple[ast.AST, Any, Any]
 
 def _no_place(node: ast.AST, places: Places) -> Span:
     """Give a place to the few nodes that Python gives none (parameters, with-items, texts)."""
-    parts = [n for n in ast.iter_child_nodes(node) if hasattr(n, "lineno")]
+    parts = [places.span(n) for n in ast.iter_child_nodes(node) if hasattr(n, "lineno")]
     if parts:
-        return places.span(min(parts, key=lambda n: (n.lineno, n.col_offset)))  # type: ignore[attr-defined]
+        return min(parts, key=lambda span: (span.line, span.column))
     line = places.shift + 1
     return Span(places.source, line, 1, line, 1)
 

@@ -1,12 +1,12 @@
 """The parser: walks the Doc AST, keeps names and dialects, collects mistakes.
 
-Every statement is read on its own: a refused one is reported and left out, and the names that it would have bound
-are poisoned, so that nothing is reported for using them.
+Every statement is read on its own: a refused one is reported and left out, and the names that it
+would have bound are poisoned, so that nothing is reported for using them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -69,7 +69,7 @@ class Parser(doc.NodeVisitor):
         return self.tokens[-1]
 
     @contextmanager
-    def dialect(self, token: str) -> Iterator[None]:
+    def dialect(self, token: str) -> Generator[None, None, None]:
         """Read in a dialect for the body of ``with``."""
         self.tokens.append(token)
         try:
@@ -186,7 +186,7 @@ class Parser(doc.NodeVisitor):
         )
 
     def declare_shape_name(self, node: doc.Name) -> object:
-        """Give what a name in a shape means; a new one is an int64 variable of the function (S10)."""
+        """Give what a name in a shape means; a new one is an int64 variable (S10)."""
         found = self._find(node.id)
         if found is not MISSING or self.function is None:
             return self.lookup(node) if found is MISSING else found
@@ -223,7 +223,7 @@ _STATEMENTS: Final = {
 
 
 def header(node: doc.AST) -> Span:
-    """Give the place of a statement's head: all of a simple one, the first line of a compound one."""
+    """Give the place of a statement's head, without its body."""
     span = node.span
     end: doc.AST | None = None
     if isinstance(node, doc.For):

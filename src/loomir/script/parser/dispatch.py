@@ -1,7 +1,8 @@
 """Which function handles which node, by the dialect that is being read.
 
-The table maps (token, type name) to a handler; a token names a dialect. A node is looked up under the current
-token, then under ``"default"``; what neither knows goes to the parser's ``generic_visit``.
+The table maps (token, type name) to a handler; a token names a dialect. A node is looked up under
+the current token, then under ``"default"``; what neither knows goes to the parser's
+``generic_visit``.
 """
 
 from __future__ import annotations

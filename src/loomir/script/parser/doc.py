@@ -1,13 +1,13 @@
 """The Doc AST: Python's syntax tree, cut down to what TVMScript has, with places in the file.
 
-Nodes are named as Python's; what has no class here is no part of the language (SCR0002). Operators are their
-symbols, and contexts (load, store) are left out.
+Nodes are named as Python's; what has no class here is no part of the language (SCR0002). Operators
+are their symbols, and contexts (load, store) are left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from loomir.support.span import Span
 
@@ -428,7 +428,7 @@ class NodeVisitor:
         """Visit the parts of a node."""
         for name in FIELDS[type(node).__name__]:
             value = getattr(node, name)
-            parts: list[Any] = value if isinstance(value, list) else [value]
+            parts = cast("list[Any]", value) if isinstance(value, list) else [value]
             for part in parts:
                 if isinstance(part, AST):
                     self.visit(part)

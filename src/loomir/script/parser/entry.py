@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -32,9 +33,9 @@ def from_source(
 ) -> Built:
     """Read a program from its text.
 
-    Nothing is run: names are those of the program, ``T`` and ``I``, and of ``values``. ``name`` is what errors
-    call the text. Gives a module for a class under ``@I.ir_module``, a function for one under
-    ``@T.prim_func``.
+    Nothing is run: names are those of the program, ``T`` and ``I``, and of ``values``. ``name`` is
+    what errors call the text. Gives a module for a class under ``@I.ir_module``, a function for one
+    under ``@T.prim_func``.
 
     Errors: SCR0001 to SCR0027 and TIR01xx to TIR03xx, all mistakes of the text at once.
     """
@@ -43,17 +44,17 @@ def from_source(
     made = Source(name, text)
     tree, places = parse_text(made)
     parser = Parser(None if values is None else Captured(values))
-    programs = [n for n in tree.body if type(n).__name__ in ("FunctionDef", "ClassDef")]
+    programs = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
 
     def read(node: doc.AST) -> None:
         visit_module(parser, cast("doc.Module", node))
         if not parser.problems:
-            _check_count([n.name for n in programs], places)  # type: ignore[attr-defined]
+            _check_count([n.name for n in programs])
 
     return _read(parser, tree, places, read)
 
 
-def _check_count(names: list[str], places: Places) -> None:
+def _check_count(names: list[str]) -> None:
     if len(names) == 1:
         return
     raise mistake(
@@ -104,12 +105,12 @@ def _read(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], N
 
 def _ordered(problems: list[Diagnostic]) -> list[Diagnostic]:
     """Sort mistakes by place, each once."""
-    seen: dict[tuple[object, ...], Diagnostic] = {}
+    seen: dict[tuple[tuple[int, int], str, str], Diagnostic] = {}
     for problem in problems:
         span = problem.span
         place = (0, 0) if span is None else (span.line, span.column)
-        seen.setdefault((*place, problem.code, problem.message), problem)
-    return [seen[key] for key in sorted(seen, key=lambda key: key[:2])]  # type: ignore[reportArgumentType]
+        seen.setdefault((place, problem.code, problem.message), problem)
+    return [seen[key] for key in sorted(seen, key=lambda key: key[0])]
 
 
 # -- decorators --------------------------------------------------------------------------------
@@ -202,9 +203,9 @@ def prim_func(
 ) -> PrimFunc | PrimFuncDecorator:
     """Read a function as a program of TIR; its body is not run by Python.
 
-    In a class under ``@I.ir_module`` the function is read with the class. Called without a function this is
-    the frame that builds one: ``with T.prim_func(): …``. ``s_tir`` and ``check_well_formed`` are read
-    and mean nothing here.
+    In a class under ``@I.ir_module`` the function is read with the class. Called without a function
+    this is the frame that builds one: ``with T.prim_func(): …``. ``s_tir`` and
+    ``check_well_formed`` are read and mean nothing here.
 
     Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
     """

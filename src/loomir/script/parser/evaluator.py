@@ -1,14 +1,14 @@
 """Values of expressions: an evaluator of its own over the names that a program may use.
 
-Nothing is run by Python. Names are those of the program, of ``T`` and ``I``, of the values around a decorated
-function, and a few functions on plain values. Nested expressions do not recurse.
+Nothing is run by Python. Names are those of the program, of ``T`` and ``I``, of the values around a
+decorated function, and a few functions on plain values. Nested expressions do not recurse.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node, reset
@@ -34,6 +34,9 @@ from loomir.tir.expr import And, IntImm, Or, PrimExpr
 from loomir.tir.expr import convert as to_expr
 
 __all__ = ["ExprEvaluator", "Names", "Poisoned"]
+
+
+AnySlice: TypeAlias = "slice[Any, Any, Any]"
 
 
 class Poisoned(Exception):
@@ -70,8 +73,8 @@ _SIGNATURES: dict[int, inspect.Signature] = {}
 class ExprEvaluator:
     """Evaluates expressions of the Doc AST.
 
-    Errors: SCR0003 to SCR0009, SCR0019 to SCR0025, and what constructors of nodes refuse, each placed at the
-    smallest expression around it.
+    Errors: SCR0003 to SCR0009, SCR0019 to SCR0025, and what constructors of nodes refuse, each
+    placed at the smallest expression around it.
     """
 
     def __init__(self, names: Names) -> None:
@@ -112,7 +115,7 @@ class ExprEvaluator:
     def _step(self, node: doc.AST) -> Step[object]:
         return _STEPS[type(node)](self, node)
 
-    def _parts(self, nodes: list[doc.ExprNode]) -> Step[list[object]]:
+    def _parts(self, nodes: Sequence[doc.ExprNode]) -> Step[list[object]]:
         values: list[object] = []
         for node in nodes:
             if isinstance(node, (doc.Name, doc.Constant)):
@@ -121,7 +124,8 @@ class ExprEvaluator:
                 values.append((yield self._step(node)))
         return values
 
-    def _one(self, node: doc.ExprNode) -> Step[object]:
+    def on_one(self, node: doc.ExprNode) -> Step[object]:
+        """Evaluate a node, a leaf at once."""
         if isinstance(node, (doc.Name, doc.Constant)):
             return self._leaf(node)
         return (yield self._step(node))
@@ -134,8 +138,9 @@ class ExprEvaluator:
             raise placed(error, span) from error
         return stamped(made, span, args)
 
-    def _attribute(self, node: doc.Attribute) -> Step[object]:
-        value = yield self._one(node.value)
+    def on_attribute(self, node: doc.Attribute) -> Step[object]:
+        """Evaluate ``value.attr``."""
+        value = yield self.on_one(node.value)
         try:
             found = attribute(value, node.attr)
         except CompileError as error:
@@ -148,11 +153,13 @@ class ExprEvaluator:
             raise Poisoned
         return found
 
-    def _sequence(self, node: doc.Tuple | doc.List) -> Step[object]:
+    def on_sequence(self, node: doc.Tuple | doc.List) -> Step[object]:
+        """Evaluate a tuple or list."""
         values = yield self._parts(node.elts)
         return tuple(values) if isinstance(node, doc.Tuple) else values
 
-    def _dict(self, node: doc.Dict) -> Step[object]:
+    def on_dict(self, node: doc.Dict) -> Step[object]:
+        """Evaluate a dict."""
         made: dict[object, object] = {}
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             if key_node is None:
@@ -162,35 +169,37 @@ class ExprEvaluator:
                     help="write the keys and values",
                     span=value_node.span,
                 )
-            key = yield self._one(key_node)
-            if not (is_static(key) or isinstance(key, Node)) or isinstance(key, (list, dict)):
+            key = yield self.on_one(key_node)
+            if type(key) in (list, dict) or not (is_static(key) or isinstance(key, Node)):
                 raise mistake(
                     "SCR0005",
                     f"{kind(key)} cannot be a key of a dict",
                     help="use a string, a number or a variable",
                     span=key_node.span,
                 )
-            made[key] = yield self._one(value_node)
+            made[key] = yield self.on_one(value_node)
         return made
 
-    def _slice(self, node: doc.Slice) -> Step[object]:
+    def on_slice(self, node: doc.Slice) -> Step[object]:
+        """Evaluate a slice."""
         bounds: list[object] = []
         for part in (node.lower, node.upper, node.step):
-            bounds.append(None if part is None else (yield self._one(part)))
+            bounds.append(None if part is None else (yield self.on_one(part)))
         return slice(*bounds)
 
-    def _subscript(self, node: doc.Subscript) -> Step[object]:
-        value = yield self._one(node.value)
+    def on_subscript(self, node: doc.Subscript) -> Step[object]:
+        """Evaluate an element or a region of a buffer, or an item of a plain value."""
+        value = yield self.on_one(node.value)
         index_nodes = node.slice.elts if isinstance(node.slice, doc.Tuple) else [node.slice]
         if not isinstance(value, Buffer):
-            index = yield self._one(node.slice)
+            index = yield self.on_one(node.slice)
             if isinstance(index, slice):
-                self._refuse_run_time_slice(index, node.slice)
-            return self._at(node.span, item, value, index)
+                self._refuse_run_time_slice(cast("AnySlice", index), node.slice)
+            return self._at(node.span, item, value, cast("object", index))
         indices = yield self._parts(index_nodes)
         for axis, (index, part) in enumerate(zip(indices, index_nodes, strict=True)):
             if isinstance(index, slice):
-                if index.step not in (None, 1):
+                if cast("AnySlice", index).step not in (None, 1):
                     raise mistake(
                         "SCR0008",
                         "a slice of a buffer has a step",
@@ -201,7 +210,7 @@ class ExprEvaluator:
                 self._at(part.span, check_constant_index, value, axis, index)
         return self._at(node.span, index_buffer, value, indices)
 
-    def _refuse_run_time_slice(self, found: slice[Any, Any, Any], node: doc.AST) -> None:
+    def _refuse_run_time_slice(self, found: AnySlice, node: doc.AST) -> None:
         bounds: tuple[object, ...] = (found.start, found.stop, found.step)
         if any(is_expr(b) for b in bounds):
             raise mistake(
@@ -211,24 +220,27 @@ class ExprEvaluator:
                 span=node.span,
             )
 
-    def _unary(self, node: doc.UnaryOp) -> Step[object]:
-        operand = yield self._one(node.operand)
+    def on_unary(self, node: doc.UnaryOp) -> Step[object]:
+        """Evaluate an operator on one operand."""
+        operand = yield self.on_one(node.operand)
         return self._at(node.span, unary, node.op, operand)
 
-    def _binary(self, node: doc.BinOp) -> Step[object]:
-        left = yield self._one(node.left)
-        right = yield self._one(node.right)
+    def on_binary(self, node: doc.BinOp) -> Step[object]:
+        """Evaluate an operator on two operands."""
+        left = yield self.on_one(node.left)
+        right = yield self.on_one(node.right)
         try:
             made = binary(node.op, left, right)
         except CompileError as error:
             raise blamed(error, node.span, (left, right), (node.left, node.right)) from error
         return stamped(made, node.span, (left, right))
 
-    def _compare(self, node: doc.Compare) -> Step[object]:
-        left = yield self._one(node.left)
+    def on_compare(self, node: doc.Compare) -> Step[object]:
+        """Evaluate a comparison, or a chain of them."""
+        left = yield self.on_one(node.left)
         result: object = True
         for index, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            right = yield self._one(right_node)
+            right = yield self.on_one(right_node)
             made = self._at(node.span, binary, op, left, right)
             if index == 0:
                 result = made
@@ -239,11 +251,12 @@ class ExprEvaluator:
             left = right
         return result
 
-    def _bool(self, node: doc.BoolOp) -> Step[object]:
+    def on_bool(self, node: doc.BoolOp) -> Step[object]:
+        """Evaluate ``and`` or ``or``; a plain value that decides ends it."""
         stops = node.op == "or"  # the truth that decides
         result: object = None
         for index, part in enumerate(node.values):
-            value = yield self._one(part)
+            value = yield self.on_one(part)
             if index == 0:
                 result = value
             elif is_static(result):
@@ -256,8 +269,9 @@ class ExprEvaluator:
                 return result
         return result
 
-    def _choice(self, node: doc.IfExp) -> Step[object]:
-        test = yield self._one(node.test)
+    def on_choice(self, node: doc.IfExp) -> Step[object]:
+        """Evaluate ``a if c else b`` on a plain condition."""
+        test = yield self.on_one(node.test)
         if not is_static(test):
             raise mistake(
                 "SCR0009",
@@ -266,11 +280,12 @@ class ExprEvaluator:
                 help="use T.if_then_else(c, a, b), or T.Select(c, a, b) to evaluate both",
                 span=node.test.span,
             )
-        return (yield self._one(node.body if test else node.orelse))
+        return (yield self.on_one(node.body if test else node.orelse))
 
     # -- calls ---------------------------------------------------------------------------------
-    def _call(self, node: doc.Call) -> Step[object]:
-        func = yield self._one(node.func)
+    def on_call(self, node: doc.Call) -> Step[object]:
+        """Evaluate a call."""
+        func = yield self.on_one(node.func)
         shaped = _SHAPED.get(id(func))
         args: list[object] = []
         for index, part in enumerate(node.args):
@@ -299,11 +314,11 @@ class ExprEvaluator:
 
     def _argument(self, node: doc.ExprNode, shaped: tuple[int, bool] | None) -> Step[object]:
         if shaped is None:
-            return (yield self._one(node))
+            return (yield self.on_one(node))
         before = self.in_shape, self.may_declare
         self.in_shape, self.may_declare = True, shaped[1]
         try:
-            return (yield self._one(node))
+            return (yield self.on_one(node))
         finally:
             self.in_shape, self.may_declare = before
 
@@ -323,14 +338,14 @@ class ExprEvaluator:
         if isinstance(func, PlainFunction):
             return self._at(node.span, func.call, args, keywords)
         if isinstance(func, Method):
-            target: Callable[..., object] = func.call
-        elif callable(func) and (is_exported(func) or isinstance(func, DTypeFunction)):
-            target = func
+            target = func.call
+        elif is_exported(func) or isinstance(func, DTypeFunction):
+            target = cast("Callable[..., object]", func)
         else:
             raise _not_callable(func, node.func.span)
         _check_arguments(target, node, args, keywords)
         try:
-            made = target(*args, **keywords)
+            made: object = target(*args, **keywords)
         except CompileError as error:
             values = (*args, *keywords.values())
             parts = (*node.args, *(k.value for k in node.keywords))
@@ -355,18 +370,16 @@ def _truth(op: str, value: object) -> PrimExpr:
     )
 
 
-def stamped(made: object, span: Span, given: tuple[object, ...] | list[object]) -> object:
+def stamped(made: object, span: Span, given: Sequence[object]) -> object:
     """Give a new node its place; what was given is left as it is."""
-    if isinstance(made, (Node, Frame)):
-        known: Any = made
-        if isinstance(made, Frame):
-            if known.span is None:
-                known.span = span
-        elif (
-            not made.is_definition
-            and getattr(made, "span", span) is None
-            and not any(made is value for value in given)
-        ) or (isinstance(made, Buffer) and made.span is None and not made.name):
+    if isinstance(made, Frame):
+        frame = cast("Frame[Any]", made)
+        if frame.span is None:
+            frame.span = span
+        return frame
+    if isinstance(made, Node) and getattr(made, "span", span) is None:
+        is_new = not any(made is value for value in given)
+        if (not made.is_definition and is_new) or (isinstance(made, Buffer) and not made.name):
             reset(made, "span", span)
     return made
 
@@ -383,10 +396,13 @@ def blamed(
             if value is error.culprit:
                 return placed(error, part.span)
         for value, part in zip(values, parts, strict=True):
-            if isinstance(value, (tuple, list)) and any(v is error.culprit for v in value):  # type: ignore[reportUnknownVariableType]
-                inner = part.elts if isinstance(part, (doc.Tuple, doc.List)) else []
-                at = next((n for n, v in zip(inner, value) if v is error.culprit), part)  # type: ignore[reportUnknownArgumentType]
-                return placed(error, at.span)
+            if not isinstance(value, (tuple, list)):
+                continue
+            items = list(cast("tuple[object, ...]", value))
+            inner = part.elts if isinstance(part, (doc.Tuple, doc.List)) else [part] * len(items)
+            for item_, at in zip(items, inner, strict=True):
+                if item_ is error.culprit:
+                    return placed(error, at.span)
     return placed(error, span)
 
 
@@ -452,18 +468,18 @@ def _text_of(node: doc.AST) -> str:
 
 
 _STEPS: Final[dict[type[Any], Callable[[ExprEvaluator, Any], Step[object]]]] = {
-    doc.Name: ExprEvaluator._one,
-    doc.Constant: ExprEvaluator._one,
-    doc.Attribute: ExprEvaluator._attribute,
-    doc.Tuple: ExprEvaluator._sequence,
-    doc.List: ExprEvaluator._sequence,
-    doc.Dict: ExprEvaluator._dict,
-    doc.Slice: ExprEvaluator._slice,
-    doc.Subscript: ExprEvaluator._subscript,
-    doc.UnaryOp: ExprEvaluator._unary,
-    doc.BinOp: ExprEvaluator._binary,
-    doc.BoolOp: ExprEvaluator._bool,
-    doc.Compare: ExprEvaluator._compare,
-    doc.IfExp: ExprEvaluator._choice,
-    doc.Call: ExprEvaluator._call,
+    doc.Name: ExprEvaluator.on_one,
+    doc.Constant: ExprEvaluator.on_one,
+    doc.Attribute: ExprEvaluator.on_attribute,
+    doc.Tuple: ExprEvaluator.on_sequence,
+    doc.List: ExprEvaluator.on_sequence,
+    doc.Dict: ExprEvaluator.on_dict,
+    doc.Slice: ExprEvaluator.on_slice,
+    doc.Subscript: ExprEvaluator.on_subscript,
+    doc.UnaryOp: ExprEvaluator.on_unary,
+    doc.BinOp: ExprEvaluator.on_binary,
+    doc.BoolOp: ExprEvaluator.on_bool,
+    doc.Compare: ExprEvaluator.on_compare,
+    doc.IfExp: ExprEvaluator.on_choice,
+    doc.Call: ExprEvaluator.on_call,
 }

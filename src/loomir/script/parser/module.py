@@ -48,7 +48,7 @@ def visit_import(parser: Parser, node: doc.Import) -> None:
 
 @dispatch.register(dispatch.DEFAULT, "ImportFrom")
 def visit_import_from(parser: Parser, node: doc.ImportFrom) -> None:
-    """Read ``from tvm.script import tir as T``: it gives the dialects their names, and imports nothing."""
+    """Read ``from tvm.script import tir as T``: it names the dialects, and imports nothing."""
     for name in node.names:
         known = node.module in _HOMES and node.level == 0
         if known and node.module == "__future__":

@@ -97,7 +97,7 @@ def mark(decorator: object, marker: Marker) -> None:
 
 
 def namespace_of(value: object) -> Any:
-    """Give what a captured value stands for where it is one of our modules or decorators, else None."""
+    """Give what a captured module or decorator of ours stands for, else None."""
     if isinstance(value, ModuleType):
         return MODULES.get(value.__name__)
     return _MARKED.get(id(value))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
-from loomir.script.builder.arguments import describe, plain
+from loomir.script.builder.arguments import as_expr, describe, plain
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.script.parser.captured import Foreign
 from loomir.support.diagnostics import CompileError
@@ -55,8 +54,10 @@ def limited(value: object) -> object:
     """
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise mistake("SCR0020", "the number is too large", help=f"stay below {MAX_BITS} bits")
-    if isinstance(value, (str, list, tuple)) and len(value) > MAX_ITEMS:  # type: ignore[arg-type]
-        raise mistake("SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items")
+    if isinstance(value, (str, list, tuple)):
+        if len(cast("Sequence[object]", value)) > MAX_ITEMS:
+            raise mistake("SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items")
+        return cast("object", value)
     return value
 
 
@@ -90,26 +91,26 @@ _NODES: Final[dict[str, Callable[[Any, Any], PrimExpr]]] = {
 }
 
 _PYTHON: Final[dict[str, Callable[[Any, Any], object]]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "is": operator.is_,
-    "is not": operator.is_not,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "**": lambda a, b: a**b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "is": lambda a, b: a is b,
+    "is not": lambda a, b: a is not b,
     "in": lambda a, b: a in b,
     "not in": lambda a, b: a not in b,
 }
@@ -135,7 +136,8 @@ def _holds_expr(value: object) -> bool:
 def binary(op: str, a: object, b: object) -> object:
     """Apply an operator.
 
-    Errors: SCR0009 where it has no meaning for the operands, SCR0020 for arithmetic that fails; TIR01xx.
+    Errors: SCR0009 where it has no meaning for the operands, SCR0020 for arithmetic that fails;
+    TIR01xx.
     """
     if is_static(a) and is_static(b):
         return _static(op, a, b)
@@ -172,12 +174,8 @@ def _static(op: str, a: Any, b: Any) -> object:
         grown = {"**": a.bit_length() * max(b, 0), "<<": a.bit_length() + max(b, 0)}.get(op, 0)
         if grown > MAX_BITS:
             raise mistake("SCR0020", "the number is too large", help=f"stay below {MAX_BITS} bits")
-    if op == "*":
-        for items, times in ((a, b), (b, a)):
-            if isinstance(items, (str, tuple, list)) and isinstance(times, int):
-                if len(items) * times > MAX_ITEMS:  # type: ignore[arg-type]
-                    help_ = f"stay below {MAX_ITEMS} items"
-                    raise mistake("SCR0020", "the value is too long", help=help_)
+    if op == "*" and _repeated(a, b) > MAX_ITEMS:
+        raise mistake("SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items")
     try:
         made = _PYTHON[op](a, b)
     except ZeroDivisionError as error:
@@ -191,6 +189,14 @@ def _static(op: str, a: Any, b: Any) -> object:
     return limited(made)
 
 
+def _repeated(a: object, b: object) -> int:
+    """Give the length of a sequence repeated, 0 for other products."""
+    for items, times in ((a, b), (b, a)):
+        if isinstance(items, (str, tuple, list)) and isinstance(times, int):
+            return len(cast("Sequence[object]", items)) * times
+    return 0
+
+
 def unary(op: str, a: object) -> object:
     """Apply an operator on one operand.
 
@@ -200,11 +206,11 @@ def unary(op: str, a: object) -> object:
         if op == "not":
             return not a
         if op != "~" or type(a) is int:
-            return {"+": operator.pos, "-": operator.neg, "~": operator.invert}[op](a)
+            return -a if op == "-" else +a if op == "+" else ~cast("int", a)
     elif op == "not" and is_static(a):
         return not a
     elif is_expr(a):
-        expr: Any = plain(a)  # type: ignore[arg-type]
+        expr = as_expr(a)
         if op == "+":
             return expr
         if op == "-":

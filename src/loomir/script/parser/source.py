@@ -1,7 +1,7 @@
 """Find the source of what a decorator was put on, by Python's syntax tree of the file it stands in.
 
-The file is read through ``linecache``, so that programs work wherever Python keeps their source: modules,
-interactive sessions, doctests, and ``exec`` of a text that was put there.
+The file is read through ``linecache``, so that programs work wherever Python keeps their source:
+modules, interactive sessions, doctests, and ``exec`` of a text that was put there.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def class_around(definition: Definition) -> ast.ClassDef | None:
 
 
 def scopes_of(frame: FrameType, func: Any = None) -> list[Mapping[str, object]]:
-    """List the names that a definition can see, innermost first: its closure, locals around it, globals."""
+    """List the names that a definition can see: its closure, locals around it, globals."""
     found: list[Mapping[str, object]] = []
     if func is not None and func.__closure__:
         closure: dict[str, object] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from loomir.ir.node import reset
 from loomir.script.builder.arguments import as_expr, as_stored
@@ -92,7 +92,7 @@ def check_rebinding(
         raise mistake(
             "SCR0016",
             f"{name!r} is bound with a type and cannot be assigned again",
-            help=f"leave the type out where it is first assigned, and {name} becomes a local variable",
+            help=f"leave the type out at first, and {name} becomes a local variable",
             span=span,
         )
     raise mistake(
@@ -141,8 +141,9 @@ def _unpack(
     elif isinstance(target, doc.Subscript) and span is not None:
         parser.builder.emit(_store(parser, target, value, span))
     elif isinstance(target, (doc.Tuple, doc.List)):
-        values: list[Any] = list(value) if isinstance(value, (tuple, list)) else [value]
-        if not isinstance(value, (tuple, list)) and len(target.elts) != 1:
+        many = type(value) in (tuple, list)
+        values: list[Any] = list(value) if many else [value]
+        if not many and len(target.elts) != 1:
             raise mistake(
                 "SCR0027",
                 f"{kind(value)} cannot be unpacked into {len(target.elts)} names",
@@ -179,7 +180,7 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
     elif isinstance(value, BufferSpec):
         bind_name(parser, name, _declare(parser, value, name, span), "buffer", target.span)
     elif isinstance(value, Frame) or value is None or isinstance(value, Foreign):
-        raise _not_assignable(value, span)
+        raise _not_assignable(cast("object", value), span)
     elif isinstance(value, MetaVar):
         bind_name(parser, name, value.value, "alias", target.span)
     elif _declares(value):

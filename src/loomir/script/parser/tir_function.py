@@ -18,6 +18,7 @@ from loomir.script.parser.tir_binding import bind_name, reassigned_names
 from loomir.script.parser.tir_statements import TOKEN
 from loomir.script.parser.var_table import POISON
 from loomir.support.diagnostics import CompileError
+from loomir.support.dtype import HANDLE
 from loomir.tir.expr import Var
 
 __all__ = ["read_prim_func"]
@@ -133,7 +134,7 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
             raise placed(error, part.annotation.span) from error
     except (CompileError, Poisoned) as error:
         parser.caught(error, part.span)
-        frame.params.append(Var(part.arg, "handle"))  # keeps the others in their order
+        frame.params.append(Var(part.arg, HANDLE))  # keeps the others in their order
     bind_name(parser, part.arg, value, "parameter", part.span)
     return value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from loomir.ir.node import reset
 from loomir.script.builder.arguments import as_expr
@@ -119,7 +119,7 @@ def _loop_frame(parser: Parser, node: doc.For, count: int) -> ForFrame[Any]:
     if isinstance(value, range):
         frame: ForFrame[Any] = stepped(value.start, value.stop, value.step)
     elif isinstance(value, ForFrame):
-        frame = value
+        frame = cast("ForFrame[Any]", value)
     else:
         raise mistake(
             "SCR0012",

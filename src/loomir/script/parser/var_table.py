@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -52,7 +52,7 @@ class VarTable:
         self.ended: dict[str, Entry] = {}
 
     @contextmanager
-    def frame(self) -> Iterator[VarTableFrame]:
+    def frame(self) -> Generator[VarTableFrame, None, None]:
         """Open a scope for the body of ``with``."""
         made = VarTableFrame()
         self.frames.append(made)
