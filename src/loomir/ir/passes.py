@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from loomir.ir.module import BaseFunc, IRModule
-from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 
 __all__ = [
     "FACTS",
@@ -26,7 +26,6 @@ __all__ = [
     "Ran",
     "dump_to",
     "fact",
-    "find_pass",
     "pass_of",
     "register",
     "report",
@@ -110,24 +109,6 @@ def register(
 def pass_of(function: Callable[..., Any]) -> Pass:
     """Find the pass that a function was registered as."""
     return _BY_FUNCTION[function]
-
-
-def find_pass(name: str) -> Pass:
-    """Find a pass by its name.
-
-    Errors: TIR0005.
-    """
-    found = PASSES.get(name)
-    if found is None:
-        guess = nearest(name, PASSES)
-        raise CompileError(
-            Diagnostic(
-                "TIR0005",
-                f"there is no pass named {name!r}",
-                help=f"did you mean {guess!r}?" if guess else f"passes: {', '.join(PASSES)}",
-            )
-        )
-    return found
 
 
 def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:

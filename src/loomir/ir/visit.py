@@ -252,7 +252,7 @@ def mapped_value(value: Any, done: Mapping[int, Any]) -> Any:
     return value if all(map(is_, made, value)) else made
 
 
-def rewrite(root: _N, table: Mapping[type, Rule]) -> Any:
+def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
     """Rebuild a tree bottom-up: a class in ``table`` has its rule applied once its parts are made.
 
     A rule that returns its argument leaves it; untouched subtrees are shared with the old tree.

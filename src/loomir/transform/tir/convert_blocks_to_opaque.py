@@ -7,6 +7,7 @@ from typing import Final
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rewrite
+from loomir.tir.buffer import BufferRegion, MatchBufferRegion, Range
 from loomir.tir.expr import (
     Add,
     Cast,
@@ -61,14 +62,13 @@ def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
                     inlined[it.var] = bound
 
     def lower(realize: BlockRealize) -> Stmt:
-        block = realize.block
-        if not block.iter_vars and realize.predicate is TRUE:
-            return realize
+        block, lets = _opaque(realize.block)
         made: Stmt = realize
-        if block.iter_vars or realize.predicate is not TRUE:
-            opaque = _without_iterators(block) if block.iter_vars else block
-            made = BlockRealize((), TRUE, opaque, span=realize.span)
-        for it, value in zip(reversed(block.iter_vars), reversed(realize.values)):
+        if block is not realize.block or realize.predicate is not TRUE:
+            made = BlockRealize((), TRUE, block, span=realize.span)
+        for var, value in reversed(lets):
+            made = LetStmt(var, value, made, span=block.span)
+        for it, value in zip(reversed(realize.block.iter_vars), reversed(realize.values)):
             if it.var not in inlined:
                 made = LetStmt(it.var, cast(value, it.var.dtype), made, span=it.span)
         predicate = realize.predicate
@@ -79,8 +79,27 @@ def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
     return substitute(rewrite(func, {BlockRealize: lower}), inlined)
 
 
-def _without_iterators(block: Block) -> Block:
-    return Block(
+def _opaque(block: Block) -> tuple[Block, list[tuple[Var, PrimExpr]]]:
+    """Take the iterators from a block, and what costs something from where its aliases begin.
+
+    An alias begins where its region began when the block was entered, whatever the body stores.
+    """
+    lets: list[tuple[Var, PrimExpr]] = []
+    matches: list[MatchBufferRegion] = []
+    for match in block.match_buffers:
+        region: list[Range] = []
+        for r in match.source.region:
+            if is_cheap(r.min):
+                region.append(r)
+                continue
+            start = Var(f"{match.buffer.name}_start", r.min.dtype, span=match.span)
+            lets.append((start, r.min))
+            region.append(Range(start, r.extent, span=r.span))
+        source = BufferRegion(match.source.buffer, tuple(region), span=match.source.span)
+        matches.append(MatchBufferRegion(match.buffer, source, span=match.span))
+    if not lets and not block.iter_vars:
+        return block, lets
+    opaque = Block(
         (),
         block.reads,
         block.writes,
@@ -88,7 +107,8 @@ def _without_iterators(block: Block) -> Block:
         block.body,
         block.init,
         block.alloc_buffers,
-        block.match_buffers,
+        tuple(matches) if lets else block.match_buffers,
         block.annotations,
         span=block.span,
     )
+    return opaque, lets

@@ -66,7 +66,7 @@ def _never(name: str, test: Callable[[Any], bool], what: str) -> None:
         for func, part in _parts(mod):
             if test(part):
                 place = getattr(part, "span", None)
-                yield Diagnostic("TIR0500", f"function {func.name!r} has {what}", place)
+                yield Diagnostic("FACT", f"function {func.name!r} has {what}", place)
 
     fact(name)(check)
 

@@ -37,7 +37,7 @@ def lower_init_block(func: PrimFunc) -> PrimFunc:
         condition = at_start(block)
         init: Stmt = block.init
         if condition is not None:
-            init = IfThenElse(condition, init, span=block.init.span)
+            init = IfThenElse(condition, init, span=block.span)
         return Block(
             block.iter_vars,
             block.reads,

@@ -7,23 +7,19 @@ from typing import Any
 from loomir.ir.passes import register
 from loomir.ir.visit import pre_order, rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad, MatchBufferRegion
 from loomir.tir.expr import Eq, IntImm, PrimExpr, StringImm, Var, cast
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
-    Allocate,
     AssertStmt,
-    AttrStmt,
     Block,
     BufferStore,
     DeclBuffer,
-    For,
     LetStmt,
     Stmt,
 )
 from loomir.transform.tir.index_math import add, imm64, int64
-from loomir.transform.tir.views import Layout, View
+from loomir.transform.tir.views import Layout, View, bound_names
 
 __all__ = ["lower_match_buffer"]
 
@@ -38,13 +34,12 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
 
     A name in the alias's shape, strides or offset that nothing else binds takes the source's
     value; any other expression must equal it, which is asserted where the program runs.
-    Errors: TIR0502 where extents differ for certain, TIR0503 for a pointer to an alias used as a
-    value.
+    Errors: TIR0502 for a pointer to an alias used as a value.
     """
     layout = Layout(func)
     if not layout.matches:
         return func
-    bound = _bound_names(func)
+    bound = bound_names(func)
     declared: dict[int, Buffer] = {}
 
     def access(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, Any]:
@@ -77,7 +72,7 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
             if alias is not None and id(alias) in layout.matches:
                 raise CompileError(
                     Diagnostic(
-                        "TIR0503",
+                        "TIR0502",
                         f"the data of match_buffer {alias.name!r} is used as a value",
                         help="use its source's data",
                     )
@@ -129,26 +124,6 @@ def _rebased(buffer: Buffer, layout: Layout) -> Buffer:
     )
 
 
-def _bound_names(func: PrimFunc) -> set[int]:
-    """List the variables that something other than a ``match_buffer`` binds."""
-    bound = {id(p) for p in func.params}
-    for buffer in func.buffer_map.values():
-        for e in (*buffer.shape, *buffer.strides, buffer.elem_offset):
-            bound.add(id(e))
-    for part in pre_order(func.body):
-        if isinstance(part, LetStmt):
-            bound.add(id(part.var))
-        elif isinstance(part, For):
-            bound.add(id(part.loop_var))
-        elif isinstance(part, Allocate):
-            bound.add(id(part.buffer_var))
-        elif isinstance(part, AttrStmt):
-            bound.add(id(part.node))
-        elif isinstance(part, Block):
-            bound.update(id(it.var) for it in part.iter_vars)
-    return bound
-
-
 def _bind(block: Block, layout: Layout, bound: set[int]) -> Stmt:
     """Bind or check, around the body, what the shapes, strides and offsets of the aliases say."""
     steps: list[tuple[Var | None, PrimExpr, PrimExpr, MatchBufferRegion, str]] = []
@@ -157,7 +132,7 @@ def _bind(block: Block, layout: Layout, bound: set[int]) -> Stmt:
             if isinstance(wanted, Var) and id(wanted) not in bound:
                 bound.add(id(wanted))
                 steps.append((wanted, wanted, found, match, what))
-            elif not _same(wanted, found, match, what):
+            elif not _same(wanted, found):
                 steps.append((None, wanted, found, match, what))
     body = block.body
     for var, wanted, found, match, what in reversed(steps):
@@ -187,24 +162,7 @@ def _fields(match: MatchBufferRegion, view: View) -> list[tuple[PrimExpr, PrimEx
     return rows
 
 
-def _same(wanted: PrimExpr, found: PrimExpr, match: MatchBufferRegion, what: str) -> bool:
-    if wanted is found:
-        return True
+def _same(wanted: PrimExpr, found: PrimExpr) -> bool:
     if isinstance(wanted, IntImm) and isinstance(found, IntImm):
-        if wanted.value != found.value:
-            raise _differ(wanted.value, found.value, match, what, match.span)
-        return True
-    return False
-
-
-def _differ(
-    wanted: int, found: int, match: MatchBufferRegion, what: str, span: Span | None
-) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "TIR0502",
-            f"match_buffer {match.buffer.name!r}: {what} is {wanted}, the source's is {found}",
-            span,
-            help="give the buffer the shape of the region that it matches",
-        )
-    )
+        return wanted.value == found.value
+    return wanted is found

@@ -5,11 +5,20 @@ from __future__ import annotations
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import Max, PrimExpr
+from loomir.tir.expr import Max, PrimExpr, Var, cast
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import TRUE, Allocate, BlockRealize, BufferRealize, DeclBuffer, Stmt
+from loomir.tir.stmt import (
+    TRUE,
+    Allocate,
+    BlockRealize,
+    BufferRealize,
+    DeclBuffer,
+    LetStmt,
+    Stmt,
+)
 from loomir.tir.types import PointerType, PrimType
 from loomir.transform.tir.index_math import add, imm64, int64, mul, product, sub
+from loomir.transform.tir.views import bound_names, compact_strides
 
 __all__ = ["allocation", "lower_opaque_block"]
 
@@ -39,6 +48,22 @@ def allocation(buffer: Buffer, body: Stmt) -> Stmt:
     return Allocate(buffer.data, dtype, _extents(buffer), TRUE, declared, span=buffer.span)
 
 
+def _fresh_names(realize: BufferRealize, bound: set[int]) -> list[tuple[Var, PrimExpr]]:
+    """Bind the names that a realized buffer brings along: extents, row-major strides, offset 0."""
+    buffer = realize.buffer
+    found: list[tuple[Var, PrimExpr]] = []
+    rows: list[tuple[PrimExpr | None, PrimExpr | None]] = [
+        (e, r.extent) for e, r in zip(buffer.shape, realize.bounds)
+    ]
+    rows += zip(buffer.strides, compact_strides(buffer.shape))
+    rows.append((buffer.elem_offset, imm64(0)))
+    for part, value in rows:
+        if isinstance(part, Var) and id(part) not in bound:
+            bound.add(id(part))
+            found.append((part, imm64(1) if value is None else value))
+    return found
+
+
 @register(
     "tir.LowerOpaqueBlock",
     requires={"opaque_blocks", "no_match_buffers"},
@@ -56,7 +81,14 @@ def lower_opaque_block(func: PrimFunc) -> PrimFunc:
             body = allocation(buffer, body)
         return body
 
+    bound: set[int] = set()
+
     def allocate(realize: BufferRealize) -> Stmt:
-        return allocation(realize.buffer, realize.body)
+        made = allocation(realize.buffer, realize.body)
+        if not bound:
+            bound.update(bound_names(func))
+        for var, value in reversed(_fresh_names(realize, bound)):
+            made = LetStmt(var, cast(value, var.dtype), made, span=realize.span)
+        return made
 
     return rewrite(func, {BlockRealize: lower, BufferRealize: allocate})

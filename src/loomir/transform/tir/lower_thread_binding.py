@@ -25,7 +25,7 @@ def lower_thread_binding(func: PrimFunc) -> PrimFunc:
     too little to be worth tasks of their own. ``thread_extent`` and ``virtual_thread`` become
     loops from 0. Other attribute statements mean nothing and go, but for ``volatile_scope``,
     which code generation reads.
-    Errors: TIR0504 for an attribute of threads whose node is no variable.
+    Errors: TIR0503 for an attribute of threads whose node is no variable.
     """
 
     def loop(s: For) -> For:
@@ -45,7 +45,7 @@ def lower_thread_binding(func: PrimFunc) -> PrimFunc:
         if not isinstance(var, Var):
             raise CompileError(
                 Diagnostic(
-                    "TIR0504",
+                    "TIR0503",
                     f"the node of {s.attr_key} is no variable",
                     s.span,
                     help="give the variable that runs over the threads",

@@ -80,7 +80,8 @@ _RING: Final[dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {Add: add, 
 
 
 def _binary(e: Any) -> PrimExpr:
-    a, b, kind = e.a, e.b, type(e)
+    a, b = e.a, e.b
+    kind: Any = e.__class__
     if isinstance(a, IntImm) and isinstance(b, IntImm) and (a.dtype.is_integer or kind in _TESTS):
         if kind in _DIVIDE and b.value == 0:
             return e

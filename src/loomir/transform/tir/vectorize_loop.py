@@ -193,12 +193,13 @@ class _Lanes:
         return self._elementwise(e, parts, lanes)
 
     def _elementwise(self, e: Any, parts: list[PrimExpr], lanes: int) -> PrimExpr:
-        rule = _RING.get(type(e)) if e.dtype.is_integer else None
+        kind: Any = e.__class__
+        rule = _RING.get(kind) if e.dtype.is_integer else None
         if rule is not None:
             return rule(parts[0], parts[1])
         if isinstance(e, (BinaryOp, CmpOp, LogicalOp)):
-            kind: Any = type(e)
-            return kind(*(splat(part, lanes) for part in parts), span=e.span)
+            span = getattr(e, "span", None)
+            return kind(*(splat(part, lanes) for part in parts), span=span)
         if isinstance(e, Cast):
             if e.value.dtype.is_integer and e.dtype.is_integer:
                 return to_int(parts[0], e.dtype.with_lanes(lanes))

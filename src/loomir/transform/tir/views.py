@@ -15,10 +15,10 @@ from loomir.ir.visit import pre_order
 from loomir.tir.buffer import Buffer, MatchBufferRegion
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import Block, BufferRealize, DeclBuffer
+from loomir.tir.stmt import Allocate, AttrStmt, Block, BufferRealize, DeclBuffer, For, LetStmt
 from loomir.transform.tir.index_math import add, imm64, int64, mul
 
-__all__ = ["Layout", "View", "compact_strides", "is_flat"]
+__all__ = ["Layout", "View", "bound_names", "compact_strides", "is_flat"]
 
 
 def is_flat(buffer: Buffer) -> bool:
@@ -108,3 +108,23 @@ class Layout:
         if buffer.elem_offset is not None and not self.is_parameter(buffer):
             offset = int64(buffer.elem_offset)
         return View(buffer.data, strides, offset)
+
+
+def bound_names(func: PrimFunc) -> set[int]:
+    """List the variables bound by more than the shape of an alias or a realized buffer."""
+    bound = {id(p) for p in func.params}
+    for buffer in func.buffer_map.values():
+        for e in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+            bound.add(id(e))
+    for part in pre_order(func.body):
+        if isinstance(part, LetStmt):
+            bound.add(id(part.var))
+        elif isinstance(part, For):
+            bound.add(id(part.loop_var))
+        elif isinstance(part, Allocate):
+            bound.add(id(part.buffer_var))
+        elif isinstance(part, AttrStmt):
+            bound.add(id(part.node))
+        elif isinstance(part, Block):
+            bound.update(id(it.var) for it in part.iter_vars)
+    return bound

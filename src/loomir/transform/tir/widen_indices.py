@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from loomir.ir.passes import register
@@ -19,6 +20,7 @@ from loomir.tir.expr import (
     Eq,
     FloorDiv,
     FloorMod,
+    IntImm,
     Max,
     Min,
     Mul,
@@ -36,7 +38,7 @@ from loomir.transform.tir.intervals import Bounds, fits
 __all__ = ["widen_indices"]
 
 _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
-_RING: Final = {Add: add, Sub: sub, Mul: mul}
+_RING: Final[dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {Add: add, Sub: sub, Mul: mul}
 _ORDER: Final = frozenset({FloorDiv, FloorMod, Min, Max})
 
 
@@ -97,14 +99,14 @@ class _Widener:
         return self.widened(e.value)
 
     def test(self, e: CmpOp) -> CmpOp:
-        """Compare in int64 where both sides are free of conversions then."""
+        """Compare in int64 where that frees a side of conversions that is more than a constant."""
         if not e.a.dtype.is_integer or e.a.dtype.bits == 64:
             return e
         a, b = self.widened(e.a), self.widened(e.b)
-        if isinstance(a, Cast) or isinstance(b, Cast):
+        if isinstance(a, (Cast, IntImm)) and isinstance(b, (Cast, IntImm)):
             return e
         kind: Any = type(e)
-        return kind(a, b, span=e.span)
+        return kind(a, b, span=getattr(e, "span", None))
 
     def widened(self, e: PrimExpr) -> PrimExpr:
         """Give the int64 expression of the same value."""
