@@ -78,7 +78,7 @@ def compile(  # noqa: A001 - the name that users expect
     originals = {
         var.name_hint: func for var, func in module.functions.items() if isinstance(func, PrimFunc)
     }
-    signatures = {name: signature_of(func) for name, func in originals.items()}
+    signatures = {name: signature_of(func, module) for name, func in originals.items()}
     machine = Target(target)
     lowered = lower(module, LowerOptions(checked=check_bounds))
     options = Options(allow_alias=allow_alias)
@@ -87,7 +87,7 @@ def compile(  # noqa: A001 - the name that users expect
     native = Native(generated, machine, level=opt_level, cache=store)
     functions = {
         name: _function(
-            name, originals[name], signatures[name], generated, native, allow_alias
+            name, module, originals[name], signatures[name], generated, native, allow_alias
         )
         for name in generated.entries
     }
@@ -98,6 +98,7 @@ def compile(  # noqa: A001 - the name that users expect
 
 def _function(
     name: str,
+    module: IRModule,
     func: PrimFunc,
     signature: Signature,
     generated: Generated,
@@ -113,7 +114,7 @@ def _function(
         parameters,
         _address(native, name),
         generated.faults,
-        _explain(func, allow_alias),
+        _explain(func, allow_alias, module),
         keep_alive=native,
         returns=signature.returns,
     )
@@ -123,5 +124,7 @@ def _address(native: Native, name: str) -> Callable[[], int]:
     return lambda: native.address(name)
 
 
-def _explain(func: PrimFunc, allow_alias: bool) -> Callable[[tuple[object, ...]], None]:
-    return lambda args: explain(func, args, allow_alias)
+def _explain(
+    func: PrimFunc, allow_alias: bool, module: IRModule
+) -> Callable[[tuple[object, ...]], None]:
+    return lambda args: explain(func, args, allow_alias, module)

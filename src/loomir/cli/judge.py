@@ -32,8 +32,12 @@ class Outcome(NamedTuple):
 
 
 def default_sizes(signature: Signature, given: Mapping[str, int]) -> dict[str, int]:
-    """Give each variable of a shape a size: the one given, else 64."""
-    return {b.var.name_hint: given.get(b.var.name_hint, 64) for b in signature.bindings}
+    """Give each variable of a shape a size: the one given, else 64; strides are the array's own."""
+    return {
+        b.var.name_hint: given.get(b.var.name_hint, 64)
+        for b in signature.bindings
+        if b.source.what == "shape"
+    }
 
 
 def inputs_for(
@@ -45,7 +49,9 @@ def inputs_for(
     Errors: CLI0003 where a size is negative or an array does not fit memory.
     """
     rng = np.random.default_rng(seed)
-    env: dict[Var, int] = {b.var: sizes[b.var.name_hint] for b in signature.bindings}
+    env: dict[Var, int] = {
+        b.var: sizes[b.var.name_hint] for b in signature.bindings if b.var.name_hint in sizes
+    }
     arguments: list[Argument] = []
     for p in signature.parameters:
         if p.name in given:

@@ -144,7 +144,7 @@ class _Job:
         return len(_public(self.program)) == 1
 
     def _judge_one(self, name: str, shown: str, func: PrimFunc, interpret: bool) -> bool:
-        signature = signature_of(func)
+        signature = signature_of(func, _module(self.program))
         arguments = self._arguments(self.module, signature)
         wanted = expected(self.module, name, signature, arguments)
         before = [_copy(a) for a in arguments]
@@ -205,7 +205,7 @@ class _Job:
             )
             job.program = programs_of(job.module)[self.key]
             func = _public(job.program)[name]
-            signature = signature_of(func)
+            signature = signature_of(func, _module(job.program))
             before = job._arguments(job.module, signature)
             arguments = [_copy(a) for a in before]
             got = outcome(signature, arguments, job.exe[name](*arguments))
@@ -232,7 +232,7 @@ class _Job:
     def time(self) -> None:
         """Measure the program and, where the file defines it, NumPy's way, in turns."""
         for name, func in _public(self.program).items():
-            signature = signature_of(func)
+            signature = signature_of(func, _module(self.program))
             arguments = self._arguments(self.module, signature)
             function = self.exe[name]
             baseline: Any = getattr(self.module, "baseline", None)
@@ -282,6 +282,10 @@ def _functions(program: Program) -> list[PrimFunc]:
     if isinstance(program, PrimFunc):
         return [program]
     return [f for f in program.functions.values() if isinstance(f, PrimFunc)]
+
+
+def _module(program: Program) -> IRModule | None:
+    return program if isinstance(program, IRModule) else None
 
 
 def _public(program: Program) -> dict[str, PrimFunc]:

@@ -94,8 +94,8 @@ def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) ->
     """
     read_text(path)
     name = f"_loomir_{path.stem}"
-    loader = _Loader(name, str(path), overrides or {})
-    spec = importlib.util.spec_from_loader(name, loader)
+    loader = _Loader(name, str(path.absolute()), overrides or {})
+    spec = importlib.util.spec_from_file_location(name, str(path.absolute()), loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -17,6 +17,7 @@ from loomir.interp.machine import Code, Environment
 from loomir.interp.memory import Axis, Memory, Tracker, View, row_major
 from loomir.interp.scope import Scope
 from loomir.interp.values import Value, rounder
+from loomir.ir.module import IRModule
 from loomir.ir.substitution import free_definitions
 from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
@@ -147,8 +148,8 @@ class _Check(NamedTuple):
 class Binder:
     """Checks and binds the arguments of one function; made once, used for each call."""
 
-    def __init__(self, func: PrimFunc, scope: Scope) -> None:
-        self.signature: Signature = signature_of(func)
+    def __init__(self, func: PrimFunc, scope: Scope, module: IRModule | None = None) -> None:
+        self.signature: Signature = signature_of(func, module)
         self._scope = scope
         self._slots = [scope.bind(p.var) for p in self.signature.parameters]
         self._bound = [(scope.bind(b.var), b) for b in self.signature.bindings]
@@ -370,10 +371,15 @@ class Binder:
             env[slots[1]] = view.pointer
 
 
-def explain(func: PrimFunc, args: Sequence[object], allow_alias: bool = False) -> None:
+def explain(
+    func: PrimFunc,
+    args: Sequence[object],
+    allow_alias: bool = False,
+    module: IRModule | None = None,
+) -> None:
     """Raise why a call with these arguments is refused; return where nothing is wrong."""
     scope = Scope()
-    binder = Binder(func, scope)
+    binder = Binder(func, scope, module)
     binder.from_python(args, {}, scope.size, allow_alias)
 
 

@@ -77,7 +77,8 @@ class Interpreter:
                     )
                 )
             scope = Scope(self._trackers)
-            binder = Binder(func, scope)
+            program = self._program
+            binder = Binder(func, scope, program if isinstance(program, IRModule) else None)
             entry = self._entries[name] = _Entry(binder, compile_body(func, scope))
         return entry
 

@@ -53,7 +53,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BUILTINS, Builtin, call_builtin, effect_of
-from loomir.tir.signature import Signature, signature_of, written_buffers
+from loomir.tir.signature import Signature, signature_of
 from loomir.tir.stmt import (
     TRUE,
     Allocate,
@@ -75,6 +75,7 @@ from loomir.tir.stmt import (
     seq,
 )
 from loomir.tir.types import VOID_TYPE, PointerType, PrimType, TupleType, Type
+from loomir.tir.written import written_buffers
 
 __all__ = [
     "BUILTINS",

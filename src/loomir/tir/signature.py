@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from loomir.ir.module import IRModule
 from loomir.ir.substitution import free_definitions
-from loomir.ir.visit import pre_order
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.rules import refuse
-from loomir.tir.stmt import Block, BufferStore
+from loomir.tir.written import written_buffers
 
 __all__ = [
     "Binding",
@@ -27,7 +27,6 @@ __all__ = [
     "Requirement",
     "Signature",
     "signature_of",
-    "written_buffers",
 ]
 
 
@@ -83,12 +82,12 @@ class Signature(NamedTuple):
     returns: DataType | None
 
 
-def signature_of(func: PrimFunc) -> Signature:
-    """Derive the signature of a function.
+def signature_of(func: PrimFunc, module: IRModule | None = None) -> Signature:
+    """Derive the signature of a function; ``module`` tells what the functions that it calls write.
 
     Errors: TIR0307 where a name in a shape is bound nowhere.
     """
-    written = {id(b.data) for b in written_buffers(func)}
+    written = {id(b.data) for b in written_buffers(func, module)}
     parameters: list[Parameter] = []
     for index, var in enumerate(func.params):
         buffer = func.buffer_map.get(var)
@@ -137,28 +136,3 @@ def _fields(parameters: list[Parameter]) -> Iterator[tuple[Field, PrimExpr]]:
             from_start = offset is None or (isinstance(offset, IntImm) and offset.value == 0)
             if offset is not None and not from_start:
                 yield Field(p.position, "elem_offset", -1), offset
-
-
-def written_buffers(func: PrimFunc) -> list[Buffer]:
-    """List the buffers that the function may write, in order of first mention.
-
-    A buffer handed to a call counts, and so does the source of a written ``match_buffer``.
-    """
-    found: dict[int, Buffer] = {}
-    by_data: dict[int, Buffer] = {id(b.data): b for b in func.buffer_map.values()}
-    alias: dict[int, Buffer] = {}
-    stored: list[Buffer] = []
-    for part in pre_order(func.body):
-        if isinstance(part, Block):
-            for match in part.match_buffers:
-                alias[id(match.buffer.data)] = match.source.buffer
-        if isinstance(part, BufferStore):
-            stored.append(part.buffer)
-        elif isinstance(part, Var) and part.dtype.is_handle and id(part) in by_data:
-            stored.append(by_data[id(part)])
-    for buffer in stored:
-        at: Buffer | None = buffer
-        while at is not None:
-            found.setdefault(id(at.data), at)
-            at = alias.get(id(at.data))
-    return list(found.values())

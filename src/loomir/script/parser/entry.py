@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -149,8 +150,7 @@ def _read_function(
     def read(node: doc.AST) -> None:
         read_prim_func(parser, cast("doc.FunctionDef", node), private)
 
-    _drop_decorators(found.node)
-    return _read(parser, found.node, found.places, read)
+    return _read(parser, _undecorated(found.node), found.places, read)
 
 
 def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) -> IRModule:
@@ -160,13 +160,17 @@ def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) 
     def read(node: doc.AST) -> None:
         read_module(parser, cast("doc.ClassDef", node))
 
-    _drop_decorators(found.node)
-    return cast("IRModule", _read(parser, found.node, found.places, read))
+    return cast("IRModule", _read(parser, _undecorated(found.node), found.places, read))
 
 
-def _drop_decorators(node: Any) -> None:
-    """Leave out the decorators of the definition itself: Python has applied them."""
-    node.decorator_list = []
+def _undecorated(node: Any) -> Any:
+    """Give a definition without its decorators, which Python has applied.
+
+    A copy: the tree of a file is kept, and the file may be loaded again.
+    """
+    made = copy.copy(node)
+    made.decorator_list = []
+    return made
 
 
 class PrimFuncDecorator(PrimFuncFrame):
