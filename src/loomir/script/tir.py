@@ -9,6 +9,16 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from loomir.script.builder import (
+    blocks,
+    buffer_spec,
+    buffers,
+    dtypes,
+    expressions,
+    loops,
+    scopes,
+    table,
+)
 from loomir.script.builder.blocks import (
     axis,
     block_attr,
@@ -18,22 +28,10 @@ from loomir.script.builder.blocks import (
     where,
     writes,
 )
-from loomir.script.builder.blocks import (
-    block_attr as sblock_attr,
-)
-from loomir.script.builder.blocks import (
-    sblock as block,
-)
-from loomir.script.builder.buffer_spec import (
-    BufferSpec as Buffer,
-)
 from loomir.script.builder.buffers import (
     alloc_buffer,
     decl_buffer,
     match_buffer,
-)
-from loomir.script.builder.buffers import (
-    alloc_buffer as sblock_alloc_buffer,
 )
 from loomir.script.builder.dtypes import (
     bfloat16,
@@ -146,12 +144,6 @@ from loomir.script.builder.dtypes import (
     uint64x64,
     void,
 )
-from loomir.script.builder.dtypes import (
-    boolean as bool,
-)
-from loomir.script.builder.dtypes import (
-    boolean as uint1,
-)
 from loomir.script.builder.expressions import (
     broadcast,
     cast,
@@ -162,33 +154,6 @@ from loomir.script.builder.expressions import (
     reinterpret,
     var,
 )
-from loomir.script.builder.expressions import (
-    broadcast as Broadcast,  # noqa: N812
-)
-from loomir.script.builder.expressions import (
-    call as Call,  # noqa: N812
-)
-from loomir.script.builder.expressions import (
-    cast_node as Cast,  # noqa: N812
-)
-from loomir.script.builder.expressions import (
-    let as Let,  # noqa: N812
-)
-from loomir.script.builder.expressions import (
-    ramp as Ramp,  # noqa: N812
-)
-from loomir.script.builder.expressions import (
-    select as Select,  # noqa: N812
-)
-from loomir.script.builder.expressions import (
-    shuffle as Shuffle,  # noqa: N812
-)
-from loomir.script.builder.expressions import (
-    span_range as Range,  # noqa: N812
-)
-from loomir.script.builder.expressions import (
-    string as StringImm,  # noqa: N812
-)
 from loomir.script.builder.frame import (
     IRBuilder,
 )
@@ -197,9 +162,6 @@ from loomir.script.builder.function import (
     func_attr,
     func_name,
     func_ret,
-)
-from loomir.script.builder.loops import (
-    WhileFrame as While,
 )
 from loomir.script.builder.loops import (
     break_loop,
@@ -294,33 +256,12 @@ from loomir.script.builder.named_expressions import (
     tvm_stack_make_shape,
 )
 from loomir.script.builder.scopes import (
-    ElseFrame as Else,
-)
-from loomir.script.builder.scopes import (
-    IfFrame as If,
-)
-from loomir.script.builder.scopes import (
-    ThenFrame as Then,
-)
-from loomir.script.builder.scopes import (
     allocate,
     attr,
     buffer_load,
     buffer_store,
     evaluate,
     launch_thread,
-)
-from loomir.script.builder.scopes import (
-    buffer_load as BufferLoad,  # noqa: N812
-)
-from loomir.script.builder.scopes import (
-    check as Assert,  # noqa: N812
-)
-from loomir.script.builder.scopes import (
-    let_stmt as LetStmt,  # noqa: N812
-)
-from loomir.script.builder.table import (
-    dtype_named as dtype,
 )
 from loomir.script.parser.entry import (
     prim_func,
@@ -581,6 +522,31 @@ __all__ = [
 ]
 
 _V = TypeVar("_V")
+
+# Names of the language that Python writes otherwise, and other names of the same.
+Assert = scopes.check
+Broadcast = expressions.broadcast
+Buffer = buffer_spec.BufferSpec
+BufferLoad = scopes.buffer_load
+Call = loops.call
+Cast = expressions.cast_node
+Else = scopes.ElseFrame
+If = scopes.IfFrame
+Let = expressions.let
+LetStmt = scopes.let_stmt
+Ramp = expressions.ramp
+Range = expressions.span_range
+Select = expressions.select
+Shuffle = expressions.shuffle
+StringImm = expressions.string
+Then = scopes.ThenFrame
+While = loops.WhileFrame
+block = blocks.sblock
+bool = dtypes.boolean  # noqa: A001, called as in the language
+dtype = table.dtype_named
+sblock_alloc_buffer = buffers.alloc_buffer
+sblock_attr = blocks.block_attr
+uint1 = dtypes.boolean
 
 
 def meta_var(value: _V) -> _V:

@@ -251,12 +251,15 @@ def _same(a: PrimExpr, b: PrimExpr) -> bool:
     return a is b or structural_equal(a, b)
 
 
+_MAYBE_CONSTANT: Final = frozenset((int, bool, IntImm, Ramp))
+
+
 def check_constant_index(buffer: Buffer, axis: int, index: object) -> None:
     """Refuse a constant index outside of a constant extent (S15).
 
     Errors: SCR0019.
     """
-    if axis >= len(buffer.shape):
+    if type(index) not in _MAYBE_CONSTANT or axis >= len(buffer.shape):
         return
     low, high = _constant_span(index)
     extent = buffer.shape[axis]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast as cast_type
 
 from loomir.ir.module import GlobalVar
-from loomir.ir.op import Op
 from loomir.script.builder.arguments import (
     as_dtype,
     as_expr,
@@ -21,7 +20,7 @@ from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.tir import expr as nodes
 from loomir.tir.buffer import Range
-from loomir.tir.expr import Call, ExprLike, IntImm, PrimExpr, StringImm, Var, convert, match_dtypes
+from loomir.tir.expr import ExprLike, IntImm, PrimExpr, StringImm, Var, convert, match_dtypes
 from loomir.tir.op import BUILTINS, Accepts, call_builtin
 from loomir.tir.types import PointerType, PrimType
 
@@ -31,7 +30,6 @@ __all__ = [
     "Variadic",
     "broadcast",
     "builtin",
-    "call",
     "cast",
     "cast_node",
     "ceildiv",
@@ -195,18 +193,6 @@ def var(dtype: DTypeLike, storage_scope: str | None = None) -> Var:
 def string(value: str) -> StringImm:
     """Make a constant string."""
     return StringImm(value)
-
-
-def call(dtype: DTypeLike, op: GlobalVar | str, args: Sequence[ExprLike]) -> Call:
-    """Call an operator by its qualified name, or a function of the module."""
-    if isinstance(op, GlobalVar):
-        found: Op | GlobalVar | None = op
-    else:
-        found = Op.get(as_text(op, "the operator"))
-    if found is None:
-        raise wrong_argument(op, f"there is no operator {op!r}", help='name one, as in "tir.exp"')
-    items = as_items(args, "the arguments of T.Call")
-    return Call(as_dtype(dtype), found, tuple(as_expr(a, "an argument") for a in items))
 
 
 def global_var(name: str) -> GlobalVar:

@@ -72,6 +72,7 @@ class PrimFuncFrame(StmtFrame[None]):
         self.has_blocks = False
         self.shape_names: dict[str, Var] = {}
         self.pointers: dict[int, Buffer] = {}
+        self.may_return = False
 
     def enter(self) -> None:
         """Bind nothing."""
@@ -82,6 +83,8 @@ class PrimFuncFrame(StmtFrame[None]):
         if not self.private and self.name:
             attrs["global_symbol"] = self.name
         attrs.update(self.attrs)
+        if self.ret_type is None and not self.may_return:
+            self.ret_type = VOID_TYPE
         func = PrimFunc(
             tuple(self.params),
             self._rooted(self.body()),

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+from loomir.ir.module import GlobalVar
+from loomir.ir.op import Op
 from loomir.ir.visit import children
 from loomir.script.builder.arguments import (
     as_annotations,
+    as_dtype,
     as_expr,
+    as_items,
     as_stored,
     as_text,
     describe,
     difference,
     plain,
 )
+from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.expressions import is_constant_true, truth
 from loomir.script.builder.frame import IRBuilder, StmtFrame
 from loomir.script.builder.function import PrimFuncFrame
@@ -29,6 +34,7 @@ __all__ = [
     "ForFrame",
     "WhileFrame",
     "break_loop",
+    "call",
     "continue_loop",
     "grid",
     "parallel",
@@ -371,6 +377,7 @@ def ret(value: ExprLike) -> PrimExpr:
     for frame in reversed(builder.frames):
         if isinstance(frame, ForFrame):
             _refuse_unordered(frame, "return")
+    func.may_return = True
     declared = func.ret_type
     if isinstance(declared, TupleType):
         raise mistake(
@@ -387,3 +394,19 @@ def ret(value: ExprLike) -> PrimExpr:
             help=f"cast the value with T.cast(…, {str(wanted)!r})",
         )
     return call_builtin("ret", made)
+
+
+def call(dtype: DTypeLike, op: GlobalVar | str, args: Sequence[ExprLike]) -> Call:
+    """Call an operator by its qualified name, or a function of the module."""
+    if isinstance(op, GlobalVar):
+        found: Op | GlobalVar | None = op
+    else:
+        found = Op.get(as_text(op, "the operator"))
+    if found is None:
+        raise wrong_argument(op, f"there is no operator {op!r}", help='name one, as in "tir.exp"')
+    builder = IRBuilder.active()
+    func = None if builder is None else builder.find(PrimFuncFrame)
+    if found is RET and func is not None:
+        func.may_return = True
+    items = as_items(args, "the arguments of T.Call")
+    return Call(as_dtype(dtype), found, tuple(as_expr(a, "an argument") for a in items))

@@ -99,7 +99,7 @@ NAMES: Final[dict[str, object]] = {
     "Shuffle": ex.shuffle,
     "Let": ex.let,
     "reinterpret": ex.reinterpret,
-    "Call": ex.call,
+    "Call": loops.call,
     "Range": ex.span_range,
     "StringImm": ex.string,
     "var": ex.var,

@@ -122,7 +122,7 @@ class _Sample(NamedTuple):
     field: int
 
 
-_FIELD: Final = type(inspect.getattr_static(_Sample, "field"))
+_FIELD: Final[type[Any]] = type(inspect.getattr_static(_Sample, "field"))
 
 
 def attribute_of(value: object, name: str) -> object:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from loomir.script.parser import doc
 from loomir.support.diagnostics import CompileError, Diagnostic
@@ -75,6 +75,9 @@ _REFUSED: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+_Task: TypeAlias = "tuple[ast.AST, Any, Any]"
+
+
 class Places:
     """Turns Python's places (byte offsets in lines) into spans (characters, from 1).
 
@@ -84,6 +87,7 @@ class Places:
     def __init__(self, source: Source, lines: list[str], shift: int = 0) -> None:
         self.source, self.lines, self.shift = source, lines, shift
         self.plain = [line.isascii() for line in lines]
+        self.is_plain = all(self.plain)
 
     def column(self, line: int, offset: int) -> int:
         """Give the column of a byte offset in a line of the text."""
@@ -95,13 +99,10 @@ class Places:
     def span(self, node: Any) -> Span:
         """Give the span of one of Python's nodes."""
         line, end = node.lineno, node.end_lineno
-        return Span(
-            self.source,
-            line + self.shift,
-            self.column(line, node.col_offset),
-            end + self.shift,
-            self.column(end, node.end_col_offset),
-        )
+        column, stop = node.col_offset, node.end_col_offset
+        if not self.is_plain:
+            column, stop = self.column(line, column) - 1, self.column(end, stop) - 1
+        return Span(self.source, line + self.shift, column + 1, end + self.shift, stop + 1)
 
 
 def split_lines(text: str) -> list[str]:
@@ -188,20 +189,29 @@ def convert(root: ast.AST, places: Places, problems: list[Diagnostic]) -> doc.AS
     """
     holder: list[Any] = [None]
     # (Python's node, where its mirror goes: an object and a field, or a list and an index)
-    stack: list[tuple[ast.AST, Any, Any]] = [(root, holder, 0)]
+    stack: list[_Task] = [(root, holder, 0)]
     while stack:
         node, owner, key = stack.pop()
         kind = type(node).__name__
         span = places.span(node) if hasattr(node, "lineno") else _no_place(node, places)
         cls = doc.NODES.get(kind)
-        if cls is None or _is_refused_constant(node):
+        made: Any
+        if cls is None or (cls is doc.Constant and _is_refused(node)):
             problems.append(_refuse(node, kind, span))
-            made: Any = doc.Name(span, POISONED_NAME)
+            made = doc.Name(span, POISONED_NAME)
         else:
             made = object.__new__(cls)
             made.span = span
             for name in doc.FIELDS[kind]:
-                _fill(made, name, getattr(node, name, None), stack)
+                value = getattr(node, name, None)
+                if isinstance(value, list):
+                    value = _items(cast("list[Any]", value), stack)
+                elif isinstance(value, ast.AST):
+                    symbol = _OPERATORS.get(type(value))
+                    if symbol is None:
+                        stack.append((value, made, name))
+                    value = symbol
+                setattr(made, name, value)
         if isinstance(owner, list):
             owner[key] = made
         else:
@@ -213,22 +223,13 @@ POISONED_NAME: Final = ""
 """The name of what was refused already."""
 
 
-def _fill(made: Any, name: str, value: Any, stack: list[tuple[ast.AST, Any, Any]]) -> None:
-    if isinstance(value, list):
-        items: list[Any] = []
-        for index, item in enumerate(cast("list[Any]", value)):
-            symbol = _OPERATORS.get(cast("type[ast.AST]", type(item)))
-            items.append(symbol)
-            if symbol is None and isinstance(item, ast.AST):
-                stack.append((item, items, index))
-        setattr(made, name, items)
-    elif isinstance(value, ast.AST):
-        symbol = _OPERATORS.get(type(value))
-        setattr(made, name, symbol)
-        if symbol is None:
-            stack.append((value, made, name))
-    else:
-        setattr(made, name, value)
+def _items(values: list[Any], stack: list[_Task]) -> list[Any]:
+    """Give a list to be filled with the mirrors of a list's nodes; operators are put in at once."""
+    items: list[Any] = [_OPERATORS.get(type(item)) for item in values]
+    for index, item in enumerate(values):
+        if items[index] is None and isinstance(item, ast.AST):
+            stack.append((item, items, index))
+    return items
 
 
 def _no_place(node: ast.AST, places: Places) -> Span:
@@ -240,10 +241,8 @@ def _no_place(node: ast.AST, places: Places) -> Span:
     return Span(places.source, line, 1, line, 1)
 
 
-def _is_refused_constant(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and not (
-        node.value is None or isinstance(node.value, (bool, int, float, str))
-    )
+def _is_refused(node: Any) -> bool:
+    return node.value is not None and not isinstance(node.value, (bool, int, float, str))
 
 
 def _refuse(node: ast.AST, kind: str, span: Span) -> Diagnostic:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node, reset
 from loomir.ir.visit import Step, trampoline
-from loomir.script.builder.arguments import check_constant_index, index_buffer
+from loomir.script.builder.arguments import as_expr, check_constant_index, region_of
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.buffers import alloc_buffer, decl_buffer, match_buffer
 from loomir.script.builder.dtypes import DTypeFunction
@@ -30,7 +30,7 @@ from loomir.script.parser.var_table import POISON, MutableLocal
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import And, IntImm, Or, PrimExpr
+from loomir.tir.expr import And, IntImm, Or, PrimExpr, Var
 from loomir.tir.expr import convert as to_expr
 
 __all__ = ["ExprEvaluator", "Names", "Poisoned"]
@@ -197,8 +197,10 @@ class ExprEvaluator:
                 self._refuse_run_time_slice(cast("AnySlice", index), node.slice)
             return self._at(node.span, item, value, cast("object", index))
         indices = yield self._parts(index_nodes)
+        sliced = False
         for axis, (index, part) in enumerate(zip(indices, index_nodes, strict=True)):
             if isinstance(index, slice):
+                sliced = True
                 if cast("AnySlice", index).step not in (None, 1):
                     raise mistake(
                         "SCR0008",
@@ -208,7 +210,7 @@ class ExprEvaluator:
                     )
             else:
                 self._at(part.span, check_constant_index, value, axis, index)
-        return self._at(node.span, index_buffer, value, indices)
+        return self._at(node.span, region_of if sliced else _load, value, indices)
 
     def _refuse_run_time_slice(self, found: AnySlice, node: doc.AST) -> None:
         bounds: tuple[object, ...] = (found.start, found.stop, found.step)
@@ -353,6 +355,10 @@ class ExprEvaluator:
         return stamped(made, node.span, (*args, *keywords.values()))
 
 
+def _load(buffer: Buffer, indices: list[object]) -> BufferLoad:
+    return BufferLoad(buffer, tuple([as_expr(index, "an index") for index in indices]))
+
+
 def _joined(op: str, a: object, b: object) -> PrimExpr:
     node = And if op == "and" else Or
     return node(_truth(op, a), _truth(op, b))
@@ -372,6 +378,14 @@ def _truth(op: str, value: object) -> PrimExpr:
 
 def stamped(made: object, span: Span, given: Sequence[object]) -> object:
     """Give a new node its place; what was given is left as it is."""
+    if isinstance(made, PrimExpr):
+        known: Any = made  # every class of expressions but the root has a span
+        if known.span is None and type(made) is not Var:
+            for value in given:
+                if value is made:
+                    return made
+            reset(made, "span", span)
+        return made
     if isinstance(made, Frame):
         frame = cast("Frame[Any]", made)
         if frame.span is None:

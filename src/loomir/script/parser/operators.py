@@ -34,7 +34,7 @@ __all__ = ["binary", "is_expr", "is_static", "limited", "unary"]
 
 MAX_BITS: Final = 1024
 MAX_ITEMS: Final = 65536
-_STATIC: Final = (bool, int, float, str, tuple, list, dict, range, type(None), DataType)
+_STATIC: Final = frozenset((bool, int, float, str, tuple, list, dict, range, type(None), DataType))
 
 
 def is_expr(value: object) -> bool:
