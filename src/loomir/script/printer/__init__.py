@@ -27,7 +27,6 @@ _IMPORT_T = "from loomir.script import tir as T\n"
 def docsify(node: Node) -> Doc:
     """Turn a node into its document: statements, or an expression."""
     d = Docsifier()
-    d.tokens.append(node.node_kind.partition(".")[0])
     if d.is_statement(node):
         d.run(d.stmt(node, True))
         return StmtBlockDoc(d.top.statements)

@@ -2,7 +2,8 @@
 
 A handler is a generator that asks for the documents of parts by ``yield``, so programs of any
 depth print. It is found by the token on top of the stack (the dialect) and the node's class: first
-for the token, then for ``default``, and else the node is printed from its fields.
+for the token, then for ``default``, then for the dialect of the node; else the node is printed from
+its fields.
 """
 
 from __future__ import annotations
@@ -25,6 +26,16 @@ StmtHandler: TypeAlias = Callable[["Docsifier", Any, bool], Step[None]]
 _EXPRS: Final[dict[tuple[str, type], ExprHandler]] = {}
 _STMTS: Final[dict[tuple[str, type], StmtHandler]] = {}
 _H = TypeVar("_H", bound=Callable[..., Any])
+
+
+def _find(table: Mapping[tuple[str, type], _H], token: str, node: Node) -> _H | None:
+    """Find a handler for the token, else for all, else for the dialect that the node is of."""
+    cls = type(node)
+    return (
+        table.get((token, cls))
+        or table.get(("default", cls))
+        or table.get((node.node_kind.partition(".")[0], cls))
+    )
 
 
 def expr_handler(token: str, *classes: type) -> Callable[[_H], _H]:
@@ -95,15 +106,12 @@ class Docsifier:
     # -- dispatch ------------------------------------------------------------------------------
     def expr(self, node: Node) -> Step[ExprDoc]:
         """Ask for the document of an expression, a type, a region or another part."""
-        cls = type(node)
-        handler = _EXPRS.get((self.tokens[-1], cls)) or _EXPRS.get(("default", cls))
-        return (handler or _EXPRS[("default", Node)])(self, node)
+        return (_find(_EXPRS, self.tokens[-1], node) or _EXPRS[("default", Node)])(self, node)
 
     def stmt(self, node: Node, tail: bool) -> Step[None]:
         """Ask for statements; ``tail``: nothing follows them in their list."""
-        cls = type(node)
-        handler = _STMTS.get((self.tokens[-1], cls)) or _STMTS.get(("default", cls))
-        return (handler or _STMTS[("default", Node)])(self, node, tail)
+        handler = _find(_STMTS, self.tokens[-1], node) or _STMTS[("default", Node)]
+        return handler(self, node, tail)
 
     def fallback_stmt(self, node: Node) -> Step[None]:
         """Ask for the statements of a node that has no form of its own."""
@@ -111,8 +119,7 @@ class Docsifier:
 
     def is_statement(self, node: Node) -> bool:
         """Whether a node prints as statements."""
-        cls = type(node)
-        return (self.tokens[-1], cls) in _STMTS or ("default", cls) in _STMTS
+        return _find(_STMTS, self.tokens[-1], node) is not None
 
     def body(self, node: Node, kind: str) -> Step[list[StmtDoc]]:
         """Ask for the statements of a body, in a frame of their own."""

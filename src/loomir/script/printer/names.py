@@ -16,6 +16,8 @@ def identifier(hint: str) -> str:
     """Turn a name hint into a Python identifier that reads like it."""
     # Python reads identifiers in this normal form, so names must be told apart in it.
     name = re.sub(r"\W", "_", unicodedata.normalize("NFKC", hint)) or "v"
+    if name == "_":
+        return "v"  # the parser takes a lone underscore for what is not used
     if not name.isidentifier():
         name = f"v{name}" if name[0] == "_" or f"v{name}".isidentifier() else "v"
     return f"{name}_" if keyword.iskeyword(name) else name

@@ -13,6 +13,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
+from loomir.script.builder.arguments import difference
 from loomir.script.printer.doc import (
     DictDoc,
     ExprDoc,
@@ -316,17 +317,12 @@ def _bounds(
     begin = yield d.expr(start)
     if _is_const(start, 0):
         return begin, (yield d.expr(extent))
-    if isinstance(extent, Sub) and _is_end(extent.a, start) and structural_equal(extent.b, start):
+    if isinstance(extent, Sub) and structural_equal(difference(extent.a, start), extent):
         return begin, (yield d.expr(extent.a))
-    # `m:m + e` is read as extent e, whatever e is.
+    # The parser reads `m:m + e` as extent e, whatever e is.
     again = yield d.expr(start)
     length = yield d.expr(extent)
     return begin, OperationDoc("+", _anchored(again, length))
-
-
-def _is_end(stop: PrimExpr, start: PrimExpr) -> bool:
-    """Tell whether ``start:stop`` reads back as the extent ``stop - start``."""
-    return not (isinstance(stop, Add) and structural_equal(stop.a, start))
 
 
 @expr_handler("tir", Range)

@@ -105,13 +105,15 @@ def _let(d: Docsifier, node: LetStmt, tail: bool) -> Step[None]:
         d.emit(AssignDoc(name, value, type_doc(annotation)))
         yield d.stmt(node.body, True)
         return
-    extra: dict[str, ExprDoc] = {}
-    if not isinstance(annotation, PrimType):
-        extra["type_annotation"] = type_doc(annotation)
+    made = node.value.type_annotation if isinstance(node.value, Var) else PrimType(node.value.dtype)
+    if not structural_equal(annotation, made):
+        call = T.attr("LetStmt").call(value, var=declare_var(d, node.var))
+        d.emit(ScopeDoc(call, (yield d.body(node.body, "scope"))))
+        return
     with d.frame("scope") as frame:
         name = d.define(node.var, node.var.name_hint)
         yield d.stmt(node.body, True)
-    d.emit(ScopeDoc(T.attr("LetStmt").call(value, **extra), frame.statements, name))
+    d.emit(ScopeDoc(T.attr("LetStmt").call(value), frame.statements, name))
 
 
 @stmt_handler("tir", AssertStmt)
