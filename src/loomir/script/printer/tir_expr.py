@@ -13,7 +13,6 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
-from loomir.script.builder.arguments import difference
 from loomir.script.printer.doc import (
     DictDoc,
     ExprDoc,
@@ -317,12 +316,29 @@ def _bounds(
     begin = yield d.expr(start)
     if _is_const(start, 0):
         return begin, (yield d.expr(extent))
-    if isinstance(extent, Sub) and structural_equal(difference(extent.a, start), extent):
+    if isinstance(extent, Sub) and _is_difference(extent, start):
         return begin, (yield d.expr(extent.a))
     # The parser reads `m:m + e` as extent e, whatever e is.
     again = yield d.expr(start)
     length = yield d.expr(extent)
     return begin, OperationDoc("+", _anchored(again, length))
+
+
+def _is_difference(extent: Sub, start: PrimExpr) -> bool:
+    """Tell whether ``start:extent.a`` reads back as this extent, which the parser may simplify."""
+    if not structural_equal(extent.b, start):
+        return False
+    stop = extent.a
+    if isinstance(stop, Add) and structural_equal(stop.a, start):
+        return False
+    return not structural_equal(_base(stop), _base(start))
+
+
+def _base(expr: PrimExpr) -> PrimExpr:
+    """Give what a constant is added to or taken from, or the expression itself."""
+    if isinstance(expr, (Add, Sub)) and isinstance(expr.b, IntImm):
+        return expr.a
+    return expr
 
 
 @expr_handler("tir", Range)
