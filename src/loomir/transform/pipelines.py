@@ -19,6 +19,9 @@ from loomir.transform.tir.lower_init_block import lower_init_block
 from loomir.transform.tir.lower_match_buffer import lower_match_buffer
 from loomir.transform.tir.lower_opaque_block import lower_opaque_block
 from loomir.transform.tir.lower_thread_binding import lower_thread_binding
+from loomir.transform.tir.plan_and_update_buffer_allocation_location import (
+    plan_and_update_buffer_allocation_location,
+)
 from loomir.transform.tir.remove_no_op import remove_no_op
 from loomir.transform.tir.stmt_simplify import stmt_simplify
 from loomir.transform.tir.unroll_loop import UnrollOptions, unroll_loop
@@ -38,6 +41,7 @@ LOWER_CPU: Final = Pipeline(
         lower_thread_binding,
         instrument_bound_checkers,  # before flattening, which hides the axes
         flatten_buffer,
+        plan_and_update_buffer_allocation_location,  # what each iteration owns can become lanes
         stmt_simplify,  # constants first: they bound what the next step proves
         widen_indices,  # before vectors: an index that is affine in int64 becomes a ramp
         vectorize_loop,  # before unrolling, which would hide the vector loops
