@@ -564,6 +564,8 @@ class Maker:
         kind = self.r.randrange(5)
         # Used twice below, so it must not bind.
         start = Add(self.leaf(dtype), self.leaf(dtype)) if self.one_in(2) else self.leaf(dtype)
+        if isinstance(start, IntImm):
+            start = IntImm(self.r.randint(0, 3), dtype)
         if kind == 0:
             return Range(IntImm(0, dtype), IntImm(2, dtype))
         if kind == 1:

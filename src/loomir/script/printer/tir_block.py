@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loomir.ir.visit import Step
+from loomir.ir.visit import Step, nodes_in, pre_order
 from loomir.script.printer.doc import (
     AssignDoc,
     ExprDoc,
@@ -12,7 +12,7 @@ from loomir.script.printer.doc import (
     TupleDoc,
 )
 from loomir.script.printer.docsifier import Docsifier, stmt_handler
-from loomir.script.printer.tir_buffer import allocated_arguments, bind_buffer
+from loomir.script.printer.tir_buffer import allocated_arguments, bind_buffer, numbers_of
 from loomir.script.printer.tir_expr import condition, domain
 from loomir.script.printer.values import T, dict_doc, text
 from loomir.tir.buffer import Buffer, BufferRegion, IterVar, IterVarType, MatchBufferRegion
@@ -61,9 +61,7 @@ def _scope(
         yield _axes(d, block.iter_vars, values)
         if not (isinstance(predicate, IntImm) and predicate.value == 1):
             d.emit(ExprStmtDoc(T.attr("where").call(where)))
-        own = {id(b) for b in block.alloc_buffers} | {id(m.buffer) for m in block.match_buffers}
-        regions = (*block.reads, *block.writes)
-        early = any(id(region.buffer) in own for region in regions)
+        early = _mentions_own(d, block)
         if early:
             yield _buffers(d, block)
         yield _regions(d, "reads", block.reads)
@@ -78,6 +76,22 @@ def _scope(
             d.emit(ScopeDoc(T.attr("init").call(), init))
         yield d.stmt(block.body, True)
     d.emit(ScopeDoc(T.attr("sblock").call(text(block.name_hint)), frame.statements))
+
+
+def _mentions_own(d: Docsifier, block: Block) -> bool:
+    """Tell whether the block's heading mentions what its own buffers bring, so must follow them."""
+    own: set[int] = set()
+    for buffer in (*block.alloc_buffers, *(match.buffer for match in block.match_buffers)):
+        own |= {id(buffer), id(buffer.data)}
+        for number in numbers_of(buffer):
+            fresh = (p for p in pre_order(number) if isinstance(p, Var) and d.known(p) is None)
+            own |= {id(part) for part in fresh}
+    heads = (*block.reads, *block.writes, *nodes_in(block.annotations))
+    return any(
+        id(part) in own or id(getattr(part, "buffer", None)) in own
+        for head in heads
+        for part in pre_order(head)
+    )
 
 
 # -- iterators -----------------------------------------------------------------------------------

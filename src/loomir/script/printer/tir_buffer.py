@@ -18,6 +18,7 @@ __all__ = [
     "declare_free",
     "declare_pointer",
     "is_static",
+    "numbers_of",
     "owns_its_data",
 ]
 
@@ -49,10 +50,7 @@ def owns_its_data(d: Docsifier, buffer: Buffer) -> bool:
 
 def declare_free(d: Docsifier, buffer: Buffer) -> None:
     """Emit declarations of the variables in a buffer's shape, strides and offset without a name."""
-    parts = [*buffer.shape, *buffer.strides]
-    if buffer.elem_offset is not None:
-        parts.append(buffer.elem_offset)
-    for part in parts:
+    for part in numbers_of(buffer):
         for node in pre_order(part):
             if isinstance(node, Var) and d.known(node) is None:
                 name = d.declare(node, node.name_hint)
@@ -68,10 +66,13 @@ def declare_pointer(d: Docsifier, buffer: Buffer) -> None:
 
 def is_static(buffer: Buffer) -> bool:
     """Tell whether a buffer mentions no variables."""
-    parts = [*buffer.shape, *buffer.strides]
-    if buffer.elem_offset is not None:
-        parts.append(buffer.elem_offset)
-    return all(isinstance(part, IntImm) for part in parts)
+    return all(isinstance(part, IntImm) for part in numbers_of(buffer))
+
+
+def numbers_of(buffer: Buffer) -> tuple[PrimExpr, ...]:
+    """List the expressions in a buffer's fields."""
+    offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
+    return (*buffer.shape, *buffer.strides, *offset)
 
 
 def _tuple(d: Docsifier, parts: tuple[PrimExpr, ...]) -> Step[TupleDoc]:

@@ -329,6 +329,8 @@ def _is_difference(extent: Sub, start: PrimExpr) -> bool:
     if not structural_equal(extent.b, start):
         return False
     stop = extent.a
+    if isinstance(stop, IntImm) and isinstance(start, IntImm):
+        return False
     if isinstance(stop, Add) and structural_equal(stop.a, start):
         return False
     return not structural_equal(_base(stop), _base(start))
