@@ -12,9 +12,10 @@ from loomir.script import tir as T
 
 N = 1024  # a multiple of NR and of KC
 MR, NR = 6, 16  # the tile of sums: 6 rows of 16 columns fill 12 of 16 vector registers of 256 bits
-KC = 256  # depth of a panel: a strip of B, KC x NR, stays in the first-level cache
-MC = 126  # rows of a block of A, a multiple of MR: MC x KC stays in the second-level cache
-INTERPRET = {"N": 32, "KC": 16, "MC": 12}
+KC = 512  # depth of a panel: a strip of B, KC x NR, stays in the first-level cache
+MC = 72  # rows of a block of A, a multiple of MR: MC x KC stays in the second-level cache
+GROUP = 4  # strips of B that are packed side by side, so that whole cache lines are read
+INTERPRET = {"N": 32, "KC": 16, "MC": 12, "GROUP": 2}
 
 
 @T.prim_func
@@ -25,25 +26,38 @@ def matmul(
 ):
     strips = T.alloc_buffer((N // NR, KC, NR), "float32")
     for panel in range(N // KC):
-        for strip in T.parallel(N // NR):
+        for group in T.parallel(N // NR // GROUP):
             for k in range(KC):
-                for c in T.vectorized(NR):
-                    strips[strip, k, c] = B[panel * KC + k, strip * NR + c]
+                for s in T.unroll(GROUP):
+                    for c in T.vectorized(NR):
+                        strips[group * GROUP + s, k, c] = B[
+                            panel * KC + k, (group * GROUP + s) * NR + c
+                        ]
         for block in T.parallel((N + MC - 1) // MC):
             rows = T.alloc_buffer((MC // MR, KC, MR), "float32")
             for tile in range(MC // MR):
-                for r in T.unroll(MR):
-                    row: T.int32 = block * MC + tile * MR + r
+                top: T.int32 = block * MC + tile * MR
+                if top + MR <= N:
                     for k in range(KC):
-                        rows[tile, k, r] = T.if_then_else(
-                            row < N, A[row, panel * KC + k], T.float32(0)
-                        )
+                        for r in T.unroll(MR):
+                            rows[tile, k, r] = A[top + r, panel * KC + k]
+                else:
+                    for k in range(KC):
+                        for r in T.unroll(MR):
+                            rows[tile, k, r] = T.if_then_else(
+                                top + r < N, A[top + r, panel * KC + k], T.float32(0)
+                            )
             for strip in range(N // NR):
-                for tile in range(MC // MR):
+                for tile in range((T.min(N - block * MC, MC) + MR - 1) // MR):
                     sums = T.alloc_buffer((MR, NR), "float32", scope="local")
                     for r in T.unroll(MR):
-                        for c in T.vectorized(NR):
-                            sums[r, c] = T.float32(0)
+                        row: T.int32 = block * MC + tile * MR + r
+                        if panel == 0 or row >= N:
+                            for c in T.vectorized(NR):
+                                sums[r, c] = T.float32(0)
+                        else:
+                            for c in T.vectorized(NR):
+                                sums[r, c] = C[row, strip * NR + c]
                     for k in range(KC):
                         for r in T.unroll(MR):
                             for c in T.vectorized(NR):
@@ -53,12 +67,8 @@ def matmul(
                     for r in T.unroll(MR):
                         row: T.int32 = block * MC + tile * MR + r
                         if row < N:
-                            if panel == 0:
-                                for c in T.vectorized(NR):
-                                    C[row, strip * NR + c] = sums[r, c]
-                            else:
-                                for c in T.vectorized(NR):
-                                    C[row, strip * NR + c] += sums[r, c]
+                            for c in T.vectorized(NR):
+                                C[row, strip * NR + c] = sums[r, c]
 
 
 def reference(A, B, C):
