@@ -24,6 +24,7 @@ __all__ = [
     "Pass",
     "Pipeline",
     "Ran",
+    "apply",
     "dump_to",
     "fact",
     "pass_of",

@@ -8,8 +8,8 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
-from loomir.transform.tir.index_math import INT64, product
-from loomir.transform.tir.views import Layout, is_flat
+from loomir.transform.tir.index_math import INT64
+from loomir.transform.tir.views import Layout, is_flat, reach
 
 __all__ = ["flatten_buffer"]
 
@@ -32,7 +32,9 @@ def flatten_buffer(func: PrimFunc) -> PrimFunc:
 
     def flattened(buffer: Buffer) -> Buffer:
         if id(buffer) not in flat:
-            flat[id(buffer)] = buffer if is_flat(buffer) else _flat(buffer)
+            offset = None if layout.is_parameter(buffer) else buffer.elem_offset
+            made = buffer if is_flat(buffer) else _flat(buffer, reach(buffer, offset))
+            flat[id(buffer)] = made
             if layout.is_parameter(buffer):
                 used.append(buffer)
         return flat[id(buffer)]
@@ -67,12 +69,11 @@ def flatten_buffer(func: PrimFunc) -> PrimFunc:
     return PrimFunc(func.params, body, func.ret_type, func.buffer_map, func.attrs, span=func.span)
 
 
-def _flat(buffer: Buffer) -> Buffer:
-    # The extent is for readers: with strides it is the number of elements, not of what they span.
+def _flat(buffer: Buffer, size: PrimExpr) -> Buffer:
     return Buffer(
         buffer.data,
         buffer.dtype,
-        (product(buffer.shape),),
+        (size,),
         name=buffer.name,
         data_alignment=buffer.data_alignment,
         offset_factor=buffer.offset_factor,

@@ -7,7 +7,7 @@ from typing import Any
 from loomir.ir.passes import register
 from loomir.ir.visit import pre_order, rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.tir.buffer import Buffer, BufferLoad, MatchBufferRegion
+from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion, Range
 from loomir.tir.expr import Eq, IntImm, PrimExpr, StringImm, Var, cast
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
@@ -62,6 +62,15 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
         buffer, indices = access(s.buffer, s.indices)
         return s if buffer is s.buffer else BufferStore(buffer, s.value, indices, span=s.span)
 
+    def cover(r: BufferRegion) -> BufferRegion:
+        if id(r.buffer) not in layout.matches:
+            return r
+        buffer, starts = access(r.buffer, tuple(part.min for part in r.region))
+        extents: list[PrimExpr | None] = [imm64(1)] * (len(starts) - len(r.region))
+        extents += [part.extent for part in r.region]
+        region = tuple(Range(start, extent) for start, extent in zip(starts, extents))
+        return BufferRegion(buffer, region, span=r.span)
+
     for part in pre_order(func.body):
         if isinstance(part, DeclBuffer):
             made = _rebased(part.buffer, layout)
@@ -99,7 +108,16 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
             span=block.span,
         )
 
-    return rewrite(func, {BufferLoad: load, BufferStore: store, DeclBuffer: declare, Block: drop})
+    return rewrite(
+        func,
+        {
+            BufferLoad: load,
+            BufferStore: store,
+            BufferRegion: cover,
+            DeclBuffer: declare,
+            Block: drop,
+        },
+    )
 
 
 def _rebased(buffer: Buffer, layout: Layout) -> Buffer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import Max, PrimExpr, Var, cast
+from loomir.tir.expr import PrimExpr, Var, cast
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
     TRUE,
@@ -17,25 +17,17 @@ from loomir.tir.stmt import (
     Stmt,
 )
 from loomir.tir.types import PointerType, PrimType
-from loomir.transform.tir.index_math import add, imm64, int64, mul, product, sub
-from loomir.transform.tir.views import bound_names, compact_strides
+from loomir.transform.tir.index_math import imm64
+from loomir.transform.tir.views import bound_names, compact_strides, reach
 
 __all__ = ["allocation", "lower_opaque_block"]
 
 
 def _extents(buffer: Buffer) -> tuple[PrimExpr, ...]:
     """Give the extents of memory that holds a buffer, its gaps included."""
-    offset = buffer.elem_offset
-    if not buffer.strides and offset is None:
-        return buffer.shape or (imm64(1),)
-    if buffer.strides:
-        last: PrimExpr = imm64(1)
-        for extent, stride in zip(buffer.shape, buffer.strides):
-            last = add(last, mul(sub(int64(extent), imm64(1)), int64(stride)))
-        total: PrimExpr = Max(last, imm64(0))
-    else:
-        total = product(buffer.shape)
-    return (total if offset is None else add(total, int64(offset)),)
+    if buffer.strides or buffer.elem_offset is not None:
+        return (reach(buffer, buffer.elem_offset),)
+    return buffer.shape or (imm64(1),)
 
 
 def allocation(buffer: Buffer, body: Stmt) -> Stmt:

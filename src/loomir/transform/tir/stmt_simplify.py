@@ -211,7 +211,13 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
     A loop that runs once binds its variable instead, one that never runs goes.
     """
     rules = _RULES if _leaves_loops(func) else {**_RULES, For: _once}
-    return rewrite(substitute(func, _constants(func)), rules)
+    known = _constants(func)
+
+    def drop(s: Any) -> Any:
+        return s.body if s.var in known else s
+
+    # What binds a name that is replaced goes first, lest it bind the replacement.
+    return rewrite(substitute(rewrite(func, {LetStmt: drop, Let: drop}), known), rules)
 
 
 def _constants(func: PrimFunc) -> dict[Var, PrimExpr]:

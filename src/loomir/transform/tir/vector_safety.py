@@ -127,6 +127,9 @@ def _node(part: Any, known: Loop) -> Refusal | None:
     elif isinstance(part, Allocate):
         if part.condition is not TRUE or any(known.varies(e) for e in part.extents):
             return Refusal("the size of an allocation varies")
+    elif isinstance(part, DeclBuffer):
+        if any(known.varies(e) for e in part.buffer.shape):
+            return Refusal("the extent of buffer {} varies", (part.buffer.name,))
     elif isinstance(part, BufferStore):
         if id(part.buffer.data) not in known.own and not known.varies(part.indices[0]):
             return Refusal("all iterations store to one element of {}", (part.buffer.name,))

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from loomir.ir.visit import pre_order
 from loomir.tir.buffer import Buffer, MatchBufferRegion
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import IntImm, Max, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Allocate, AttrStmt, Block, BufferRealize, DeclBuffer, For, LetStmt
-from loomir.transform.tir.index_math import add, imm64, int64, mul
+from loomir.transform.tir.index_math import add, imm64, int64, mul, product, sub
 
-__all__ = ["Layout", "View", "bound_names", "compact_strides", "is_flat"]
+__all__ = ["Layout", "View", "bound_names", "compact_strides", "is_flat", "reach"]
 
 
 def is_flat(buffer: Buffer) -> bool:
@@ -50,6 +50,18 @@ def compact_strides(shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         strides.append(step)
         step = mul(int64(extent), step)
     return tuple(reversed(strides))
+
+
+def reach(buffer: Buffer, offset: PrimExpr | None) -> PrimExpr:
+    """Give the number of elements from a buffer's data to the end of its last element."""
+    if buffer.strides:
+        last: PrimExpr = imm64(1)
+        for extent, stride in zip(buffer.shape, buffer.strides):
+            last = add(last, mul(sub(int64(extent), imm64(1)), int64(stride)))
+        total = last if isinstance(last, IntImm) and last.value >= 0 else Max(last, imm64(0))
+    else:
+        total = product(buffer.shape)
+    return total if offset is None else add(total, int64(offset))
 
 
 class Layout:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir.ir.passes import register
+from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rewrite
 from loomir.tir.expr import (
     GE,
@@ -51,8 +52,9 @@ def widen_indices(func: PrimFunc) -> PrimFunc:
     the program means; so does a loop whose end might not fit its variable, which is an error.
     """
     widener = _Widener(func)
-    rules = {Var: widener.use, For: widener.loop, Cast: widener.cast}
-    body = rewrite(func.body, {**rules, **dict.fromkeys(_TESTS, widener.test)})
+    rules = {For: widener.loop, Cast: widener.cast, **dict.fromkeys(_TESTS, widener.test)}
+    # By substitution, since the shapes of buffers mention loop variables as well.
+    body = rewrite(substitute(func.body, widener.narrowed), rules)
     if body is func.body:
         return func
     return PrimFunc(func.params, body, func.ret_type, func.buffer_map, func.attrs, span=func.span)
@@ -65,7 +67,7 @@ class _Widener:
         self.bounds = Bounds()
         self.bounds.learn(func.body)
         self.wide: dict[int, Var] = {}
-        self.narrowed: dict[int, PrimExpr] = {}
+        self.narrowed: dict[Var, PrimExpr] = {}
         self.done: dict[int, tuple[PrimExpr, PrimExpr]] = {}
         for part in pre_order(func.body):
             if isinstance(part, For) and self._fits(part):
@@ -73,7 +75,7 @@ class _Widener:
                 new = Var(old.name_hint, INT64, span=old.span)
                 self.bounds.set(new, self.bounds.of(old))
                 self.wide[id(old)] = new
-                self.narrowed[id(old)] = Cast(new, old.dtype)
+                self.narrowed[old] = Cast(new, old.dtype)
 
     def _fits(self, loop: For) -> bool:
         dtype = loop.loop_var.dtype
@@ -81,9 +83,6 @@ class _Widener:
             return False
         start, extent = self.bounds.of(loop.min), self.bounds.of(loop.extent)
         return start.high + max(extent.high, 0) <= dtype.max_value
-
-    def use(self, var: Var) -> PrimExpr:
-        return self.narrowed.get(id(var), var)
 
     def loop(self, s: For) -> For:
         var = self.wide.get(id(s.loop_var))
