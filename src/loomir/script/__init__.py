@@ -8,8 +8,9 @@ programs.
 from loomir.script import ir, printer, tir
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.parser.entry import from_source, parse
+from loomir.script.parser.whole_file import parse_file
 
 tirx = tir
 """The other name of ``tir``."""
 
-__all__ = ["IRBuilder", "from_source", "ir", "parse", "printer", "tir", "tirx"]
+__all__ = ["IRBuilder", "from_source", "ir", "parse", "parse_file", "printer", "tir", "tirx"]

@@ -7,7 +7,8 @@ from typing import Any, Final, cast
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
-from loomir.script.builder.mistakes import mistake, wrong_argument
+from loomir.script.builder.mistakes import ArgumentError, mistake, wrong_argument
+from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import LANES, DataType
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, Range
 from loomir.tir.expr import (
@@ -33,6 +34,7 @@ __all__ = [
     "as_exprs",
     "as_int",
     "as_items",
+    "as_plain",
     "as_region",
     "as_stored",
     "as_text",
@@ -133,6 +135,13 @@ def as_stored(value: object, dtype: DataType) -> PrimExpr:
         made = convert(value) if dtype.is_handle or dtype.is_void else const(value, dtype)
     elif isinstance(value, float):
         made = const(value, dtype) if dtype.is_float else convert(value)
+    elif isinstance(value, str) and not dtype.is_handle:
+        raise wrong_argument(
+            value,
+            f"a string is given where {dtype} is wanted",
+            code="SCR0025",
+            help="give a number, or an expression of the program",
+        )
     else:
         made = as_expr(value, "what is stored")
     if made.dtype.lanes == 1 and dtype.lanes > 1 and made.dtype is dtype.element:
@@ -145,7 +154,12 @@ def as_dtype(value: object) -> DataType:
     if isinstance(value, DataType):
         return value
     if isinstance(value, str):
-        return DataType(value)
+        try:
+            return DataType(value)
+        except CompileError as error:
+            refused = ArgumentError(error.diagnostic)
+            refused.culprit = value
+            raise refused from error
     named = getattr(value, "dtype", None) if not isinstance(value, Node) else None
     if isinstance(named, DataType):
         return named
@@ -204,13 +218,14 @@ def as_annotations(value: object, what: str) -> dict[str, Any]:
         )
     made: dict[str, Any] = {}
     for key, item in cast("Mapping[object, object]", value).items():
-        made[as_text(key, f"a key of {what}")] = _checked(item, what)
+        made[as_text(key, f"a key of {what}")] = as_plain(item, what)
     return made
 
 
-def _checked(value: object, what: str) -> object:
+def as_plain(value: object, what: str) -> object:
+    """Read data that the compiler only passes on: numbers, strings, nodes, and tuples of them."""
     if isinstance(value, (tuple, list)):
-        items = [_checked(item, what) for item in cast("Sequence[object]", value)]
+        items = [as_plain(item, what) for item in cast("Sequence[object]", value)]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, Mapping):
         return as_annotations(cast("object", value), what)
@@ -300,6 +315,9 @@ def region_of(buffer: Buffer, items: Sequence[object]) -> BufferRegion:
     """Give the region that indices and slices cover; a slice's open end is the axis's."""
     ranges: list[Range] = []
     for axis, item in enumerate(items):
+        if isinstance(item, Range):
+            ranges.append(item)
+            continue
         if not isinstance(item, slice):
             index = as_expr(item, "an index")
             ranges.append(Range(index, IntImm(1, index.dtype.element)))
@@ -365,7 +383,7 @@ def vector_indices(region: BufferRegion) -> tuple[PrimExpr, ...]:
 
 def index_buffer(buffer: Buffer, items: Sequence[object]) -> BufferLoad | BufferRegion:
     """Read an element; with a slice among the indices, name a region."""
-    if any(isinstance(item, slice) for item in items):
+    if any(isinstance(item, (slice, Range)) for item in items):
         return region_of(buffer, items)
     for axis, item in enumerate(items):
         check_constant_index(buffer, axis, item)

@@ -60,10 +60,12 @@ class PrimFuncFrame(StmtFrame[None]):
 
     what = "a function"
 
-    def __init__(self, private: bool = False) -> None:
+    def __init__(
+        self, private: bool = False, name: str | None = None, root_block: bool = True
+    ) -> None:
         super().__init__()
-        self.name = ""
-        self.private = private
+        self.name = "" if name is None else name
+        self.private, self.root_block = private, root_block
         self.params: list[Var] = []
         self.buffer_map: dict[Var, Buffer] = {}
         self.attrs: dict[str, Any] = {}
@@ -109,7 +111,8 @@ class PrimFuncFrame(StmtFrame[None]):
         module.functions[var] = func
 
     def _rooted(self, body: Stmt) -> Stmt:
-        if not self.alloc_buffers and (not self.has_blocks or is_root(body)):
+        wanted = self.has_blocks and self.root_block and not is_root(body)
+        if not (wanted or self.alloc_buffers):
             return body
         root = Block((), (), (), "root", body, alloc_buffers=tuple(self.alloc_buffers))
         return BlockRealize((), TRUE, root)

@@ -11,9 +11,11 @@ from loomir.script.builder.arguments import (
     as_dtype,
     as_expr,
     as_items,
+    as_plain,
     as_stored,
     as_text,
     check_constant_index,
+    describe,
     index_buffer,
     vector_indices,
 )
@@ -21,9 +23,8 @@ from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.expressions import truth
 from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
 from loomir.script.builder.mistakes import mistake, wrong_argument
-from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, IterVarType, check_indices
-from loomir.tir.expr import ExprLike, IntImm, PrimExpr, StringImm, Var
+from loomir.tir.expr import ExprLike, PrimExpr, StringImm, Var
 from loomir.tir.stmt import (
     TRUE,
     Allocate,
@@ -55,6 +56,7 @@ __all__ = [
     "buffer_load",
     "buffer_store",
     "check",
+    "checked_indices",
     "evaluate",
     "launch_thread",
     "let_stmt",
@@ -145,11 +147,21 @@ def allocate(
     scope: str = "global",
     condition: ExprLike | None = None,
     annotations: Mapping[str, Any] | None = None,
+    type_annotation: Var | None = None,
 ) -> AllocateFrame:
-    """Allocate memory and give a pointer to it."""
+    """Allocate memory and give a pointer to it.
+
+    ``type_annotation`` is the pointer's type where the dtype implies another: ``T.handle("int8")``.
+    """
     element = PrimType(as_dtype(dtype))
     sizes = tuple(as_expr(e, "an extent") for e in as_items(extents, "the extents"))
     var = Var("", type_annotation=PointerType(element, as_text(scope, "the scope")))
+    if type_annotation is not None:
+        if not isinstance(type_annotation, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_argument(
+                type_annotation, "the pointer's type is no type", help='write T.handle("int8")'
+            )
+        var = Var("", type_annotation=type_annotation.type_annotation)
     when = TRUE if condition is None else truth(condition)
     notes = {} if annotations is None else as_annotations(annotations, "annotations")
     return AllocateFrame(var, sizes, element, when, notes)
@@ -193,7 +205,15 @@ class AssertFrame(RestFrame):
 
 def check(condition: ExprLike, message: str | ExprLike) -> AssertFrame:
     """Assert a condition for the body of ``with``."""
-    return AssertFrame(truth(condition), as_expr(message, "the message"))
+    text = as_expr(message, "the message of assert")
+    if not isinstance(text, StringImm) and text.dtype != "int32":
+        raise wrong_argument(
+            message,
+            f"the message of assert is {describe(message)}",
+            code="TIR0202",
+            help="use a string",
+        )
+    return AssertFrame(truth(condition), text)
 
 
 class AttrFrame(RestFrame):
@@ -213,14 +233,9 @@ class AttrFrame(RestFrame):
 
 def attr(node: Any, attr_key: str, value: ExprLike | str) -> AttrFrame:
     """Attach a note about a variable, a buffer or a name for the body of ``with``."""
-    if not isinstance(node, (Var, Buffer, IterVar, StringImm, str, int, IntImm)):
-        raise wrong_argument(
-            node,
-            "T.attr is about a variable, a buffer, or a string",
-            help="name one as the first argument",
-        )
+    about = as_plain(node, "the subject of T.attr")
     noted = StringImm(value) if isinstance(value, str) else as_expr(value, "the value of T.attr")
-    return AttrFrame(node, as_text(attr_key, "the key of T.attr"), noted)
+    return AttrFrame(about, as_text(attr_key, "the key of T.attr"), noted)
 
 
 class LaunchThreadFrame(AttrFrame):
@@ -311,13 +326,19 @@ def buffer_store(buffer: Buffer, value: ExprLike, indices: Sequence[ExprLike | s
     target = as_buffer(buffer, "what is written")
     items = as_items(indices, "the indices")
     place = index_buffer(target, items)
-    IRBuilder.current().emit(store(place, value, None))
+    IRBuilder.current().emit(store(place, value))
 
 
-def store(place: BufferLoad | BufferRegion, value: object, span: Span | None) -> BufferStore:
-    """Make the store to what a load or a region names."""
+def checked_indices(place: BufferLoad | BufferRegion) -> tuple[PrimExpr, ...]:
+    """Give the indices of what a load or a region names, checked against constant extents."""
     indices = place.indices if isinstance(place, BufferLoad) else vector_indices(place)
     for axis, index in enumerate(indices):
         check_constant_index(place.buffer, axis, index)
-    wanted = check_indices(place.buffer, indices, span)
-    return BufferStore(place.buffer, as_stored(value, wanted), indices, span=span)
+    return indices
+
+
+def store(place: BufferLoad | BufferRegion, value: object) -> BufferStore:
+    """Make the store to what a load or a region names."""
+    indices = checked_indices(place)
+    wanted = check_indices(place.buffer, indices, place.span)
+    return BufferStore(place.buffer, as_stored(value, wanted), indices)

@@ -96,6 +96,12 @@ class Places:
         head = self.lines[line - 1].encode("utf-8", "surrogatepass")[:offset]
         return len(head.decode("utf-8", "replace")) + 1
 
+    def at(self, offset: int, text: str) -> Span:
+        """Give the span of the character at an offset in a text."""
+        head = text[:offset].split("\n")
+        line, column = len(head) + self.shift, len(head[-1]) + 1
+        return Span(self.source, line, column, line, column + 1)
+
     def span(self, node: Any) -> Span:
         """Give the span of one of Python's nodes."""
         line, end = node.lineno, node.end_lineno
@@ -145,16 +151,20 @@ def _read(text: str, mode: str, places: Places, span: Span | None = None) -> ast
             warnings.simplefilter("ignore")  # Python warns of what is refused here anyway
             return ast.parse(text, mode=mode)
     except SyntaxError as error:
-        place = _syntax_place(error, places) if span is None else span
+        place = span or _syntax_place(error, places) or places.at(max(text.find("\0"), 0), text)
         message = (error.msg or "invalid syntax").split("\n")[0]
         raise _unreadable(
             message, place, "correct the syntax: a program is written as Python"
         ) from error
     except (RecursionError, MemoryError) as error:
-        text_ = "the text is nested too deeply"
-        raise _unreadable(text_, span, "name parts of the expression by assignments") from error
+        place = places.at(0, text) if span is None else span
+        help_ = "name parts of the expression by assignments"
+        raise _unreadable("the text is nested too deeply", place, help_) from error
     except ValueError as error:
-        raise _unreadable(str(error), span, "remove what is no text, such as NUL bytes") from error
+        offset = error.start if isinstance(error, UnicodeEncodeError) else text.find("\0")
+        place = places.at(max(offset, 0), text) if span is None else span
+        message = "the text holds what is no character, or NUL"
+        raise _unreadable(message, place, "save the text as UTF-8 without NUL bytes") from error
 
 
 def _unreadable(message: str, span: Span | None, help: str) -> CompileError:

@@ -6,6 +6,7 @@ would have bound are poisoned, so that nothing is reported for using them.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ class Parser(doc.NodeVisitor):
     def visit(self, node: doc.AST) -> None:
         """Hand a node to its handler."""
         handler = dispatch.get(self.token, type(node).__name__)
+        if isinstance(node, doc.Name):  # what stands for a refused statement
+            raise Poisoned
         if handler is None:
             self.generic_visit(node)
         else:
@@ -148,9 +151,10 @@ class Parser(doc.NodeVisitor):
         found = self._find(node.id)
         if found is not MISSING:
             return found
+        error = self._undefined(node)
         if self.function is not None:  # once is enough
             self.vars.add_to(self.function.scope, node.id, Entry(POISON, "poison"))
-        raise self._undefined(node)
+        raise error
 
     def _find(self, name: str) -> object:
         entry = self.vars.get(name)
@@ -177,6 +181,8 @@ class Parser(doc.NodeVisitor):
                 span=node.span,
             )
         help_ = f"did you mean {near!r}?" if near else "define it before its use"
+        if hasattr(builtins, node.id):
+            help_ = "Python's functions cannot be called in a program"
         return mistake(
             "SCR0003",
             f"{node.id!r} is not defined",

@@ -21,12 +21,12 @@ from loomir.script.parser.core import Parser
 from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.module import read_module, visit_module
 from loomir.script.parser.namespaces import IR_MODULE, PRIM_FUNC, mark
-from loomir.script.parser.tir_function import read_prim_func
+from loomir.script.parser.tir_function import Options, read_prim_func
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source
 from loomir.tir.function import PrimFunc
 
-__all__ = ["PrimFuncDecorator", "from_source", "ir_module", "parse", "prim_func"]
+__all__ = ["PrimFuncDecorator", "from_source", "ir_module", "parse", "prim_func", "read_tree"]
 
 
 def from_source(
@@ -52,7 +52,7 @@ def from_source(
         if not parser.problems:
             _check_count([n.name for n in programs])
 
-    return _read(parser, tree, places, read)
+    return read_tree(parser, tree, places, read)
 
 
 def _check_count(names: list[str]) -> None:
@@ -76,7 +76,7 @@ def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Bu
     extra = [] if extra_vars is None else [extra_vars]
     if isinstance(program, FunctionType):
         found = source.find_function(program.__code__, program.__globals__)
-        return _read_function(program, found, frame, False, extra)
+        return _read_function(program, found, frame, Options(), extra)
     if isinstance(program, type):
         return _read_class(program, frame, extra)
     raise mistake(
@@ -86,7 +86,10 @@ def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Bu
     )
 
 
-def _read(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]) -> Built:
+def read_tree(
+    parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]
+) -> Built:
+    """Convert a syntax tree, read it, and give what was built; raises all mistakes at once."""
     node = convert(tree, places, parser.problems)
     with ExitStack() as stack:
         stack.enter_context(parser.builder)
@@ -120,12 +123,12 @@ def _is_class_body(frame: FrameType) -> bool:
     return "__module__" in names and "__qualname__" in names and names is not frame.f_globals
 
 
-def _decorated(func: FunctionType, frame: FrameType, private: bool) -> PrimFunc | FunctionType:
+def _decorated(func: FunctionType, frame: FrameType, options: Options) -> PrimFunc | FunctionType:
     found = source.find_function(func.__code__, func.__globals__)
     around = source.class_around(found)
     if around is not None and _is_class_body(frame) and _is_module_class(around):
         return func  # read with its class
-    made = _read_function(func, found, frame, private, [])
+    made = _read_function(func, found, frame, options, [])
     return cast("PrimFunc", made)
 
 
@@ -142,15 +145,15 @@ def _read_function(
     func: FunctionType,
     found: source.Definition,
     frame: FrameType,
-    private: bool,
+    options: Options,
     extra: list[Mapping[str, object]],
 ) -> Built:
     parser = Parser(Captured(*extra, *source.scopes_of(frame, func)))
 
     def read(node: doc.AST) -> None:
-        read_prim_func(parser, cast("doc.FunctionDef", node), private)
+        read_prim_func(parser, cast("doc.FunctionDef", node), options)
 
-    return _read(parser, _undecorated(found.node), found.places, read)
+    return read_tree(parser, _undecorated(found.node), found.places, read)
 
 
 def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) -> IRModule:
@@ -160,7 +163,7 @@ def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) 
     def read(node: doc.AST) -> None:
         read_module(parser, cast("doc.ClassDef", node))
 
-    return cast("IRModule", _read(parser, _undecorated(found.node), found.places, read))
+    return cast("IRModule", read_tree(parser, _undecorated(found.node), found.places, read))
 
 
 def _undecorated(node: Any) -> Any:
@@ -179,7 +182,8 @@ class PrimFuncDecorator(PrimFuncFrame):
     def __call__(self, func: Callable[..., Any]) -> PrimFunc:
         """Read a function."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        return cast("PrimFunc", _decorated(_function(func), frame, self.private))
+        options = Options(self.private, self.name or None, self.root_block)
+        return cast("PrimFunc", _decorated(_function(func), frame, options))
 
 
 def _function(func: object) -> FunctionType:
@@ -196,27 +200,36 @@ def _function(func: object) -> FunctionType:
 def prim_func(func: Callable[..., Any]) -> PrimFunc: ...
 @overload
 def prim_func(
-    func: None = None, *, private: bool = False, check_well_formed: bool = True, s_tir: bool = False
+    func: None = None,
+    *,
+    private: bool = False,
+    name: str | None = None,
+    root_block: bool = True,
+    check_well_formed: bool = True,
+    s_tir: bool = False,
 ) -> PrimFuncDecorator: ...
 def prim_func(
     func: Callable[..., Any] | None = None,
     *,
     private: bool = False,
+    name: str | None = None,
+    root_block: bool = True,
     check_well_formed: bool = True,
     s_tir: bool = False,
 ) -> PrimFunc | PrimFuncDecorator:
     """Read a function as a program of TIR; its body is not run by Python.
 
     In a class under ``@I.ir_module`` the function is read with the class. Called without a function
-    this is the frame that builds one: ``with T.prim_func(): …``. ``s_tir`` and
-    ``check_well_formed`` are read and mean nothing here.
+    this is the frame that builds one: ``with T.prim_func(): …``. ``name`` is the function's name
+    where that is no Python identifier. ``root_block=False`` keeps a root block from being put
+    around a body that has blocks. ``s_tir`` and ``check_well_formed`` are read and mean nothing here.
 
     Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
     """
     if func is None:
-        return PrimFuncDecorator(private)
+        return PrimFuncDecorator(private, name, root_block)
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    return cast("PrimFunc", _decorated(_function(func), frame, private))
+    return cast("PrimFunc", _decorated(_function(func), frame, Options(private, name, root_block)))
 
 
 class IRModuleBuilder(IRModuleFrame):

@@ -29,7 +29,7 @@ from loomir.script.parser.plain_functions import PlainFunction
 from loomir.script.parser.var_table import POISON, MutableLocal
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
-from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.expr import And, IntImm, Or, PrimExpr, Var
 from loomir.tir.expr import convert as to_expr
 
@@ -208,6 +208,8 @@ class ExprEvaluator:
                         help="use T.Ramp(base, stride, lanes) for elements that lie apart",
                         span=part.span,
                     )
+            elif isinstance(index, Range):
+                sliced = True
             else:
                 self._at(part.span, check_constant_index, value, axis, index)
         return self._at(node.span, region_of if sliced else _load, value, indices)
@@ -338,14 +340,15 @@ class ExprEvaluator:
             made = self.names.call_function(func, node, args)
             return stamped(made, node.span, ())
         if isinstance(func, PlainFunction):
-            return self._at(node.span, func.call, args, keywords)
-        if isinstance(func, Method):
+            target = func.called
+        elif isinstance(func, Method):
             target = func.call
         elif is_exported(func) or isinstance(func, DTypeFunction):
             target = cast("Callable[..., object]", func)
         else:
             raise _not_callable(func, node.func.span)
-        _check_arguments(target, node, args, keywords)
+        if not isinstance(func, PlainFunction):
+            _check_arguments(target, node, args, keywords)
         try:
             made: object = target(*args, **keywords)
         except CompileError as error:

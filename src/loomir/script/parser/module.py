@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from loomir.script.builder.function import IRModuleFrame
 from loomir.script.builder.mistakes import mistake
@@ -20,7 +20,7 @@ from loomir.script.parser.namespaces import (
     R,
 )
 from loomir.script.parser.operators import is_static, kind
-from loomir.script.parser.tir_function import read_prim_func
+from loomir.script.parser.tir_function import Options, read_prim_func
 from loomir.script.parser.var_table import Entry
 from loomir.support.diagnostics import CompileError
 
@@ -29,7 +29,13 @@ __all__ = ["read_module"]
 _HOMES: Final = frozenset(
     {"loomir", "tvm", "loomir.script", "tvm.script", "tvm.script.parser", "__future__"}
 )
-_OPTIONS: Final = frozenset({"private", "s_tir", "check_well_formed"})
+_OPTIONS: Final[dict[str, type]] = {
+    "private": bool,
+    "name": str,
+    "root_block": bool,
+    "s_tir": bool,
+    "check_well_formed": bool,
+}
 
 
 @dispatch.register(dispatch.DEFAULT, "Module")
@@ -102,7 +108,7 @@ def visit_function(parser: Parser, node: doc.FunctionDef) -> None:
     marker, options = read_decorators(parser, node)
     if marker is not PRIM_FUNC:
         raise _undecorated(node, "@T.prim_func")
-    read_prim_func(parser, node, bool(options.get("private", False)))
+    read_prim_func(parser, node, options)
 
 
 @dispatch.register(dispatch.DEFAULT, "ClassDef")
@@ -127,13 +133,13 @@ def _undecorated(node: doc.FunctionDef | doc.ClassDef, wanted: str) -> CompileEr
 
 def read_decorators(
     parser: Parser, node: doc.FunctionDef | doc.ClassDef
-) -> tuple[Marker | None, dict[str, object]]:
+) -> tuple[Marker | None, Options]:
     """Find what a definition's decorators make of it, and their options.
 
     Errors: SCR0010 for Relax, SCR0014 for any other decorator.
     """
     found: Marker | None = None
-    options: dict[str, object] = {}
+    options = Options()
     for decorator in node.decorator_list:
         func = decorator.func if isinstance(decorator, doc.Call) else decorator
         value = R if _is_relax(parser, func) else parser.evaluate(func)
@@ -165,17 +171,26 @@ def relax_at(node: doc.AST) -> CompileError:
     return CompileError(relax().diagnostic.at(node.span))
 
 
-def _options(parser: Parser, decorator: doc.Call) -> dict[str, object]:
-    options: dict[str, object] = {}
+def _options(parser: Parser, decorator: doc.Call) -> Options:
+    options = Options()
     for word in decorator.keywords:
         if word.arg not in _OPTIONS:
             raise mistake(
                 "SCR0005",
                 f"T.prim_func has no option {word.arg!r}",
-                help="its option is private=True",
+                help="its options are private, name and root_block",
                 span=word.span,
             )
-        options[word.arg] = parser.evaluate(word.value)
+        value = parser.evaluate(word.value)
+        if type(value) is not _OPTIONS[word.arg]:
+            raise mistake(
+                "SCR0005",
+                f"the option {word.arg!r} is {kind(value)}",
+                help=f"give a {_OPTIONS[word.arg].__name__}",
+                span=word.value.span,
+            )
+        if word.arg in Options._fields:
+            options = options._replace(**{word.arg: value})
     if decorator.args:
         raise mistake(
             "SCR0005",
@@ -208,11 +223,9 @@ def read_module(parser: Parser, node: doc.ClassDef) -> None:
         names = ModuleNames(node.name, functions)
         for name in ("cls", node.name):
             parser.vars.add(name, Entry(names, "module", node.span))
-        for part, private in found:
-            if part is None:
-                continue
+        for part, options in found:
             if isinstance(part, doc.FunctionDef):
-                read_prim_func(parser, part, private)
+                read_prim_func(parser, part, options)
             else:
                 _read_attrs(parser, part)
     parser.builder.close(frame, failed=len(parser.problems) > before)
@@ -223,9 +236,9 @@ def _heads(
     frame: IRModuleFrame,
     node: doc.ClassDef,
     functions: dict[str, ModuleFunction | None],
-) -> list[tuple[Any, bool]]:
+) -> list[tuple[doc.FunctionDef | doc.Expr, Options]]:
     """List what is to be read, the names of all functions known first."""
-    found: list[tuple[Any, bool]] = []
+    found: list[tuple[doc.FunctionDef | doc.Expr, Options]] = []
     for part in node.body:
         try:
             if isinstance(part, doc.FunctionDef):
@@ -240,11 +253,12 @@ def _heads(
                 marker, options = read_decorators(parser, part)
                 if marker is not PRIM_FUNC:
                     raise _undecorated(part, "@T.prim_func")
-                functions[part.name] = ModuleFunction(frame.declare(part.name), part)
-                found.append((part, bool(options.get("private", False))))
+                name = part.name if options.name is None else options.name
+                functions[part.name] = ModuleFunction(frame.declare(name), part)
+                found.append((part, options))
             elif isinstance(part, doc.Expr):
                 if not isinstance(part.value, doc.Constant):
-                    found.append((part, False))
+                    found.append((part, Options()))
             elif not isinstance(part, doc.Pass):
                 parser.generic_visit(part)
         except (CompileError, Poisoned) as error:

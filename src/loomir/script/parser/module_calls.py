@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from loomir.script.builder.arguments import as_stored
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
-from loomir.script.builder.mistakes import mistake
+from loomir.script.builder.mistakes import mistake, placed
 from loomir.script.parser import doc
 from loomir.script.parser.convert import read_expression
 from loomir.script.parser.evaluator import ExprEvaluator, Poisoned
@@ -37,13 +37,16 @@ def make_call(
 
     Errors: SCR0023 where the arguments are not what the function takes.
     """
-    head = _head(evaluator, target.node)
+    try:
+        head = _head(evaluator, target.node)
+    except CompileError as error:
+        raise placed(error, node.span) from error
     name = target.node.name
     if len(args) != len(head.parameters):
         wanted = ", ".join(p for p, _ in head.parameters) or "nothing"
         raise mistake(
             "SCR0023",
-            f"{name} takes {len(head.parameters)} arguments, not {len(args)}",
+            f"{name} takes {_count(len(head.parameters))}, not {len(args)}",
             help=f"its parameters: {wanted}",
             span=node.span,
         )
@@ -61,6 +64,10 @@ def make_call(
             )
         given.append(made)
     return Call(head.returns, target.var, tuple(given), span=node.span)
+
+
+def _count(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
 
 
 def _argument(value: object, wanted: DataType | str) -> PrimExpr | None:

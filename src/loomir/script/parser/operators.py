@@ -10,7 +10,7 @@ from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.script.parser.captured import Foreign
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
-from loomir.tir.buffer import BufferRegion
+from loomir.tir.buffer import Buffer, BufferRegion
 from loomir.tir.expr import (
     GE,
     GT,
@@ -155,7 +155,14 @@ def _no_meaning(op: str, a: object, b: object) -> CompileError:
     if op in ("in", "not in", "is", "is not"):
         help_ = "compare with == and join with `or`"
         return mistake("SCR0009", f"`{op}` has no meaning for {kind(a)} and {kind(b)}", help=help_)
-    help_ = "use T.pow, or a loop" if op == "@" else "use numbers and expressions of them"
+    help_ = (
+        "write the loops of a matrix product"
+        if op == "@"
+        else "use numbers and expressions of them"
+    )
+    if isinstance(culprit, Buffer):
+        axes = ", ".join("ijklmn"[axis % 6] for axis in range(len(culprit.shape)))
+        help_ = f"read an element, as in {culprit.name or 'A'}[{axes}]"
     message = f"`{op}` has no meaning for {kind(a)} and {kind(b)}"
     return wrong_argument(culprit, message, code="SCR0009", help=help_)
 

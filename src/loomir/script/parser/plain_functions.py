@@ -29,7 +29,7 @@ class PlainFunction:
     name: str
     function: Callable[..., Any]
 
-    def call(self, args: Sequence[object], keywords: Mapping[str, object]) -> object:
+    def called(self, *args: object, **keywords: object) -> object:
         """Call it.
 
         Errors: SCR0005 where an argument is known only when the program runs, or the call fails.

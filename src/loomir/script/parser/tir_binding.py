@@ -11,12 +11,13 @@ from loomir.script.builder.arguments import as_expr, as_stored
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.buffers import local_scalar
 from loomir.script.builder.frame import Frame
-from loomir.script.builder.mistakes import mistake
+from loomir.script.builder.mistakes import mistake, placed
 from loomir.script.builder.scopes import (
     DeclBufferFrame,
     LetFrame,
     MetaVar,
     RestFrame,
+    checked_indices,
     fresh_for,
     store,
 )
@@ -257,7 +258,9 @@ def store_local(parser: Parser, local: MutableLocal, value: object, span: Span) 
     """Assign a mutable local."""
     buffer: Any = local.buffer
     place = BufferLoad(buffer, (IntImm(0, buffer.shape[0].dtype),))
-    parser.builder.emit(store(place, value, span))
+    made = store(place, value)
+    reset(made, "span", span)
+    parser.builder.emit(made)
 
 
 def _store(parser: Parser, target: doc.Subscript, value: object, span: Span) -> Any:
@@ -277,4 +280,10 @@ def store_at(place: object, value: object, target: doc.Subscript, span: Span) ->
             help="allocate a buffer with T.alloc_buffer",
             span=target.span,
         )
-    return store(place, value, span)
+    try:
+        checked_indices(place)
+    except CompileError as error:
+        raise placed(error, target.span) from error
+    made = store(place, value)
+    reset(made, "span", span)
+    return made

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from loomir.ir.module import GlobalVar
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame, arg, func_ret
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import ArgumentError, mistake, placed
 from loomir.script.parser import doc
 from loomir.script.parser.core import FunctionState, Parser, header
 from loomir.script.parser.evaluator import Poisoned
@@ -21,13 +21,25 @@ from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import HANDLE
 from loomir.tir.expr import Var
 
-__all__ = ["read_prim_func"]
+__all__ = ["Options", "read_prim_func"]
 
 
-def read_prim_func(parser: Parser, node: doc.FunctionDef, private: bool) -> None:
+class Options(NamedTuple):
+    """What ``@T.prim_func(…)`` says of a function.
+
+    ``name`` is its name where that is no Python identifier; without ``root_block`` no block is put
+    around the body.
+    """
+
+    private: bool = False
+    name: str | None = None
+    root_block: bool = True
+
+
+def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> None:
     """Read a function into the module that is being built, or as the program."""
-    frame = PrimFuncFrame(private)
-    frame.name = node.name
+    name = node.name if options.name is None else options.name
+    frame = PrimFuncFrame(options.private, name, options.root_block)
     frame.span = header(node)
     before = len(parser.problems)
     parser.vars.ended.clear()
@@ -36,7 +48,7 @@ def read_prim_func(parser: Parser, node: doc.FunctionDef, private: bool) -> None
         frame.__enter__()
         try:
             if parser.builder.find(IRModuleFrame) is None:
-                own = ModuleFunction(GlobalVar(node.name), node)
+                own = ModuleFunction(GlobalVar(name), node)
                 bind_name(parser, node.name, own, "function", header(node))
             _read_parameters(parser, frame, node.args)
             _read_return_type(parser, node)
@@ -131,12 +143,21 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
         try:
             value = arg(part.arg, annotation, part.span)
         except CompileError as error:
-            raise placed(error, part.annotation.span) from error
+            raise _blamed(error, part.annotation) from error
     except (CompileError, Poisoned) as error:
         parser.caught(error, part.span)
         frame.params.append(Var(part.arg, HANDLE))  # keeps the others in their order
     bind_name(parser, part.arg, value, "parameter", part.span)
     return value
+
+
+def _blamed(error: CompileError, node: doc.ExprNode) -> CompileError:
+    """Place an error at the argument of ``T.Buffer`` that it blames, or at the annotation."""
+    if isinstance(error, ArgumentError) and isinstance(node, doc.Call):
+        for part in (*node.args, *(word.value for word in node.keywords)):
+            if isinstance(part, doc.Constant) and part.value == error.culprit:
+                return placed(error, part.span)
+    return placed(error, node.span)
 
 
 def _read_return_type(parser: Parser, node: doc.FunctionDef) -> None:

@@ -196,6 +196,28 @@ def visit_pass(parser: Parser, node: doc.Pass) -> None:
     """Read ``pass``."""
 
 
+@dispatch.register(TOKEN, "FunctionDef")
+@dispatch.register(TOKEN, "ClassDef")
+@dispatch.register(TOKEN, "Import")
+@dispatch.register(TOKEN, "ImportFrom")
+def visit_refused(parser: Parser, node: doc.FunctionDef | doc.ClassDef | doc.Import) -> None:
+    """Refuse what may stand outside of functions only.
+
+    Errors: SCR0002.
+    """
+    is_import = isinstance(node, (doc.Import, doc.ImportFrom))
+    word = "import" if is_import else "def" if isinstance(node, doc.FunctionDef) else "class"
+    raise mistake(
+        "SCR0002",
+        f"{word} is not part of TVMScript" if is_import else f"{word} cannot stand in a function",
+        label="not supported",
+        help="import around the function"
+        if is_import
+        else "write it beside this one, in a class under @I.ir_module",
+        span=header(node),
+    )
+
+
 # -- branches ----------------------------------------------------------------------------------
 @dispatch.register(TOKEN, "If")
 def visit_if(parser: Parser, node: doc.If) -> None:
@@ -427,7 +449,11 @@ def visit_assert(parser: Parser, node: doc.Assert) -> None:
             )
     except CompileError as error:
         raise placed(error, node.test.span) from error
-    parser.open(check(condition, message), node.span)
+    try:
+        frame = check(condition, message)
+    except CompileError as error:
+        raise placed(error, node.test.span if node.msg is None else node.msg.span) from error
+    parser.open(frame, node.span)
 
 
 @dispatch.register(TOKEN, "Expr")

@@ -1,0 +1,119 @@
+"""Read the programs of a Python file without running the file."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Final, Union, cast
+
+from typing_extensions import TypeAlias
+
+from loomir.ir.module import IRModule
+from loomir.script.parser import doc
+from loomir.script.parser.captured import Captured
+from loomir.script.parser.convert import Places, convert, parse_text
+from loomir.script.parser.core import Parser
+from loomir.script.parser.entry import read_tree
+from loomir.script.parser.evaluator import Poisoned
+from loomir.script.parser.module import visit_module
+from loomir.script.parser.namespaces import BY_IMPORT, Namespace
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.span import Source
+from loomir.tir.function import PrimFunc
+
+__all__ = ["parse_file"]
+
+Program: TypeAlias = Union[PrimFunc, IRModule]
+
+_DECORATORS: Final = frozenset({"prim_func", "ir_module", "function"})
+
+
+class ValueOfTheFile:
+    """A value that only running the file would give."""
+
+
+def parse_file(text: str, *, name: str = "<string>") -> dict[str, Program]:
+    """Read all programs of a Python file, by name; the file is not run.
+
+    Constants at the top of the file (``N = 1024``) are worked out from its text. All else that is no
+    program is passed over.
+
+    Errors: those of ``from_source``, all mistakes of all programs at once.
+    """
+    tree, places = parse_text(Source(name, text))
+    head: list[ast.stmt] = []
+    values: dict[str, object] = {}
+    programs: dict[str, Program] = {}
+    problems: list[Diagnostic] = []
+    for part in tree.body:
+        if isinstance(part, ast.ImportFrom) and _names_dialects(part):
+            head.append(part)
+        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_program(part):
+            try:
+                programs[part.name] = _read_one(head, part, values, places)
+            except CompileError as error:
+                problems += error.diagnostics
+        elif isinstance(part, ast.Assign):
+            _note_constants(part, values, places)
+        elif isinstance(part, (ast.Import, ast.ImportFrom)):
+            for alias in part.names:
+                values[(alias.asname or alias.name).split(".")[0]] = ValueOfTheFile()
+        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)):
+            values[part.name] = ValueOfTheFile()
+    if problems:
+        raise CompileError.of(problems)
+    return programs
+
+
+def _names_dialects(part: ast.ImportFrom) -> bool:
+    """Tell whether an import is of ``T``, ``I`` and their like, and of nothing else."""
+    homes = ("loomir", "loomir.script", "tvm", "tvm.script", "tvm.script.parser")
+    return part.module in homes and all(alias.name in BY_IMPORT for alias in part.names)
+
+
+def _is_program(part: ast.FunctionDef | ast.ClassDef) -> bool:
+    for decorator in part.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(called, ast.Attribute) and called.attr in _DECORATORS:
+            return True
+    return False
+
+
+def _read_one(
+    head: list[ast.stmt], part: ast.stmt, values: dict[str, object], places: Places
+) -> Program:
+    """Read a program below the imports of its file, with the constants known so far."""
+    parser = Parser(Captured(dict(values)))
+    module = ast.Module(body=[*head, part], type_ignores=[])
+
+    def read(node: doc.AST) -> None:
+        visit_module(parser, cast("doc.Module", node))
+
+    return cast("Program", read_tree(parser, module, places, read))
+
+
+def _note_constants(part: ast.Assign, values: dict[str, object], places: Places) -> None:
+    """Work out ``NAME = value`` and ``A, B = value``; what cannot be is noted as unknown."""
+    value = _value_of(part.value, values, places)
+    for target in part.targets:
+        if isinstance(target, ast.Name):
+            values[target.id] = value
+        elif isinstance(target, ast.Tuple):
+            items: list[Any] = []
+            if isinstance(value, (tuple, list)):
+                items = list(cast("tuple[Any, ...]", value))
+            for index, item in enumerate(target.elts):
+                if isinstance(item, ast.Name):
+                    known = len(items) == len(target.elts)
+                    values[item.id] = items[index] if known else ValueOfTheFile()
+
+
+def _value_of(expr: ast.expr, values: dict[str, object], places: Places) -> object:
+    parser = Parser(Captured(dict(values)))
+    node = convert(expr, places, parser.problems)
+    if node is None or parser.problems:
+        return ValueOfTheFile()
+    try:
+        found = parser.evaluate(cast("doc.ExprNode", node))
+    except (CompileError, Poisoned):
+        return ValueOfTheFile()
+    return ValueOfTheFile() if isinstance(found, Namespace) else found
