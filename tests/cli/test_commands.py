@@ -83,7 +83,7 @@ def test_run_speaks_json():
 
 def test_run_measures_beside_numpy():
     status, output = invoke(
-        "run", str(EXAMPLES / "matmul_scheduled.py"), "--arg", "N=256", "--time"
+        "run", str(EXAMPLES / "matmul_scheduled.py"), "--arg", "N=512", "--time"
     )
     assert status == 0
     assert "GFLOP/s" in output
@@ -118,12 +118,12 @@ def test_check_lists_all_mistakes_of_a_file(tmp_path: Path):
     path.write_text(MISTAKES, encoding="utf-8")
     status, output = invoke("check", str(path))
     assert status == 1
-    assert "mistakes.py:7:14" in output
+    assert "mistakes.py:7:16" in output
     assert "mistakes.py:10:16" in output
     assert "2 mistakes" in output
     status, output = invoke("check", str(path), "--json")
     found = json.loads(output)["diagnostics"]
-    assert [(d["line"], d["column"]) for d in found] == [(7, 14), (10, 16)]
+    assert [(d["line"], d["column"]) for d in found] == [(7, 16), (10, 16)]
 
 
 def test_fmt_prints_what_parses_back(tmp_path: Path):
