@@ -86,9 +86,7 @@ def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Bu
     )
 
 
-def read_tree(
-    parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]
-) -> Built:
+def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]) -> Built:
     """Convert a syntax tree, read it, and give what was built; raises all mistakes at once."""
     node = convert(tree, places, parser.problems)
     with ExitStack() as stack:
@@ -219,10 +217,11 @@ def prim_func(
 ) -> PrimFunc | PrimFuncDecorator:
     """Read a function as a program of TIR; its body is not run by Python.
 
-    In a class under ``@I.ir_module`` the function is read with the class. Called without a function
-    this is the frame that builds one: ``with T.prim_func(): …``. ``name`` is the function's name
-    where that is no Python identifier. ``root_block=False`` keeps a root block from being put
-    around a body that has blocks. ``s_tir`` and ``check_well_formed`` are read and mean nothing here.
+    In a class under ``@I.ir_module`` the function is read with the class. Called without a
+    function this is the frame that builds one: ``with T.prim_func(): …``. ``name`` is the
+    function's name where that is no Python identifier. ``root_block=False`` keeps a root block
+    from being put around a body that has blocks. ``s_tir`` and ``check_well_formed`` are read and
+    mean nothing here.
 
     Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
     """

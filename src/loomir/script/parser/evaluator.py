@@ -409,10 +409,13 @@ def blamed(
 ) -> CompileError:
     """Place an error at the argument that it blames, or at the whole expression."""
     if isinstance(error, ArgumentError):
-        for value, part in zip(values, parts, strict=True):
+        # Equal numbers are one object: the last argument is the likeliest.
+        given = list(zip(values, parts, strict=True))
+        given.reverse()
+        for value, part in given:
             if value is error.culprit:
                 return placed(error, part.span)
-        for value, part in zip(values, parts, strict=True):
+        for value, part in given:
             if not isinstance(value, (tuple, list)):
                 continue
             items = list(cast("tuple[object, ...]", value))

@@ -323,12 +323,26 @@ def _scope_frame(parser: Parser, item: doc.withitem) -> Frame[Any]:
 @dispatch.register(TOKEN, "Assign")
 def visit_assign(parser: Parser, node: doc.Assign) -> None:
     """Read ``a = value``."""
-    value = parser.evaluate(node.value)
+    try:
+        value = parser.evaluate(node.value)
+    except (CompileError, Poisoned):
+        _look_at_targets(parser, node)
+        raise
     for target in node.targets:
         try:
             bind_assign_value(parser, target, value, node.span)
         except CompileError as error:
             raise placed(error, node.value.span) from error
+
+
+def _look_at_targets(parser: Parser, node: doc.Assign) -> None:
+    """Report the mistakes in the targets of an assignment whose value is refused."""
+    for target in node.targets:
+        if isinstance(target, doc.Subscript):
+            try:
+                parser.evaluate(target)
+            except (CompileError, Poisoned) as error:
+                parser.caught(error, target.span)
 
 
 @dispatch.register(TOKEN, "AnnAssign")

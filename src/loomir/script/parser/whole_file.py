@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Final, Union, cast
-
-from typing_extensions import TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from loomir.ir.module import IRModule
 from loomir.script.parser import doc
@@ -22,7 +20,7 @@ from loomir.tir.function import PrimFunc
 
 __all__ = ["parse_file"]
 
-Program: TypeAlias = Union[PrimFunc, IRModule]
+Program: TypeAlias = PrimFunc | IRModule
 
 _DECORATORS: Final = frozenset({"prim_func", "ir_module", "function"})
 
