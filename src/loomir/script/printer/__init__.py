@@ -13,7 +13,10 @@ from loomir.script.printer.doc import Doc, StmtBlockDoc
 from loomir.script.printer.docsifier import Docsifier
 from loomir.script.printer.highlight import show_text
 from loomir.script.printer.python_printer import to_python
+from loomir.script.printer.tir_buffer import standalone_buffer
 from loomir.support.printing import set_printer
+from loomir.tir.buffer import Buffer
+from loomir.tir.stmt import Stmt
 
 __all__ = ["docsify", "script", "show"]
 
@@ -27,10 +30,10 @@ _IMPORT_T = "from loomir.script import tir as T\n"
 def docsify(node: Node) -> Doc:
     """Turn a node into its document: statements, or an expression."""
     d = Docsifier()
-    if d.is_statement(node):
+    if d.is_statement(node) or isinstance(node, (Stmt, BaseFunc)):
         d.run(d.stmt(node, True))
         return StmtBlockDoc(d.top.statements)
-    made: Doc = d.run(d.expr(node))
+    made: Doc = d.run(standalone_buffer(d, node) if isinstance(node, Buffer) else d.expr(node))
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loomir.ir.visit import Step, pre_order
 from loomir.script.printer.doc import ExprDoc, ListDoc, LiteralDoc, TupleDoc
-from loomir.script.printer.docsifier import Docsifier, expr_handler
+from loomir.script.printer.docsifier import Docsifier, leaf_handler
 from loomir.script.printer.values import T, declaration, dtype_doc, text
 from loomir.tir.buffer import Buffer, BufferType
 from loomir.tir.expr import IntImm, PrimExpr, Var
@@ -20,6 +20,7 @@ __all__ = [
     "is_static",
     "numbers_of",
     "owns_its_data",
+    "standalone_buffer",
 ]
 
 
@@ -112,12 +113,13 @@ def buffer_arguments(
     return args, keywords
 
 
-@expr_handler("tir", Buffer)
-def _buffer(d: Docsifier, node: Buffer) -> Step[ExprDoc]:
-    """Refer to a buffer in scope by name; one that stands alone is written out."""
-    known = d.known(node)
-    if known is not None:
-        return known
+@leaf_handler("tir", Buffer)
+def _buffer(d: Docsifier, node: Buffer) -> ExprDoc:
+    return buffer_doc(d, node)
+
+
+def standalone_buffer(d: Docsifier, node: Buffer) -> Step[ExprDoc]:
+    """Ask for a buffer written out, as annotations have it."""
     args, keywords = yield buffer_arguments(d, node)
     return T.attr("Buffer").call(*args, **keywords)
 
