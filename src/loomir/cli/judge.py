@@ -116,7 +116,7 @@ def expected(
     reference = getattr(module, f"{name}_reference", None) or getattr(module, "reference", None)
     if reference is None:
         return None
-    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    copies: list[Argument] = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
     made = reference(*copies)
     listed: list[Any] = [made]
     if isinstance(made, tuple):
@@ -154,7 +154,8 @@ def compare(
     if (a is None) != (b is None):
         return f"returned {a}, expected {b}"
     if a is not None and signature.returns is not None:
-        x, y = np.asarray(a).reshape(1), np.asarray(b).reshape(1)
+        x: Array = np.atleast_1d(np.asarray(a))
+        y: Array = np.atleast_1d(np.asarray(b))
         if _difference(x, y, signature.returns, exact, math) is not None:
             return f"returned {a}, expected {b}"
     return None

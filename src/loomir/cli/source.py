@@ -53,9 +53,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
-    def source_to_code(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, data: Any, path: Any, *, _optimize: int = -1
-    ) -> CodeType:
+    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
         tree = ast.parse(data, filename=str(path))
         replaced = _Constants(self.overrides).visit(tree)
         return compile(ast.fix_missing_locations(replaced), str(path), "exec", dont_inherit=True)

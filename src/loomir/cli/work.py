@@ -23,7 +23,8 @@ def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> 
     for binding in signature.bindings:
         array = arguments[binding.source.parameter]
         if isinstance(array, np.ndarray) and binding.source.what == "shape":
-            env[binding.var] = array.shape[binding.source.axis]
+            shape: tuple[int, ...] = array.shape
+            env[binding.var] = shape[binding.source.axis]
     for p, value in zip(signature.parameters, arguments, strict=True):
         if p.buffer is None and isinstance(value, int):
             env[p.var] = value

@@ -86,7 +86,7 @@ def _read_one(
     def read(node: doc.AST) -> None:
         visit_module(parser, cast("doc.Module", node))
 
-    return cast("Program", read_tree(parser, module, places, read))
+    return read_tree(parser, module, places, read)
 
 
 def _note_constants(part: ast.Assign, values: dict[str, object], places: Places) -> None:
