@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,9 +22,8 @@ def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> 
     """Count statements executed, each loop with its extent; what depends on data counts once."""
     env: dict[Var, int] = {}
     for binding in signature.bindings:
-        array = arguments[binding.source.parameter]
-        if isinstance(array, np.ndarray) and binding.source.what == "shape":
-            shape: tuple[int, ...] = array.shape
+        shape = np.shape(cast("Any", arguments[binding.source.parameter]))
+        if binding.source.what == "shape":
             env[binding.var] = shape[binding.source.axis]
     for p, value in zip(signature.parameters, arguments, strict=True):
         if p.buffer is None and isinstance(value, int):

@@ -32,8 +32,8 @@ class ValueOfTheFile:
 def parse_file(text: str, *, name: str = "<string>") -> dict[str, Program]:
     """Read all programs of a Python file, by name; the file is not run.
 
-    Constants at the top of the file (``N = 1024``) are worked out from its text. All else that is no
-    program is passed over.
+    Constants at the top of the file (``N = 1024``) are worked out from its text. All else that is
+    no program is passed over.
 
     Errors: those of ``from_source``, all mistakes of all programs at once.
     """
