@@ -15,7 +15,9 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from loomir.ir.node import Node
-from loomir.script.parser.namespaces import namespace_of
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.parser.namespaces import is_exported, namespace_of
 from loomir.support.dtype import DataType, dtype_of_numpy
 
 __all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "static"]
@@ -91,7 +93,7 @@ def static(value: object) -> object:
     plain = _PLAIN.get(type(value))
     if plain is not None:
         return plain(value)
-    if isinstance(value, Node):
+    if isinstance(value, (Node, DTypeFunction, BufferSpec)) or is_exported(value):
         return value
     special = namespace_of(value)
     if special is not None:

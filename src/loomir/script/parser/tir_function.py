@@ -147,6 +147,9 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
     except (CompileError, Poisoned) as error:
         parser.caught(error, part.span)
         frame.params.append(Var(part.arg, HANDLE))  # keeps the others in their order
+    for name, var in frame.shape_names.items():  # of a T.Buffer(…) from around the function
+        if parser.vars.get(name) is None:
+            bind_name(parser, name, var, "shape", part.span)
     bind_name(parser, part.arg, value, "parameter", part.span)
     return value
 
