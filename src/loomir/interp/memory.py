@@ -7,6 +7,7 @@ the iterations of a parallel loop.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -24,13 +25,17 @@ Cells: TypeAlias = Any
 """A one-dimensional ``memoryview`` of elements."""
 
 
+_numbers = itertools.count()
+
+
 class Memory:
     """A stretch of bytes; ``written`` has a flag per byte while they are watched."""
 
-    __slots__ = ("data", "owner", "written")
+    __slots__ = ("data", "number", "owner", "written")
 
     def __init__(self, data: Any, owner: object = None, written: bytearray | None = None) -> None:
         self.data = data
+        self.number = next(_numbers)  # not `id`, which a later allocation may have again
         self.owner = owner
         self.written = written
 
@@ -201,7 +206,7 @@ class View:
                 )
         for tracker in self.trackers or ():
             for byte in range(first, first + size, item):
-                tracker.saw((id(self.memory), byte), self.name, writes)
+                tracker.saw((self.memory.number, byte), self.name, writes)
 
 
 def index_fault(name: str, axis: int, span: Span | None) -> Fault:

@@ -1,0 +1,1 @@
+"""Random programs that hold engines to the interpreter; a tool of the developers."""

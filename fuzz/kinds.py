@@ -1,0 +1,30 @@
+"""Which kinds of nodes a program has, for the report on what a campaign covered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loomir.interp.builtins import TOLERANCE
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.visit import pre_order
+from loomir.tir import Call, For, IterVar
+
+__all__ = ["kinds_of"]
+
+
+def kinds_of(module: IRModule) -> Iterable[str]:
+    """List the kinds of nodes, each once; builtins, loops and iterators by what they are."""
+    found: set[str] = set()
+    for func in module.functions.values():
+        for part in pre_order(func):
+            if isinstance(part, Call):
+                name = "function" if isinstance(part.op, GlobalVar) else part.op.name
+                short = name.removeprefix("tir.")
+                found.add("call a function of tolerance" if short in TOLERANCE else f"call {short}")
+            elif isinstance(part, For):
+                found.add(f"For {part.kind.value}")
+            elif isinstance(part, IterVar):
+                found.add(f"IterVar {part.iter_type.value}")
+            else:
+                found.add(type(part).__name__)
+    return sorted(found)
