@@ -45,7 +45,7 @@ def _root(body: Stmt) -> _Root:
     """Take off the root block that parsing puts back.
 
     It comes back around a body that realizes a block or allocates at function level, unless that
-    body is itself a block named ``root`` without iterators.
+    body is itself a block named ``root`` without iterators and predicate.
     """
     if isinstance(body, BlockRealize) and _is_root(body):
         block = body.block
@@ -54,18 +54,15 @@ def _root(body: Stmt) -> _Root:
         plain = not (
             block.reads or block.writes or block.init or block.match_buffers or block.annotations
         )
-        if plain and comes_back and not looks_like_root and _is_true(body):
+        if plain and comes_back and not looks_like_root:
             return _Root(block.alloc_buffers, block.body, False)
         return _Root((), body, False)
     return _Root((), body, _has_block(body))
 
 
 def _is_root(body: BlockRealize) -> bool:
-    return not body.values and body.block.name_hint == "root"
-
-
-def _is_true(body: BlockRealize) -> bool:
-    return isinstance(body.predicate, IntImm) and body.predicate.value == 1
+    always = isinstance(body.predicate, IntImm) and body.predicate.value == 1
+    return not body.values and body.block.name_hint == "root" and always
 
 
 def _has_block(body: Stmt) -> bool:
