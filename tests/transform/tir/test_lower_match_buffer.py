@@ -32,7 +32,7 @@ def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((4,), "int32")):
         with T.sblock("b"):
             T.reads(A[i, 2:6])
             T.writes(B[i])
-            B[i] = A[i, T.int64(2) + T.Cast("int64", i)] + A[i, T.int64(5)]
+            B[i] = A[i, T.Cast("int64", i) + T.int64(2)] + A[i, T.int64(5)]
 """,
     )
 

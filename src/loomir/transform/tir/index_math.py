@@ -74,14 +74,15 @@ def add(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     x, y = _value(a), _value(b)
     if x is not None and y is not None:
         return imm(x + y, a.dtype)
-    if x == 0:
-        return b
+    if x is not None:  # constants go to the right
+        a, b, x, y = b, a, y, x
     if y == 0:
         return a
-    if y is not None and isinstance(a, Add):
-        inner = _value(a.b)
-        if inner is not None:
+    inner = _value(a.b) if isinstance(a, Add) else None
+    if isinstance(a, Add) and inner is not None:
+        if y is not None:
             return add(a.a, imm(inner + y, a.dtype))
+        return Add(Add(a.a, b), a.b)
     return Add(a, b)
 
 

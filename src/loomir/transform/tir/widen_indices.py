@@ -95,7 +95,8 @@ class _Widener:
         source = e.value.dtype
         if e.dtype.element is not INT64 or not source.is_integer or source.bits == 64:
             return e
-        return self.widened(e.value)
+        made = self.widened(e.value)
+        return e if isinstance(made, Cast) and made.value is e.value else made
 
     def test(self, e: CmpOp) -> CmpOp:
         """Compare in int64 where that frees a side of conversions that is more than a constant."""
