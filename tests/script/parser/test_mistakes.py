@@ -250,7 +250,10 @@ MODULES = [
         "leave out the names",
     ),
     (
-        "    @T.prim_func\n    def f():\n        pass\n    @T.prim_func\n    def f():\n        pass\n",
+        (
+            "    @T.prim_func\n    def f():\n        pass\n"
+            "    @T.prim_func\n    def f():\n        pass\n"
+        ),
         ("SCR0026", 7, 5),
         "give each function a name of its own",
     ),

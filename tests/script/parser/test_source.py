@@ -364,8 +364,8 @@ def test_a_method_of_an_ordinary_class_is_a_program_of_its_own():
 
 @clauses("TS-FLOW-01")
 def test_parse_takes_a_text_a_function_and_a_class():
-    def f(A: T.Buffer((N,), "int32")):  # noqa: F821, read by the parser
-        A[0] = N  # noqa: F821
+    def f(A: T.Buffer((N,), "int32")):
+        A[0] = N
 
     class M:
         @T.prim_func
@@ -399,7 +399,7 @@ def test_a_decorator_on_the_wrong_thing():
 def test_a_string_in_a_shape_names_a_variable():
     @T.prim_func
     def f(A: T.Buffer(("n", 4), "float32"), B: T.Buffer(("n * 2", "m"), "float32")):
-        for i in range(n):  # noqa: F821
+        for i in range(n):
             B[i, 0] = A[i, 0]
 
     a, b = f.buffer_map.values()

@@ -1,3 +1,4 @@
+# ruff: noqa: N806  (buffers are called as in the programs)
 """Statements of TIR: what is read is what was written, compared with the same built by hand."""
 
 from __future__ import annotations
@@ -489,7 +490,7 @@ AXES = """vi = T.axis.spatial(8, i)
 def matmul(reads: bool) -> PrimFunc:
     made = Made()
     loops = [Var(n, INT32) for n in "ijk"]
-    vi, vj, vk = its = [Var(f"v{n}", INT32) for n in "ijk"]
+    vi, vj, _ = its = [Var(f"v{n}", INT32) for n in "ijk"]
     kinds = [IterVarType.DATA_PAR, IterVarType.DATA_PAR, IterVarType.COMM_REDUCE]
     dom = Range(i32(0), i32(8))
     region = made.A[vi, vj]

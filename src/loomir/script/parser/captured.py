@@ -46,8 +46,8 @@ class Foreign:
             return f"the module {value.__name__}"
         if isinstance(value, type):
             return f"the class {value.__name__}"
-        if callable(value):
-            return f"the Python function {getattr(value, '__name__', '')}".rstrip()
+        if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+            return f"the Python function {value.__name__}"
         return f"a {type(value).__name__}"
 
 

@@ -406,8 +406,45 @@ StmtNode: TypeAlias = (
 
 NODES: Final[dict[str, type[Any]]] = {
     cls.__name__: cls
-    for cls in [c for c in list(globals().values()) if isinstance(c, type)]
-    if issubclass(cls, AST) and cls is not AST
+    for cls in (
+        Name,
+        Constant,
+        Attribute,
+        Slice,
+        Subscript,
+        Tuple,
+        List,
+        Dict,
+        keyword,
+        Call,
+        UnaryOp,
+        BinOp,
+        BoolOp,
+        Compare,
+        IfExp,
+        Expr,
+        Assign,
+        AugAssign,
+        AnnAssign,
+        For,
+        While,
+        If,
+        withitem,
+        With,
+        Assert,
+        Return,
+        Pass,
+        Break,
+        Continue,
+        alias,
+        Import,
+        ImportFrom,
+        arg,
+        arguments,
+        FunctionDef,
+        ClassDef,
+        Module,
+    )
 }
 """The white list: every class by the name that it shares with Python's."""
 
