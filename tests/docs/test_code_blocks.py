@@ -12,7 +12,10 @@ from tests.docs.running import PageError, Reader, commands, with_outputs
 RUN = {"python", "console", "output"}
 # Shown to be read: text that is no program, and files of other tools.
 READ = {"text", "toml", "diff", "json", "ebnf", "asm", "llvm"}
-WITH_CODE = [p for p in pages() if any(b.language in RUN for b in blocks(p))]
+# The pages of errors are run by test_error_pages.py, which asks more of them.
+WITH_CODE = [
+    p for p in pages() if p.parent.name != "errors" and any(b.language in RUN for b in blocks(p))
+]
 
 
 def page_of(tmp_path: Path, language: str, text: str) -> Block:

@@ -15,7 +15,7 @@ import pytest
 
 from loomir.support.diagnostics import CompileError, RunError
 from tests.docs.markdown import ROOT, blocks, headings, links
-from tests.docs.running import Reader
+from tests.docs.running import Reader, with_outputs
 
 CODE = re.compile(r"[A-Z]{2,3}\d{4}")
 ERRORS = ROOT / "docs" / "errors"
@@ -59,7 +59,11 @@ def test_the_index_lists_every_page():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
-def test_page_provokes_its_error(page: Path, tmp_path: Path):
+def test_page_provokes_its_error(page: Path, tmp_path: Path, pytestconfig: pytest.Config):
+    """``pytest --update-golden`` writes the output blocks anew."""
+    if pytestconfig.getoption("--update-golden"):
+        (tmp_path / "before").mkdir()
+        page.write_text(with_outputs(page, tmp_path / "before"), encoding="utf-8")
     title, *sections = headings(page)
     assert title.startswith(f"{page.stem}: ")
     assert sections == SECTIONS
