@@ -202,6 +202,7 @@ def test_seq_joins_nested_sequences():
     assert seq([one]) is one
     joined = seq([one, SeqStmt((two, one)), SeqStmt(())])
     assert isinstance(joined, SeqStmt)
+    assert SeqStmt((one, SeqStmt((two, one)), SeqStmt(()))).seq == (one, two, one)
     assert joined.seq == (one, two, one)
 
 

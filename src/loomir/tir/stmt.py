@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from itertools import chain
 from typing import Any, ClassVar
 
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
@@ -247,10 +248,15 @@ class DeclBuffer(Stmt):
 
 @node
 class SeqStmt(Stmt):
-    """Run statements one after the other."""
+    """Run statements one after the other; a sequence inside is joined to this one."""
 
     seq: tuple[Stmt, ...]
     span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if any(isinstance(part, SeqStmt) for part in self.seq):
+            parts = ((p.seq if isinstance(p, SeqStmt) else (p,)) for p in self.seq)
+            reset(self, "seq", tuple(chain.from_iterable(parts)))
 
 
 @node
