@@ -43,7 +43,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, IF_THEN_ELSE
-from loomir.tir.stmt import AssertStmt, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, While
+from loomir.tir.stmt import AssertStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
 from loomir.transform.tir.effects import is_discardable
 from loomir.transform.tir.index_math import add, imm, mul, sub, to_int
 
@@ -210,29 +210,36 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
 
     A loop that runs once binds its variable instead, one that never runs goes.
     """
-    rules = _RULES if _leaves_loops(func) else {**_RULES, For: _once}
-    known = _constants(func)
+    leaves = _leaves_loops(func)
+    known = _constants(func, leaves)
+    rules = _RULES if leaves else {**_RULES, For: _once}
 
     def drop(s: Any) -> Any:
         return s.body if s.var in known else s
 
+    def run(s: For) -> Stmt:
+        return s.body if s.loop_var in known else s
+
     # What binds a name that is replaced goes first, lest it bind the replacement.
-    return rewrite(substitute(rewrite(func, {LetStmt: drop, Let: drop}), known), rules)
+    bare = rewrite(func, {LetStmt: drop, Let: drop, For: run}) if known else func
+    return rewrite(substitute(bare, known), rules)
 
 
-def _constants(func: PrimFunc) -> dict[Var, PrimExpr]:
-    """Find variables whose only value is a constant or another such variable."""
+def _constants(func: PrimFunc, leaves: bool) -> dict[Var, PrimExpr]:
+    """Find variables whose only value is a constant or another variable."""
     known: dict[Var, PrimExpr] = {}
     for part in pre_order(func.body):
         if isinstance(part, (Let, LetStmt)):
-            value = part.value
-            if isinstance(value, Var):
-                value = known.get(value, value)
-            plain = isinstance(value, (IntImm, Var)) and not value.dtype.is_handle
-            if plain and part.var.dtype is value.dtype:
-                known[part.var] = value
-        elif isinstance(part, For) and isinstance(part.min, IntImm):
-            once = isinstance(part.extent, IntImm) and part.extent.value == 1
-            if once and part.kind is not ForKind.THREAD_BINDING:
-                known[part.loop_var] = imm(part.min.value, part.loop_var.dtype)
+            var, value = part.var, part.value
+        elif isinstance(part, For) and isinstance(part.extent, IntImm) and not leaves:
+            if part.extent.value != 1:
+                continue
+            var, value = part.loop_var, part.min
+        else:
+            continue
+        if isinstance(value, Var):
+            value = known.get(value, value)
+        plain = isinstance(value, (IntImm, Var)) and not value.dtype.is_handle
+        if plain and var.dtype is value.dtype:
+            known[var] = value
     return known
