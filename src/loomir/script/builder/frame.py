@@ -148,8 +148,13 @@ class Frame(Generic[_V]):
     rest: bool = False
 
     def __enter__(self) -> _V:
-        IRBuilder.current().frames.append(self)
-        return self.enter()
+        frames = IRBuilder.current().frames
+        frames.append(self)
+        try:
+            return self.enter()
+        except CompileError:
+            frames.remove(self)
+            raise
 
     def __exit__(
         self,
