@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from loomir.ir import IRModule, assert_structural_equal
-from loomir.script import from_source
+from loomir.ir import GlobalVar, IRModule, assert_structural_equal
+from loomir.script import from_source, parse_file
 from loomir.tir import PrimFunc
 from loomir.tir.verify import verify
+from loomir.transform.pipelines import LowerOptions, lower
 from tests.clause import clauses
 from tests.script.printer.random_program import Maker
 
@@ -35,3 +38,26 @@ def test_random_modules_come_back(start: int):
         program = Maker(seed).module()
         assert verify(program) == ()
         assert_round_trip(program)
+
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
+
+
+@clauses("TS-RT-01")
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_stage_of_the_examples_comes_back(path: Path):
+    seen: list[str] = []
+
+    def stage(name: str, module: IRModule) -> None:
+        seen.append(name)
+        assert_round_trip(module)
+
+    for program in parse_file(path.read_text(), name=str(path)).values():
+        assert verify(program) == ()
+        assert_round_trip(program)
+        module = program
+        if isinstance(program, PrimFunc):
+            module = IRModule({GlobalVar(program.name): program})
+        for checked in (False, True):
+            lower(module, LowerOptions(checked=checked), on_stage=stage)
+    assert len(seen) > 10
