@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 import loomir
+import loomir.script
 from fuzz.choices import SeedChoices
+from fuzz.kinds import kinds_of
 from fuzz.program import ArraySpec, Program, bits_of, same_scalar
 from loomir.interp import Interpreter
 from loomir.ir.module import IRModule
@@ -45,14 +47,17 @@ def _watched(module: IRModule, entry: str, args: list[Any]) -> Any:
 
 
 def _lowered(module: IRModule, entry: str, args: list[Any]) -> Any:
-    return _interpret(lower(module, verify=True), entry, args)
+    return Interpreter(lower(module, verify=True), flat=True).call(entry, args, {})
 
 
 def _lowered_checked(module: IRModule, entry: str, args: list[Any]) -> Any:
-    return _interpret(lower(module, LowerOptions(checked=True), verify=True), entry, args)
+    lowered = lower(module, LowerOptions(checked=True), verify=True)
+    return Interpreter(lowered, flat=True).call(entry, args, {})
 
 
 def _reparsed(module: IRModule, entry: str, args: list[Any]) -> Any:
+    if "BufferRealize" in kinds_of(module):  # which has no text
+        return _interpret(module, entry, args)
     again = loomir.script.from_source(module.script())
     return _interpret(again, entry, args)
 

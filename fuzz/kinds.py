@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from loomir.interp.builtins import TOLERANCE
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order
@@ -12,7 +10,7 @@ from loomir.tir import Call, For, IterVar
 __all__ = ["kinds_of"]
 
 
-def kinds_of(module: IRModule) -> Iterable[str]:
+def kinds_of(module: IRModule) -> list[str]:
     """List the kinds of nodes, each once; builtins, loops and iterators by what they are."""
     found: set[str] = set()
     for func in module.functions.values():

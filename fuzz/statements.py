@@ -216,9 +216,7 @@ class Statements:
                 return AttrStmt(var, key, extent, body)
         thread = None
         if kind is ForKind.THREAD_BINDING:
-            thread = IterVar(
-                None, Var(self.exprs.name("t"), INT32), IterVarType.THREAD_INDEX, c.pick(THREADS)
-            )
+            thread = IterVar(None, var, IterVarType.THREAD_INDEX, c.pick(THREADS))
         return For(var, least, extent, kind, body, thread)
 
     def _apart(self, ctx: Context, var: Var, start: int, stop: int) -> tuple[Known, ...]:

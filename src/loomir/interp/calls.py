@@ -32,13 +32,21 @@ class Interpreter:
 
     Every access is checked against the bounds of its buffer. ``track`` also looks for reads of what
     was never written (RUN0091) and for parallel iterations that get in each other's way (RUN0092).
+    ``flat`` is for lowered programs, whose indices are offsets in memory: negative ones are valid
+    where a stride of the caller's array is.
     """
 
     def __init__(
-        self, program: IRModule | PrimFunc, *, allow_alias: bool = False, track: bool = False
+        self,
+        program: IRModule | PrimFunc,
+        *,
+        allow_alias: bool = False,
+        track: bool = False,
+        flat: bool = False,
     ) -> None:
         self._program = program
         self._allow_alias = allow_alias
+        self._flat = flat
         self._trackers: list[Tracker] | None = [] if track else None
         self._entries: dict[str, _Entry] = {}
 
@@ -76,7 +84,7 @@ class Interpreter:
                         help="call a PrimFunc of the module",
                     )
                 )
-            scope = Scope(self._trackers)
+            scope = Scope(self._trackers, self._flat)
             program = self._program
             binder = Binder(func, scope, program if isinstance(program, IRModule) else None)
             entry = self._entries[name] = _Entry(binder, compile_body(func, scope))

@@ -240,6 +240,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+_FAR: Final = 1 << 62
 _POISON: Final = b"\xcd"
 
 
@@ -273,8 +274,12 @@ def view_at(
     offset: int,
     name: str,
     trackers: list[Tracker] | None,
+    flat: bool = False,
 ) -> View:
-    """Look at memory as a buffer; no strides means row-major, ``offset`` counts elements."""
+    """Look at memory as a buffer; no strides means row-major, ``offset`` counts elements.
+
+    With ``flat``, the indices of a buffer of one axis are held to the memory only.
+    """
     if not isinstance(pointer, Pointer):
         raise RunValueError(
             Diagnostic(
@@ -285,6 +290,8 @@ def view_at(
         )
     steps = strides or row_major(shape)
     axes = tuple(Axis(0, extent, step, extent) for extent, step in zip(shape, steps, strict=True))
+    if flat and len(axes) == 1:
+        axes = (Axis(-_FAR, _FAR, steps[0], shape[0]),)
     where = pointer.offset + offset * dtype.itemsize
     return View(pointer.memory, where, dtype, axes, name, trackers)
 

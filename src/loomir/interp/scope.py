@@ -24,11 +24,13 @@ class Scope:
     """The slots of names, and which names are visible at this point of the function.
 
     ``trackers`` lists the parallel loops that run at the moment, while memory is watched for races
-    and for reads of what was never written; it is None while it is not.
+    and for reads of what was never written; it is None while it is not. With ``flat``, a declared
+    buffer of one axis ends where its memory does, on both sides.
     """
 
-    def __init__(self, trackers: list[Tracker] | None = None) -> None:
+    def __init__(self, trackers: list[Tracker] | None = None, flat: bool = False) -> None:
         self.trackers = trackers
+        self.flat = flat
         self.size = FIRST_SLOT
         self._slots: dict[int, int] = {}
         self._visible: set[int] = set()

@@ -89,7 +89,14 @@ def write_decl_buffer(node: DeclBuffer, w: Writer) -> None:
         def make(env: Environment, *values: int) -> int:
             shape, strides, offset = _split(buffer, values)
             env[slot] = view_at(
-                env[pointer], buffer.dtype, shape, strides, offset, buffer.name, scope.trackers
+                env[pointer],
+                buffer.dtype,
+                shape,
+                strides,
+                offset,
+                buffer.name,
+                scope.trackers,
+                scope.flat,
             )
             return after
 
