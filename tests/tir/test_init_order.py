@@ -282,6 +282,8 @@ def test_verify_tells_of_the_order():
     (found,) = verify(func(loop(K, 8, realize(None, 7 - K))))
     assert found.code == "TIR0413"
     assert "'block'" in found.message
+    both = SeqStmt((loop(K, 8, realize(None, 7 - K)), call("break_loop")))
+    assert [d.code for d in verify(func(both))] == ["TIR0414", "TIR0413"]
 
 
 # -- against enumeration ---------------------------------------------------------------------------
