@@ -11,7 +11,7 @@ from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_b
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.scopes import buffer_store
-from loomir.script.parser.captured import MISSING, Foreign, attribute_of, static
+from loomir.script.parser.captured import MISSING, Foreign, attribute_of, items_of
 from loomir.script.parser.namespaces import ModuleNames, Namespace, R
 from loomir.script.parser.operators import kind
 from loomir.script.parser.var_table import POISON
@@ -173,8 +173,10 @@ def item(value: object, index: object) -> object:
     """
     if isinstance(index, IntImm):
         index = index.value
-    if isinstance(value, Foreign) and isinstance(value.value, tuple):  # a named tuple
-        value = tuple([static(part) for part in tuple.__iter__(cast("Any", value.value))])
+    if isinstance(value, Foreign):
+        within: Any = value.value
+        if isinstance(within, tuple):  # a named tuple
+            value = items_of(cast("tuple[object, ...]", within))
     if isinstance(value, (tuple, list, str, range, dict)):
         container = cast("Any", value)
         if isinstance(index, Node):

@@ -20,7 +20,7 @@ from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.parser.namespaces import is_exported, namespace_of
 from loomir.support.dtype import DataType, dtype_of_numpy
 
-__all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "static"]
+__all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "items_of", "static"]
 
 
 class Missing:
@@ -124,7 +124,13 @@ class _Sample(NamedTuple):
     field: int
 
 
-_FIELD: Final[type[Any]] = type(inspect.getattr_static(_Sample, "field"))
+_FIELD: Final = cast("type[Any]", type(inspect.getattr_static(_Sample, "field")))
+
+
+def items_of(value: tuple[object, ...]) -> tuple[object, ...]:
+    """List what a named tuple holds, whatever its class does about that."""
+    base: Any = tuple
+    return tuple([static(item) for item in base.__iter__(value)])
 
 
 def attribute_of(value: object, name: str) -> object:

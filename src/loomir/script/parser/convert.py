@@ -235,7 +235,7 @@ POISONED_NAME: Final = ""
 
 def _items(values: list[Any], stack: list[_Task]) -> list[Any]:
     """Give a list to be filled with the mirrors of a list's nodes; operators are put in at once."""
-    items: list[Any] = [_OPERATORS.get(type(item)) for item in values]
+    items: list[Any] = [_OPERATORS.get(cast("type[ast.AST]", type(item))) for item in values]
     for index, item in enumerate(values):
         if items[index] is None and isinstance(item, ast.AST):
             stack.append((item, items, index))
