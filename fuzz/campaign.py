@@ -2,8 +2,8 @@
 
     python -m fuzz.campaign --count 2000 --engines native lowered
 
-Programs run in a process of their own: one that kills it, or does not end, is a failure like any
-other. Failures are kept under ``--save`` as the seed, what happened, and the program's text.
+Programs run in a process of their own: one that kills it, or does not end, is a failure like
+any other. Failures are kept under ``--save`` as the seed, what happened, and the program's text.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ __all__ = ["Worker", "main", "run_campaign"]
 class Worker:
     """A process that checks programs, started anew when it dies."""
 
-    def __init__(self, engines: list[str], limit: float) -> None:
+    def __init__(
+        self, engines: list[str], limit: float, command: tuple[str, ...] = ("-m", "fuzz.worker")
+    ) -> None:
         self.engines = engines
         self.limit = limit
+        self.command = command
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, seed: int) -> dict[str, Any]:
@@ -37,7 +40,7 @@ class Worker:
         process = self._process
         if process is None:
             process = self._process = subprocess.Popen(
-                [sys.executable, "-m", "fuzz.worker"],
+                [sys.executable, *self.command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -76,7 +79,7 @@ class Worker:
 def run_campaign(
     seeds: range, engines: list[str], *, limit: float = 60.0, save: Path | None = None
 ) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """Check the programs of seeds; gives the failures, and in how many programs each kind occurs."""
+    """Check the programs of seeds; gives the failures, and how many programs have each kind."""
     failures: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
     worker = Worker(engines, limit)
@@ -99,10 +102,8 @@ def keep(reply: dict[str, Any], folder: Path) -> Path:
     path = folder / f"{VERSION}-{reply['seed']}.txt"
     lines = [f"# seed {reply['seed']} of tirgen {VERSION}"]
     lines += [f"# {engine}: {what}" for engine, what in reply["found"].items()]
-    try:
+    if "generator" not in reply["found"]:
         lines.append(program_of_seed(reply["seed"]).module.script())
-    except Exception as error:
-        lines.append(f"# the program could not be written: {error!r}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 

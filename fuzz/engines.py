@@ -35,7 +35,7 @@ class Outcome:
 
 
 Engine = Callable[[IRModule, str, list[Any]], Any]
-"""Runs a function of a module on arguments, which it changes; raises RunError as compiled code does."""
+"""Runs a function on arguments, which it changes; raises RunError as compiled code does."""
 
 
 def _interpret(module: IRModule, entry: str, args: list[Any]) -> Any:
@@ -82,7 +82,7 @@ ENGINES: dict[str, Engine] = {
 
 
 def run_with(engine: Engine, program: Program, module: IRModule, seed: int) -> Outcome:
-    """Run a module on the program's arguments; errors of the run are outcomes, others are raised."""
+    """Run a module on the arguments; errors of the run are outcomes, others are raised."""
     args = program.make_arguments(SeedChoices(seed))
     arrays = [a for a, s in zip(args, program.arguments, strict=True) if isinstance(s, ArraySpec)]
     try:
@@ -136,7 +136,7 @@ def _close(x: Any, y: Any, spec: ArraySpec) -> bool:
 
 
 def _order(x: Any, dtype: DataType) -> int:
-    """Number the floats of a dtype in their order."""
+    """Give the place of a float among all of its dtype."""
     code = {16: "h", 32: "i", 64: "q"}[dtype.bits]
     (n,) = struct.unpack(f"<{code}", x.tobytes())
     return n if n >= 0 else -(1 << (dtype.bits - 1)) - n

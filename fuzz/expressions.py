@@ -1,7 +1,7 @@
 """Random well-typed expressions.
 
-An expression is drawn by its dtype and lanes. Indices stay inside of their axis and divisors are not
-zero by construction, unless the program is one that may fail.
+An expression is drawn by its dtype and lanes. Indices stay inside of their axis and divisors are
+not zero by construction, unless the program is one that may fail.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Index(NamedTuple):
 
 
 class Place(NamedTuple):
-    """An axis of a buffer that must be indexed with exactly ``var``, so that iterations keep apart."""
+    """An axis that must be indexed with exactly ``var``, so that iterations keep apart."""
 
     axis: int
     var: Var

@@ -18,7 +18,7 @@ __all__ = ["ArraySpec", "Program", "ScalarSpec", "values_of"]
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array argument: what holds it has ``shape``, or is larger where it is strided or offset."""
+    """An array argument; what holds it is larger where it is strided or offset."""
 
     name: str
     dtype: DataType

@@ -5,8 +5,8 @@ before they are handed out. A program is a function of ``VERSION`` and of the de
 failure is kept by its seed.
 
 What makes a meaning unique: integers wrap, indices stay inside, divisors are not zero, memory is
-written before it is read, iterations of parallel and vectorised loops keep to elements of their own,
-results of functions that engines may round differently are stored and never read again.
+written before it is read, iterations of parallel and vectorised loops keep to elements of their
+own, results of functions that engines may round differently are stored and never read again.
 """
 
 from __future__ import annotations
