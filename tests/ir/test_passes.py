@@ -1,0 +1,103 @@
+"""Pipelines are checked when built, say what each pass did, and catch a pass that breaks a fact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loomir.ir import passes
+from loomir.ir.module import IRModule
+from loomir.ir.passes import Pipeline, Ran, dump_to, register, report, verify_facts
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
+from loomir.tir import PrimFunc
+from loomir.transform import LOWER_CPU, LowerOptions, lower
+from loomir.transform.tir.facts import LOWERED
+from tests.transform.meaning import parse
+
+TEXT = """
+@T.prim_func
+def main(A: T.Buffer((4, 4), "int32")):
+    for i in T.unroll(2):
+        A[i, 0] = i
+"""
+
+
+@pytest.fixture
+def _fresh_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "PASSES", dict(passes.PASSES))
+    monkeypatch.setattr(passes, "_BY_FUNCTION", dict(passes._BY_FUNCTION))
+
+
+def test_each_pass_reports_time_and_whether_it_changed_something():
+    times: list[Ran] = []
+    lower(parse(TEXT), times=times)
+    changed = {ran.name: ran.changed for ran in times}
+    assert changed["tir.FlattenBuffer"]
+    assert not changed["tir.LowerThreadBinding"]
+    assert "tir.LowerThreadBinding  (unchanged)" in report(times)
+
+
+def test_stages_are_dumped_in_order(tmp_path: Path):
+    lower(parse(TEXT), on_stage=dump_to(tmp_path))
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == len(LOWER_CPU.steps)
+    assert files[0].name == "01-tir.LowerInitBlock.py"
+    assert files[2].read_text() == "# (unchanged)\n"
+    simplified = [f for f in files if f.name.endswith("tir.StmtSimplify.py")]
+    assert "A_1[T.int64(4)] = 1" in simplified[-1].read_text()
+
+
+def test_the_pipeline_ensures_what_code_generation_relies_on():
+    made = lower(parse(TEXT), LowerOptions(), verify=True)
+    verify_facts(made, LOWERED, "lowering")
+    with pytest.raises(InternalError, match="flat_buffers does not hold after nothing"):
+        verify_facts(parse(TEXT), {"flat_buffers"}, "nothing")
+
+
+@pytest.mark.usefixtures("_fresh_tables")
+def test_a_missing_fact_is_found_when_the_pipeline_is_built():
+    @register("test.NeedsFlat", requires={"flat_buffers"})
+    def needs_flat(func: PrimFunc) -> PrimFunc:
+        return func
+
+    with pytest.raises(InternalError, match=r"test\.NeedsFlat requires flat_buffers"):
+        Pipeline("p", (needs_flat,))
+    with pytest.raises(InternalError, match="does not ensure flat_buffers"):
+        Pipeline("p", (), ensures={"flat_buffers"})
+    Pipeline("p", (needs_flat,), assumes={"flat_buffers"})
+
+
+@pytest.mark.usefixtures("_fresh_tables")
+def test_a_pass_that_breaks_a_promise_is_named():
+    @register("test.Liar", establishes={"flat_buffers"})
+    def liar(func: PrimFunc) -> PrimFunc:
+        return func
+
+    pipeline = Pipeline("p", (liar,))
+    with pytest.raises(InternalError, match=r"flat_buffers does not hold after test\.Liar"):
+        pipeline.run(parse(TEXT), verify=True)
+    mod = parse(TEXT)
+    assert pipeline.run(mod, verify=False) is mod
+
+
+@pytest.mark.usefixtures("_fresh_tables")
+def test_mistakes_of_all_functions_are_reported_together():
+    @register("test.Refuses")
+    def refuses(func: PrimFunc) -> PrimFunc:
+        raise CompileError(Diagnostic("TEST", func.name))
+
+    mod = parse(TEXT)
+    two = IRModule({**mod.functions, **parse(TEXT.replace("main", "other")).functions})
+    with pytest.raises(CompileError) as caught:
+        Pipeline("p", (refuses,)).run(two)
+    assert [d.message for d in caught.value.diagnostics] == ["main", "other"]
+
+
+@pytest.mark.usefixtures("_fresh_tables")
+def test_a_name_is_registered_once():
+    with pytest.raises(InternalError, match="registered twice"):
+
+        @register("tir.UnrollLoop")
+        def again(func: PrimFunc) -> PrimFunc:
+            return func
