@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loomir.ir.module import IRModule
-from loomir.script.builder.expressions import global_var as GlobalVar  # noqa: N812
+from loomir.script.builder.expressions import global_var as GlobalVar
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.function import module_attrs
 from loomir.script.parser.entry import ir_module

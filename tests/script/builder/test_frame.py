@@ -1,4 +1,4 @@
-# ruff: noqa: N806, N812  (names as in the programs)
+# ruff: noqa: N806  (names as in the programs)
 """Programs built in Python, frame by frame."""
 
 from __future__ import annotations

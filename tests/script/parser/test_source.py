@@ -1,4 +1,4 @@
-# ruff: noqa: N803, N805, N812, F821  (programs of TVMScript, whose names are its own)
+# ruff: noqa: N803, N805, F821  (programs of TVMScript, whose names are its own)
 """Decorators find their source wherever Python keeps it, and say so where it does not."""
 
 from __future__ import annotations
