@@ -33,7 +33,8 @@ class BaseFunc(Node):
 class IRModule(Node):
     """A collection of functions; a program.
 
-    Functions are found by ``mod["name"]``; ``mod.functions`` maps their ``GlobalVar`` to them, in order.
+    Functions are found by ``mod["name"]``; ``mod.functions`` maps their ``GlobalVar`` to them, in
+    order.
     """
 
     functions: Mapping[GlobalVar, BaseFunc] = child()

@@ -501,6 +501,9 @@ class BinaryOp(PrimExpr):
     a: PrimExpr
     b: PrimExpr
 
+    def __post_init__(self) -> None:
+        self.dtype = _operands(self)
+
 
 class CmpOp(PrimExpr):
     """The root of comparisons of two operands of one dtype; the result is Bool, lane by lane."""
@@ -510,6 +513,9 @@ class CmpOp(PrimExpr):
     symbol: ClassVar[str] = ""
     a: PrimExpr
     b: PrimExpr
+
+    def __post_init__(self) -> None:
+        self.dtype = BOOL.with_lanes(_operands(self).lanes)
 
 
 class LogicalOp(PrimExpr):
@@ -551,9 +557,6 @@ class Add(BinaryOp):
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.dtype = _operands(self)
-
 
 @node
 class Sub(BinaryOp):
@@ -563,9 +566,6 @@ class Sub(BinaryOp):
     a: PrimExpr
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self.dtype = _operands(self)
 
 
 @node
@@ -577,9 +577,6 @@ class Mul(BinaryOp):
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.dtype = _operands(self)
-
 
 @node
 class Div(BinaryOp):
@@ -589,9 +586,6 @@ class Div(BinaryOp):
     a: PrimExpr
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self.dtype = _operands(self)
 
 
 @node
@@ -623,9 +617,6 @@ class FloorDiv(BinaryOp):
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.dtype = _operands(self)
-
 
 @node
 class FloorMod(BinaryOp):
@@ -635,9 +626,6 @@ class FloorMod(BinaryOp):
     a: PrimExpr
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self.dtype = _operands(self)
 
 
 @node
@@ -649,9 +637,6 @@ class Min(BinaryOp):
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.dtype = _operands(self)
-
 
 @node
 class Max(BinaryOp):
@@ -661,9 +646,6 @@ class Max(BinaryOp):
     a: PrimExpr
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self.dtype = _operands(self)
 
 
 @node
@@ -675,9 +657,6 @@ class Eq(CmpOp):
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.dtype = BOOL.with_lanes(_operands(self).lanes)
-
 
 @node
 class NE(CmpOp):
@@ -687,9 +666,6 @@ class NE(CmpOp):
     a: PrimExpr
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self.dtype = BOOL.with_lanes(_operands(self).lanes)
 
 
 @node
@@ -701,9 +677,6 @@ class LT(CmpOp):
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.dtype = BOOL.with_lanes(_operands(self).lanes)
-
 
 @node
 class LE(CmpOp):
@@ -713,9 +686,6 @@ class LE(CmpOp):
     a: PrimExpr
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self.dtype = BOOL.with_lanes(_operands(self).lanes)
 
 
 @node
@@ -727,9 +697,6 @@ class GT(CmpOp):
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.dtype = BOOL.with_lanes(_operands(self).lanes)
-
 
 @node
 class GE(CmpOp):
@@ -739,9 +706,6 @@ class GE(CmpOp):
     a: PrimExpr
     b: PrimExpr
     span: Span | None = meta(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self.dtype = BOOL.with_lanes(_operands(self).lanes)
 
 
 def _truths(op: Any, *operands: PrimExpr) -> DataType:
