@@ -1,0 +1,70 @@
+"""Large and deep programs pass through the pipeline without recursion, in linear time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.support.dtype import DataType
+from loomir.tir import (
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    Stmt,
+    Var,
+    const,
+    decl_buffer,
+    seq,
+)
+from loomir.transform import lower
+
+INT32 = DataType("int32")
+
+
+def module(body: Stmt, buffer: Any) -> IRModule:
+    handle = Var("a", "handle")
+    func = PrimFunc((handle,), body, None, {handle: buffer}, {"global_symbol": "main"})
+    return IRModule({GlobalVar("main"): func})
+
+
+def many(count: int) -> IRModule:
+    """Make a function of so many statements: stores, half of them in loops."""
+    buffer = decl_buffer((64, 64), "int32", "A")
+    statements: list[Stmt] = []
+    for k in range(count // 4):
+        i, j = Var("i", "int32"), Var("j", "int32")
+        store = BufferStore(buffer, buffer[i, j] + k, (i, j))
+        inner = For(j, const(0, INT32), const(64, INT32), ForKind.SERIAL, store)
+        statements.append(For(i, const(0, INT32), const(64, INT32), ForKind.SERIAL, inner))
+        statements.append(BufferStore(buffer, const(k, INT32), (const(k % 64, INT32),) * 2))
+    return module(seq(statements), buffer)
+
+
+def test_deep_nesting_of_lets_and_conditions():
+    buffer = decl_buffer((64,), "int32", "A")
+    x = Var("x", "int32")
+    body: Stmt = BufferStore(buffer, x, (const(0, INT32),))
+    for k in range(5_000):
+        outer = Var("x", "int32")
+        body = LetStmt(x, outer * 3 + k, IfThenElse(outer > k, body))
+        x = outer
+    body = LetStmt(x, buffer[const(1, INT32)], body)
+    lower(module(body, buffer), verify=True)
+
+
+def test_time_grows_with_the_program_and_not_faster():
+    def seconds(count: int) -> float:
+        mod = many(count)
+        best = float("inf")
+        for _ in range(2):
+            start = time.process_time()
+            lower(mod, verify=False)
+            best = min(best, time.process_time() - start)
+        return best
+
+    # Four times the program: 4 if linear, 16 if quadratic.
+    assert seconds(4_000) < 9 * seconds(1_000)
