@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from loomir.cli.sizes import size_of
 from loomir.ir.node import Node
@@ -22,9 +20,9 @@ def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> 
     """Count statements executed, each loop with its extent; what depends on data counts once."""
     env: dict[Var, int] = {}
     for binding in signature.bindings:
-        shape = np.shape(cast("Any", arguments[binding.source.parameter]))
+        array: Any = arguments[binding.source.parameter]
         if binding.source.what == "shape":
-            env[binding.var] = shape[binding.source.axis]
+            env[binding.var] = array.shape[binding.source.axis]
     for p, value in zip(signature.parameters, arguments, strict=True):
         if p.buffer is None and isinstance(value, int):
             env[p.var] = value
