@@ -128,6 +128,4 @@ def calls_lowered(mod: IRModule) -> Iterator[Diagnostic]:
             if param in callee.buffer_map and not (
                 isinstance(arg, Call) and arg.op is STACK_MAKE_ARRAY
             ):
-                yield Diagnostic(
-                    "TIR0500", f"function {func.name!r} passes a bare array", part.span
-                )
+                yield Diagnostic("FACT", f"function {func.name!r} passes a bare array", part.span)
