@@ -22,5 +22,8 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.call_overhead
 	$(PYTHON) -m benchmarks.compile_time
 
-fuzz:  ## property tests on thousands of new random cases
+COUNT ?= 100000
+
+fuzz:  ## random programs on every engine against the interpreter, then property tests on new cases
+	$(PYTHON) -m fuzz.campaign --count $(COUNT)
 	$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=search
