@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
 from loomir.support.dtype import DataType
+from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, IntImm, PrimExpr, Ramp, StringImm
 from loomir.tir.function import PrimFunc
@@ -34,7 +35,9 @@ def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = BoundOptio
     if not options.enable:
         return func
 
-    def checked(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    def checked(
+        buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | None
+    ) -> tuple[PrimExpr, ...]:
         made: list[PrimExpr] = []
         for axis, (index, extent) in enumerate(zip(indices, buffer.shape)):
             if _is_inside(index, extent):
@@ -47,14 +50,14 @@ def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = BoundOptio
                 StringImm(buffer.name),
                 IntImm(axis, DataType("int32")),
             )
-            made.append(Call(wide.dtype, CHECKED_INDEX, args, span=getattr(index, "span", None)))
+            made.append(Call(wide.dtype, CHECKED_INDEX, args, span=span))
         return tuple(made)
 
     def load(e: BufferLoad) -> BufferLoad:
-        return BufferLoad(e.buffer, checked(e.buffer, e.indices), span=e.span)
+        return BufferLoad(e.buffer, checked(e.buffer, e.indices, e.span), span=e.span)
 
     def store(s: BufferStore) -> BufferStore:
-        return BufferStore(s.buffer, s.value, checked(s.buffer, s.indices), span=s.span)
+        return BufferStore(s.buffer, s.value, checked(s.buffer, s.indices, s.span), span=s.span)
 
     return rewrite(func, {BufferLoad: load, BufferStore: store})
 
