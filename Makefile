@@ -21,6 +21,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.matmul
 	$(PYTHON) -m benchmarks.call_overhead
 	$(PYTHON) -m benchmarks.compile_time
+	$(PYTHON) -m benchmarks.fork_join
 
 COUNT ?= 100000
 

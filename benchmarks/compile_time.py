@@ -20,8 +20,13 @@ TEXT = """
 from loomir.script import tir as T
 
 @T.prim_func
-def add(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32"), C: T.Buffer((1024,),
-"float32")): for i in range(1024): C[i] = A[i] + B[i]
+def add(
+    A: T.Buffer((1024,), "float32"),
+    B: T.Buffer((1024,), "float32"),
+    C: T.Buffer((1024,), "float32"),
+):
+    for i in range(1024):
+        C[i] = A[i] + B[i]
 """
 
 

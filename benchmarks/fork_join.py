@@ -1,0 +1,23 @@
+"""What starting and ending an empty parallel region costs, the pool being hot.
+
+Run: python -m benchmarks.fork_join
+"""
+
+from __future__ import annotations
+
+import sys
+
+from loomir.codegen.llvm.pool import measure_fork_join
+
+
+def main() -> None:
+    """Print median and 99th percentile."""
+    result = measure_fork_join()
+    sys.stdout.write(
+        f"fork and join of {result.threads} threads: {result.median} ns, "
+        f"{result.p99} ns at the 99th percentile\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
