@@ -240,9 +240,9 @@ class _Job:
             theirs: list[float] = []
             end = time.perf_counter() + 2.0
             while time.perf_counter() < end or len(ours) < 3:
-                ours.append(_seconds(function, arguments))
+                ours += _turn(function, arguments)
                 if baseline is not None:
-                    theirs.append(_seconds(baseline, arguments))
+                    theirs += _turn(baseline, arguments)
             self._print_time(name, statistics.median(ours), theirs)
 
     def _print_time(self, name: str, ours: float, theirs: list[float]) -> None:
@@ -260,6 +260,13 @@ class _Job:
             self.facts["numpy_seconds"] = numpy
             line += f"; NumPy: {speed(numpy)}; {numpy / ours:.2f} times NumPy's speed"
         self.report.line(line)
+
+
+def _turn(call: Callable[..., object], arguments: list[Argument]) -> list[float]:
+    """Time a few calls in a row, after the threads of whoever ran before have gone to sleep."""
+    time.sleep(0.1)
+    call(*arguments)
+    return [_seconds(call, arguments) for _ in range(5)]
 
 
 def _seconds(call: Callable[..., object], arguments: list[Argument]) -> float:
