@@ -13,7 +13,7 @@ from loomir.script import tir as T
 N = 1024  # a multiple of NR and of KC
 MR, NR = 6, 16  # the tile of sums: 6 rows of 16 columns fill 12 of 16 vector registers of 256 bits
 KC = 512  # depth of a panel: a strip of B, KC x NR, stays in the first-level cache
-MC = 72  # rows of a block of A, a multiple of MR: MC x KC stays in the second-level cache
+MC = 66  # rows of a block of A, a multiple of MR: MC x KC stays in the second-level cache
 GROUP = 4  # strips of B that are packed side by side, so that whole cache lines are read
 INTERPRET = {"N": 32, "KC": 16, "MC": 12, "GROUP": 2}
 
