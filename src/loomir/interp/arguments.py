@@ -23,7 +23,7 @@ from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
 from loomir.runtime.parameter import Parameter as Boundary
 from loomir.runtime.view import view_arguments
-from loomir.support.diagnostics import Diagnostic, RunError, nearest
+from loomir.support.diagnostics import Diagnostic, RunError, counted, nearest, with_article
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer
@@ -198,7 +198,7 @@ class Binder:
         for p, given in zip(parameters, args, strict=True):
             value: object = _array_of_view(given) if isinstance(given, View) else given
             if (p.buffer is not None) != isinstance(value, Array):
-                wanted = "an array" if p.buffer is not None else f"a {p.dtype}"
+                wanted = "an array" if p.buffer is not None else with_article(p.dtype)
                 mistakes.add(
                     RunTypeError,
                     "RUN0002",
@@ -426,17 +426,13 @@ def _check_kind(parameter: Parameter, array: Array, mistakes: _Mistakes) -> Arra
         mistakes.add(
             RunValueError,
             "RUN0004",
-            f"{parameter.name} must have {_axes(len(buffer.shape))}, not {len(array.shape)}: its "
-            f"shape is {array.shape}",
+            f"{parameter.name} must have {counted(len(buffer.shape), 'axis', 'axes')}, not "
+            f"{len(array.shape)}: its shape is {array.shape}",
             "reshape it",
             _place(parameter),
         )
         return None
     return array
-
-
-def _axes(count: int) -> str:
-    return "1 axis" if count == 1 else f"{count} axes"
 
 
 def _scalar(parameter: Boundary, value: Any, mistakes: _Mistakes) -> object:

@@ -24,6 +24,7 @@ from loomir.interp.storage import write_allocate, write_buffer_realize, write_de
 from loomir.interp.values import Value, encoder
 from loomir.interp.writer import Label, Writer
 from loomir.runtime.fault import Fault, FaultKind
+from loomir.support.diagnostics import with_article
 from loomir.support.span import Span
 from loomir.tir.buffer import IterVar
 from loomir.tir.expr import Call, IntImm, StringImm, Var
@@ -63,7 +64,7 @@ def compile_body(func: PrimFunc, scope: Scope) -> Compiled:
     if isinstance(func.ret_type, PrimType):
         missing = Fault(
             FaultKind.MISSING_RETURN,
-            (f"{func.name} reached its end without returning a {func.ret_type.dtype}",),
+            (f"{func.name} reached its end without returning {with_article(func.ret_type.dtype)}",),
             span=func.span,
             help="return a value on every path",
         )

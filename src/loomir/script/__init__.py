@@ -5,12 +5,35 @@ use; ``from_source`` reads a program from a string. Importing this package makes
 programs.
 """
 
-from loomir.script import ir, printer, tir
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from loomir.script import ir, tir
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.parser.entry import from_source, parse
 from loomir.script.parser.whole_file import parse_file
+from loomir.support.printing import set_printer
+
+if TYPE_CHECKING:
+    from loomir.script import printer
 
 tirx = tir
 """The other name of ``tir``."""
 
 __all__ = ["IRBuilder", "from_source", "ir", "parse", "parse_file", "printer", "tir", "tirx"]
+
+
+# The printer is loaded when something is first printed: many programs are only read and run.
+def __getattr__(name: str) -> Any:
+    if name == "printer":
+        return importlib.import_module("loomir.script.printer")
+    raise AttributeError(f"module 'loomir.script' has no attribute {name!r}")
+
+
+def _printed(node: object) -> str:
+    return __getattr__("printer").script(node)
+
+
+set_printer(_printed)

@@ -19,8 +19,10 @@ __all__ = [
     "LoomirError",
     "RunError",
     "ScheduleError",
+    "counted",
     "nearest",
     "render",
+    "with_article",
 ]
 
 
@@ -113,6 +115,17 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """Give the known name closest to a misspelt one, or None where none is close."""
     hits = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return hits[0] if hits else None
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Write a number of things: ``1 axis``, ``2 axes``."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def with_article(word: object) -> str:
+    """Put ``a`` or ``an`` before a word: ``an int8``, ``a uint8``."""
+    text = str(word)
+    return f"{'an' if text[:1] in 'aeioAEIO' else 'a'} {text}"
 
 
 class LoomirError(Exception):

@@ -10,13 +10,15 @@
 from __future__ import annotations
 
 import enum
+import functools
+import importlib
 import re
-from typing import Final
-
-import ml_dtypes
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["BOOL", "HANDLE", "LANES", "VOID", "DataType", "TypeCode", "dtype_of_numpy", "numpy_of"]
 
@@ -264,21 +266,30 @@ BOOL: Final = DataType(TypeCode.BOOL, 1)
 HANDLE: Final = DataType(TypeCode.HANDLE, 64)
 VOID: Final = DataType(TypeCode.HANDLE, 0)
 
-_NUMPY: Final[dict[str, np.dtype[np.generic]]] = {
-    "bool": np.dtype(np.bool_),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    **{f"int{b}": np.dtype(f"int{b}") for b in (8, 16, 32, 64)},
-    **{f"uint{b}": np.dtype(f"uint{b}") for b in (8, 16, 32, 64)},
-    **{f"float{b}": np.dtype(f"float{b}") for b in (16, 32, 64)},
-}
-_FROM_NUMPY: Final = {np_dtype: DataType(name) for name, np_dtype in _NUMPY.items()}
+
+@functools.cache
+def _numpy_dtypes() -> dict[str, np.dtype[np.generic]]:
+    """List NumPy's dtypes by our names.
+
+    NumPy is loaded when first asked for: reading and printing programs works without it.
+    """
+    numpy: Any = importlib.import_module("numpy")
+    bfloat16: Any = importlib.import_module("ml_dtypes").bfloat16
+    names = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+    names += ["float16", "float32", "float64", "bool"]
+    return {**{name: numpy.dtype(name) for name in names}, "bfloat16": numpy.dtype(bfloat16)}
+
+
+@functools.cache
+def _our_dtypes() -> dict[np.dtype[np.generic], DataType]:
+    return {np_dtype: DataType(name) for name, np_dtype in _numpy_dtypes().items()}
 
 
 def numpy_of(dtype: DataType) -> np.dtype[np.generic]:
     """Give the NumPy dtype of one lane; bfloat16 is ``ml_dtypes.bfloat16``."""
-    return _NUMPY[str(dtype.element)]
+    return _numpy_dtypes()[str(dtype.element)]
 
 
 def dtype_of_numpy(dtype: np.dtype[np.generic]) -> DataType | None:
     """Give the dtype of a NumPy array's elements, or None where the language has none."""
-    return _FROM_NUMPY.get(dtype)
+    return _our_dtypes().get(dtype)

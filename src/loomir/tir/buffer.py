@@ -14,6 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
 from loomir.ir.serialize import serializable
+from loomir.support.diagnostics import counted, with_article
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
@@ -117,6 +118,11 @@ class Buffer(Node):
     buffer_type: BufferType = attr(default=BufferType.DEFAULT)
     span: Span | None = meta(default=None, kw_only=True)
 
+    @property
+    def called(self) -> str:
+        """How errors call the buffer."""
+        return f"buffer {self.name!r}" if self.name else "the buffer"
+
     def __post_init__(self) -> None:
         annotation = self.data.type_annotation
         if not isinstance(annotation, PointerType) or not isinstance(
@@ -124,14 +130,14 @@ class Buffer(Node):
         ):
             refuse(
                 "TIR0301",
-                f"the data of buffer {self.name!r} is not a typed pointer",
+                f"the data of {self.called} is not a typed pointer",
                 help="make it with decl_buffer, or annotate the variable with a PointerType",
                 span=self.span,
             )
         if self.dtype.is_handle or self.dtype.is_void:
             refuse(
                 "TIR0301",
-                f"buffer {self.name!r} cannot hold elements of dtype {self.dtype}",
+                f"{self.called} cannot hold elements of dtype {self.dtype}",
                 help="buffers hold numbers or truth values",
                 span=self.span,
             )
@@ -142,7 +148,7 @@ class Buffer(Node):
             if not part.dtype.is_integer or part.dtype.lanes != 1:
                 refuse(
                     "TIR0301",
-                    f"the {what} of buffer {self.name!r} holds a {part.dtype}",
+                    f"the {what} of {self.called} holds {with_article(part.dtype)}",
                     help="use scalar integers",
                     span=part.span if isinstance(part, IntImm) else self.span,
                 )
@@ -150,14 +156,15 @@ class Buffer(Node):
             if isinstance(extent, IntImm) and extent.value < 0:
                 refuse(
                     "TIR0301",
-                    f"buffer {self.name!r} has a negative extent, {extent.value}",
+                    f"{self.called} has a negative extent, {extent.value}",
                     help="an extent is 0 or more",
                     span=extent.span or self.span,
                 )
         if self.strides and len(self.strides) != len(self.shape):
             refuse(
                 "TIR0301",
-                f"buffer {self.name!r} has {len(self.shape)} axes but {len(self.strides)} strides",
+                f"{self.called} has {counted(len(self.shape), 'axis', 'axes')} but "
+                f"{counted(len(self.strides), 'stride')}",
                 help="give one stride per axis, or none for row-major order",
                 span=self.span,
             )
@@ -255,8 +262,8 @@ class BufferRegion(Node):
         if len(self.region) != len(self.buffer.shape):
             refuse(
                 "TIR0303",
-                f"a region of buffer {self.buffer.name!r} needs {len(self.buffer.shape)} ranges, "
-                f"not {len(self.region)}",
+                f"a region of {self.buffer.called} needs "
+                f"{counted(len(self.buffer.shape), 'range')}, not {len(self.region)}",
                 help="give one index or slice per axis",
                 span=self.span,
             )
@@ -303,7 +310,8 @@ class MatchBufferRegion(Node):
             self._refuse("or its source broadcasts", "use buffers of type default")
         if len(target.shape) > len(self.source.region):
             self._refuse(
-                f"has {len(target.shape)} axes, the region {len(self.source.region)}",
+                f"has {counted(len(target.shape), 'axis', 'axes')}, the region "
+                f"{len(self.source.region)}",
                 "drop axes, or match a larger region",
             )
 
@@ -320,23 +328,23 @@ def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | No
     if len(indices) != len(buffer.shape):
         refuse(
             "TIR0107",
-            f"buffer {buffer.name!r} has {len(buffer.shape)} axes but is accessed with "
-            f"{len(indices)} indices",
-            help=f"give {len(buffer.shape)} indices",
+            f"{buffer.called} has {counted(len(buffer.shape), 'axis', 'axes')} but is accessed "
+            f"with {counted(len(indices), 'index', 'indices')}",
+            help=f"give {counted(len(buffer.shape), 'index', 'indices')}",
             span=span,
         )
     for axis, index in enumerate(indices):
         if not index.dtype.is_integer:
             refuse(
                 "TIR0107",
-                f"index {axis} of buffer {buffer.name!r} is {index.dtype}",
+                f"index {axis} of {buffer.called} is {index.dtype}",
                 help="index with integers; T.cast converts",
                 span=span,
             )
         if index.dtype.lanes != 1 and axis != len(indices) - 1:
             refuse(
                 "TIR0107",
-                f"index {axis} of buffer {buffer.name!r} is a vector",
+                f"index {axis} of {buffer.called} is a vector",
                 help="only the last index may be a vector",
                 span=span,
             )

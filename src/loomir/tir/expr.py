@@ -26,6 +26,7 @@ from typing import cast as cast_type
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset
 from loomir.ir.op import Op
+from loomir.support.diagnostics import with_article
 from loomir.support.dtype import BOOL, HANDLE, VOID, DataType
 from loomir.support.span import Span
 from loomir.tir.rules import refuse
@@ -404,7 +405,7 @@ class Broadcast(PrimExpr):
         if dtype.lanes != 1:
             refuse(
                 "TIR0108",
-                f"a broadcast repeats a scalar, not a {dtype}",
+                f"a broadcast repeats a scalar, not {with_article(dtype)}",
                 help="broadcast one element, or use T.Shuffle",
                 span=self.span,
             )

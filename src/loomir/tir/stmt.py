@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
 from loomir.ir.serialize import serializable
+from loomir.support.diagnostics import with_article
 from loomir.support.dtype import BOOL, DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import (
@@ -166,8 +167,8 @@ class BufferStore(Stmt):
         if self.value.dtype is not wanted:
             refuse(
                 "TIR0203",
-                f"a {self.value.dtype} is stored into buffer {self.buffer.name!r}, which takes "
-                f"{wanted} here",
+                f"{with_article(self.value.dtype)} is stored into {self.buffer.called}, which "
+                f"takes {wanted} here",
                 help=f"cast the value with T.cast(…, {str(wanted)!r})",
                 span=self.span,
             )
@@ -192,7 +193,7 @@ class BufferRealize(Stmt):
         if any(not e.dtype.is_integer or e.dtype is not parts[0].dtype for e in parts):
             refuse(
                 "TIR0210",
-                f"the bounds of buffer {self.buffer.name!r} differ in dtype or are no integers",
+                f"the bounds of {self.buffer.called} differ in dtype or are no integers",
                 help="give all bounds one scalar integer dtype",
                 span=self.span,
             )

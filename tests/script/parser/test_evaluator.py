@@ -218,6 +218,32 @@ def test_meaning(text: str, wanted: PrimExpr):
     assert_structural_equal(value_of(text), wanted)
 
 
+FLAGS = """
+@T.prim_func
+def f(v: T.Buffer((8,), "bool"), x: T.bool):
+    v[0:4] = {}
+"""
+
+
+@clauses("TIR-ETY-14", "TIR-EVAL-19")
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("v[0:4] or v[4:8]", "T.Or(v[T.Ramp(0, 1, 4)], v[T.Ramp(4, 1, 4)])"),
+        ("v[0:4] and x", "T.And(v[T.Ramp(0, 1, 4)], T.Broadcast(x, 4))"),
+        ("x or v[0:4]", "T.Or(T.Broadcast(x, 4), v[T.Ramp(0, 1, 4)])"),
+        ("T.Or(x, v[0:4])", "T.Or(T.Broadcast(x, 4), v[T.Ramp(0, 1, 4)])"),
+        ("not v[0:4]", "T.Not(v[T.Ramp(0, 1, 4)])"),
+        ("v[0:4] and True", "v[T.Ramp(0, 1, 4)]"),
+        ("v[0:4] and v[4:8] or x", "T.Or(T.And(v[0:4], v[4:8]), T.Broadcast(x, 4))"),
+    ],
+)
+def test_logic_works_lane_by_lane(written: str, meant: str):
+    made = read(FLAGS.format(written))
+    assert_structural_equal(made, read(FLAGS.format(meant)))
+    assert_structural_equal(made, from_source(made.script()))
+
+
 UNARY = [n for n, row in BUILTINS.items() if row.arity == 1 and row.accepts.value == "floats"]
 
 

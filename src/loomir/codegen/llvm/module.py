@@ -26,7 +26,7 @@ from loomir.codegen.llvm.types import I32, PTR
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order, trampoline
 from loomir.runtime.fault import Fault, FaultKind
-from loomir.support.diagnostics import InternalError
+from loomir.support.diagnostics import InternalError, with_article
 from loomir.support.dtype import VOID
 from loomir.target import Target
 from loomir.tir.expr import Call
@@ -201,7 +201,7 @@ def _define_body(
     if returns is not VOID:
         fault = Fault(
             FaultKind.MISSING_RETURN,
-            (f"{func.name} reached its end without returning a {returns}",),
+            (f"{func.name} reached its end without returning {with_article(returns)}",),
             span=func.span,
             help="return a value on every path",
         )

@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
-from loomir.script.builder.mistakes import ArgumentError, mistake, wrong_argument
-from loomir.support.diagnostics import CompileError
+from loomir.script.builder.mistakes import ArgumentError, wrong_argument
+from loomir.support.diagnostics import CompileError, with_article
 from loomir.support.dtype import LANES, DataType
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, Range
 from loomir.tir.expr import (
@@ -38,7 +38,7 @@ __all__ = [
     "as_region",
     "as_stored",
     "as_text",
-    "check_constant_index",
+    "check_index",
     "describe",
     "difference",
     "index_buffer",
@@ -66,7 +66,7 @@ def describe(value: object) -> str:
     if isinstance(value, Buffer):
         return f"the buffer {value.name!r}" if value.name else "a buffer"
     if isinstance(value, BufferRegion):
-        return f"a region of buffer {value.buffer.name!r}"
+        return f"a region of {value.buffer.called}"
     if isinstance(value, Var):
         return f"the {value.dtype} variable {value.name_hint!r}"
     if isinstance(value, PrimExpr):
@@ -75,8 +75,7 @@ def describe(value: object) -> str:
         return f"the dtype {value}"
     if type(value) in _WORDS:
         return _WORDS[type(value)]
-    kind = type(value).__name__
-    return f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
+    return with_article(type(value).__name__)
 
 
 def as_expr(value: object, what: str = "this") -> PrimExpr:
@@ -269,11 +268,32 @@ def _same(a: PrimExpr, b: PrimExpr) -> bool:
 _MAYBE_CONSTANT: Final = frozenset((int, bool, IntImm, Ramp))
 
 
-def check_constant_index(buffer: Buffer, axis: int, index: object) -> None:
-    """Refuse a constant index outside of a constant extent (S15).
+def check_index(buffer: Buffer, axis: int, index: object, is_last: bool = True) -> None:
+    """Refuse what is no index, and a constant one outside of a constant extent (S15).
 
-    Errors: SCR0019.
+    Errors: SCR0019, SCR0025, TIR0107.
     """
+    if type(index) is not int:
+        expr = as_expr(index, "an index")
+        if not expr.dtype.is_integer:
+            raise wrong_argument(
+                index,
+                f"index {axis} of {buffer.called} is "
+                f"{describe(index) if isinstance(index, str) else expr.dtype}",
+                code="TIR0107",
+                help="index with integers; T.cast converts",
+            )
+        if expr.dtype.lanes != 1 and not is_last:
+            raise wrong_argument(
+                index,
+                f"index {axis} of {buffer.called} is a vector",
+                code="TIR0107",
+                help="only the last index may be a vector",
+            )
+    _check_constant_index(buffer, axis, index)
+
+
+def _check_constant_index(buffer: Buffer, axis: int, index: object) -> None:
     if type(index) not in _MAYBE_CONSTANT or axis >= len(buffer.shape):
         return
     low, high = _constant_span(index)
@@ -281,15 +301,17 @@ def check_constant_index(buffer: Buffer, axis: int, index: object) -> None:
     if low is None or high is None:
         return
     if low < 0:
-        raise mistake(
-            "SCR0019",
-            f"index {low} of axis {axis} of buffer {buffer.name!r} is negative",
+        raise wrong_argument(
+            index,
+            code="SCR0019",
+            message=f"index {low} of axis {axis} of {buffer.called} is negative",
             help="indices start at 0 and do not count from the end",
         )
     if isinstance(extent, IntImm) and high >= extent.value:
-        raise mistake(
-            "SCR0019",
-            f"index {high} is outside of axis {axis} of buffer {buffer.name!r}",
+        raise wrong_argument(
+            index,
+            code="SCR0019",
+            message=f"index {high} is outside of axis {axis} of {buffer.called}",
             label=f"the axis has {extent.value} elements",
             help=f"use an index from 0 to {extent.value - 1}"
             if extent.value
@@ -352,33 +374,41 @@ def vector_load(region: BufferRegion) -> BufferLoad:
 def vector_indices(region: BufferRegion) -> tuple[PrimExpr, ...]:
     """Give the indices that access a region as a vector.
 
-    Errors: SCR0008 where the region is not one row of a fixed number of elements.
+    Errors: SCR0008 where the region is not one row of a fixed number of elements, SCR0019.
     """
-    name = region.buffer.name
     made: list[PrimExpr] = []
     last = len(region.region) - 1
     for axis, part in enumerate(region.region):
-        extent = part.extent
-        if isinstance(extent, IntImm) and extent.value == 1:
-            made.append(part.min)
-        elif axis != last:
-            raise mistake(
-                "SCR0008",
-                f"axis {axis} of buffer {name!r} is sliced in an access",
-                help="slice the last axis only; write a loop for the others",
-            )
-        elif not isinstance(extent, IntImm) or extent.value not in LANES:
-            raise mistake(
-                "SCR0008",
-                f"the slice of buffer {name!r} is no vector of a fixed number of lanes",
-                help=f"write A[i:i + n] with a constant n among {', '.join(map(str, LANES))}",
-            )
-        else:
-            stride = IntImm(1, part.min.dtype)
-            ramp = Ramp(part.min, stride, extent.value)
-            check_constant_index(region.buffer, axis, ramp)
-            made.append(ramp)
+        try:
+            made.append(_vector_index(region.buffer, axis, part, axis == last))
+        except ArgumentError as error:
+            error.culprit, error.axis = region, axis
+            raise
     return tuple(made)
+
+
+def _vector_index(buffer: Buffer, axis: int, part: Range, is_last: bool) -> PrimExpr:
+    extent = part.extent
+    if isinstance(extent, IntImm) and extent.value == 1:
+        index = part.min
+    elif not is_last:
+        raise wrong_argument(
+            part,
+            f"axis {axis} of {buffer.called} is sliced in an access",
+            code="SCR0008",
+            help="slice the last axis only; write a loop for the others",
+        )
+    elif not isinstance(extent, IntImm) or extent.value not in LANES:
+        raise wrong_argument(
+            part,
+            f"the slice of {buffer.called} is no vector of a fixed number of lanes",
+            code="SCR0008",
+            help=f"write A[i:i + n] with a constant n among {', '.join(map(str, LANES))}",
+        )
+    else:
+        index = Ramp(part.min, IntImm(1, part.min.dtype), extent.value)
+    check_index(buffer, axis, index)
+    return index
 
 
 def index_buffer(buffer: Buffer, items: Sequence[object]) -> BufferLoad | BufferRegion:
@@ -386,7 +416,7 @@ def index_buffer(buffer: Buffer, items: Sequence[object]) -> BufferLoad | Buffer
     if any(isinstance(item, (slice, Range)) for item in items):
         return region_of(buffer, items)
     for axis, item in enumerate(items):
-        check_constant_index(buffer, axis, item)
+        check_index(buffer, axis, item, axis == len(items) - 1)
     return BufferLoad(buffer, tuple([as_expr(item, "an index") for item in items]))
 
 

@@ -65,10 +65,11 @@ def operator(node: type[nodes.BinaryOp] | type[nodes.CmpOp]) -> Binary:
 
 
 def logical(node: type[nodes.And] | type[nodes.Or]) -> Binary:
-    """Make the function of ``And`` or ``Or``."""
+    """Make the function of ``And`` or ``Or``; a scalar beside a vector is repeated."""
 
     def apply(a: ExprLike, b: ExprLike) -> PrimExpr:
-        return node(as_expr(a, "an operand"), as_expr(b, "an operand"))
+        x, y = as_expr(a, "an operand"), as_expr(b, "an operand")
+        return node(*(match_dtypes(x, y) if x.dtype.is_bool and y.dtype.is_bool else (x, y)))
 
     apply.__doc__ = node.__doc__
     return apply

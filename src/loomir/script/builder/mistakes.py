@@ -9,9 +9,13 @@ __all__ = ["ArgumentError", "mistake", "placed", "wrong_argument"]
 
 
 class ArgumentError(CompileError):
-    """A refused argument; ``culprit`` is its value, by which the parser finds its place."""
+    """A refused argument; ``culprit`` is its value, by which the parser finds its place.
+
+    Where that is a region of a buffer, ``axis`` may say which of its indices is meant.
+    """
 
     culprit: object = None
+    axis: int | None = None
 
 
 def mistake(

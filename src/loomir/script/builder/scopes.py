@@ -14,7 +14,7 @@ from loomir.script.builder.arguments import (
     as_plain,
     as_stored,
     as_text,
-    check_constant_index,
+    check_index,
     describe,
     index_buffer,
     vector_indices,
@@ -331,10 +331,11 @@ def buffer_store(buffer: Buffer, value: ExprLike, indices: Sequence[ExprLike | s
 
 def checked_indices(place: BufferLoad | BufferRegion) -> tuple[PrimExpr, ...]:
     """Give the indices of what a load or a region names, checked against constant extents."""
-    indices = place.indices if isinstance(place, BufferLoad) else vector_indices(place)
-    for axis, index in enumerate(indices):
-        check_constant_index(place.buffer, axis, index)
-    return indices
+    if isinstance(place, BufferRegion):
+        return vector_indices(place)
+    for axis, index in enumerate(place.indices):
+        check_index(place.buffer, axis, index)
+    return place.indices
 
 
 def store(place: BufferLoad | BufferRegion, value: object) -> BufferStore:

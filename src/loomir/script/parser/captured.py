@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import enum
 import inspect
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
-
-import numpy as np
 
 from loomir.ir.node import Node
 from loomir.script.builder.buffer_spec import BufferSpec
@@ -98,22 +97,25 @@ def static(value: object) -> object:
     special = namespace_of(value)
     if special is not None:
         return special
+    numpy: Any = sys.modules.get("numpy")  # where it is not loaded, nothing is of it
+    if numpy is not None and isinstance(value, numpy.generic):
+        return _number(value)
     for base, convert in _SUBCLASSES:
         if isinstance(value, base):
             return convert(value)
-    if isinstance(value, np.dtype):
-        return dtype_of_numpy(cast("np.dtype[np.generic]", value)) or Foreign(cast("object", value))
+    if numpy is not None and isinstance(value, numpy.dtype):
+        return dtype_of_numpy(cast("Any", value)) or Foreign(value)
     return Foreign(value)
 
 
-def _number(value: np.generic) -> object:
+def _number(value: Any) -> object:
+    """Give the number in a scalar of NumPy's."""
     item: object = value.item()
     return item if isinstance(item, (bool, int, float)) else Foreign(value)
 
 
 # Values of derived classes lose what the class adds.
 _SUBCLASSES: Final[tuple[tuple[type[Any], Callable[[Any], object]], ...]] = (
-    (np.generic, _number),
     (int, int.__int__),
     (float, float.__float__),
     (str, str.__str__),

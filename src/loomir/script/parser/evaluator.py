@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node, reset
 from loomir.ir.visit import Step, trampoline
-from loomir.script.builder.arguments import as_expr, check_constant_index, region_of
+from loomir.script.builder.arguments import as_expr, check_index, region_of
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.buffers import alloc_buffer, decl_buffer, match_buffer
 from loomir.script.builder.dtypes import DTypeFunction
@@ -24,16 +24,23 @@ from loomir.script.parser.attributes import Method, attribute, item
 from loomir.script.parser.captured import Foreign
 from loomir.script.parser.convert import read_expression
 from loomir.script.parser.namespaces import ModuleFunction, Namespace, is_exported
-from loomir.script.parser.operators import binary, is_expr, is_static, kind, limited, unary
+from loomir.script.parser.operators import (
+    binary,
+    is_expr,
+    is_static,
+    joined,
+    kind,
+    limited,
+    unary,
+)
 from loomir.script.parser.plain_functions import PlainFunction
 from loomir.script.parser.var_table import POISON, MutableLocal
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad, Range
-from loomir.tir.expr import And, IntImm, Or, PrimExpr, Var
-from loomir.tir.expr import convert as to_expr
+from loomir.tir.expr import IntImm, PrimExpr, Var
 
-__all__ = ["ExprEvaluator", "Names", "Poisoned"]
+__all__ = ["ExprEvaluator", "Names", "Poisoned", "blamed"]
 
 
 AnySlice: TypeAlias = "slice[Any, Any, Any]"
@@ -211,7 +218,8 @@ class ExprEvaluator:
             elif isinstance(index, Range):
                 sliced = True
             else:
-                self._at(part.span, check_constant_index, value, axis, index)
+                is_last = axis == len(indices) - 1
+                self._at(part.span, check_index, value, axis, index, is_last)
         return self._at(node.span, region_of if sliced else _load, value, indices)
 
     def _refuse_run_time_slice(self, found: AnySlice, node: doc.AST) -> None:
@@ -227,7 +235,11 @@ class ExprEvaluator:
     def on_unary(self, node: doc.UnaryOp) -> Step[object]:
         """Evaluate an operator on one operand."""
         operand = yield self.on_one(node.operand)
-        return self._at(node.span, unary, node.op, operand)
+        try:
+            made = unary(node.op, operand)
+        except CompileError as error:
+            raise blamed(error, node.span, (operand,), (node.operand,)) from error
+        return stamped(made, node.span, (operand,))
 
     def on_binary(self, node: doc.BinOp) -> Step[object]:
         """Evaluate an operator on two operands."""
@@ -249,7 +261,7 @@ class ExprEvaluator:
             if index == 0:
                 result = made
             elif isinstance(result, PrimExpr) or isinstance(made, PrimExpr):
-                result = self._at(node.span, _joined, "and", result, made)
+                result = self._at(node.span, joined, "and", result, made)
             else:
                 result = result and made
             left = right
@@ -259,16 +271,17 @@ class ExprEvaluator:
         """Evaluate ``and`` or ``or``; a plain value that decides ends it."""
         stops = node.op == "or"  # the truth that decides
         result: object = None
+        start = node
         for index, part in enumerate(node.values):
             value = yield self.on_one(part)
-            if index == 0:
-                result = value
-            elif is_static(result):
-                result = value  # what stood before did not decide
-            else:
-                if isinstance(value, bool) and value is not stops:
-                    continue
-                result = self._at(node.span, _joined, node.op, result, value)
+            if index == 0 or is_static(result):  # what stood before did not decide
+                result, start = value, part
+            elif not isinstance(value, bool) or value is stops:
+                try:
+                    made = joined(node.op, result, value)
+                except CompileError as error:
+                    raise blamed(error, node.span, (result, value), (start, part)) from error
+                result = stamped(made, node.span, (result, value))
             if is_static(result) and bool(result) is stops:
                 return result
         return result
@@ -362,23 +375,6 @@ def _load(buffer: Buffer, indices: list[object]) -> BufferLoad:
     return BufferLoad(buffer, tuple([as_expr(index, "an index") for index in indices]))
 
 
-def _joined(op: str, a: object, b: object) -> PrimExpr:
-    node = And if op == "and" else Or
-    return node(_truth(op, a), _truth(op, b))
-
-
-def _truth(op: str, value: object) -> PrimExpr:
-    if isinstance(value, bool):
-        return to_expr(value)
-    if isinstance(value, PrimExpr):
-        return value
-    raise mistake(
-        "SCR0009",
-        f"`{op}` has no meaning for {kind(value)}",
-        help="use conditions, such as comparisons",
-    )
-
-
 def stamped(made: object, span: Span, given: Sequence[object]) -> object:
     """Give a new node its place; what was given is left as it is."""
     if isinstance(made, PrimExpr):
@@ -402,10 +398,7 @@ def stamped(made: object, span: Span, given: Sequence[object]) -> object:
 
 
 def blamed(
-    error: CompileError,
-    span: Span,
-    values: tuple[object, ...],
-    parts: tuple[doc.ExprNode, ...],
+    error: CompileError, span: Span, values: Sequence[object], parts: Sequence[doc.ExprNode]
 ) -> CompileError:
     """Place an error at the argument that it blames, or at the whole expression."""
     if isinstance(error, ArgumentError):
@@ -414,7 +407,7 @@ def blamed(
         given.reverse()
         for value, part in given:
             if value is error.culprit:
-                return placed(error, part.span)
+                return placed(error, index_span(part, error.axis))
         for value, part in given:
             if not isinstance(value, (tuple, list)):
                 continue
@@ -422,8 +415,16 @@ def blamed(
             inner = part.elts if isinstance(part, (doc.Tuple, doc.List)) else [part] * len(items)
             for item_, at in zip(items, inner, strict=True):
                 if item_ is error.culprit:
-                    return placed(error, at.span)
+                    return placed(error, index_span(at, error.axis))
     return placed(error, span)
+
+
+def index_span(node: doc.AST, axis: int | None) -> Span:
+    """Give the place of one index of an access, or of all of it."""
+    if axis is None or not isinstance(node, doc.Subscript):
+        return node.span
+    parts = node.slice.elts if isinstance(node.slice, doc.Tuple) else [node.slice]
+    return parts[axis].span if axis < len(parts) else node.span
 
 
 def _not_callable(func: object, span: Span) -> CompileError:

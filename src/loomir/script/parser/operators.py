@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from loomir.script.builder.arguments import as_expr, describe, plain
+from loomir.script.builder.expressions import logical
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.script.parser.captured import Foreign
 from loomir.support.diagnostics import CompileError
@@ -18,19 +19,21 @@ from loomir.tir.expr import (
     LT,
     NE,
     Add,
+    And,
     Div,
     Eq,
     FloorDiv,
     FloorMod,
     Mul,
     Not,
+    Or,
     PrimExpr,
     Sub,
     match_dtypes,
 )
 from loomir.tir.op import call_builtin
 
-__all__ = ["binary", "is_expr", "is_static", "limited", "unary"]
+__all__ = ["binary", "is_expr", "is_static", "joined", "kind", "limited", "unary"]
 
 MAX_BITS: Final = 1024
 MAX_ITEMS: Final = 65536
@@ -144,6 +147,29 @@ def binary(op: str, a: object, b: object) -> object:
     if op in _NODES and _operand(a) and _operand(b):
         return _NODES[op](plain(a), plain(b))
     raise _no_meaning(op, a, b)
+
+
+def joined(op: str, a: object, b: object) -> PrimExpr:
+    """Apply ``and`` or ``or`` to conditions that are known only when the program runs.
+
+    Errors: SCR0009, TIR0101, TIR0102.
+    """
+    for value in (a, b):
+        if not (isinstance(value, bool) or is_expr(value)):
+            message = f"`{op}` has no meaning for {kind(value)}"
+            help_ = "use conditions, such as comparisons"
+            raise wrong_argument(value, message, code="SCR0009", help=help_)
+        if is_expr(value) and not as_expr(value).dtype.is_bool:
+            raise wrong_argument(
+                value,
+                f"`{op}` needs conditions, not {as_expr(value).dtype}",
+                code="TIR0102",
+                help="compare with zero, as in x != 0",
+            )
+    return _JOINS[op](plain(a), plain(b))
+
+
+_JOINS: Final = {"and": logical(And), "or": logical(Or)}
 
 
 def _operand(value: object) -> bool:

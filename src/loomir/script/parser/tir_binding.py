@@ -11,7 +11,7 @@ from loomir.script.builder.arguments import as_expr, as_stored
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.buffers import local_scalar
 from loomir.script.builder.frame import Frame
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.scopes import (
     DeclBufferFrame,
     LetFrame,
@@ -24,6 +24,7 @@ from loomir.script.builder.scopes import (
 from loomir.script.parser import doc
 from loomir.script.parser.captured import Foreign
 from loomir.script.parser.core import Parser
+from loomir.script.parser.evaluator import blamed
 from loomir.script.parser.operators import is_expr, kind
 from loomir.script.parser.var_table import Entry, MutableLocal
 from loomir.support.diagnostics import CompileError
@@ -283,7 +284,7 @@ def store_at(place: object, value: object, target: doc.Subscript, span: Span) ->
     try:
         checked_indices(place)
     except CompileError as error:
-        raise placed(error, target.span) from error
+        raise blamed(error, target.span, (place,), (target,)) from error
     made = store(place, value)
     reset(made, "span", span)
     return made

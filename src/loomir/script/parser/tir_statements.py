@@ -33,7 +33,7 @@ from loomir.script.builder.scopes import (
 )
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header, targets_of
-from loomir.script.parser.evaluator import Poisoned
+from loomir.script.parser.evaluator import Poisoned, blamed
 from loomir.script.parser.module_calls import unquoted
 from loomir.script.parser.operators import binary, is_static, kind
 from loomir.script.parser.tir_binding import (
@@ -332,7 +332,7 @@ def visit_assign(parser: Parser, node: doc.Assign) -> None:
         try:
             bind_assign_value(parser, target, value, node.span)
         except CompileError as error:
-            raise placed(error, node.value.span) from error
+            raise blamed(error, node.value.span, (value,), (node.value,)) from error
 
 
 def _look_at_targets(parser: Parser, node: doc.Assign) -> None:
@@ -383,7 +383,7 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
     try:
         bind_let_value(parser, node.target, var, value, node.span)
     except CompileError as error:
-        raise placed(error, node.value.span) from error
+        raise blamed(error, node.value.span, (value,), (node.value,)) from error
 
 
 def _bind_annotated_buffer(parser: Parser, node: doc.AnnAssign, target: doc.Name) -> None:
@@ -441,7 +441,7 @@ def _combined(parser: Parser, node: doc.AugAssign, old: object) -> object:
     try:
         made = binary(node.op, old, value)
     except CompileError as error:
-        raise placed(error, node.span) from error
+        raise blamed(error, node.span, (old, value), (node.target, node.value)) from error
     if isinstance(made, PrimExpr):
         reset(made, "span", node.span)
     return made
