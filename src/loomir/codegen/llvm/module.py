@@ -17,6 +17,7 @@ from loomir.codegen.llvm.emit.entry import define_entry
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
 from loomir.codegen.llvm.emit.faults import FAULTED, FINE, FaultTable
 from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
+from loomir.codegen.llvm.emit.outline import measure
 from loomir.codegen.llvm.emit.parallel import STACK
 from loomir.codegen.llvm.emit.statements import STATEMENTS
 from loomir.codegen.llvm.engine import TargetMachine
@@ -197,7 +198,9 @@ def _define_body(
     names += [b.var for b in signature.bindings]
     names += [p.var for p in signature.parameters if p.buffer is None]
     frame.env.update(zip(names, body.params[1:-1], strict=True))
+    unit.sizes = measure(func.body)
     trampoline(frame.run(func.body))
+    unit.sizes = {}
     if returns is not VOID:
         fault = Fault(
             FaultKind.MISSING_RETURN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.faults import FaultTable
@@ -20,7 +20,7 @@ from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.signature import Signature
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Cleanup", "Frame", "Interval", "Linked", "Loop", "Unit"]
+__all__ = ["Cleanup", "Frame", "Interval", "Linked", "Loop", "Size", "Unit"]
 
 Expressions: TypeAlias = Mapping[type, Callable[["Frame", Any], Step[Value]]]
 Statements: TypeAlias = Mapping[type, Callable[["Frame", Any], Step[None]]]
@@ -39,6 +39,15 @@ class Linked:
     checked: Callee
 
 
+class Size(NamedTuple):
+    """How large a statement is, whether it may leave a loop around it, or the function."""
+
+    loops: int
+    nodes: int
+    jumps: bool
+    leaves: bool
+
+
 @dataclass(slots=True)
 class Unit:
     """What all functions of a module share."""
@@ -51,11 +60,19 @@ class Unit:
     functions: dict[str, Linked] = field(default_factory=dict[str, Linked])
     needs_pool: bool = False
     parallel_loops: int = 0
+    pieces: int = 0
+    sizes: dict[int, Size] = field(default_factory=dict[int, Size])
+    """Of the statements of the function in the making, by id, where it is too large to be one."""
 
     def count_loop(self) -> int:
         """Give a number to a parallel loop."""
         self.parallel_loops += 1
         return self.parallel_loops
+
+    def count_piece(self) -> int:
+        """Give a number to a piece of a large function."""
+        self.pieces += 1
+        return self.pieces
 
     @property
     def on_windows(self) -> bool:

@@ -10,16 +10,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.capture import capture, define_inner
 from loomir.codegen.llvm.emit.faults import FAULTED, FINE
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.text import Callee, Function, Param
 from loomir.codegen.llvm.types import I8, I32, I64, PTR, Type, struct
 from loomir.codegen.llvm.values import NULL, Value, const
-from loomir.ir.visit import Step, pre_order
-from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Var
-from loomir.tir.stmt import BufferStore, DeclBuffer, For, Stmt
+from loomir.ir.visit import Step
+from loomir.tir.stmt import For
 
 __all__ = ["run_parallel"]
 
@@ -38,15 +36,15 @@ def run_parallel(
     iterate: Callable[..., Step[None]],
 ) -> Step[None]:
     """Emit a parallel loop over ``[start, stop)``; ``iterate`` emits the loop over one share."""
-    names, views = _captured(frame, s.body)
-    values = [frame.env[n] for n in names] + [frame.offsets[v] for v in views]
+    captured = capture(frame, [s.body])
+    values = captured.values
+    extra: list[Param] = [("begin", I64), ("end", I64)]
     if base is not None:
-        values.append(base)
-    work, inner = _define_work(frame, names, values)
-    for buffer, offset in zip(views, work.params[1 + len(names) :], strict=False):
-        inner.offsets[buffer] = offset
-        element = memory_type(buffer.dtype.element)
-        inner.views[buffer] = inner.b.gep(element, inner.lookup(buffer.data), offset)
+        values = [*values, base]
+        extra.insert(0, ("base", base.type))
+    symbol = f"{frame.b.function.name}.par{frame.unit.count_loop()}"
+    work, inner = define_inner(frame, symbol, captured, extra)
+    inner.stack_left = STACK
     share = work.params[-2:]
     yield iterate(
         inner, s, share[0], share[1], work.params[-3] if base is not None else None, exits=False
@@ -55,50 +53,6 @@ def run_parallel(
     closure = _closure_type(values)
     unpack = _define_unpack(frame, work, closure, values)
     _call_pool(frame, unpack, closure, values, start, stop)
-
-
-def _captured(frame: Frame, body: Stmt) -> tuple[list[Var], list[Buffer]]:
-    """List the outer variables and shifted buffers that the body uses, in order of first use."""
-    names: dict[Var, None] = {}
-    views: dict[Buffer, None] = {}
-
-    def use(buffer: Buffer) -> None:
-        names[buffer.data] = None
-        if buffer in frame.views:
-            views[buffer] = None
-
-    for part in pre_order(body):
-        if isinstance(part, Var):
-            names[part] = None
-        elif isinstance(part, (BufferLoad, BufferStore)):
-            use(part.buffer)
-        elif isinstance(part, DeclBuffer):
-            names[part.buffer.data] = None
-            if part.buffer.elem_offset is not None:
-                names.update(
-                    (e, None) for e in pre_order(part.buffer.elem_offset) if isinstance(e, Var)
-                )
-    return [n for n in names if n in frame.env], list(views)
-
-
-def _define_work(frame: Frame, names: list[Var], values: list[Value]) -> tuple[Function, Frame]:
-    unit = frame.unit
-    symbol = f"{frame.b.function.name}.par{unit.count_loop()}"
-    plain = unit.allow_alias or any(n in frame.derived for n in names)
-    params: list[Param] = [("context", PTR, "noalias")]
-    for i, value in enumerate(values):
-        is_data = i < len(names) and names[i] in frame.distinct
-        name = names[i].name_hint if i < len(names) else "offset"
-        params.append((name, value.type, "noalias" if is_data and not plain else ""))
-    params += [("begin", I64), ("end", I64)]
-    work = unit.module.define(symbol, I32, params, linkage="internal")
-    inner = Frame(unit, work, work.params[0], None)
-    inner.stack_left = STACK
-    inner.ranges = dict(frame.ranges)
-    inner.owned, inner.volatile = set(frame.owned), set(frame.volatile)
-    inner.distinct, inner.derived = set(frame.distinct), set(frame.derived)
-    inner.env = dict(zip(names, work.params[1:], strict=False))
-    return work, inner
 
 
 # -- the closure -------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.loops import loop, while_loop
 from loomir.codegen.llvm.emit.memory import memory_type
+from loomir.codegen.llvm.emit.outline import run_in_pieces
 from loomir.codegen.llvm.floats import cast
 from loomir.codegen.llvm.types import I64
 from loomir.codegen.llvm.values import Value, const
@@ -82,6 +83,9 @@ def _declare(frame: Frame, s: DeclBuffer) -> Step[None]:
 
 
 def _sequence(frame: Frame, s: SeqStmt) -> Step[None]:
+    if frame.unit.sizes:
+        yield run_in_pieces(frame, s)
+        return
     for part in s.seq:
         yield frame.run(part)
 

@@ -1,0 +1,119 @@
+"""Long bodies in pieces: runs of statements become functions of their own.
+
+Several of LLVM's passes take time in the square of a function's loops, and instruction selection in
+the square of a block's instructions. So a function that is large is cut between statements, at
+every level, into pieces of bounded size; each gets what it uses as parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from loomir.codegen.llvm.emit.capture import capture, define_inner
+from loomir.codegen.llvm.emit.faults import FAULTED, FINE
+from loomir.codegen.llvm.emit.frame import Frame, Size
+from loomir.ir.op import Effect
+from loomir.ir.visit import Step, children
+from loomir.tir.expr import Call
+from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, effect_of
+from loomir.tir.stmt import For, SeqStmt, Stmt, While
+
+__all__ = ["measure", "run_in_pieces"]
+
+
+class _Limit(NamedTuple):
+    """How large code may get; nodes are of TIR."""
+
+    loops: int
+    nodes: int
+
+    def below(self, size: Size) -> bool:
+        """Tell whether something of this size is larger."""
+        return size.loops > self.loops or size.nodes > self.nodes
+
+
+# A function up to WHOLE is never cut: what hand-made kernels hold in registers stays there.
+_WHOLE: Final = _Limit(48, 12_000)
+_PIECE: Final = _Limit(16, 4_000)
+_WORTH_A_CALL: Final = 200
+_STACK: Final = 4096
+
+_NEAR: Final = {BREAK_LOOP, CONTINUE_LOOP}
+
+
+def measure(body: Stmt) -> dict[int, Size]:
+    """Measure the statements of a large body, by id; empty where the body stays whole."""
+    sizes: dict[int, Size] = {}
+    stack: list[tuple[Stmt, bool]] = [(body, False)]
+    while stack:
+        stmt, done = stack.pop()
+        inner: list[Stmt] = []
+        nodes, near, far = 1, False, False
+        for part in _parts(stmt):
+            if isinstance(part, Stmt):
+                inner.append(part)
+            else:
+                nodes += 1
+                if isinstance(part, Call) and effect_of(part) is Effect.CONTROL_JUMP:
+                    near, far = near or part.op in _NEAR, far or part.op not in _NEAR
+        if not done and inner:
+            stack.append((stmt, True))
+            stack += [(part, False) for part in inner]
+            continue
+        below = [sizes[id(part)] for part in inner]
+        is_loop = isinstance(stmt, (For, While))
+        sizes[id(stmt)] = Size(
+            is_loop + sum(s.loops for s in below),
+            nodes + sum(s.nodes for s in below),
+            not is_loop and (near or any(s.jumps for s in below)),
+            far or any(s.leaves for s in below),
+        )
+    return sizes if _WHOLE.below(sizes[id(body)]) else {}
+
+
+def _parts(stmt: Stmt) -> Iterator[object]:
+    """List the statements right below one, and all that its expressions are made of."""
+    stack = children(stmt)
+    while stack:
+        part = stack.pop()
+        yield part
+        if not isinstance(part, Stmt):
+            stack += children(part)
+
+
+def run_in_pieces(frame: Frame, s: SeqStmt) -> Step[None]:
+    """Emit a sequence of a large function: runs of statements as functions that it calls."""
+    sizes = frame.unit.sizes
+    piece: list[Stmt] = []
+    total = Size(0, 0, False, False)
+    for part in s.seq:
+        size = sizes[id(part)]
+        alone = size.jumps or size.leaves or _PIECE.below(size)
+        joined = Size(total.loops + size.loops, total.nodes + size.nodes, False, False)
+        if piece and (alone or _PIECE.below(joined)):
+            yield _call(frame, piece)
+            piece, joined = [], size
+        if alone:
+            yield frame.run(part)
+            joined = Size(0, 0, False, False)
+        else:
+            piece.append(part)
+        total = joined
+    if piece:
+        yield _call(frame, piece)
+
+
+def _call(frame: Frame, piece: list[Stmt]) -> Step[None]:
+    size = frame.unit.sizes[id(piece[0])]
+    if len(piece) == 1 and not size.loops and size.nodes < _WORTH_A_CALL:
+        yield frame.run(piece[0])
+        return
+    captured = capture(frame, piece)
+    symbol = f"{frame.b.function.name}.piece{frame.unit.count_piece()}"
+    made, inner = define_inner(frame, symbol, captured, [], {"noinline": None})
+    inner.stack_left = _STACK
+    for part in piece:
+        yield inner.run(part)
+    inner.close(FAULTED, FINE)
+    frame.propagate(frame.b.call(made, [frame.context, *captured.values]))
