@@ -60,12 +60,13 @@ class Plan:
         "_keywords",
         "_places",
         "_whole",
+        "attr_columns",
         "get",
         "get_attrs",
         "get_refs",
         "get_scan",
         "leaf",
-        "scan_binds",
+        "scan_columns",
     )
 
     get: Getter
@@ -75,8 +76,10 @@ class Plan:
     get_attrs: Getter
     get_scan: Getter
     """Reads the fields that can hold nodes, in the order in which names come alive."""
-    scan_binds: tuple[bool, ...]
-    """For each of those whether it defines."""
+    attr_columns: tuple[Callable[[Any], Any], ...]
+    """Reads the plain data, a field each."""
+    scan_columns: tuple[tuple[Callable[[Any], Any], bool], ...]
+    """Reads the fields that can hold nodes, one each, and tells whether it defines."""
     leaf: bool
     """Whether nodes of the class own no parts and refer to nothing."""
 
@@ -93,7 +96,10 @@ class Plan:
         self.get_refs = _getter(refs) if refs else None
         self.get_attrs = _getter(tuple(f.name for f in cls.node_fields if f.role is Role.ATTR))
         self.get_scan = _getter(tuple(f.name for f in cls.scan))
-        self.scan_binds = tuple(f.role is Role.BINDS for f in cls.scan)
+        self.attr_columns = tuple(
+            attrgetter(f.name) for f in cls.node_fields if f.role is Role.ATTR
+        )
+        self.scan_columns = tuple((attrgetter(f.name), f.role is Role.BINDS) for f in cls.scan)
         self.leaf = not cls.child_names and not refs
 
     def remake(self, node: Any, values: list[Any]) -> Any:
