@@ -23,7 +23,7 @@ from loomir.ir import (
 )
 from loomir.ir.equality import first_difference
 from loomir.ir.node import NODE_CLASSES, Role
-from loomir.ir.visit import fold, rebuild, trampoline
+from loomir.ir.visit import by_class, fold, rebuild, trampoline
 from loomir.script import from_source
 from loomir.tir import Add, BufferLoad, For, IntImm, Let, LetStmt, Mul, Var, const, decl_buffer
 
@@ -241,3 +241,20 @@ def test_children_come_in_field_order():
     )
     assert children(s) == [s.value, s.body]
     assert For.child_names[:2] == ("min", "extent")
+
+
+def test_by_class_lists_what_a_walk_lists():
+    func = from_source(
+        "@T.prim_func\ndef f(A: T.Buffer((8, 8), 'int32')):\n"
+        "    for i, j in T.grid(8, 8):\n        with T.block('b'):\n"
+        "            x, y = T.axis.remap('SS', [i, j])\n"
+        "            A[x, y] = T.if_then_else(x < y, A[y, x], T.max(x, 3)) + 1\n"
+        "    T.evaluate(0)\n"
+    )
+    walked: dict[type, list[int]] = {}
+    for node in pre_order(func):
+        walked.setdefault(type(node), []).append(id(node))
+    grouped = by_class(func)
+    assert {k: sorted(map(id, v)) for k, v in grouped.items()} == {
+        k: sorted(v) for k, v in walked.items()
+    }

@@ -7,7 +7,15 @@ from loomir.ir.node import Node, attr, binds, child, meta, node, uses
 from loomir.ir.op import Effect, Op
 from loomir.ir.serialize import from_json, to_json
 from loomir.ir.substitution import free_definitions, substitute
-from loomir.ir.visit import children, map_children, post_order, pre_order, rewrite, trampoline
+from loomir.ir.visit import (
+    by_class,
+    children,
+    map_children,
+    post_order,
+    pre_order,
+    rewrite,
+    trampoline,
+)
 
 __all__ = [
     "BaseFunc",
@@ -19,6 +27,7 @@ __all__ = [
     "assert_structural_equal",
     "attr",
     "binds",
+    "by_class",
     "child",
     "children",
     "free_definitions",

@@ -8,12 +8,12 @@ blocks promise about order (``init_order``) and views about extents. All mistake
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import Node
-from loomir.ir.visit import children, nodes_in, pre_order
+from loomir.ir.visit import children, nodes_in, plan_of, pre_order
 from loomir.support.diagnostics import Diagnostic, nearest
 from loomir.support.span import Span
 from loomir.tir.affine import Affine
@@ -26,7 +26,7 @@ from loomir.tir.buffer import (
     MatchBufferRegion,
     Range,
 )
-from loomir.tir.expr import Call, IntImm, Let, PrimExpr, Var
+from loomir.tir.expr import Call, FloatImm, IntImm, Let, PrimExpr, StringImm, Var
 from loomir.tir.function import PrimFunc, str_of
 from loomir.tir.init_order import check_init_order
 from loomir.tir.leaving import can_leave, may_return
@@ -58,6 +58,7 @@ _CONCURRENT: Final = {
     ForKind.THREAD_BINDING: "thread",
 }
 _SCOPES: Final = frozenset({"TIR0401", "TIR0402"})
+_NO_PARTS: Final = frozenset({IntImm, FloatImm, StringImm})
 _AXES: Final = frozenset(
     {IterVarType.DATA_PAR, IterVarType.COMM_REDUCE, IterVarType.ORDERED, IterVarType.OPAQUE}
 )
@@ -109,6 +110,12 @@ class _Leave(NamedTuple):
     """Take names out of scope."""
 
     names: list[Node]
+
+
+class _Bind(NamedTuple):
+    """Take a name into scope."""
+
+    name: Var
 
 
 class _Walk:
@@ -218,35 +225,44 @@ class _Walk:
     # -- expressions -----------------------------------------------------------------------------
     def _expressions(self, value: object, loops: _Loops) -> None:
         """Check the expressions in a field's value."""
-        stack: list[tuple[Node | None, Var | None]] = [(n, None) for n in nodes_in(value)]
+        live = self.live
+        stack: list[Any] = list(nodes_in(value))
         stack.reverse()
         while stack:
-            node, name = stack.pop()
-            if name is not None:
+            node = stack.pop()
+            kind = node.__class__
+            if kind is Var:
+                if id(node) not in live:
+                    self._use(node)
+            elif kind in _NO_PARTS:
+                pass
+            elif kind is Let:
+                stack += (node.body, _Bind(node.var), node.value)
+            elif kind is _Bind:
                 # The value of a Let is done: its variable comes alive, and ends after its body.
-                if node is None:
-                    self.live.discard(id(name))
-                    continue
-                self._bind(name)
-                stack += ((None, name), (node, None))
-            elif isinstance(node, Let):
-                stack += ((node.body, node.var), (node.value, None))
-            elif node is not None:
-                self._expression(node, loops)
-                stack.extend((part, None) for part in reversed(children(node)))
+                self._bind(node.name)
+                body = stack.pop()
+                stack += (_Leave([node.name]), body)
+            elif kind is _Leave:
+                live.difference_update(id(name) for name in node.names)
+            else:
+                if kind is BufferLoad or kind is BufferRegion:
+                    self._use_buffer(node.buffer, node.span)
+                elif kind is Call:
+                    self._call(node, loops)
+                for part in reversed(plan_of(kind).get(node)):
+                    if isinstance(part, tuple):
+                        stack += reversed(cast("tuple[object, ...]", part))
+                    elif part is not None:
+                        stack.append(part)
 
-    def _expression(self, node: Node, loops: _Loops) -> None:
-        if isinstance(node, Var):
-            self._use(node)
-        elif isinstance(node, (BufferLoad, BufferRegion)):
-            self._use_buffer(node.buffer, node.span)
-        elif isinstance(node, Call):
-            if isinstance(node.op, GlobalVar):
-                self._module_call(node, node.op)
-            elif node.op is RET:
-                self._return(node, loops)
-            elif node.op is BREAK_LOOP or node.op is CONTINUE_LOOP:
-                self._jump(node, loops)
+    def _call(self, call: Call, loops: _Loops) -> None:
+        if isinstance(call.op, GlobalVar):
+            self._module_call(call, call.op)
+        elif call.op is RET:
+            self._return(call, loops)
+        elif call.op is BREAK_LOOP or call.op is CONTINUE_LOOP:
+            self._jump(call, loops)
 
     # -- jumps and returns -----------------------------------------------------------------------
     def _jump(self, call: Call, loops: _Loops) -> None:

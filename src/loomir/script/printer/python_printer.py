@@ -7,8 +7,8 @@ depth takes time in proportion to its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, cast
 
 from loomir.script.printer.doc import (
     AssertDoc,
@@ -98,36 +98,43 @@ def _write(stack: list[Piece]) -> str:
     out: list[str] = []
     while stack:
         piece = stack.pop()
-        if isinstance(piece, str):
-            out.append(piece)
-        elif isinstance(piece, _Indented):
-            parts = _STMTS[type(piece.doc)](piece.doc, piece.level)
-            parts.reverse()
-            stack.extend(parts)
-        else:
-            doc, strength = piece, _TERNARY
-            if isinstance(piece, _Operand):
-                doc, strength = piece.doc, piece.strength
-            parts = _EXPRS[type(doc)](doc)
-            if _strength(doc) < strength:
+        kind = piece.__class__
+        if kind is str:
+            out.append(cast("str", piece))
+            continue
+        if kind is _Indented:
+            row = cast("_Indented", piece)
+            parts = _STMTS[row.doc.__class__](row.doc, row.level)
+        elif kind is _Operand:
+            operand = cast("_Operand", piece)
+            parts = _EXPRS[operand.doc.__class__](operand.doc)
+            if _strength(operand.doc) < operand.strength:
                 parts = ["(", *parts, ")"]
-            parts.reverse()
-            stack.extend(parts)
+        else:
+            parts = _EXPRS[kind](piece)
+        parts.reverse()
+        stack += parts
     return "".join(out)
 
 
 # -- expressions -------------------------------------------------------------------------------
 
 
-def _strength(doc: object) -> int:
-    if isinstance(doc, OperationDoc):
-        return (_BINARY if len(doc.operands) == 2 else _PREFIX)[doc.symbol]
-    if isinstance(doc, LiteralDoc) and doc.is_number and str(doc.value).startswith("-"):
-        return _UNARY
+def _strength(doc: ExprDoc) -> int:
+    kind = doc.__class__
+    if kind is OperationDoc:
+        operation = cast("OperationDoc", doc)
+        return (_BINARY if len(operation.operands) == 2 else _PREFIX)[operation.symbol]
+    if kind is LiteralDoc:
+        literal = cast("LiteralDoc", doc)
+        if literal.is_number and str(literal.value).startswith("-"):
+            return _UNARY
     return _ATOM
 
 
-def _comma(items: Iterable[ExprDoc]) -> list[Piece]:
+def _comma(items: tuple[ExprDoc, ...]) -> list[Piece]:
+    if len(items) < 2:
+        return list(items)
     parts: list[Piece] = []
     for item in items:
         parts += (", ", item)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from loomir.ir.visit import Step, pre_order
+from loomir.ir.visit import Step, by_class
 from loomir.script.printer.doc import (
     AssignDoc,
     ExprDoc,
@@ -66,7 +66,8 @@ def _is_root(body: BlockRealize) -> bool:
 
 
 def _has_block(body: Stmt) -> bool:
-    return any(isinstance(part, (BlockRealize, Block)) for part in pre_order(body))
+    found = by_class(body)
+    return BlockRealize in found or Block in found
 
 
 def function_doc(d: Docsifier, func: PrimFunc, name: str, global_name: str) -> Step[FunctionDoc]:
@@ -113,7 +114,7 @@ def _is_void(func: PrimFunc) -> bool:
 
 def _parameters(d: Docsifier, func: PrimFunc) -> Step[tuple[list[AssignDoc], list[Var]]]:
     """Ask for the parameters, and those whose buffers are matched in the body."""
-    mentioned = {id(part) for part in pre_order(func.body) if isinstance(part, Var)}
+    mentioned = set(map(id, by_class(func.body).get(Var, ())))
     parameters: list[AssignDoc] = []
     matched: list[Var] = []
     for param in func.params:
