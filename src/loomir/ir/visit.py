@@ -193,9 +193,9 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
     level: dict[type[Node], list[Any]] = {root.__class__: [root]}
     while level:
         below: dict[type[Node], list[Any]] = {}
-        for cls, nodes in level.items():
-            if len(nodes) > _MANY:  # a program may share parts within itself
-                nodes = list(dict.fromkeys(nodes))
+        for cls, listed in level.items():
+            # A program may share parts within itself.
+            nodes = list(dict.fromkeys(listed)) if len(listed) > _MANY else listed
             known = found.get(cls)
             if known is None:
                 found[cls] = nodes
