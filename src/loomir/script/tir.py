@@ -264,6 +264,8 @@ from loomir.script.builder.scopes import (
     launch_thread,
 )
 from loomir.script.parser.entry import (
+    inline,
+    macro,
     prim_func,
 )
 
@@ -401,6 +403,7 @@ __all__ = [
     "indexmod",
     "infinity",
     "init",
+    "inline",
     "int8",
     "int8x2",
     "int8x3",
@@ -443,6 +446,7 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "macro",
     "match_buffer",
     "max",
     "max_value",

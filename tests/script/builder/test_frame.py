@@ -257,7 +257,7 @@ def test_arguments_are_checked():
 
 # -- the namespace -----------------------------------------------------------------------------
 def test_python_and_programs_have_the_same_names():
-    own = {"IRBuilder", "axis", "prim_func"}
+    own = {"IRBuilder", "axis", "inline", "macro", "prim_func"}
     assert set(T.__all__) == {*NAMES, *BUILDER_NAMES, *own}
     for name in set(NAMES) - {"meta_var"}:
         assert getattr(T, name) is NAMES[name], name

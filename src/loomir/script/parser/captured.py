@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 from loomir.ir.node import Node
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
-from loomir.script.parser.namespaces import is_exported, namespace_of
+from loomir.script.parser.namespaces import Macro, is_exported, namespace_of
 from loomir.support.dtype import DataType, dtype_of_numpy
 
 __all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "items_of", "static"]
@@ -59,8 +59,9 @@ class Captured:
     def get(self, name: str) -> object:
         """Find a value, or MISSING."""
         for scope in self.scopes:
-            if name in scope:
-                return static(scope[name])
+            found = scope.get(name, MISSING)
+            if found is not MISSING:
+                return static(found)
         return MISSING
 
     def names(self) -> list[str]:
@@ -92,7 +93,7 @@ def static(value: object) -> object:
     plain = _PLAIN.get(type(value))
     if plain is not None:
         return plain(value)
-    if isinstance(value, (Node, DTypeFunction, BufferSpec)) or is_exported(value):
+    if isinstance(value, (Node, DTypeFunction, BufferSpec, Macro)) or is_exported(value):
         return value
     special = namespace_of(value)
     if special is not None:

@@ -67,8 +67,6 @@ _REFUSED: Final[dict[str, tuple[str, str]]] = {
     "Nonlocal": ("nonlocal", "names from around the function can be read without it"),
     "Delete": ("del", "remove it: names end with their scope"),
     "NamedExpr": ("an assignment expression", "assign in a statement of its own"),
-    "Starred": ("a starred expression", "write the elements"),
-    "JoinedStr": ("an f-string", "write a plain string"),
     "Set": ("a set", "write a tuple or a list"),
     "Match": ("match", "write if and elif"),
     "TypeAlias": ("a type alias", "write the type where it is used"),

@@ -26,10 +26,11 @@ from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr, Var
 
-__all__ = ["FunctionState", "Parser", "header", "targets_of"]
+__all__ = ["MAX_STATEMENTS", "FunctionState", "Parser", "header", "targets_of"]
 
 # What stands in a scope whose head was refused cannot be judged by its place.
 _JUDGED_BY_PLACE: Final = frozenset({"SCR0017", "SCR0021", "SCR0022", "SCR0024"})
+MAX_STATEMENTS: Final = 100_000
 _FALLBACK: Final[Mapping[str, object]] = {"T": T, "I": I, "R": R}
 
 
@@ -61,7 +62,13 @@ class Parser(doc.NodeVisitor):
         self.builder = IRBuilder()
         self.evaluator = ExprEvaluator(self)
         self.function: FunctionState | None = None
+        self.programs: list[str] = []
         self.lost = 0
+        # How deep macros are in one another, and what was read more than once so far.
+        self.depth = 0
+        self.spent = 0
+        # For each loop around, innermost last: whether it is one of the program.
+        self.loops: list[bool] = []
 
     # -- nodes ---------------------------------------------------------------------------------
     @property
@@ -123,6 +130,24 @@ class Parser(doc.NodeVisitor):
             self.lost -= 1
             self.builder.close(frame, failed=True)
 
+    def spend(self, statements: int, span: Span) -> None:
+        """Count statements that are read once more, by a macro or a loop over plain values.
+
+        Errors: SCR0029.
+        """
+        was_below = self.spent <= MAX_STATEMENTS
+        self.spent += statements
+        if self.spent > MAX_STATEMENTS:
+            if not was_below:
+                raise Poisoned
+            raise mistake(
+                "SCR0029",
+                f"macros and loops over Python values make more than {MAX_STATEMENTS} statements",
+                label="no more are read from here",
+                help="write loops of the program, such as range",
+                span=span,
+            )
+
     # -- mistakes ------------------------------------------------------------------------------
     def caught(self, error: CompileError | Poisoned, span: Span | None) -> None:
         """Report the mistakes of an error; those without a place stand at ``span``."""
@@ -137,6 +162,15 @@ class Parser(doc.NodeVisitor):
             entry = self.vars.get(name)
             if entry is None or entry.kind not in ("local", "parameter", "loop variable"):
                 self.vars.add(name, Entry(POISON, "poison"))
+
+    @contextmanager
+    def loop(self, *, of_program: bool) -> Generator[None, None, None]:
+        """Read the body of a loop, or of one that is only written out."""
+        self.loops.append(of_program)
+        try:
+            yield
+        finally:
+            self.loops.pop()
 
     # -- values --------------------------------------------------------------------------------
     def evaluate(self, node: doc.ExprNode) -> Any:
@@ -200,9 +234,15 @@ class Parser(doc.NodeVisitor):
         self.vars.add_to(self.function.scope, node.id, Entry(var, "shape", node.span))
         return var
 
-    def call_function(self, target: ModuleFunction, node: doc.Call, args: list[object]) -> PrimExpr:
+    def call_function(
+        self,
+        target: ModuleFunction,
+        node: doc.Call,
+        args: list[object],
+        parts: Sequence[doc.ExprNode],
+    ) -> PrimExpr:
         """Make the call of a function of the module."""
-        return make_call(self.evaluator, target, node, args)
+        return make_call(self.evaluator, target, node, args, parts)
 
     def open(self, frame: Frame[Any], span: Span) -> Any:
         """Enter a frame for the rest of the scope."""

@@ -31,11 +31,13 @@ __all__ = [
     "Expr",
     "ExprNode",
     "For",
+    "FormattedValue",
     "FunctionDef",
     "If",
     "IfExp",
     "Import",
     "ImportFrom",
+    "JoinedStr",
     "List",
     "Module",
     "Name",
@@ -43,6 +45,7 @@ __all__ = [
     "Pass",
     "Return",
     "Slice",
+    "Starred",
     "StmtNode",
     "Subscript",
     "Tuple",
@@ -184,6 +187,29 @@ class IfExp(AST):
     test: ExprNode
     body: ExprNode
     orelse: ExprNode
+
+
+@dataclass(slots=True, eq=False)
+class Starred(AST):
+    """``*value`` among arguments or elements."""
+
+    value: ExprNode
+
+
+@dataclass(slots=True, eq=False)
+class FormattedValue(AST):
+    """``{value:format_spec}`` in an f-string; ``conversion`` is a letter's code, or -1."""
+
+    value: ExprNode
+    conversion: int
+    format_spec: JoinedStr | None
+
+
+@dataclass(slots=True, eq=False)
+class JoinedStr(AST):
+    """An f-string: constants and formatted values."""
+
+    values: list[Constant | FormattedValue]
 
 
 # -- statements --------------------------------------------------------------------------------
@@ -383,6 +409,9 @@ ExprNode: TypeAlias = (
     | BoolOp
     | Compare
     | IfExp
+    | Starred
+    | JoinedStr
+    | FormattedValue
 )
 StmtNode: TypeAlias = (
     Expr
@@ -422,6 +451,9 @@ NODES: Final[dict[str, type[Any]]] = {
         BoolOp,
         Compare,
         IfExp,
+        Starred,
+        JoinedStr,
+        FormattedValue,
         Expr,
         Assign,
         AugAssign,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import sys
 from collections.abc import Callable, Mapping
@@ -18,15 +17,28 @@ from loomir.script.parser import doc, source
 from loomir.script.parser.captured import Captured
 from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
+from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluator import Poisoned
+from loomir.script.parser.macros import check_macro
 from loomir.script.parser.module import read_module, visit_module
-from loomir.script.parser.namespaces import IR_MODULE, PRIM_FUNC, mark
-from loomir.script.parser.tir_function import Options, read_prim_func
+from loomir.script.parser.namespaces import INLINE, IR_MODULE, MACRO, PRIM_FUNC, Macro, mark
+from loomir.script.parser.tir_function import read_prim_func
+from loomir.script.parser.var_table import VarTable
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.span import Source
+from loomir.support.span import Source, Span
 from loomir.tir.function import PrimFunc
 
-__all__ = ["PrimFuncDecorator", "from_source", "ir_module", "parse", "prim_func", "read_tree"]
+__all__ = [
+    "PrimFuncDecorator",
+    "from_source",
+    "inline",
+    "ir_module",
+    "macro",
+    "ordered",
+    "parse",
+    "prim_func",
+    "read_tree",
+]
 
 
 def from_source(
@@ -45,12 +57,11 @@ def from_source(
     made = Source(name, text)
     tree, places = parse_text(made)
     parser = Parser(None if values is None else Captured(values))
-    programs = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
 
     def read(node: doc.AST) -> None:
         visit_module(parser, cast("doc.Module", node))
         if not parser.problems:
-            _check_count([n.name for n in programs])
+            _check_count(parser.programs)
 
     return read_tree(parser, tree, places, read)
 
@@ -101,18 +112,31 @@ def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST
                 "SCR0001", "the program is nested too deeply", help="split it into functions"
             ) from error
     if parser.problems:
-        raise CompileError(*_ordered(parser.problems))
+        raise CompileError(*ordered(parser.problems))
     return parser.builder.get()
 
 
-def _ordered(problems: list[Diagnostic]) -> list[Diagnostic]:
-    """Sort mistakes by place, each once."""
-    seen: dict[tuple[tuple[int, int], str, str], Diagnostic] = {}
+def ordered(problems: list[Diagnostic]) -> list[Diagnostic]:
+    """Sort mistakes by place, each once; those in another file's macro by the place of its call."""
+    seen: dict[tuple[str, tuple[int, int], str, str], Diagnostic] = {}
     for problem in problems:
         span = problem.span
-        place = (0, 0) if span is None else (span.line, span.column)
-        seen.setdefault((place, problem.code, problem.message), problem)
-    return [seen[key] for key in sorted(seen, key=lambda key: key[0])]
+        name = "" if span is None else span.source.name
+        seen.setdefault((name, _position(span), problem.code, problem.message), problem)
+    return sorted(seen.values(), key=_order)
+
+
+def _position(span: Span | None) -> tuple[int, int]:
+    return (0, 0) if span is None else (span.line, span.column)
+
+
+def _order(problem: Diagnostic) -> tuple[int, int]:
+    span = problem.span
+    if span is not None and problem.secondary:
+        outermost = problem.secondary[-1][0]
+        if outermost.source.name != span.source.name:
+            span = outermost
+    return _position(span)
 
 
 # -- decorators --------------------------------------------------------------------------------
@@ -231,6 +255,72 @@ def prim_func(
     return cast("PrimFunc", _decorated(_function(func), frame, Options(private, name, root_block)))
 
 
+class MacroDecorator:
+    """``T.macro(hygienic=False)``: a decorator."""
+
+    def __init__(self, hygienic: bool) -> None:
+        self.hygienic = hygienic
+
+    def __call__(self, func: Callable[..., Any]) -> Macro:
+        """Read a macro."""
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        return _read_macro(_function(func), frame, self.hygienic)
+
+
+@overload
+def macro(func: Callable[..., Any]) -> Macro: ...
+@overload
+def macro(func: None = None, *, hygienic: bool = True) -> MacroDecorator: ...
+def macro(
+    func: Callable[..., Any] | None = None, *, hygienic: bool = True
+) -> Macro | MacroDecorator:
+    """Read statements with parameters, to be put where a program calls them.
+
+    Parameters stand for what is given, unevaluated. Other names mean what they mean here and now;
+    with ``hygienic=False``, what they mean at the call.
+
+    Errors: SCR0001, SCR0002 and SCR0028 for what no call can mend, SCR0011.
+    """
+    if func is None:
+        return MacroDecorator(hygienic)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    return _read_macro(_function(func), frame, hygienic)
+
+
+def inline(func: Callable[..., Any]) -> Macro:
+    """Read statements with parameters, as ``macro`` does, whose names are looked up when called.
+
+    Names mean what they mean at the definition, as in a function of Python's: those that are
+    assigned after it are known too.
+
+    Errors: those of ``macro``.
+    """
+    function = _function(func)
+    scopes = source.live_scopes_of(function)
+    return Macro(function.__name__, _macro_node(function), scopes, VarTable)
+
+
+def _read_macro(func: FunctionType, frame: FrameType, hygienic: bool) -> Macro:
+    node = _macro_node(func)
+    if not hygienic:
+        return Macro(func.__name__, node, source.live_scopes_of(func), None)
+    own: dict[str, object] = {}
+    scopes = (own, *[dict(scope) for scope in source.scopes_of(frame, func)])
+    own[func.__name__] = made = Macro(func.__name__, node, scopes, VarTable)
+    return made
+
+
+def _macro_node(func: FunctionType) -> doc.FunctionDef:
+    """Give the definition of a macro, checked for what no call can mend."""
+    found = source.find_function(func.__code__, func.__globals__)
+    problems: list[Diagnostic] = []
+    node = cast("doc.FunctionDef", convert(_undecorated(found.node), found.places, problems))
+    problems += check_macro(node)
+    if problems:
+        raise CompileError(*ordered(problems))
+    return node
+
+
 class IRModuleBuilder(IRModuleFrame):
     """``I.ir_module()``: a decorator, and a frame of the builder."""
 
@@ -263,3 +353,5 @@ def ir_module(cls: type | None = None) -> IRModule | IRModuleBuilder:
 
 mark(prim_func, PRIM_FUNC)
 mark(ir_module, IR_MODULE)
+mark(macro, MACRO)
+mark(inline, INLINE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node, reset
@@ -23,9 +23,10 @@ from loomir.script.parser import doc
 from loomir.script.parser.attributes import Method, attribute, item
 from loomir.script.parser.captured import Foreign
 from loomir.script.parser.convert import read_expression
-from loomir.script.parser.namespaces import ModuleFunction, Namespace, is_exported
+from loomir.script.parser.namespaces import Macro, ModuleFunction, Namespace, is_exported
 from loomir.script.parser.operators import (
     binary,
+    formatted,
     is_expr,
     is_static,
     joined,
@@ -40,10 +41,19 @@ from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
-__all__ = ["ExprEvaluator", "Names", "Poisoned", "blamed"]
+__all__ = ["Expansion", "ExprEvaluator", "Names", "Poisoned", "blamed"]
 
 
 AnySlice: TypeAlias = "slice[Any, Any, Any]"
+
+
+class Expansion(NamedTuple):
+    """The call of a macro, which stands for statements."""
+
+    macro: Macro
+    node: doc.Call
+    args: list[object]
+    keywords: dict[str, object]
 
 
 class Poisoned(Exception):
@@ -61,7 +71,13 @@ class Names(Protocol):
         """Give what a name in a shape means, declaring it where nothing does."""
         ...
 
-    def call_function(self, target: ModuleFunction, node: doc.Call, args: list[object]) -> PrimExpr:
+    def call_function(
+        self,
+        target: ModuleFunction,
+        node: doc.Call,
+        args: list[object],
+        parts: Sequence[doc.ExprNode],
+    ) -> PrimExpr:
         """Make the call of a function of the module."""
         ...
 
@@ -88,6 +104,15 @@ class ExprEvaluator:
         self.names = names
         self.in_shape = False
         self.may_declare = False
+        self.statement: doc.ExprNode | None = None
+
+    def evaluate_alone(self, node: doc.ExprNode) -> object:
+        """Give the value of an expression that is a statement: it may be a macro's call."""
+        self.statement = node
+        try:
+            return self.evaluate(node)
+        finally:
+            self.statement = None
 
     def evaluate(self, node: doc.ExprNode) -> object:
         """Give the value of an expression."""
@@ -122,14 +147,61 @@ class ExprEvaluator:
     def _step(self, node: doc.AST) -> Step[object]:
         return _STEPS[type(node)](self, node)
 
-    def _parts(self, nodes: Sequence[doc.ExprNode]) -> Step[list[object]]:
+    def _parts(
+        self, nodes: Sequence[doc.ExprNode]
+    ) -> Step[tuple[list[object], list[doc.ExprNode]]]:
+        """Give the values of elements, and the node of each: ``*items`` stands for several."""
         values: list[object] = []
+        parts: list[doc.ExprNode] = []
         for node in nodes:
             if isinstance(node, (doc.Name, doc.Constant)):
                 values.append(self._leaf(node))
+            elif isinstance(node, doc.Starred):
+                values += yield self._spread(node)
             else:
                 values.append((yield self._step(node)))
-        return values
+            parts += [node] * (len(values) - len(parts))
+        return values, parts
+
+    def _spread(self, node: doc.Starred) -> Step[list[object]]:
+        """Give the elements of ``*items``."""
+        found = yield self.on_one(node.value)
+        if type(found) not in (tuple, list, range):
+            raise mistake(
+                "SCR0005",
+                f"{kind(found)} has no elements to write out",
+                help="put * before a tuple or a list, such as A.shape",
+                span=node.span,
+            )
+        return list(cast("Sequence[object]", limited(found)))
+
+    def on_starred(self, node: doc.Starred) -> Step[object]:
+        """Refuse ``*items`` where there is no list of elements around it."""
+        raise mistake(
+            "SCR0002",
+            "a starred expression stands here alone",
+            help="write it among arguments or elements",
+            span=node.span,
+        )
+        yield  # a step, as the others
+
+    def on_f_string(self, node: doc.JoinedStr) -> Step[object]:
+        """Evaluate an f-string of plain values."""
+        words: list[str] = []
+        for part in node.values:
+            words.append((yield self.on_formatted(part)))
+        return limited("".join(words))
+
+    def on_formatted(self, node: doc.Constant | doc.FormattedValue) -> Step[str]:
+        """Evaluate a part of an f-string."""
+        if isinstance(node, doc.Constant):
+            return str(node.value)
+        value = yield self.on_one(node.value)
+        spec = "" if node.format_spec is None else (yield self.on_f_string(node.format_spec))
+        try:
+            return formatted(value, node.conversion, spec)
+        except CompileError as error:
+            raise placed(error, node.value.span) from error
 
     def on_one(self, node: doc.ExprNode) -> Step[object]:
         """Evaluate a node, a leaf at once."""
@@ -162,7 +234,7 @@ class ExprEvaluator:
 
     def on_sequence(self, node: doc.Tuple | doc.List) -> Step[object]:
         """Evaluate a tuple or list."""
-        values = yield self._parts(node.elts)
+        values, _ = yield self._parts(node.elts)
         return tuple(values) if isinstance(node, doc.Tuple) else values
 
     def on_dict(self, node: doc.Dict) -> Step[object]:
@@ -203,7 +275,7 @@ class ExprEvaluator:
             if isinstance(index, slice):
                 self._refuse_run_time_slice(cast("AnySlice", index), node.slice)
             return self._at(node.span, item, value, cast("object", index))
-        indices = yield self._parts(index_nodes)
+        indices, index_nodes = yield self._parts(index_nodes)
         sliced = False
         for axis, (index, part) in enumerate(zip(indices, index_nodes, strict=True)):
             if isinstance(index, slice):
@@ -305,9 +377,14 @@ class ExprEvaluator:
         func = yield self.on_one(node.func)
         shaped = _SHAPED.get(id(func))
         args: list[object] = []
-        for index, part in enumerate(node.args):
-            in_shape = shaped is not None and index == shaped[0]
-            args.append((yield self._argument(part, shaped if in_shape else None)))
+        parts: list[doc.ExprNode] = []
+        for part in node.args:
+            in_shape = shaped is not None and len(args) == shaped[0]
+            if isinstance(part, doc.Starred):
+                args += yield self._spread(part)
+            else:
+                args.append((yield self._argument(part, shaped if in_shape else None)))
+            parts += [part] * (len(args) - len(parts))
         keywords: dict[str, object] = {}
         for word in node.keywords:
             if word.arg is None:
@@ -327,7 +404,7 @@ class ExprEvaluator:
                     span=word.span,
                 )
             keywords[word.arg] = value
-        return self._apply(node, func, args, keywords)
+        return self._apply(node, func, args, parts, keywords)
 
     def _argument(self, node: doc.ExprNode, shaped: tuple[int, bool] | None) -> Step[object]:
         if shaped is None:
@@ -340,7 +417,12 @@ class ExprEvaluator:
             self.in_shape, self.may_declare = before
 
     def _apply(
-        self, node: doc.Call, func: object, args: list[object], keywords: dict[str, object]
+        self,
+        node: doc.Call,
+        func: object,
+        args: list[object],
+        parts: list[doc.ExprNode],
+        keywords: dict[str, object],
     ) -> object:
         if isinstance(func, ModuleFunction):
             if keywords:
@@ -350,8 +432,18 @@ class ExprEvaluator:
                     help="leave out the names",
                     span=node.keywords[0].span,
                 )
-            made = self.names.call_function(func, node, args)
+            made = self.names.call_function(func, node, args, parts)
             return stamped(made, node.span, ())
+        if isinstance(func, Macro):
+            if node is not self.statement:
+                raise mistake(
+                    "SCR0028",
+                    f"the macro {func.name!r} is called for a value",
+                    label="a macro is statements, and has no value",
+                    help="write the call as a statement of its own",
+                    span=node.span,
+                )
+            return Expansion(func, node, args, keywords)
         if isinstance(func, PlainFunction):
             target = func.called
         elif isinstance(func, Method):
@@ -366,8 +458,8 @@ class ExprEvaluator:
             made: object = target(*args, **keywords)
         except CompileError as error:
             values = (*args, *keywords.values())
-            parts = (*node.args, *(k.value for k in node.keywords))
-            raise blamed(error, node.span, values, parts) from error
+            given = (*parts, *(k.value for k in node.keywords))
+            raise blamed(error, node.span, values, given) from error
         return stamped(made, node.span, (*args, *keywords.values()))
 
 
@@ -503,4 +595,6 @@ _STEPS: Final[dict[type[Any], Callable[[ExprEvaluator, Any], Step[object]]]] = {
     doc.Compare: ExprEvaluator.on_compare,
     doc.IfExp: ExprEvaluator.on_choice,
     doc.Call: ExprEvaluator.on_call,
+    doc.Starred: ExprEvaluator.on_starred,
+    doc.JoinedStr: ExprEvaluator.on_f_string,
 }

@@ -7,20 +7,21 @@ from typing import Final
 from loomir.script.builder.function import IRModuleFrame
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import dispatch, doc
-from loomir.script.parser.attributes import relax
 from loomir.script.parser.core import Parser, header
+from loomir.script.parser.decorators import Options, read_decorators, undecorated
 from loomir.script.parser.evaluator import Poisoned
+from loomir.script.parser.macros import define_macro
 from loomir.script.parser.namespaces import (
     BY_IMPORT,
+    INLINE,
     IR_MODULE,
+    MACRO,
     PRIM_FUNC,
-    Marker,
     ModuleFunction,
     ModuleNames,
-    R,
 )
-from loomir.script.parser.operators import is_static, kind
-from loomir.script.parser.tir_function import Options, read_prim_func
+from loomir.script.parser.operators import is_static
+from loomir.script.parser.tir_function import read_prim_func
 from loomir.script.parser.var_table import Entry
 from loomir.support.diagnostics import CompileError
 
@@ -29,13 +30,6 @@ __all__ = ["read_module"]
 _HOMES: Final = frozenset(
     {"loomir", "tvm", "loomir.script", "tvm.script", "tvm.script.parser", "__future__"}
 )
-_OPTIONS: Final[dict[str, type]] = {
-    "private": bool,
-    "name": str,
-    "root_block": bool,
-    "s_tir": bool,
-    "check_well_formed": bool,
-}
 
 
 @dispatch.register(dispatch.DEFAULT, "Module")
@@ -106,8 +100,12 @@ def visit_pass(parser: Parser, node: doc.Pass) -> None:
 def visit_function(parser: Parser, node: doc.FunctionDef) -> None:
     """Read a function at the top of a text, by its decorator."""
     marker, options = read_decorators(parser, node)
+    if marker is not None and marker in (MACRO, INLINE):
+        define_macro(parser, node, marker, options.hygienic)
+        return
     if marker is not PRIM_FUNC:
-        raise _undecorated(node, "@T.prim_func")
+        raise undecorated(node, "@T.prim_func")
+    parser.programs.append(node.name)
     read_prim_func(parser, node, options)
 
 
@@ -116,89 +114,9 @@ def visit_class(parser: Parser, node: doc.ClassDef) -> None:
     """Read a class at the top of a text, by its decorator."""
     marker, _ = read_decorators(parser, node)
     if marker is not IR_MODULE:
-        raise _undecorated(node, "@I.ir_module")
+        raise undecorated(node, "@I.ir_module")
+    parser.programs.append(node.name)
     read_module(parser, node)
-
-
-def _undecorated(node: doc.FunctionDef | doc.ClassDef, wanted: str) -> CompileError:
-    what = "function" if isinstance(node, doc.FunctionDef) else "class"
-    return mistake(
-        "SCR0014",
-        f"the {what} {node.name!r} is no program",
-        label=f"not decorated with {wanted}",
-        help=f"write {wanted} above it",
-        span=header(node),
-    )
-
-
-def read_decorators(
-    parser: Parser, node: doc.FunctionDef | doc.ClassDef
-) -> tuple[Marker | None, Options]:
-    """Find what a definition's decorators make of it, and their options.
-
-    Errors: SCR0010 for Relax, SCR0014 for any other decorator.
-    """
-    found: Marker | None = None
-    options = Options()
-    for decorator in node.decorator_list:
-        func = decorator.func if isinstance(decorator, doc.Call) else decorator
-        value = R if _is_relax(parser, func) else parser.evaluate(func)
-        if value is R:
-            raise relax_at(decorator)
-        if not isinstance(value, Marker) or found is not None:
-            raise mistake(
-                "SCR0014",
-                f"{kind(value)} is no decorator of programs"
-                if not isinstance(value, Marker)
-                else "a program has one decorator",
-                help="use @T.prim_func, or @I.ir_module for a class",
-                span=decorator.span,
-            )
-        found = value
-        if isinstance(decorator, doc.Call):
-            options = _options(parser, decorator)
-    return found, options
-
-
-def _is_relax(parser: Parser, func: doc.ExprNode) -> bool:
-    return isinstance(func, doc.Attribute) and (
-        isinstance(func.value, doc.Name) and parser.lookup(func.value) is R
-    )
-
-
-def relax_at(node: doc.AST) -> CompileError:
-    """Make the error of Relax at a place."""
-    return CompileError(relax().diagnostic.at(node.span))
-
-
-def _options(parser: Parser, decorator: doc.Call) -> Options:
-    options = Options()
-    for word in decorator.keywords:
-        if word.arg not in _OPTIONS:
-            raise mistake(
-                "SCR0005",
-                f"T.prim_func has no option {word.arg!r}",
-                help="its options are private, name and root_block",
-                span=word.span,
-            )
-        value = parser.evaluate(word.value)
-        if type(value) is not _OPTIONS[word.arg]:
-            raise mistake(
-                "SCR0005",
-                f"the option {word.arg!r} is {kind(value)}",
-                help=f"give a {_OPTIONS[word.arg].__name__}",
-                span=word.value.span,
-            )
-        if word.arg in Options._fields:
-            options = options._replace(**{word.arg: value})
-    if decorator.args:
-        raise mistake(
-            "SCR0005",
-            "a decorator's options are named",
-            help="write @T.prim_func(private=True)",
-            span=decorator.args[0].span,
-        )
-    return options
 
 
 # -- modules -----------------------------------------------------------------------------------
@@ -251,8 +169,15 @@ def _heads(
                     )
                 functions[part.name] = None
                 marker, options = read_decorators(parser, part)
+                if marker is MACRO or marker is INLINE:
+                    raise mistake(
+                        "SCR0028",
+                        f"the macro {part.name!r} stands in a module",
+                        help="write it before the class, or in the function that calls it",
+                        span=header(part),
+                    )
                 if marker is not PRIM_FUNC:
-                    raise _undecorated(part, "@T.prim_func")
+                    raise undecorated(part, "@T.prim_func")
                 name = part.name if options.name is None else options.name
                 functions[part.name] = ModuleFunction(frame.declare(name), part)
                 found.append((part, options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loomir.script.builder.arguments import as_stored
@@ -31,7 +32,11 @@ class Head(NamedTuple):
 
 
 def make_call(
-    evaluator: ExprEvaluator, target: ModuleFunction, node: doc.Call, args: list[object]
+    evaluator: ExprEvaluator,
+    target: ModuleFunction,
+    node: doc.Call,
+    args: list[object],
+    parts: Sequence[doc.ExprNode],
 ) -> PrimExpr:
     """Make the call; a buffer is passed by its pointer, a plain number takes the parameter's dtype.
 
@@ -51,7 +56,7 @@ def make_call(
             span=node.span,
         )
     given: list[PrimExpr] = []
-    for (parameter, wanted), value, part in zip(head.parameters, args, node.args, strict=True):
+    for (parameter, wanted), value, part in zip(head.parameters, args, parts, strict=True):
         made = _argument(value, wanted)
         if made is None:
             raise mistake(

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
 from loomir.ir.module import GlobalVar
+from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.table import AXIS, MODULE_NAMES, NAMES
 from loomir.script.parser import doc
+from loomir.script.parser.var_table import VarTable
 
 __all__ = [
     "BY_IMPORT",
+    "INLINE",
     "IR_MODULE",
+    "MACRO",
     "MODULES",
     "PRIM_FUNC",
     "RELAX",
     "I",
+    "Macro",
     "Marker",
     "ModuleFunction",
     "ModuleNames",
@@ -39,6 +44,8 @@ class Marker:
 
 PRIM_FUNC: Final = Marker("T.prim_func")
 IR_MODULE: Final = Marker("I.ir_module")
+MACRO: Final = Marker("T.macro")
+INLINE: Final = Marker("T.inline")
 RELAX: Final = Marker("R")
 
 
@@ -59,6 +66,28 @@ class ModuleFunction:
 
 
 @dataclass(frozen=True, eq=False)
+class Macro:
+    """Statements with parameters, put where it is called, under ``@T.macro`` or ``@T.inline``.
+
+    ``names`` gives what the program's names mean in the body; without it they mean what they do
+    at the call. ``around`` holds the Python scopes of the definition; None for a macro in a text.
+    """
+
+    name: str
+    node: doc.FunctionDef
+    around: tuple[Mapping[str, object], ...] | None
+    names: Callable[[], VarTable] | None
+
+    def __call__(self, *args: object, **keywords: object) -> None:
+        """Refuse a call from Python. Errors: SCR0024."""
+        raise mistake(
+            "SCR0024",
+            f"the macro {self.name} is called outside of a program",
+            help="call it in a function under @T.prim_func",
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class ModuleNames:
     """``cls``: the functions of the module, by name; None for one that could not be read."""
 
@@ -66,7 +95,16 @@ class ModuleNames:
     functions: Mapping[str, ModuleFunction | None]
 
 
-T: Final = Namespace("T", {**NAMES, "prim_func": PRIM_FUNC, "axis": Namespace("T.axis", AXIS)})
+T: Final = Namespace(
+    "T",
+    {
+        **NAMES,
+        "prim_func": PRIM_FUNC,
+        "macro": MACRO,
+        "inline": INLINE,
+        "axis": Namespace("T.axis", AXIS),
+    },
+)
 I: Final = Namespace("I", {**MODULE_NAMES, "ir_module": IR_MODULE})  # noqa: E741
 R: Final = Namespace("R", {})
 

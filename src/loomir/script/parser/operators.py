@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
@@ -22,8 +23,10 @@ from loomir.tir.expr import (
     And,
     Div,
     Eq,
+    FloatImm,
     FloorDiv,
     FloorMod,
+    IntImm,
     Mul,
     Not,
     Or,
@@ -33,7 +36,17 @@ from loomir.tir.expr import (
 )
 from loomir.tir.op import call_builtin
 
-__all__ = ["binary", "is_expr", "is_static", "joined", "kind", "limited", "unary"]
+__all__ = [
+    "binary",
+    "formatted",
+    "holds_expr",
+    "is_expr",
+    "is_static",
+    "joined",
+    "kind",
+    "limited",
+    "unary",
+]
 
 MAX_BITS: Final = 1024
 MAX_ITEMS: Final = 65536
@@ -57,7 +70,7 @@ def limited(value: object) -> object:
     """
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise mistake("SCR0020", "the number is too large", help=f"stay below {MAX_BITS} bits")
-    if isinstance(value, (str, list, tuple)):
+    if isinstance(value, (str, list, tuple, range)):
         if len(cast("Sequence[object]", value)) > MAX_ITEMS:
             raise mistake("SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items")
         return cast("object", value)
@@ -122,7 +135,7 @@ _PYTHON: Final[dict[str, Callable[[Any, Any], object]]] = {
 _COMPARISONS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "is not"))
 
 
-def _holds_expr(value: object) -> bool:
+def holds_expr(value: object) -> bool:
     """Whether a tuple, list or dict holds what is known only when the program runs."""
     stack = [value]
     while stack:
@@ -201,7 +214,7 @@ def kind(value: object) -> str:
 def _static(op: str, a: Any, b: Any) -> object:
     if op not in _PYTHON or (op == "%" and isinstance(a, str)):
         raise _no_meaning(op, a, b)
-    if op in _COMPARISONS and (_holds_expr(a) or _holds_expr(b)):
+    if op in _COMPARISONS and (holds_expr(a) or holds_expr(b)):
         raise _no_meaning(op, a, b)
     if isinstance(a, int) and isinstance(b, int):
         grown = {"**": a.bit_length() * max(b, 0), "<<": a.bit_length() + max(b, 0)}.get(op, 0)
@@ -220,6 +233,42 @@ def _static(op: str, a: Any, b: Any) -> object:
     if type(made) not in _STATIC:
         raise mistake("SCR0020", f"`{op}` gives no real number", help="use other operands")
     return limited(made)
+
+
+_FORMAT: Final = r"[<>^=]?[+ ]?#?0?\d{0,2},?(\.\d{1,2})?[a-zA-Z%]?"
+_CONVERSIONS: Final[dict[int, Callable[[Any], object]]] = {
+    -1: lambda value: value,
+    ord("s"): str,
+    ord("r"): repr,
+    ord("a"): ascii,
+}
+
+
+def formatted(value: object, conversion: int, spec: str) -> str:
+    """Write a plain value in an f-string.
+
+    Errors: SCR0005.
+    """
+    if isinstance(value, (IntImm, FloatImm)):
+        value = value.value
+    if not isinstance(value, (bool, int, float, str, DataType)):
+        raise mistake(
+            "SCR0005",
+            f"an f-string is made of plain values, not {kind(value)}",
+            help="use numbers and strings that are known while the program is read",
+        )
+    if re.fullmatch(_FORMAT, spec) is None:
+        raise mistake(
+            "SCR0005",
+            f"the format {spec!r} is not read",
+            help="use a width below 100, as in {x:04d}",
+        )
+    plain_value = str(value) if isinstance(value, DataType) else value
+    try:
+        return format(_CONVERSIONS[conversion](plain_value), spec)
+    except ValueError as error:
+        message = f"the format fails: {error}"
+        raise mistake("SCR0005", message, help="use a format of this kind of value") from error
 
 
 def _repeated(a: object, b: object) -> int:

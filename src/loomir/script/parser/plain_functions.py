@@ -8,9 +8,12 @@ from typing import Any, Final
 
 from loomir.script.builder.loops import range_of
 from loomir.script.builder.mistakes import mistake
-from loomir.script.parser.operators import MAX_ITEMS, is_expr, is_static, kind, limited
+from loomir.script.parser.operators import MAX_ITEMS, holds_expr, is_expr, is_static, kind, limited
 
 __all__ = ["PLAIN_FUNCTIONS", "PlainFunction"]
+
+_HOLDERS: Final = frozenset(("enumerate", "len", "list", "reversed", "tuple", "zip"))
+"""Functions that only rearrange: what they are given may hold anything."""
 
 _INSTEAD: Final = {
     "min": "use T.min",
@@ -45,6 +48,12 @@ class PlainFunction:
                     if is_expr(value)
                     else "use numbers, strings, tuples and lists",
                 )
+            if self.name not in _HOLDERS and holds_expr(value):
+                raise mistake(
+                    "SCR0005",
+                    f"{self.name} takes plain values, and this holds an expression",
+                    help=_INSTEAD.get(self.name, "write the operators out"),
+                )
             if isinstance(value, range) and len(value) > MAX_ITEMS:
                 raise mistake(
                     "SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items"
@@ -70,19 +79,38 @@ def _range(args: Sequence[object], keywords: Mapping[str, object]) -> object:
     return range_of(*given)
 
 
-PLAIN_FUNCTIONS: Final[dict[str, PlainFunction]] = {
-    name: PlainFunction(name, function)
-    for name, function in {
-        "range": range,
-        "len": len,
-        "min": min,
-        "max": max,
-        "abs": abs,
-        "int": int,
-        "float": float,
-        "bool": bool,
-        "str": str,
-        "tuple": tuple,
-        "list": list,
-    }.items()
+def _zip(*given: Sequence[object]) -> tuple[tuple[object, ...], ...]:
+    return tuple(zip(*given, strict=False))
+
+
+def _enumerate(given: Sequence[object], start: int = 0) -> tuple[tuple[int, object], ...]:
+    return tuple(enumerate(given, start))
+
+
+def _reversed(given: Sequence[object]) -> tuple[object, ...]:
+    return tuple(reversed(given))
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "range": range,
+    "len": len,
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "tuple": tuple,
+    "list": list,
+    "round": round,
+    "sum": sum,
+    "sorted": sorted,
+    "divmod": divmod,
+    "any": any,
+    "all": all,
+    "zip": _zip,
+    "enumerate": _enumerate,
+    "reversed": _reversed,
 }
+PLAIN_FUNCTIONS: Final = {name: PlainFunction(name, f) for name, f in _FUNCTIONS.items()}

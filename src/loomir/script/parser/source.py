@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Mapping
-from types import CodeType, FrameType
+from collections.abc import Iterator, Mapping
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 from loomir.script.builder.mistakes import mistake
@@ -18,7 +18,14 @@ from loomir.script.parser.convert import Places, parse_text
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Source
 
-__all__ = ["Definition", "class_around", "find_class", "find_function", "scopes_of"]
+__all__ = [
+    "Definition",
+    "class_around",
+    "find_class",
+    "find_function",
+    "live_scopes_of",
+    "scopes_of",
+]
 
 
 class Definition(NamedTuple):
@@ -129,6 +136,30 @@ def class_around(definition: Definition) -> ast.ClassDef | None:
     """Give the class whose body a definition stands in, or None."""
     last = definition.around[-1] if definition.around else None
     return last if isinstance(last, ast.ClassDef) else None
+
+
+class _Cells(Mapping[str, object]):
+    """What the names of a function's closure mean, looked up when asked for."""
+
+    def __init__(self, func: Any) -> None:
+        self.cells = dict(zip(func.__code__.co_freevars, func.__closure__ or (), strict=True))
+
+    def __getitem__(self, name: str) -> object:
+        try:
+            return self.cells[name].cell_contents
+        except ValueError as error:  # not assigned yet
+            raise KeyError(name) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.cells)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+
+def live_scopes_of(func: FunctionType) -> tuple[Mapping[str, object], ...]:
+    """List the names that a function can see, with the meanings of the time when they are used."""
+    return (_Cells(func), func.__globals__)
 
 
 def scopes_of(frame: FrameType, func: Any = None) -> list[Mapping[str, object]]:

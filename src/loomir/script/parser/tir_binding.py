@@ -33,8 +33,10 @@ from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
 __all__ = [
+    "FIXED",
     "bind_assign_value",
     "bind_for_value",
+    "bind_item",
     "bind_let_value",
     "bind_name",
     "bind_with_value",
@@ -44,7 +46,8 @@ __all__ = [
     "store_local",
 ]
 
-_FIXED: Final = ("parameter", "loop variable", "let")
+FIXED: Final = ("parameter", "loop variable", "let", "outer local")
+"""The kinds of names that are not assigned again."""
 
 
 def reassigned_names(body: Sequence[doc.StmtNode]) -> frozenset[str]:
@@ -81,7 +84,7 @@ def named(value: Any, name: str) -> Any:
 
 
 def check_rebinding(
-    parser: Parser, name: str, span: Span, kinds: Sequence[str] = _FIXED[:2]
+    parser: Parser, name: str, span: Span, kinds: Sequence[str] = FIXED[:2]
 ) -> None:
     """Refuse another meaning for a parameter or a loop variable, and on request an annotated name.
 
@@ -95,6 +98,13 @@ def check_rebinding(
             "SCR0016",
             f"{name!r} is bound with a type and cannot be assigned again",
             help=f"leave the type out at first, and {name} becomes a local variable",
+            span=span,
+        )
+    if entry.kind == "outer local":
+        raise mistake(
+            "SCR0016",
+            f"{name!r} is a variable of the function around the macro",
+            help="write @T.macro(hygienic=False), or store in a buffer that is passed in",
             span=span,
         )
     raise mistake(
@@ -114,6 +124,15 @@ def bind_name(parser: Parser, name: str, value: object, kind_: str, span: Span) 
 def bind_for_value(parser: Parser, name: str, value: object, span: Span) -> None:
     """Bind a loop variable."""
     bind_name(parser, name, value, "loop variable", span)
+
+
+def bind_item(parser: Parser, target: doc.ExprNode, value: object) -> None:
+    """Bind one of the plain values that a loop goes through."""
+    _unpack(parser, target, value, _bind_item)
+
+
+def _bind_item(parser: Parser, target: doc.Name, value: object, span: Span) -> None:
+    bind_for_value(parser, target.id, value, span)
 
 
 def bind_with_value(parser: Parser, target: doc.ExprNode, value: object) -> None:
@@ -143,6 +162,17 @@ def _unpack(
     elif isinstance(target, doc.Subscript) and span is not None:
         parser.builder.emit(_store(parser, target, value, span))
     elif isinstance(target, (doc.Tuple, doc.List)):
+        starred = [part for part in target.elts if isinstance(part, doc.Starred)]
+        if starred:
+            raise mistake(
+                "SCR0027",
+                "a starred name takes no values",
+                help="write a name for each value",
+                span=starred[0].span,
+            )
+        if isinstance(value, MetaVar):
+            inner: Any = value.value
+            value = tuple(map(MetaVar, inner)) if type(inner) in (tuple, list) else inner
         many = type(value) in (tuple, list)
         values: list[Any] = list(value) if many else [value]
         if not many and len(target.elts) != 1:
@@ -173,7 +203,7 @@ def _unpack(
 def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) -> None:
     name = target.id
     entry = parser.vars.get(name)
-    check_rebinding(parser, name, target.span, _FIXED)
+    check_rebinding(parser, name, target.span, FIXED)
     if isinstance(value, RestFrame):
         made = parser.open(value, span)
         if made is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from loomir.ir.module import GlobalVar
 from loomir.script.builder.buffer_spec import BufferSpec
@@ -11,6 +11,7 @@ from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame, arg, fu
 from loomir.script.builder.mistakes import ArgumentError, mistake, placed
 from loomir.script.parser import doc
 from loomir.script.parser.core import FunctionState, Parser, header
+from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.module_calls import unquoted
 from loomir.script.parser.namespaces import ModuleFunction
@@ -21,19 +22,7 @@ from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import HANDLE
 from loomir.tir.expr import Var
 
-__all__ = ["Options", "read_prim_func"]
-
-
-class Options(NamedTuple):
-    """What ``@T.prim_func(…)`` says of a function.
-
-    ``name`` is its name where that is no Python identifier; without ``root_block`` no block is put
-    around the body.
-    """
-
-    private: bool = False
-    name: str | None = None
-    root_block: bool = True
+__all__ = ["read_prim_func"]
 
 
 def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> None:

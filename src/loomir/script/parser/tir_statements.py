@@ -33,12 +33,17 @@ from loomir.script.builder.scopes import (
 )
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header, targets_of
-from loomir.script.parser.evaluator import Poisoned, blamed
+from loomir.script.parser.decorators import read_decorators
+from loomir.script.parser.evaluator import Expansion, Poisoned, blamed
+from loomir.script.parser.macros import define_macro, expand
 from loomir.script.parser.module_calls import unquoted
+from loomir.script.parser.namespaces import INLINE, MACRO
 from loomir.script.parser.operators import binary, is_static, kind
 from loomir.script.parser.tir_binding import (
+    FIXED,
     bind_assign_value,
     bind_for_value,
+    bind_item,
     bind_let_value,
     bind_with_value,
     check_rebinding,
@@ -63,18 +68,42 @@ def visit_for(parser: Parser, node: doc.For) -> None:
     """Read a loop."""
     _refuse_else(parser, node.orelse, "for")
     try:
+        value = parser.evaluate(node.iter)
+        if type(value) in (tuple, list):
+            _read_for_each(parser, node, value)
+            return
         names = _loop_names(parser, node)
-        frame = _loop_frame(parser, node, len(names))
+        frame = _loop_frame(value, node, len(names))
     except (CompileError, Poisoned) as error:
         parser.caught(error, node.iter.span)
         parser.lose(targets_of(node), node.body)
         return
     frame.span = header(node)
     frame.names = [name.id for name in names]
-    with parser.vars.frame(), frame:
+    with parser.vars.frame(), parser.loop(of_program=True), frame:
         for name, value in zip(names, frame.values, strict=True):
             bind_for_value(parser, name.id, value, name.span)
         parser.visit_body(node.body)
+
+
+def _read_for_each(parser: Parser, node: doc.For, items: Sequence[object]) -> None:
+    """Read the body once for each of some plain values: there is no loop in the program."""
+    for name in targets_of(node):
+        check_rebinding(parser, name, node.target.span)
+    for index, item in enumerate(items):
+        with parser.vars.frame(), parser.loop(of_program=False):
+            parser.spend(len(node.body), header(node))
+            try:
+                bind_item(parser, node.target, item)
+            except CompileError as error:
+                raise _at_item(error, node, index) from error
+            parser.visit_body(node.body)
+
+
+def _at_item(error: CompileError, node: doc.For, index: int) -> CompileError:
+    parts = node.iter.elts if isinstance(node.iter, (doc.Tuple, doc.List)) else []
+    is_plain = index < len(parts) and not any(isinstance(p, doc.Starred) for p in parts)
+    return placed(error, parts[index].span if is_plain else node.target.span)
 
 
 def _refuse_else(parser: Parser, orelse: Sequence[doc.StmtNode], word: str) -> None:
@@ -114,8 +143,7 @@ def _loop_names(parser: Parser, node: doc.For) -> list[doc.Name]:
     return names
 
 
-def _loop_frame(parser: Parser, node: doc.For, count: int) -> ForFrame[Any]:
-    value = parser.evaluate(node.iter)
+def _loop_frame(value: object, node: doc.For, count: int) -> ForFrame[Any]:
     if isinstance(value, range):
         frame: ForFrame[Any] = stepped(value.start, value.stop, value.step)
     elif isinstance(value, ForFrame):
@@ -124,7 +152,7 @@ def _loop_frame(parser: Parser, node: doc.For, count: int) -> ForFrame[Any]:
         raise mistake(
             "SCR0012",
             f"a loop cannot run over {kind(value)}",
-            help="use range(n), T.serial, T.parallel, T.vectorized, T.unroll or T.grid",
+            help="use range(n), T.serial, T.parallel, T.vectorized, T.unroll, T.grid, or a tuple",
             span=node.iter.span,
         )
     if len(frame.loops) != count:
@@ -150,7 +178,7 @@ def visit_while(parser: Parser, node: doc.While) -> None:
         return
     frame.span = header(node)
     before = len(parser.problems)
-    with parser.vars.frame(), frame:
+    with parser.vars.frame(), parser.loop(of_program=True), frame:
         parser.visit_body(node.body)
         frame.is_incomplete = len(parser.problems) > before
 
@@ -158,13 +186,26 @@ def visit_while(parser: Parser, node: doc.While) -> None:
 @dispatch.register(TOKEN, "Break")
 def visit_break(parser: Parser, node: doc.Break) -> None:
     """Read ``break``."""
+    _check_leaving(parser, node, "break")
     _emit(parser, break_loop(), node.span)
 
 
 @dispatch.register(TOKEN, "Continue")
 def visit_continue(parser: Parser, node: doc.Continue) -> None:
     """Read ``continue``."""
+    _check_leaving(parser, node, "continue")
     _emit(parser, continue_loop(), node.span)
+
+
+def _check_leaving(parser: Parser, node: doc.AST, word: str) -> None:
+    if parser.loops and not parser.loops[-1]:
+        raise mistake(
+            "SCR0021",
+            f"{word} in a loop over Python values",
+            label="each value has its own statements: there is no loop to leave",
+            help="use an if, or a loop over range",
+            span=node.span,
+        )
 
 
 @dispatch.register(TOKEN, "Return")
@@ -197,6 +238,15 @@ def visit_pass(parser: Parser, node: doc.Pass) -> None:
 
 
 @dispatch.register(TOKEN, "FunctionDef")
+def visit_function(parser: Parser, node: doc.FunctionDef) -> None:
+    """Read a macro that is defined in a function."""
+    marker, options = read_decorators(parser, node)
+    if marker is not None and marker in (MACRO, INLINE):
+        define_macro(parser, node, marker, options.hygienic)
+    else:
+        visit_refused(parser, node)
+
+
 @dispatch.register(TOKEN, "ClassDef")
 @dispatch.register(TOKEN, "Import")
 @dispatch.register(TOKEN, "ImportFrom")
@@ -213,7 +263,8 @@ def visit_refused(parser: Parser, node: doc.FunctionDef | doc.ClassDef | doc.Imp
         label="not supported",
         help="import around the function"
         if is_import
-        else "write it beside this one, in a class under @I.ir_module",
+        else "write it beside this one, in a class under @I.ir_module; for statements that "
+        "are used again, write @T.macro above it",
         span=header(node),
     )
 
@@ -405,7 +456,7 @@ def visit_aug_assign(parser: Parser, node: doc.AugAssign) -> None:
     """Read ``a op= value``."""
     target = node.target
     if isinstance(target, doc.Name):
-        check_rebinding(parser, target.id, target.span, ("parameter", "loop variable", "let"))
+        check_rebinding(parser, target.id, target.span, FIXED)
         entry = parser.vars.get(target.id)
         old = parser.evaluate(target)
         made = _combined(parser, node, old)
@@ -477,7 +528,10 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
         return  # a docstring
     top = parser.builder.frames[-1]
     before = len(top.statements) if isinstance(top, StmtFrame) else 0
-    value = parser.evaluate(node.value)
+    value = parser.evaluator.evaluate_alone(node.value)
+    if isinstance(value, Expansion):
+        expand(parser, value)
+        return
     if isinstance(top, StmtFrame):
         for made in top.statements[before:]:
             if getattr(made, "span", node.span) is None:

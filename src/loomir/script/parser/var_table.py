@@ -81,6 +81,16 @@ class VarTable:
         """List the names in scope."""
         return (name for name, stack in self.name2value.items() if stack)
 
+    def below(self, depth: int) -> VarTable:
+        """Copy the names of the outermost ``depth`` scopes, as they are now."""
+        made = VarTable()
+        made.name2value = {name: list(stack) for name, stack in self.name2value.items() if stack}
+        for frame in reversed(self.frames[depth:]):
+            for name in reversed(frame.names):
+                made.name2value[name].pop()
+        made.frames = [VarTableFrame(list(frame.names)) for frame in self.frames[:depth]]
+        return made
+
     def was_defined(self, name: str) -> Entry | None:
         """Find what a name meant in a scope that has ended, or None."""
         return self.ended.get(name)

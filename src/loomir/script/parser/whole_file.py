@@ -10,7 +10,7 @@ from loomir.script.parser import doc
 from loomir.script.parser.captured import Captured
 from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
-from loomir.script.parser.entry import read_tree
+from loomir.script.parser.entry import ordered, read_tree
 from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.module import visit_module
 from loomir.script.parser.namespaces import BY_IMPORT, Namespace
@@ -23,6 +23,7 @@ __all__ = ["parse_file"]
 Program: TypeAlias = PrimFunc | IRModule
 
 _DECORATORS: Final = frozenset({"prim_func", "ir_module", "function"})
+_MACROS: Final = frozenset({"macro", "inline"})
 
 
 class ValueOfTheFile:
@@ -43,9 +44,9 @@ def parse_file(text: str, *, name: str = "<string>") -> dict[str, Program]:
     programs: dict[str, Program] = {}
     problems: list[Diagnostic] = []
     for part in tree.body:
-        if isinstance(part, ast.ImportFrom) and _names_dialects(part):
+        if _is_head(part):
             head.append(part)
-        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_program(part):
+        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_under(part, _DECORATORS):
             try:
                 programs[part.name] = _read_one(head, part, values, places)
             except CompileError as error:
@@ -58,8 +59,15 @@ def parse_file(text: str, *, name: str = "<string>") -> dict[str, Program]:
         elif isinstance(part, (ast.FunctionDef, ast.ClassDef)):
             values[part.name] = ValueOfTheFile()
     if problems:
-        raise CompileError.of(problems)
+        raise CompileError.of(ordered(problems))
     return programs
+
+
+def _is_head(part: ast.stmt) -> bool:
+    """Tell whether a statement means something to the programs below it: an import, a macro."""
+    if isinstance(part, ast.ImportFrom):
+        return _names_dialects(part)
+    return isinstance(part, ast.FunctionDef) and _is_under(part, _MACROS)
 
 
 def _names_dialects(part: ast.ImportFrom) -> bool:
@@ -68,10 +76,10 @@ def _names_dialects(part: ast.ImportFrom) -> bool:
     return part.module in homes and all(alias.name in BY_IMPORT for alias in part.names)
 
 
-def _is_program(part: ast.FunctionDef | ast.ClassDef) -> bool:
+def _is_under(part: ast.FunctionDef | ast.ClassDef, names: frozenset[str]) -> bool:
     for decorator in part.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if isinstance(called, ast.Attribute) and called.attr in _DECORATORS:
+        if isinstance(called, ast.Attribute) and called.attr in names:
             return True
     return False
 

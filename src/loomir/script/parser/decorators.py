@@ -1,0 +1,122 @@
+"""What decorators say of the definitions below them: programs and macros, and their options."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from loomir.script.builder.mistakes import mistake
+from loomir.script.parser import doc
+from loomir.script.parser.attributes import relax
+from loomir.script.parser.core import Parser, header
+from loomir.script.parser.namespaces import MACRO, PRIM_FUNC, Marker, R
+from loomir.script.parser.operators import kind
+from loomir.support.diagnostics import CompileError
+
+__all__ = ["Options", "read_decorators", "undecorated"]
+
+_OPTIONS: Final[dict[Marker, tuple[dict[str, type], str]]] = {
+    PRIM_FUNC: (
+        {
+            "private": bool,
+            "name": str,
+            "root_block": bool,
+            "s_tir": bool,
+            "check_well_formed": bool,
+        },
+        "its options are private, name and root_block",
+    ),
+    MACRO: ({"hygienic": bool}, "its option is hygienic"),
+}
+
+
+class Options(NamedTuple):
+    """What ``@T.prim_func(…)`` says of a function, or ``@T.macro(…)`` of a macro.
+
+    ``name`` is its name where that is no Python identifier; without ``root_block`` no block is put
+    around the body; names in a macro that is not ``hygienic`` mean what they do at the call.
+    """
+
+    private: bool = False
+    name: str | None = None
+    root_block: bool = True
+    hygienic: bool = True
+
+
+def read_decorators(
+    parser: Parser, node: doc.FunctionDef | doc.ClassDef
+) -> tuple[Marker | None, Options]:
+    """Find what a definition's decorators make of it, and their options.
+
+    Errors: SCR0010 for Relax, SCR0014 for any other decorator.
+    """
+    found: Marker | None = None
+    options = Options()
+    for decorator in node.decorator_list:
+        func = decorator.func if isinstance(decorator, doc.Call) else decorator
+        value = R if _is_relax(parser, func) else parser.evaluate(func)
+        if value is R:
+            raise relax_at(decorator)
+        if not isinstance(value, Marker) or found is not None:
+            raise mistake(
+                "SCR0014",
+                f"{kind(value)} is no decorator of programs"
+                if not isinstance(value, Marker)
+                else "a program has one decorator",
+                help="use @T.prim_func, or @I.ir_module for a class",
+                span=decorator.span,
+            )
+        found = value
+        if isinstance(decorator, doc.Call):
+            options = _options(parser, decorator, value)
+    return found, options
+
+
+def _is_relax(parser: Parser, func: doc.ExprNode) -> bool:
+    return isinstance(func, doc.Attribute) and (
+        isinstance(func.value, doc.Name) and parser.lookup(func.value) is R
+    )
+
+
+def relax_at(node: doc.AST) -> CompileError:
+    """Make the error of Relax at a place."""
+    return CompileError(relax().diagnostic.at(node.span))
+
+
+def _options(parser: Parser, decorator: doc.Call, marker: Marker) -> Options:
+    options = Options()
+    known, help_ = _OPTIONS.get(marker, ({}, "write it without options"))
+    for word in decorator.keywords:
+        if word.arg not in known:
+            raise mistake(
+                "SCR0005", f"{marker.name} has no option {word.arg!r}", help=help_, span=word.span
+            )
+        value = parser.evaluate(word.value)
+        if type(value) is not known[word.arg]:
+            raise mistake(
+                "SCR0005",
+                f"the option {word.arg!r} is {kind(value)}",
+                help=f"give a {known[word.arg].__name__}",
+                span=word.value.span,
+            )
+        if word.arg in Options._fields:
+            options = options._replace(**{word.arg: value})
+    if decorator.args:
+        raise mistake(
+            "SCR0005",
+            "a decorator's options are named",
+            help="write the name of the option, as in @T.prim_func(private=True)",
+            span=decorator.args[0].span,
+        )
+    return options
+
+
+def undecorated(node: doc.FunctionDef | doc.ClassDef, wanted: str) -> CompileError:
+    """Make the error of a definition that is no program."""
+    what = "function" if isinstance(node, doc.FunctionDef) else "class"
+    return mistake(
+        "SCR0014",
+        f"the {what} {node.name!r} is no program",
+        label=f"not decorated with {wanted}",
+        help=f"write {wanted} above it",
+        span=header(node),
+    )
