@@ -3,6 +3,7 @@
 import typer
 
 from loomir.cli.check import check
+from loomir.cli.cost import cost
 from loomir.cli.doctor import doctor
 from loomir.cli.fmt import fmt
 from loomir.cli.run import run
@@ -19,5 +20,6 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(check)
+app.command()(cost)
 app.command()(fmt)
 app.command()(doctor)

@@ -24,6 +24,7 @@ from loomir.cli.judge import (
     uses_math,
 )
 from loomir.cli.report import Report, fail
+from loomir.cli.settings import read_settings
 from loomir.cli.source import Program, load_file, pick, programs_of, split_target
 from loomir.cli.work import steps
 from loomir.ir.module import IRModule
@@ -71,7 +72,7 @@ def run(
     report = Report(json)
     try:
         path, name = split_target(target)
-        settings = _settings(arg or [])
+        settings = read_settings(arg or [], "--arg")
         _check_show(show)
         module = load_file(path, settings)
         programs = pick(programs_of(module), name, path)
@@ -300,31 +301,6 @@ def _public(program: Program) -> dict[str, PrimFunc]:
     if isinstance(program, IRModule):
         return {f.name: f for f in _functions(program) if "global_symbol" in f.attrs}
     return {program.name: program}
-
-
-def _settings(pairs: list[str]) -> dict[str, int | float]:
-    """Read ``NAME=NUMBER`` pairs. Errors: CLI0005."""
-    made: dict[str, int | float] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        try:
-            value: int | float = int(text, 0)
-        except ValueError:
-            try:
-                value = float(text)
-            except ValueError:
-                equals = ""
-                value = 0
-        if not equals or not name.isidentifier():
-            raise CompileError(
-                Diagnostic(
-                    "CLI0005",
-                    f"--arg {pair} is not a name and a number",
-                    help="write it as in --arg N=1024",
-                )
-            )
-        made[name] = value
-    return made
 
 
 def _check_names(

@@ -11,6 +11,7 @@ from loomir.tir.buffer import (
     Range,
     decl_buffer,
 )
+from loomir.tir.cost import Cost, estimate_cost
 from loomir.tir.expr import (
     GE,
     GT,
@@ -105,6 +106,7 @@ __all__ = [
     "Call",
     "Cast",
     "CmpOp",
+    "Cost",
     "DeclBuffer",
     "Div",
     "Eq",
@@ -152,6 +154,7 @@ __all__ = [
     "convert",
     "decl_buffer",
     "effect_of",
+    "estimate_cost",
     "match_dtypes",
     "seq",
     "signature_of",
