@@ -7,6 +7,7 @@ import re
 from loomir.ir.op import Effect
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.table import AXIS, NAMES
+from loomir.tir.accuracy import ACCURACY
 from loomir.tir.op import BUILTINS
 from tests.docs.markdown import ROOT, headings
 
@@ -31,6 +32,11 @@ def builtin_rows() -> list[str]:
 def test_the_table_of_builtins_is_the_one_of_the_source():
     rows = [line for line in section("Builtins").splitlines() if line.startswith("| `T.")]
     assert rows == builtin_rows()
+
+
+def test_the_bounds_of_errors_are_those_of_the_source():
+    rows = [line for line in section("Accuracy").splitlines() if line.startswith("| `T.")]
+    assert rows == [f"| `T.{n}` | {row.float32} | {row.float64} |" for n, row in ACCURACY.items()]
 
 
 def test_every_name_of_the_language_is_in_the_reference():

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from loomir.interp.arithmetic import float_quotient, wrapper
 from loomir.interp.values import format_of, pack, round_exact, rounder, unpack
 from loomir.support.dtype import DataType, TypeCode
+from loomir.tir.accuracy import ACCURACY, apart
 
 __all__ = ["CONTROL", "TOLERANCE", "builtin_function"]
 
@@ -143,11 +144,9 @@ _MATH: Final[dict[str, Function]] = {
 }
 """Functions of float64; the result is rounded to the dtype."""
 
-EXACT: Final = frozenset(
-    {"sqrt", "floor", "ceil", "trunc", "round", "nearbyint", "fmod", "copysign", "fma", "ldexp"}
-)
-
-TOLERANCE: Final[dict[str, int]] = {name: 4 for name in _MATH if name not in EXACT}
+TOLERANCE: Final[dict[str, int]] = {
+    name: apart(name) for name, bounds in ACCURACY.items() if bounds.float64 > 0.5
+}
 """Units in the last place by which another engine's result may differ; absent means none."""
 
 

@@ -1,11 +1,8 @@
-"""The math functions of TIR: what is emitted for each, and how far it may be off.
+"""The math functions of TIR: what is emitted for each.
 
 ``MATH`` has a row for each name; ``emit_math`` emits one on values of a dtype. A float of 16 bits
 is computed as a float of 32 bits and rounded; what is done on the bits is exact in every format.
-
-``ulp32`` and ``ulp64`` bound the error, in units in the last place of the true result, that was
-measured over random, special and hard arguments; 0.5 is correctly rounded but for rare ties, 0
-exact. A double kernel that is the C library's says so (``libm64``): its bound is glibc's.
+Nothing here calls a function of the C library. ``tir.accuracy`` bounds the errors.
 """
 
 from __future__ import annotations
@@ -16,9 +13,18 @@ from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.floats import cast, narrow, register_type, widen
-from loomir.codegen.llvm.kernels import exponential, logarithm, power, trigonometry
+from loomir.codegen.llvm.kernels import (
+    error,
+    exponential,
+    hyperbolic,
+    inverse,
+    logarithm,
+    power,
+    remainder,
+    trigonometry,
+)
 from loomir.codegen.llvm.kernels.bits import copysign_bits, ldexp, nextafter_bits
-from loomir.codegen.llvm.kernels.parts import absolute, per_lane
+from loomir.codegen.llvm.kernels.parts import absolute
 from loomir.codegen.llvm.types import DOUBLE, FLOAT, I32, integer
 from loomir.codegen.llvm.values import Value, const
 from loomir.support.diagnostics import InternalError
@@ -31,18 +37,12 @@ Emit = Callable[[Builder, Sequence[Value]], Value]
 
 
 class MathKernel(NamedTuple):
-    """One math function: how it is emitted on floats and on doubles, and the bounds of its error.
-
-    ``libm64``: the double one calls the C library for each lane.
-    """
+    """One math function: how it is emitted on floats and on doubles."""
 
     name: str
     arity: int
     single: Emit
     double: Emit
-    ulp32: float
-    ulp64: float
-    libm64: bool = False
 
 
 MATH: Final[dict[str, MathKernel]] = {}
@@ -64,52 +64,45 @@ def _plain(emit: Callable[..., Value]) -> Emit:
     return lambda b, args: emit(b, *args)
 
 
-def _libm(name: str) -> Emit:
-    return lambda b, args: per_lane(b, name, args)
-
-
 def _intrinsic(name: str) -> Emit:
     return lambda b, args: b.intrinsic(name, args)
 
 
-def _row(
-    name: str, single: Emit, double: Emit | None, ulp32: float, ulp64: float, *, arity: int = 1
-) -> None:
-    chosen = _libm(name) if double is None else double
-    MATH[name] = MathKernel(name, arity, single, chosen, ulp32, ulp64, double is None)
+def _row(name: str, single: Emit, double: Callable[..., Value], *, arity: int = 1) -> None:
+    MATH[name] = MathKernel(name, arity, single, _plain(double))
 
 
-def _both(name: str, emit: Callable[..., Value], ulp32: float, ulp64: float) -> None:
-    _row(name, _plain(emit), _plain(emit), ulp32, ulp64)
+def _both(name: str, emit: Callable[..., Value], *, arity: int = 1) -> None:
+    _row(name, _plain(emit), emit, arity=arity)
 
 
-# name, float kernel, double kernel (None: the C library), bounds
-_both("exp", exponential.exp, 1.05, 1.05)
-_both("exp2", exponential.exp2, 1.0, 1.0)
-_both("exp10", exponential.exp10, 1.0, 1.1)
-_both("tanh", exponential.tanh, 2.0, 2.0)
-_both("sigmoid", exponential.sigmoid, 2.0, 2.0)
-_both("log", logarithm.log, 1.0, 1.0)
-_row("log2", _wide(logarithm.log2_lite), _plain(logarithm.log2), 0.51, 1.0)
-_row("log10", _wide(logarithm.log10_lite), _plain(logarithm.log10), 0.51, 1.0)
-_row("sin", _plain(trigonometry.sin_lite), _plain(trigonometry.sin), 0.6, 1.0)
-_row("cos", _plain(trigonometry.cos_lite), _plain(trigonometry.cos), 0.6, 1.0)
-_row("tan", _plain(trigonometry.tan_lite), None, 0.85, 1.0)
-_row("log1p", _wide(logarithm.log1p_lite), None, 0.51, 1.0)
-_row("sinh", _wide(exponential.sinh_lite), None, 0.51, 2.0)
-_row("cosh", _wide(exponential.cosh_lite), None, 0.51, 2.0)
-_row("asinh", _wide(logarithm.asinh_lite), None, 0.51, 2.0)
-_row("acosh", _wide(logarithm.acosh_lite), None, 0.51, 2.0)
-_row("atanh", _wide(logarithm.atanh_lite), None, 0.51, 2.0)
-_row("asin", _wide(trigonometry.asin_lite), None, 0.51, 1.0)
-_row("acos", _wide(trigonometry.acos_lite), None, 0.51, 1.0)
-_row("atan", _wide(trigonometry.atan_lite), None, 0.51, 1.0)
-_row("erf", _wide(power.erf_lite), None, 0.51, 1.0)
-_row("pow", _wide(power.pow_lite), None, 0.51, 1.0, arity=2)
-_row("atan2", _wide(trigonometry.atan2_lite), None, 0.51, 1.0, arity=2)
-_row("hypot", _wide(power.hypot_lite), None, 0.51, 1.0, arity=2)
-_row("fmod", _libm("fmod"), None, 0.0, 0.0, arity=2)
-_both("rsqrt", power.rsqrt, 1.5, 1.5)
+# name, the kernel of floats, that of doubles
+_both("exp", exponential.exp)
+_both("exp2", exponential.exp2)
+_both("exp10", exponential.exp10)
+_both("sigmoid", exponential.sigmoid)
+_both("log", logarithm.log)
+_row("log2", _wide(logarithm.log2_lite), logarithm.log2)
+_row("log10", _wide(logarithm.log10_lite), logarithm.log10)
+_row("log1p", _wide(logarithm.log1p_lite), logarithm.log1p)
+_both("tanh", hyperbolic.tanh)
+_row("sinh", _wide(hyperbolic.sinh_lite), hyperbolic.sinh)
+_row("cosh", _wide(hyperbolic.cosh_lite), hyperbolic.cosh)
+_row("asinh", _wide(hyperbolic.asinh_lite), hyperbolic.asinh)
+_row("acosh", _wide(hyperbolic.acosh_lite), hyperbolic.acosh)
+_row("atanh", _wide(hyperbolic.atanh_lite), hyperbolic.atanh)
+_row("sin", _plain(trigonometry.sin_lite), trigonometry.sin)
+_row("cos", _plain(trigonometry.cos_lite), trigonometry.cos)
+_row("tan", _plain(trigonometry.tan_lite), trigonometry.tan)
+_row("asin", _wide(inverse.asin_lite), inverse.asin)
+_row("acos", _wide(inverse.acos_lite), inverse.acos)
+_row("atan", _wide(inverse.atan_lite), inverse.atan)
+_row("atan2", _wide(inverse.atan2_lite), inverse.atan2, arity=2)
+_row("erf", _wide(error.erf_lite), error.erf)
+_row("pow", _wide(power.pow_lite), power.pow_, arity=2)
+_row("hypot", _wide(power.hypot_lite), power.hypot, arity=2)
+_both("rsqrt", power.rsqrt)
+_both("fmod", remainder.fmod, arity=2)
 for _name, _code in {
     "sqrt": "sqrt",
     "floor": "floor",
@@ -119,8 +112,7 @@ for _name, _code in {
     "round": "nearbyint",
     "nearbyint": "nearbyint",
 }.items():
-    _bound = 0.5 if _name == "sqrt" else 0.0
-    _row(_name, _intrinsic(f"llvm.{_code}"), _intrinsic(f"llvm.{_code}"), _bound, _bound)
+    MATH[_name] = MathKernel(_name, 1, *[_intrinsic(f"llvm.{_code}")] * 2)
 
 # On the bits, of any width.
 _INFINITY: Final = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000}

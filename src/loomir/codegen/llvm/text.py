@@ -186,6 +186,7 @@ class Module:
         self._metadata: list[str] = []
         self._metadata_ids: dict[str, Metadata] = {}
         self._named_metadata: dict[str, list[str]] = {}
+        self._kept: list[str] = []
 
     # -- functions -----------------------------------------------------------------------------
     def define(
@@ -258,6 +259,10 @@ class Module:
         """Give the function defined under that name."""
         return self._defined.get(name)
 
+    def keep(self, function: Function) -> None:
+        """Let LLVM's passes not drop a function that nothing calls yet."""
+        self._kept.append(function.text)
+
     # -- data ----------------------------------------------------------------------------------
     def define_global(
         self,
@@ -314,6 +319,13 @@ class Module:
         name = f".data.{len(self._globals)}.{hint}"
         return self.define_global(name, init, constant=True, linkage="private", align=align)
 
+    def data_once(self, name: str, content: bytes, *, align: int = 16) -> Value:
+        """Give the address of constant bytes under a name, defined at the first call."""
+        if name in self._globals:
+            return Value(PTR, global_name(name))
+        init = Value(array(I8, len(content)), f'c"{escape(content)}"')
+        return self.define_global(name, init, constant=True, linkage="private", align=align)
+
     def struct(self, name: str, fields: Sequence[Type]) -> Type:
         """Give the struct type of that name, made at the first call.
 
@@ -361,6 +373,12 @@ class Module:
             fields = ", ".join(f.text for f in made.fields)
             out.append(f"{made.text} = type {{ {fields} }}")
         out.extend(self._globals.values())
+        if self._kept:
+            listed = ", ".join(f"ptr {name}" for name in self._kept)
+            out.append(
+                f"@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{listed}], "
+                'section "llvm.metadata"'
+            )
         for defined in self._defined.values():
             defined.render(out)
         out.extend(text for _, text in self._declared.values())

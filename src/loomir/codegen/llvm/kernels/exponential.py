@@ -13,26 +13,34 @@ from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.kernels.parts import (
     absolute,
     clamped,
-    copysign,
     fma,
     horner,
     nearest,
     power_of_two,
+    quick_sum,
     scaled,
 )
 from loomir.codegen.llvm.types import DOUBLE, FLOAT
 from loomir.codegen.llvm.values import Value, const
 
 __all__ = [
-    "cosh_lite",
+    "EXP2_DOUBLE",
+    "EXP2_LITE",
+    "EXP2_SINGLE",
+    "EXP10_DOUBLE",
+    "EXP10_SINGLE",
+    "EXP_DOUBLE",
+    "EXP_LITE",
+    "EXP_SINGLE",
     "exp",
     "exp2",
     "exp2_lite",
     "exp10",
     "exp_lite",
+    "exp_of_sum",
+    "expm1",
+    "half_exp",
     "sigmoid",
-    "sinh_lite",
-    "tanh",
 ]
 
 _h = float.fromhex
@@ -57,10 +65,10 @@ _LOG10_2: Final = _h("0x1.34413509f79ffp-2"), _h("-0x1.9dc1da994fd21p-59")
 _LOG10_2_SINGLE: Final = _h("0x1.344136p-2"), _h("-0x1.ec10cp-27")
 
 # Of exp(r) less 1 + r, divided by r**2.
-_EXP_SINGLE: Final = tuple(
+EXP_SINGLE: Final = tuple(
     map(_h, ("0x1p-1", "0x1.5554dcp-3", "0x1.55551ap-5", "0x1.120b6ep-7", "0x1.6d110ap-10"))
 )
-_EXP_LITE: Final = (
+EXP_LITE: Final = (
     _h("0x1.0000000000000p-1"),
     _h("0x1.55555567532adp-3"),
     _h("0x1.5555555c87148p-5"),
@@ -69,7 +77,7 @@ _EXP_LITE: Final = (
     _h("0x1.a15179d80ae96p-13"),
     _h("0x1.a1132015ba37ep-16"),
 )
-_EXP_DOUBLE: Final = (
+EXP_DOUBLE: Final = (
     _h("0x1.0000000000001p-1"),
     _h("0x1.5555555555556p-3"),
     _h("0x1.5555555553d63p-5"),
@@ -82,7 +90,7 @@ _EXP_DOUBLE: Final = (
     _h("0x1.af38a9b0ec855p-26"),
 )
 # Of 2**r less 1, divided by r.
-_EXP2_SINGLE: Final = (
+EXP2_SINGLE: Final = (
     _h("0x1.62e43p-1"),
     _h("0x1.ebfbep-3"),
     _h("0x1.c6af6cp-5"),
@@ -90,7 +98,7 @@ _EXP2_SINGLE: Final = (
     _h("0x1.5f08b8p-10"),
     _h("0x1.4413a4p-13"),
 )
-_EXP2_LITE: Final = (
+EXP2_LITE: Final = (
     _h("0x1.62e42fef9cc3cp-1"),
     _h("0x1.ebfbdff82a727p-3"),
     _h("0x1.c6b08da71da60p-5"),
@@ -100,7 +108,7 @@ _EXP2_LITE: Final = (
     _h("0x1.00c0fb54e0f1cp-16"),
     _h("0x1.63b2f07a28632p-20"),
 )
-_EXP2_DOUBLE: Final = (
+EXP2_DOUBLE: Final = (
     _h("0x1.62e42fefa39efp-1"),
     _h("0x1.ebfbdff82c58fp-3"),
     _h("0x1.c6b08d704a0c6p-5"),
@@ -115,7 +123,7 @@ _EXP2_DOUBLE: Final = (
     _h("0x1.c4a2aaa2b01d9p-36"),
 )
 # Of 10**r less 1, divided by r.
-_EXP10_SINGLE: Final = (
+EXP10_SINGLE: Final = (
     _h("0x1.26bb1cp+1"),
     _h("0x1.53524cp+1"),
     _h("0x1.046fb4p+1"),
@@ -123,7 +131,7 @@ _EXP10_SINGLE: Final = (
     _h("0x1.1559e8p-1"),
     _h("0x1.a94b32p-3"),
 )
-_EXP10_DOUBLE: Final = (
+EXP10_DOUBLE: Final = (
     _h("0x1.26bb1bbb55516p+1"),
     _h("0x1.53524c73cea69p+1"),
     _h("0x1.0470591de2ca8p+1"),
@@ -138,43 +146,20 @@ _EXP10_DOUBLE: Final = (
     _h("0x1.85c375b48ae12p-15"),
 )
 
-# Of tanh(x) less x, divided by x**3, in powers of x**2; for |x| up to _TANH_NEAR.
-_TANH_NEAR: Final = 0.35
-_TANH: Final = {
-    FLOAT: (
-        _h("-0x1.555556p-2"),
-        _h("0x1.111108p-3"),
-        _h("-0x1.ba11fep-5"),
-        _h("0x1.64918ep-6"),
-        _h("-0x1.011acap-7"),
-    ),
-    DOUBLE: (
-        _h("-0x1.5555555555555p-2"),
-        _h("0x1.1111111111061p-3"),
-        _h("-0x1.ba1ba1b9f62d6p-5"),
-        _h("0x1.664f486a28ee1p-6"),
-        _h("-0x1.226e2d4397ad2p-7"),
-        _h("0x1.d6d0cea0be03ep-9"),
-        _h("-0x1.7d4f05c70008bp-10"),
-        _h("0x1.2fe8f25005bdep-11"),
-        _h("-0x1.92b3c69bc499fp-13"),
-    ),
-}
-
 _EXP: Final = {
-    FLOAT: _Exp(_LOG2_E, *_LN2_SINGLE, _EXP_SINGLE, -105.0, 90.0),
-    DOUBLE: _Exp(_LOG2_E, *_LN2, _EXP_DOUBLE, -750.0, 711.0),
+    FLOAT: _Exp(_LOG2_E, *_LN2_SINGLE, EXP_SINGLE, -105.0, 90.0),
+    DOUBLE: _Exp(_LOG2_E, *_LN2, EXP_DOUBLE, -750.0, 711.0),
 }
 _EXP2: Final = {
-    FLOAT: _Exp(1.0, 1.0, 0.0, _EXP2_SINGLE, -152.0, 129.0),
-    DOUBLE: _Exp(1.0, 1.0, 0.0, _EXP2_DOUBLE, -1080.0, 1025.0),
+    FLOAT: _Exp(1.0, 1.0, 0.0, EXP2_SINGLE, -152.0, 129.0),
+    DOUBLE: _Exp(1.0, 1.0, 0.0, EXP2_DOUBLE, -1080.0, 1025.0),
 }
 _EXP10: Final = {
-    FLOAT: _Exp(_LOG2_10, *_LOG10_2_SINGLE, _EXP10_SINGLE, -46.0, 39.0),
-    DOUBLE: _Exp(_LOG2_10, *_LOG10_2, _EXP10_DOUBLE, -325.0, 309.0),
+    FLOAT: _Exp(_LOG2_10, *_LOG10_2_SINGLE, EXP10_SINGLE, -46.0, 39.0),
+    DOUBLE: _Exp(_LOG2_10, *_LOG10_2, EXP10_DOUBLE, -325.0, 309.0),
 }
-_LITE: Final = _EXP[DOUBLE]._replace(polynomial=_EXP_LITE)
-_LITE2: Final = _EXP2[DOUBLE]._replace(polynomial=_EXP2_LITE)
+_LITE: Final = _EXP[DOUBLE]._replace(polynomial=EXP_LITE)
+_LITE2: Final = _EXP2[DOUBLE]._replace(polynomial=EXP2_LITE)
 
 
 def _reduced(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
@@ -231,22 +216,6 @@ def expm1(b: Builder, x: Value) -> Value:
     return fma(b, unit, _less_one(b, r, how), b.fsub(unit, const(x.type, 1.0)))
 
 
-def tanh(b: Builder, x: Value) -> Value:
-    """Emit the hyperbolic tangent: ``t / (t + 2)`` with ``t = exp(2|x|) - 1``.
-
-    Near 0 it is a polynomial: the roundings of the quotient weigh most there.
-    """
-    t = x.type
-    # Beyond this the result rounds to 1.
-    size = clamped(b, absolute(b, x), 0.0, 10.0 if t.bits == 32 else 20.0)
-    grown = expm1(b, b.fadd(size, size))
-    far = b.fdiv(grown, b.fadd(grown, const(t, 2.0)))
-    z = b.fmul(size, size)
-    near = fma(b, b.fmul(size, z), horner(b, z, _TANH[t.element]), size)
-    chosen = b.select(b.fcmp("olt", size, const(t, _TANH_NEAR)), near, far)
-    return copysign(b, chosen, x)
-
-
 def sigmoid(b: Builder, x: Value) -> Value:
     """Emit ``1 / (1 + exp(-x))``; with ``exp(-|x|)``, which cannot overflow."""
     one = const(x.type, 1.0)
@@ -255,17 +224,20 @@ def sigmoid(b: Builder, x: Value) -> Value:
     return b.fdiv(above, b.fadd(one, small))
 
 
-def sinh_lite(b: Builder, x: Value) -> Value:
-    """Emit the hyperbolic sine of a float held as a double."""
-    t = x.type
-    grown = exp_lite(b, absolute(b, x))
-    large = b.fmul(b.fsub(grown, b.fdiv(const(t, 1.0), grown)), const(t, 0.5))
-    small = fma(b, b.fmul(x, b.fmul(x, x)), 1.0 / 6.0, x)
-    tiny = b.fcmp("olt", absolute(b, x), const(t, 2.0**-8))
-    return b.select(tiny, small, copysign(b, large, x))
+def half_exp(b: Builder, x: Value) -> Value:
+    """Emit half of e to the power x, for doubles ``x >= 0``; only what is too large overflows."""
+    how = _EXP[DOUBLE]
+    # From 720 on it is infinite, and the exponent still one that `scaled` takes.
+    r, n = _reduced(b, clamped(b, x, 0.0, 720.0), how)
+    return scaled(b, b.fadd(_less_one(b, r, how), const(x.type, 1.0)), b.sub(n, const(n.type, 1)))
 
 
-def cosh_lite(b: Builder, x: Value) -> Value:
-    """Emit the hyperbolic cosine of a float held as a double."""
-    grown = exp_lite(b, absolute(b, x))
-    return b.fmul(b.fadd(grown, b.fdiv(const(x.type, 1.0), grown)), const(x.type, 0.5))
+def exp_of_sum(b: Builder, x: Value, low: Value) -> Value:
+    """Emit e to the power x + low of doubles; low is at most about a unit of x's last place."""
+    how = _EXP[DOUBLE]
+    held = clamped(b, x, how.least, how.most)
+    low = b.select(b.fcmp("oeq", held, x), low, const(x.type, 0.0))
+    n, whole = nearest(b, b.fmul(held, const(x.type, how.steps)))
+    r, rest = quick_sum(b, fma(b, n, -how.high, held), fma(b, n, -how.low, low))
+    grown = b.fadd(r, fma(b, b.fmul(r, r), horner(b, r, how.polynomial), rest))
+    return scaled(b, b.fadd(grown, const(x.type, 1.0)), whole)

@@ -14,41 +14,45 @@ from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.kernels.parts import (
     absolute,
     bits_of,
-    copysign,
     fma,
     format_of,
     horner,
     integers,
+    two_sum,
 )
 from loomir.codegen.llvm.types import DOUBLE, FLOAT
 from loomir.codegen.llvm.values import Value, const
 
 __all__ = [
-    "acosh_lite",
-    "asinh_lite",
-    "atanh_lite",
+    "LOG_DOUBLE",
+    "LOG_LITE",
+    "LOG_SINGLE",
     "log",
+    "log1p",
     "log1p_lite",
     "log2",
     "log2_lite",
     "log10",
     "log10_lite",
+    "log_lite",
+    "log_of_sum",
+    "parts_of",
 ]
 
 _h = float.fromhex
 
-# (log(1 + f) - 2 s) / s**3
-_LOG_SINGLE: Final = tuple(
+# (log(1 + f) - 2 s) / s**3 in powers of s**2
+LOG_SINGLE: Final = tuple(
     map(_h, ("0x1.555556p-1", "0x1.9999ecp-2", "0x1.245c3ep-2", "0x1.ddd00cp-3"))
 )
-_LOG_LITE: Final = (
+LOG_LITE: Final = (
     _h("0x1.5555555564ed7p-1"),
     _h("0x1.999998cad0ef1p-2"),
     _h("0x1.2493240725728p-2"),
     _h("0x1.c67ac8fe30812p-3"),
     _h("0x1.8c8d5c6b0f530p-3"),
 )
-_LOG_DOUBLE: Final = (
+LOG_DOUBLE: Final = (
     _h("0x1.5555555555558p-1"),
     _h("0x1.99999999952ccp-2"),
     _h("0x1.2492492df3ba9p-2"),
@@ -57,7 +61,7 @@ _LOG_DOUBLE: Final = (
     _h("0x1.39fe42e9740a7p-3"),
     _h("0x1.2b59b713616c9p-3"),
 )
-_POLYNOMIALS: Final = {FLOAT: _LOG_SINGLE, DOUBLE: _LOG_DOUBLE}
+_POLYNOMIALS: Final = {FLOAT: LOG_SINGLE, DOUBLE: LOG_DOUBLE}
 
 # ln 2 in two parts; the first times any exponent is exact.
 _LN2: Final = {
@@ -70,7 +74,7 @@ _LOG10_2: Final = _h("0x1.34413509f4p-2"), _h("0x1.cff7988f8959bp-41")
 _SQRT_HALF: Final = 0.7071067811865476
 
 
-def _parts(b: Builder, x: Value) -> tuple[Value, Value]:
+def parts_of(b: Builder, x: Value) -> tuple[Value, Value]:
     """Give f and e of a positive finite x, e as a float."""
     form = format_of(x)
     t, i = x.type, integers(x)
@@ -109,7 +113,7 @@ def _special(b: Builder, x: Value, result: Value) -> Value:
 
 
 def _log(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
-    f, e = _parts(b, x)
+    f, e = parts_of(b, x)
     half, rest = _tail(b, f, polynomial)
     high, low = _LN2[x.type.element]
     inner = b.fsub(b.fsub(half, fma(b, e, low, rest)), f)
@@ -123,11 +127,11 @@ def log(b: Builder, x: Value) -> Value:
 
 def log_lite(b: Builder, x: Value) -> Value:
     """Emit the natural logarithm of doubles, good to 35 bits."""
-    return _log(b, x, _LOG_LITE)
+    return _log(b, x, LOG_LITE)
 
 
 def _log2(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
-    f, e = _parts(b, x)
+    f, e = parts_of(b, x)
     half, rest = _tail(b, f, polynomial)
     # log(1 + f) in two parts; the product with the constant is found to twice the precision.
     total = b.fsub(f, b.fsub(half, rest))
@@ -141,16 +145,16 @@ def _log2(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
 
 def log2(b: Builder, x: Value) -> Value:
     """Emit the logarithm to base 2 of doubles."""
-    return _log2(b, x, _LOG_DOUBLE)
+    return _log2(b, x, LOG_DOUBLE)
 
 
 def log2_lite(b: Builder, x: Value) -> Value:
     """Emit the logarithm to base 2 of doubles, good to 35 bits."""
-    return _log2(b, x, _LOG_LITE)
+    return _log2(b, x, LOG_LITE)
 
 
 def _log10(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
-    f, e = _parts(b, x)
+    f, e = parts_of(b, x)
     half, rest = _tail(b, f, polynomial)
     total = b.fsub(f, b.fsub(half, rest))
     error = b.fsub(b.fsub(f, total), b.fsub(half, rest))
@@ -165,12 +169,33 @@ def _log10(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
 
 def log10(b: Builder, x: Value) -> Value:
     """Emit the logarithm to base 10 of doubles."""
-    return _log10(b, x, _LOG_DOUBLE)
+    return _log10(b, x, LOG_DOUBLE)
 
 
 def log10_lite(b: Builder, x: Value) -> Value:
     """Emit the logarithm to base 10 of doubles, good to 35 bits."""
-    return _log10(b, x, _LOG_LITE)
+    return _log10(b, x, LOG_LITE)
+
+
+def log_of_sum(b: Builder, x: Value, low: Value, more: Value | None = None) -> Value:
+    """Emit log(x + low) of doubles, where low is at most about a unit of x in the last place.
+
+    ``more`` is added to the exponent of 2 in x.
+    """
+    f, e = parts_of(b, x)
+    if more is not None:
+        e = b.fadd(e, more)
+    half, rest = _tail(b, f, LOG_DOUBLE)
+    rest = b.fadd(rest, b.fdiv(low, x))
+    high, below = _LN2[DOUBLE]
+    inner = b.fsub(b.fsub(half, fma(b, e, below, rest)), f)
+    return _special(b, x, b.fsub(b.fmul(e, const(x.type, high)), inner))
+
+
+def log1p(b: Builder, x: Value) -> Value:
+    """Emit log(1 + x) of doubles."""
+    found = log_of_sum(b, *two_sum(b, const(x.type, 1.0), x))
+    return b.select(b.fcmp("oeq", x, const(x.type, 0.0)), x, found)
 
 
 def log1p_lite(b: Builder, x: Value) -> Value:
@@ -179,34 +204,3 @@ def log1p_lite(b: Builder, x: Value) -> Value:
     near = fma(b, b.fmul(x, x), const(t, -0.5), x)
     tiny = b.fcmp("olt", absolute(b, x), const(t, 2.0**-16))
     return b.select(tiny, near, log_lite(b, b.fadd(x, const(t, 1.0))))
-
-
-def asinh_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic sine of a float held as a double."""
-    t = x.type
-    size = absolute(b, x)
-    root = b.intrinsic("llvm.sqrt", [fma(b, x, x, 1.0)])
-    large = copysign(b, log_lite(b, b.fadd(size, root)), x)
-    small = fma(b, b.fmul(x, b.fmul(x, x)), -1.0 / 6.0, x)
-    return b.select(b.fcmp("olt", size, const(t, 2.0**-8)), small, large)
-
-
-def acosh_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic cosine of a float held as a double."""
-    one = const(x.type, 1.0)
-    square = b.fmul(b.fsub(x, one), b.fadd(x, one))
-    found = log_lite(b, b.fadd(x, b.intrinsic("llvm.sqrt", [square])))
-    return b.select(b.fcmp("olt", x, one), const(x.type, float("nan")), found)
-
-
-def atanh_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic tangent of a float held as a double."""
-    t = x.type
-    one = const(t, 1.0)
-    size = absolute(b, x)
-    found = log_lite(b, b.fdiv(b.fadd(one, size), b.fsub(one, size)))
-    large = copysign(b, b.fmul(found, const(t, 0.5)), x)
-    small = fma(b, b.fmul(x, b.fmul(x, x)), 1.0 / 3.0, x)
-    outside = b.fcmp("ogt", size, one)
-    chosen = b.select(b.fcmp("olt", size, const(t, 2.0**-8)), small, large)
-    return b.select(outside, const(t, float("nan")), chosen)

@@ -8,22 +8,25 @@ from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.types import DOUBLE, FLOAT, I32, I64, Type
-from loomir.codegen.llvm.values import Value, const, poison
+from loomir.codegen.llvm.values import Value, const
 from loomir.support.diagnostics import InternalError
 
 __all__ = [
     "Format",
     "absolute",
+    "bits_of",
     "clamped",
     "copysign",
     "fma",
     "format_of",
     "horner",
+    "integers",
     "nearest",
-    "per_lane",
     "power_of_two",
+    "quick_sum",
     "scaled",
-    "where_hard",
+    "two_product",
+    "two_sum",
 ]
 
 
@@ -127,37 +130,22 @@ def scaled(b: Builder, x: Value, n: Value) -> Value:
     return b.fmul(b.fmul(x, power_of_two(b, half, x.type)), power_of_two(b, rest, x.type))
 
 
-def per_lane(b: Builder, name: str, args: Sequence[Value]) -> Value:
-    """Call a function of the C library for each lane; ``name`` is that of the double one."""
-    t = args[0].type
-    element = t.element
-    callee = b.module.declare(
-        name + format_of(args[0]).suffix, element, [a.type.element for a in args]
-    )
-    # `nobuiltin`: LLVM must not put another function in its place.
-    if t.lanes == 1:
-        return b.call(callee, args, attributes="nobuiltin")
-    out = poison(t)
-    for lane in range(t.lanes):
-        picked = [b.extractelement(a, lane) for a in args]
-        out = b.insertelement(out, b.call(callee, picked, attributes="nobuiltin"), lane)
-    return out
+# -- numbers in two parts ----------------------------------------------------------------------
+def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Give the rounded sum and what it lost; finite numbers of any sizes."""
+    total = b.fadd(x, y)
+    second = b.fsub(total, x)
+    first = b.fsub(total, second)
+    return total, b.fadd(b.fsub(x, first), b.fsub(y, second))
 
 
-def where_hard(b: Builder, hard: Value, fast: Value, name: str, args: Sequence[Value]) -> Value:
-    """Take the C library's value where ``hard`` holds; nothing is called where no lane is hard."""
-    some = hard
-    if hard.type.lanes > 1:
-        some = b.intrinsic("llvm.vector.reduce.or", [hard], result=hard.type.element)
-    origin = b.block
-    slow, done = b.append("slow"), b.append("done")
-    b.condbr(some, slow, done)
-    b.at(slow)
-    called = b.select(hard, per_lane(b, name, args), fast)
-    end = b.block
-    b.br(done)
-    b.at(done)
-    result = b.phi(fast.type)
-    result.add(fast, origin)
-    result.add(called, end)
-    return result
+def quick_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Give the rounded sum and what it lost, where ``x`` is the larger or zero."""
+    total = b.fadd(x, y)
+    return total, b.fsub(y, b.fsub(total, x))
+
+
+def two_product(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Give the rounded product and what it lost, unless that underflows."""
+    product = b.fmul(x, y)
+    return product, fma(b, x, y, b.fneg(product))

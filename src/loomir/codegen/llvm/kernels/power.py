@@ -1,49 +1,43 @@
-"""Powers, the error function and other functions of floats by way of double."""
+"""Powers and lengths."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.kernels.exponential import exp2_lite, exp_lite
-from loomir.codegen.llvm.kernels.logarithm import log2_lite
-from loomir.codegen.llvm.kernels.parts import absolute, copysign, fma, horner, integers
+from loomir.codegen.llvm.kernels.exponential import exp2_lite, exp_of_sum
+from loomir.codegen.llvm.kernels.logarithm import log2_lite, parts_of
+from loomir.codegen.llvm.kernels.parts import (
+    absolute,
+    clamped,
+    fma,
+    horner,
+    integers,
+    quick_sum,
+    two_product,
+)
 from loomir.codegen.llvm.values import Value, const
 
-__all__ = ["erf_lite", "hypot_lite", "pow_lite", "rsqrt"]
+__all__ = ["LOG_POWER", "hypot", "hypot_lite", "pow_", "pow_lite", "rsqrt"]
 
 _h = float.fromhex
 
-# erf(x) / x in powers of x**2, on [0, 1]
-_ERF: Final = (
-    _h("0x1.20dd750428cb9p+0"),
-    _h("-0x1.812746ade3c08p-2"),
-    _h("0x1.ce2f20a7415c6p-4"),
-    _h("-0x1.b82cbae7577a7p-6"),
-    _h("0x1.56588b32275a7p-8"),
-    _h("-0x1.bfe158a7be278p-11"),
-    _h("0x1.f57e9cee106c1p-14"),
-    _h("-0x1.d2b8522d6f7cbp-17"),
-    _h("0x1.1c41ab6eec487p-20"),
+LOG_POWER: Final = (
+    _h("0x1.999999999999ap-2"),
+    _h("0x1.2492492492491p-2"),
+    _h("0x1.c71c71c71cfddp-3"),
+    _h("0x1.745d1745130e9p-3"),
+    _h("0x1.3b13b1bc9cb13p-3"),
+    _h("0x1.1110dfa20d0b3p-3"),
+    _h("0x1.e1f7fde971223p-4"),
+    _h("0x1.ac4a41923ad4fp-4"),
+    _h("0x1.b8d6987f21bc4p-4"),
 )
-# (1 - erf(x)) * exp(x**2) in powers of (x - 2.5) / 1.5, on [1, 4]
-_ERFC: Final = (
-    _h("0x1.afbb3f3b7343bp-3"),
-    _h("-0x1.c8ca440df5167p-4"),
-    _h("0x1.cba83be345892p-5"),
-    _h("-0x1.ba7456837b480p-6"),
-    _h("0x1.9940676877938p-7"),
-    _h("-0x1.6d189fa998f49p-8"),
-    _h("0x1.3b0f820acb939p-9"),
-    _h("-0x1.0766f767d168dp-10"),
-    _h("0x1.ac97c4844baffp-12"),
-    _h("-0x1.58efcf742f85ap-13"),
-    _h("0x1.09f5408a6f805p-14"),
-    _h("-0x1.58030d5032daep-16"),
-    _h("0x1.01346ec233299p-17"),
-    _h("-0x1.53230afa4f438p-18"),
-    _h("0x1.d7f0babd87888p-20"),
-)
+"""(log(1 + f) - 2 s - 2/3 s**3) / s**5 in powers of s**2, where ``s = f / (2 + f)``."""
+
+_TWO_THIRDS: Final = _h("0x1.5555555555555p-1"), _h("0x1.5555555555555p-55")
+# ln 2 in two parts; the first times any exponent is exact.
+_LN2: Final = _h("0x1.62e42fefa3800p-1"), _h("0x1.ef35793c76730p-45")
 
 
 def rsqrt(b: Builder, x: Value) -> Value:
@@ -51,42 +45,79 @@ def rsqrt(b: Builder, x: Value) -> Value:
     return b.fdiv(const(x.type, 1.0), b.intrinsic("llvm.sqrt", [x]))
 
 
+# -- lengths -----------------------------------------------------------------------------------
+def hypot(b: Builder, x: Value, y: Value) -> Value:
+    """Emit the length of (x, y) of doubles; both are scaled to have squares that are normal."""
+    t = x.type
+    x, y = absolute(b, x), absolute(b, y)
+    most = b.select(b.fcmp("ogt", x, y), x, y)
+    high, low = b.fcmp("ogt", most, const(t, 2.0**500)), b.fcmp("olt", most, const(t, 2.0**-450))
+    down = b.select(low, const(t, 2.0**-600), const(t, 1.0))
+    up = b.select(low, const(t, 2.0**600), const(t, 1.0))
+    down, up = (
+        b.select(high, const(t, 2.0**600), down),
+        b.select(high, const(t, 2.0**-600), up),
+    )
+    length = b.fmul(_length(b, b.fmul(x, up), b.fmul(y, up)), down)
+    return _infinite_beside(b, x, y, length)
+
+
 def hypot_lite(b: Builder, x: Value, y: Value) -> Value:
     """Emit the length of (x, y), floats held as doubles, whose squares cannot overflow."""
-    t = x.type
-    root = b.intrinsic("llvm.sqrt", [fma(b, x, x, b.fmul(y, y))])
-    top = const(t, float("inf"))
-    infinite = b.or_(b.fcmp("oeq", absolute(b, x), top), b.fcmp("oeq", absolute(b, y), top))
-    return b.select(infinite, top, root)
+    return _infinite_beside(b, absolute(b, x), absolute(b, y), _length(b, x, y))
 
 
-def erf_lite(b: Builder, x: Value) -> Value:
-    """Emit the error function of a float held as a double."""
+def _length(b: Builder, x: Value, y: Value) -> Value:
+    return b.intrinsic("llvm.sqrt", [fma(b, x, x, b.fmul(y, y))])
+
+
+def _infinite_beside(b: Builder, x: Value, y: Value, length: Value) -> Value:
+    """Give infinity where one side is, even beside NaN."""
+    top = const(x.type, float("inf"))
+    infinite = b.or_(b.fcmp("oeq", x, top), b.fcmp("oeq", y, top))
+    return b.select(infinite, top, length)
+
+
+# -- powers ------------------------------------------------------------------------------------
+def pow_(b: Builder, x: Value, y: Value) -> Value:
+    """Emit x to the power y of doubles: e to the power of y times the logarithm in two parts."""
     t = x.type
+    zero, top = const(t, 0.0), const(t, float("inf"))
     size = absolute(b, x)
-    # Beyond 4 the result rounds to 1.
-    held = b.select(b.fcmp("ogt", size, const(t, 4.0)), const(t, 4.0), size)
-    z = b.fmul(held, held)
-    u = fma(b, held, 1.0 / 1.5, -2.5 / 1.5)
-    outer = b.fsub(const(t, 1.0), b.fmul(exp_lite(b, b.fneg(z)), horner(b, u, _ERFC)))
-    inner = b.fmul(held, horner(b, z, _ERF))
-    return copysign(b, b.select(b.fcmp("olt", size, const(t, 1.0)), inner, outer), x)
+    high, low = _log_in_parts(b, size)
+    # Beyond 2**66 the result is 0, 1 or infinite in any case; held, the product is finite.
+    held = clamped(b, y, -(2.0**66), 2.0**66)
+    power, lost = two_product(b, held, high)
+    result = exp_of_sum(b, power, fma(b, held, low, lost))
+    up, down = b.fcmp("ogt", y, zero), b.fcmp("olt", y, zero)
+    at_zero = b.select(up, zero, b.select(down, top, y))
+    at_top = b.select(up, top, b.select(down, zero, y))
+    result = b.select(b.fcmp("oeq", size, zero), at_zero, result)
+    result = b.select(b.fcmp("oeq", size, top), at_top, result)
+    result = b.select(b.fcmp("uno", x, x), x, result)
+    return _signed_power(b, x, y, result)
 
 
 def pow_lite(b: Builder, x: Value, y: Value) -> Value:
-    """Emit x to the power y, floats held as doubles, with all the cases of IEEE 754."""
-    t, i = x.type, integers(x)
-    one, zero = const(t, 1.0), const(t, 0.0)
-    top = const(t, float("inf"))
+    """Emit x to the power y, floats held as doubles."""
+    t = x.type
     size = absolute(b, x)
     power = b.fmul(y, log2_lite(b, size))
     # -1 to the power of infinity is 1; the product of zero and infinity is not a number.
-    unit = b.and_(b.fcmp("oeq", size, one), b.fcmp("ord", y, y))
-    result = exp2_lite(b, b.select(unit, zero, power))
+    unit = b.and_(b.fcmp("oeq", size, const(t, 1.0)), b.fcmp("ord", y, y))
+    result = exp2_lite(b, b.select(unit, const(t, 0.0), power))
+    return _signed_power(b, x, y, result)
+
+
+def _signed_power(b: Builder, x: Value, y: Value, result: Value) -> Value:
+    """Make of \\|x\\| to the power y what x to the power y is, with all the cases of IEEE 754."""
+    t, i = x.type, integers(x)
+    one, zero = const(t, 1.0), const(t, 0.0)
+    top = const(t, float("inf"))
     whole = b.fcmp("oeq", b.intrinsic("llvm.trunc", [y]), y)
     half = b.fmul(y, const(t, 0.5))
     odd = b.and_(whole, b.fcmp("one", b.intrinsic("llvm.trunc", [half]), half))
-    below = b.and_(b.fcmp("olt", x, zero), b.fcmp("olt", size, top))
+    below = b.and_(b.fcmp("olt", x, zero), b.fcmp("ogt", x, const(t, float("-inf"))))
     finite = b.fcmp("olt", absolute(b, y), top)
     undefined = b.and_(b.and_(below, finite), b.not_(whole))
     result = b.select(undefined, const(t, float("nan")), result)
@@ -94,3 +125,31 @@ def pow_lite(b: Builder, x: Value, y: Value) -> Value:
     result = b.select(b.and_(negative, odd), b.fneg(result), result)
     always = b.or_(b.fcmp("oeq", y, zero), b.fcmp("oeq", x, one))
     return b.select(always, one, result)
+
+
+def _log_in_parts(b: Builder, x: Value) -> tuple[Value, Value]:
+    """Give the logarithm of a positive finite double in two parts, good to 66 bits."""
+    t = x.type
+    f, e = parts_of(b, x)
+    two = const(t, 2.0)
+    below = b.fadd(f, two)
+    below_low = b.fsub(f, b.fsub(below, two))
+    inverse = b.fdiv(const(t, 1.0), below)
+    s = b.fmul(f, inverse)
+    rest = b.fsub(fma(b, b.fneg(s), below, f), b.fmul(s, below_low))
+    s_low = b.fmul(rest, inverse)
+    z, z_low = two_product(b, s, s)
+    z_low = fma(b, b.fmul(s, two), s_low, z_low)
+    # g = 2/3 + z * (the rest of the series), then s * z * g, each in two parts.
+    tail = b.fmul(z, horner(b, z, LOG_POWER))
+    g, g_low = quick_sum(b, const(t, _TWO_THIRDS[0]), tail)
+    g_low = b.fadd(g_low, const(t, _TWO_THIRDS[1]))
+    w, w_low = two_product(b, z, g)
+    w_low = fma(b, z, g_low, fma(b, z_low, g, w_low))
+    k, k_low = two_product(b, s, w)
+    k_low = fma(b, s, w_low, fma(b, s_low, w, k_low))
+    inner, inner_low = quick_sum(b, b.fmul(s, two), k)
+    inner_low = b.fadd(inner_low, fma(b, s_low, two, k_low))
+    outer, outer_low = quick_sum(b, b.fmul(e, const(t, _LN2[0])), inner)
+    low = b.fadd(outer_low, fma(b, e, _LN2[1], inner_low))
+    return quick_sum(b, outer, low)

@@ -1,0 +1,228 @@
+"""The hyperbolic functions and their inverses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.kernels.exponential import exp_lite, expm1, half_exp
+from loomir.codegen.llvm.kernels.logarithm import log_lite, log_of_sum
+from loomir.codegen.llvm.kernels.parts import (
+    absolute,
+    clamped,
+    copysign,
+    fma,
+    horner,
+    quick_sum,
+    two_product,
+    two_sum,
+)
+from loomir.codegen.llvm.types import DOUBLE, FLOAT
+from loomir.codegen.llvm.values import Value, const
+
+__all__ = [
+    "SINH",
+    "TANH",
+    "TANH_NEAR",
+    "acosh",
+    "acosh_lite",
+    "asinh",
+    "asinh_lite",
+    "atanh",
+    "atanh_lite",
+    "cosh",
+    "cosh_lite",
+    "sinh",
+    "sinh_lite",
+    "tanh",
+]
+
+_h = float.fromhex
+
+# Of tanh(x) less x, divided by x**3, in powers of x**2; for |x| up to TANH_NEAR.
+TANH_NEAR: Final = 0.35
+TANH: Final = {
+    FLOAT: (
+        _h("-0x1.555556p-2"),
+        _h("0x1.111108p-3"),
+        _h("-0x1.ba11fep-5"),
+        _h("0x1.64918ep-6"),
+        _h("-0x1.011acap-7"),
+    ),
+    DOUBLE: (
+        _h("-0x1.5555555555555p-2"),
+        _h("0x1.1111111111061p-3"),
+        _h("-0x1.ba1ba1b9f62d6p-5"),
+        _h("0x1.664f486a28ee1p-6"),
+        _h("-0x1.226e2d4397ad2p-7"),
+        _h("0x1.d6d0cea0be03ep-9"),
+        _h("-0x1.7d4f05c70008bp-10"),
+        _h("0x1.2fe8f25005bdep-11"),
+        _h("-0x1.92b3c69bc499fp-13"),
+    ),
+}
+SINH: Final = (
+    _h("0x1.5555555555556p-3"),
+    _h("0x1.11111111110a6p-7"),
+    _h("0x1.a01a01a028996p-13"),
+    _h("0x1.71de3a465b658p-19"),
+    _h("0x1.ae64671ae43bcp-26"),
+    _h("0x1.611a563137f1cp-33"),
+    _h("0x1.b4c754ee5d6c0p-41"),
+)
+"""(sinh(x) - x) / x**3 in powers of x**2, for |x| up to 1."""
+
+_LARGE: Final = 2.0**28
+"""From here on, asinh(x) and acosh(x) are log(2 x) but for less than the last place."""
+
+
+def tanh(b: Builder, x: Value) -> Value:
+    """Emit the hyperbolic tangent: ``t / (t + 2)`` with ``t = exp(2|x|) - 1``.
+
+    Near 0 it is a polynomial: the roundings of the quotient weigh most there.
+    """
+    t = x.type
+    # Beyond this the result rounds to 1.
+    size = clamped(b, absolute(b, x), 0.0, 10.0 if t.bits == 32 else 20.0)
+    grown = expm1(b, b.fadd(size, size))
+    far = b.fdiv(grown, b.fadd(grown, const(t, 2.0)))
+    z = b.fmul(size, size)
+    near = fma(b, b.fmul(size, z), horner(b, z, TANH[t.element]), size)
+    chosen = b.select(b.fcmp("olt", size, const(t, TANH_NEAR)), near, far)
+    return copysign(b, chosen, x)
+
+
+def sinh(b: Builder, x: Value) -> Value:
+    """Emit the hyperbolic sine of doubles."""
+    t = x.type
+    size = absolute(b, x)
+    half = half_exp(b, size)
+    large = b.fsub(half, b.fdiv(const(t, 0.25), half))
+    z = b.fmul(size, size)
+    small = fma(b, b.fmul(size, z), horner(b, z, SINH), size)
+    return copysign(b, b.select(b.fcmp("olt", size, const(t, 1.0)), small, large), x)
+
+
+def cosh(b: Builder, x: Value) -> Value:
+    """Emit the hyperbolic cosine of doubles."""
+    half = half_exp(b, absolute(b, x))
+    return b.fadd(half, b.fdiv(const(x.type, 0.25), half))
+
+
+def asinh(b: Builder, x: Value) -> Value:
+    """Emit the inverse hyperbolic sine of doubles: log(1 + a), ``a = x + x**2 / (1 + root)``.
+
+    The root is that of ``1 + x**2``, and a is in two parts.
+    """
+    t = x.type
+    one = const(t, 1.0)
+    size = absolute(b, x)
+    large = b.fcmp("oge", size, const(t, _LARGE))
+    held = b.select(large, one, size)
+    square, square_low = two_product(b, held, held)
+    sum_, sum_low = two_sum(b, one, square)
+    root, root_low = _root(b, sum_, b.fadd(sum_low, square_low))
+    below, below_low = quick_sum(b, root, one)
+    below_low = b.fadd(below_low, root_low)
+    inverse = b.fdiv(one, below)
+    quotient = b.fmul(square, inverse)
+    rest = b.fsub(square_low, b.fmul(quotient, below_low))
+    rest = b.fmul(b.fadd(fma(b, b.fneg(quotient), below, square), rest), inverse)
+    a, a_low = two_sum(b, held, quotient)
+    u, u_low = two_sum(b, one, a)
+    u_low = b.fadd(u_low, b.fadd(a_low, rest))
+    return copysign(b, _log_or_twice(b, large, size, u, u_low), x)
+
+
+def acosh(b: Builder, x: Value) -> Value:
+    """Emit the inverse hyperbolic cosine of doubles, log(x + root) with the root in two parts."""
+    t = x.type
+    one = const(t, 1.0)
+    large = b.fcmp("oge", x, const(t, _LARGE))
+    held = b.select(large, one, x)
+    square, square_low = two_product(b, held, held)
+    less, less_low = quick_sum(b, square, b.fneg(one))
+    less, less_low = quick_sum(b, less, b.fadd(less_low, square_low))
+    root, root_low = _root(b, less, less_low)
+    u, u_low = quick_sum(b, held, root)
+    found = _log_or_twice(b, large, x, u, b.fadd(u_low, root_low))
+    return b.select(b.fcmp("olt", x, one), const(t, float("nan")), found)
+
+
+def atanh(b: Builder, x: Value) -> Value:
+    """Emit the inverse hyperbolic tangent of doubles: half the log of ``(1 + x) / (1 - x)``."""
+    t = x.type
+    one = const(t, 1.0)
+    size = absolute(b, x)
+    above, above_low = two_sum(b, one, size)
+    below, below_low = two_sum(b, one, b.fneg(size))
+    inverse = b.fdiv(one, below)
+    quotient = b.fmul(above, inverse)
+    rest = b.fsub(above_low, b.fmul(quotient, below_low))
+    low = b.fmul(b.fadd(fma(b, b.fneg(quotient), below, above), rest), inverse)
+    found = b.fmul(log_of_sum(b, quotient, low), const(t, 0.5))
+    return copysign(b, found, x)
+
+
+def _root(b: Builder, x: Value, low: Value) -> tuple[Value, Value]:
+    """Emit the square root of x + low, in two parts; zero of zero."""
+    t = x.type
+    root = b.intrinsic("llvm.sqrt", [x])
+    safe = b.select(b.fcmp("oeq", root, const(t, 0.0)), const(t, 1.0), root)
+    rest = b.fadd(fma(b, b.fneg(root), root, x), low)
+    return root, b.fdiv(b.fmul(rest, const(t, 0.5)), safe)
+
+
+def _log_or_twice(b: Builder, twice: Value, x: Value, u: Value, low: Value) -> Value:
+    """Emit log(2 x) where ``twice`` holds, else log(u + low)."""
+    zero = const(x.type, 0.0)
+    more = b.select(twice, const(x.type, 1.0), zero)
+    return log_of_sum(b, b.select(twice, x, u), b.select(twice, zero, low), more)
+
+
+# -- floats held as doubles --------------------------------------------------------------------
+def sinh_lite(b: Builder, x: Value) -> Value:
+    """Emit the hyperbolic sine of a float held as a double."""
+    t = x.type
+    grown = exp_lite(b, absolute(b, x))
+    large = b.fmul(b.fsub(grown, b.fdiv(const(t, 1.0), grown)), const(t, 0.5))
+    small = fma(b, b.fmul(x, b.fmul(x, x)), 1.0 / 6.0, x)
+    tiny = b.fcmp("olt", absolute(b, x), const(t, 2.0**-8))
+    return b.select(tiny, small, copysign(b, large, x))
+
+
+def cosh_lite(b: Builder, x: Value) -> Value:
+    """Emit the hyperbolic cosine of a float held as a double."""
+    grown = exp_lite(b, absolute(b, x))
+    return b.fmul(b.fadd(grown, b.fdiv(const(x.type, 1.0), grown)), const(x.type, 0.5))
+
+
+def asinh_lite(b: Builder, x: Value) -> Value:
+    """Emit the inverse hyperbolic sine of a float held as a double."""
+    t = x.type
+    size = absolute(b, x)
+    root = b.intrinsic("llvm.sqrt", [fma(b, x, x, 1.0)])
+    large = log_lite(b, b.fadd(size, root))
+    small = fma(b, b.fmul(size, b.fmul(x, x)), -1.0 / 6.0, size)
+    return copysign(b, b.select(b.fcmp("olt", size, const(t, 2.0**-8)), small, large), x)
+
+
+def acosh_lite(b: Builder, x: Value) -> Value:
+    """Emit the inverse hyperbolic cosine of a float held as a double."""
+    one = const(x.type, 1.0)
+    square = b.fmul(b.fsub(x, one), b.fadd(x, one))
+    found = log_lite(b, b.fadd(x, b.intrinsic("llvm.sqrt", [square])))
+    return b.select(b.fcmp("olt", x, one), const(x.type, float("nan")), found)
+
+
+def atanh_lite(b: Builder, x: Value) -> Value:
+    """Emit the inverse hyperbolic tangent of a float held as a double."""
+    t = x.type
+    one = const(t, 1.0)
+    size = absolute(b, x)
+    found = log_lite(b, b.fdiv(b.fadd(one, size), b.fsub(one, size)))
+    large = copysign(b, b.fmul(found, const(t, 0.5)), x)
+    small = fma(b, b.fmul(x, b.fmul(x, x)), 1.0 / 3.0, x)
+    outside = b.fcmp("ogt", size, one)
+    chosen = b.select(b.fcmp("olt", size, const(t, 2.0**-8)), small, large)
+    return b.select(outside, const(t, float("nan")), chosen)

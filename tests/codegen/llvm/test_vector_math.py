@@ -1,0 +1,64 @@
+"""Loops over math functions become vector code: nothing scalar is left, nothing of libm called."""
+
+import re
+
+import pytest
+
+import loomir
+from loomir.codegen.llvm.engine import TargetMachine, optimised_ir
+from loomir.codegen.llvm.mathlib import MATH
+from loomir.script import from_source
+
+TARGETS = [("x86-64-v3", 256), ("x86-64-v4", 256), ("znver4", 512), ("generic", 128)]
+
+
+def loop(name: str, dtype: str) -> str:
+    args = ", ".join(["A[i]", "C[i]"][: MATH[name].arity])
+    return f"""
+from loomir.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((1024,), "{dtype}"), C: T.Buffer((1024,), "{dtype}"), B: T.Buffer((1024,), "{dtype}")):
+    for i in range(1024):
+        B[i] = T.{name}({args})
+"""
+
+
+def compiled(name: str, dtype: str) -> str:
+    return loomir.compile(from_source(loop(name, dtype)), cache=False).llvm_ir()
+
+
+def called(ir: str) -> set[str]:
+    """Give the functions that the body of ``main`` calls, but for intrinsics and faults."""
+    names = set(re.findall(r'call [^@]*@"?([\w.$]+)"?\(', ir))
+    own = ("llvm.", "loomir.", "main", "__tvm_ffi", "TVMFFI")
+    return {n for n in names if not n.startswith(own)} - {"snprintf"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", sorted(MATH))
+def test_a_serial_loop_becomes_one_over_whole_vectors(name, dtype):
+    text = compiled(name, dtype)
+    for cpu, bits in TARGETS:
+        triple = "aarch64-unknown-linux-gnu" if cpu == "generic" else "x86_64-unknown-linux-gnu"
+        target = TargetMachine.of(cpu, triple=triple)
+        plain = re.sub(r' "prefer-vector-width"="\d+"', "", text)
+        plain = re.sub(r"^target (triple|datalayout) = .*$", "", plain, flags=re.MULTILINE)
+        ir = optimised_ir(plain, target)
+        assert not called(ir), (name, cpu)
+        # Some floats go by way of double, and the widest type counts.
+        widest = 64 if "double>" in ir or dtype == "float64" else 32
+        element = "float" if dtype == "float32" else "double"
+        stored = {int(n) for n in re.findall(rf"store <(\d+) x {element}>", ir)}
+        assert stored, (name, cpu, "no vector is stored")
+        assert max(stored) >= bits // widest, (name, cpu, stored)
+
+
+@pytest.mark.parametrize("name", ["sin", "fmod"])
+def test_rare_arguments_are_looked_after_by_whole_vectors(name):
+    """The loop over vectors calls the version for vectors, not the scalar one lane by lane."""
+    ir = optimised_ir(compiled(name, "float32"))
+    body = ir[ir.index("vector.body:") :]
+    body = body[: body.index("br i1")]
+    assert re.search(rf"call [^@]*@loomir\.{name}\.f32\.v\d+\(", body)
+    assert not re.search(rf"@loomir\.{name}\.f32\(", body)
