@@ -106,7 +106,7 @@ def _function(
     allow_alias: bool,
 ) -> Function:
     parameters = [
-        Parameter(p.name, p.dtype, p.buffer is not None, p.written, p.var.span)
+        Parameter(p.name, p.dtype, p.buffer is not None, p.written, p.span)
         for p in signature.parameters
     ]
     return Function(

@@ -26,7 +26,6 @@ from loomir.runtime.view import view_arguments
 from loomir.support.diagnostics import Diagnostic, RunError, counted, nearest, with_article
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
-from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Field, Parameter, Signature, signature_of
@@ -170,7 +169,7 @@ class Binder:
             else:
                 self._buffers.append((scope.bind(p.buffer), scope.bind(p.buffer.data)))
         self._boundary = [
-            Boundary(p.name, p.dtype, p.buffer is not None, p.written, _place(p))
+            Boundary(p.name, p.dtype, p.buffer is not None, p.written, p.span)
             for p in self.signature.parameters
         ]
 
@@ -204,7 +203,7 @@ class Binder:
                     "RUN0002",
                     f"{p.name} must be {wanted}",
                     "pass a buffer for a buffer, and a value for a scalar",
-                    _place(p),
+                    p.span,
                 )
                 values.append(_ABSENT)
             else:
@@ -295,14 +294,14 @@ class Binder:
         other = origin.get(check.needs[0]) if check.is_name else None
         if other is not None:
             message = f"{what} is {found}, but {self._describe(other)} is {wanted}"
-            mistakes.add(RunValueError, "RUN0010", message, "make the two equal", _place(parameter))
+            mistakes.add(RunValueError, "RUN0010", message, "make the two equal", parameter.span)
             return
         code = {"shape": "RUN0005", "strides": "RUN0006"}.get(check.source.what, "RUN0011")
         if check.is_name:
             code = "RUN0010"
         message = f"{what} must be {wanted}, not {found}"
         remedy = f"pass an array for {parameter.name} that has it"
-        mistakes.add(RunValueError, code, message, remedy, _place(parameter))
+        mistakes.add(RunValueError, code, message, remedy, parameter.span)
 
     def _describe(self, source: Field) -> str:
         name = self.signature.parameters[source.parameter].name
@@ -320,7 +319,7 @@ class Binder:
             f"{self._describe(source)} is {found}, which does not fit {var.name_hint}: "
             f"it is {var.dtype}",
             "declare the variable as T.int64",
-            _place(parameter),
+            parameter.span,
         )
 
     def _layout(self, arrays: Sequence[Array | None], mistakes: _Mistakes) -> None:
@@ -340,7 +339,7 @@ class Binder:
                     f"{parameter.name} must be row-major, with strides {wanted}, not "
                     f"{array.strides}",
                     f"pass numpy.ascontiguousarray({parameter.name})",
-                    _place(parameter),
+                    parameter.span,
                 )
 
     def _overlap(self, arrays: Sequence[Array | None], mistakes: _Mistakes) -> None:
@@ -355,7 +354,7 @@ class Binder:
                         "RUN0008",
                         f"{parameters[i].name} and {parameters[j].name} overlap in memory",
                         f"pass a copy for {parameters[j].name}, or compile with allow_alias",
-                        _place(parameters[j]),
+                        parameters[j].span,
                     )
 
     def _views(self, arrays: Sequence[Array | None], env: Environment) -> None:
@@ -384,12 +383,6 @@ def explain(
 
 
 # -- single arguments ----------------------------------------------------------------------------
-def _place(parameter: Parameter) -> Span | None:
-    buffer: Buffer | None = parameter.buffer
-    span = parameter.var.span
-    return span if buffer is None or buffer.span is None else buffer.span
-
-
 def _is_common(parameter: Boundary, value: object) -> bool:
     """Whether this is an array that needs no second look."""
     if type(value) is not np.ndarray:
@@ -420,7 +413,7 @@ def _check_kind(parameter: Parameter, array: Array, mistakes: _Mistakes) -> Arra
             "RUN0003",
             f"{parameter.name} must hold {buffer.dtype}, not {array.dtype}",
             f"pass {parameter.name}.astype({str(buffer.dtype.element)!r})",
-            _place(parameter),
+            parameter.span,
         )
     if len(array.shape) != len(buffer.shape):
         mistakes.add(
@@ -429,7 +422,7 @@ def _check_kind(parameter: Parameter, array: Array, mistakes: _Mistakes) -> Arra
             f"{parameter.name} must have {counted(len(buffer.shape), 'axis', 'axes')}, not "
             f"{len(array.shape)}: its shape is {array.shape}",
             "reshape it",
-            _place(parameter),
+            parameter.span,
         )
         return None
     return array
@@ -463,11 +456,14 @@ def _scalar(parameter: Boundary, value: Any, mistakes: _Mistakes) -> object:
     return bool(value) if dtype.is_bool else int(value)
 
 
-def _wrong_count(signature: Signature, count: int) -> None:
+def _wrong_count(signature: Signature, count: int, missing: Sequence[str] = ()) -> None:
+    verb = "was" if count == 1 else "were"
+    rest = f"; missing: {', '.join(missing)}" if missing else ""
     raise RunTypeError(
         Diagnostic(
             "RUN0101",
-            f"{signature.name} takes {_count(len(signature.parameters))}, {count} were given",
+            f"{signature.name} takes {_count(len(signature.parameters))}, "
+            f"{count} {verb} given{rest}",
             notes=tuple(f"{p.name}: {p.dtype}" for p in signature.parameters),
         )
     )
@@ -501,5 +497,5 @@ def _by_position(
     rest = names[len(args) :]
     missing = [name for name in rest if name not in kwargs]
     if len(args) > len(names) or missing:
-        _wrong_count(signature, len(args) + len(kwargs))
+        _wrong_count(signature, len(args) + len(kwargs), missing)
     return [*args, *(kwargs[name] for name in rest)]

@@ -278,8 +278,11 @@ def view_at(
 ) -> View:
     """Look at memory as a buffer; no strides means row-major, ``offset`` counts elements.
 
-    With ``flat``, the indices of a buffer of one axis are held to the memory only.
+    With ``flat``, the indices of a buffer of one axis are held to the memory only. A text is the
+    pointer to its bytes, with a NUL after them.
     """
+    if isinstance(pointer, str):
+        pointer = Pointer(Memory(memoryview(bytearray(pointer.encode() + b"\0"))), 0)
     if not isinstance(pointer, Pointer):
         raise RunValueError(
             Diagnostic(

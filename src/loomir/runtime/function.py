@@ -176,7 +176,7 @@ class Function:
     def _misfit(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> RunError:
         names = self._names
         if len(args) > len(names):
-            return self._arity(f"{len(args)} were given")
+            return self._arity(f"{len(args)} {'was' if len(args) == 1 else 'were'} given")
         for name in kwargs:
             if name not in names:
                 guess = nearest(name, names)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from loomir.ir.module import IRModule
 from loomir.ir.substitution import free_definitions
 from loomir.support.dtype import DataType
+from loomir.support.span import Span
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
@@ -65,6 +66,12 @@ class Parameter(NamedTuple):
     def dtype(self) -> DataType:
         """The dtype of the scalar, or of the buffer's elements."""
         return self.var.dtype if self.buffer is None else self.buffer.dtype
+
+    @property
+    def span(self) -> Span | None:
+        """Where the buffer is declared, or else the parameter."""
+        buffer = self.buffer
+        return self.var.span if buffer is None or buffer.span is None else buffer.span
 
 
 class Signature(NamedTuple):

@@ -168,7 +168,15 @@ def where(predicate: ExprLike) -> None:
         raise mistake(
             "SCR0017", "the block has a second T.where", help="join the conditions with `and`"
         )
-    block.predicate = truth(predicate)
+    made = truth(predicate)
+    if not made.dtype.is_bool or made.dtype.lanes != 1:
+        raise wrong_argument(
+            predicate,
+            f"the predicate of the block is {made.dtype}",
+            code="TIR0209",
+            help="use a bool, as in T.where(i < n)",
+        )
+    block.predicate = made
 
 
 def reads(*regions: RegionLike | Sequence[RegionLike]) -> None:
