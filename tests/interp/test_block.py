@@ -198,7 +198,7 @@ def test_a_matched_buffer_may_leave_out_leading_axes() -> None:
     n = Var("n", "int32")
     with pytest.raises(RunValueError) as caught:
         changed(matched(m, ((0, n), (4, 3)), store(m, i32(5), 2)), params=(n,), args=(2,))
-    assert caught.value.diagnostic.code == "RUN0094"
+    assert caught.value.diagnostic.code == "RUN0211"
 
 
 @clauses("TIR-STMT-18f")

@@ -414,7 +414,7 @@ def test_reading_what_was_never_written_is_found() -> None:
     assert data[0] == 4
     with pytest.raises(RunValueError) as caught:
         run([A], bad, args=(data,), track=True)
-    assert caught.value.diagnostic.code == "RUN0091"
+    assert caught.value.diagnostic.code == "RUN0209"
 
 
 @clauses("TIR-STMT-13c", "TIR-STMT-14")
@@ -429,7 +429,7 @@ def test_iterations_in_each_others_way_are_found(kind: ForKind) -> None:
     for bad in (shift, same):
         with pytest.raises(RunValueError) as caught:
             run([A], bad, args=(data,), track=True)
-        assert caught.value.diagnostic.code == "RUN0092"
+        assert caught.value.diagnostic.code == "RUN0210"
     run([A], loop(K, 7, store(A, load(A, K + 1), K)), args=(data,), track=True)
 
 

@@ -14,6 +14,9 @@ PYTHON_CLASS = {
     FaultKind.MISSING_RETURN: ValueError,
     FaultKind.BAD_SIZE: ValueError,
     FaultKind.ALLOCATION: MemoryError,
+    FaultKind.UNINITIALIZED: ValueError,
+    FaultKind.RACE: ValueError,
+    FaultKind.MISMATCH: ValueError,
 }
 
 

@@ -9,12 +9,11 @@ from loomir.interp.machine import Code, Environment
 from loomir.interp.memory import View, region_of
 from loomir.interp.storage import allocate_buffer
 from loomir.interp.writer import Label, Maker, Task, Writer
-from loomir.runtime.errors import RunValueError
-from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, IterVar, IterVarType, MatchBufferRegion
 from loomir.tir.expr import IntImm, PrimExpr, Var
+from loomir.tir.faults import fault
 from loomir.tir.stmt import Block, BlockRealize
 
 __all__ = ["write_block", "write_block_realize"]
@@ -83,7 +82,8 @@ def _match(node: MatchBufferRegion, w: Writer) -> list[Var | Buffer]:
             count = len(region)
             lengths = values[count:]
             if any(e != 1 for e in lengths[: count - rank]):
-                raise match_error(buffer, "leaves out an axis whose extent is not 1", span)
+                odd = next(e for e in lengths[: count - rank] if e != 1)
+                raise fault("match_axis", span, buffer=buffer.name).error((odd,))
             env[slot] = view = region_of(source(env), values[:count], lengths, rank, buffer.name)
             env[data] = view.pointer
             return after
@@ -98,7 +98,7 @@ def _match(node: MatchBufferRegion, w: Writer) -> list[Var | Buffer]:
     for axis, stride in enumerate(buffer.strides):
         facts.append((stride, lambda v, a=axis: v.axes[a].stride, f"the stride of axis {axis}"))
     if buffer.elem_offset is not None and not isinstance(buffer.elem_offset, IntImm):
-        facts.append((buffer.elem_offset, lambda v: v.start // v.dtype.lanes, "the offset"))
+        facts.append((buffer.elem_offset, lambda v: v.offset, "the offset"))
     # Names first, then what mentions them.
     for value, actual, _ in facts:
         if isinstance(value, Var) and not w.scope.knows(value):
@@ -117,21 +117,10 @@ def _agreement(
         def check(env: Environment, wanted: int) -> int:
             found = actual(env[slot])
             if found != wanted:
-                raise match_error(buffer, f"says {what} is {wanted}, the region's is {found}", span)
+                differs = fault("match", span, buffer=buffer.name, what=what)
+                raise differs.error((wanted, found))
             return after
 
         return check
 
     return maker
-
-
-def match_error(buffer: Buffer, what: str, span: Span | None) -> RunValueError:
-    """Make the error for a region that its new name does not describe."""
-    return RunValueError(
-        Diagnostic(
-            "RUN0094",
-            f"match_buffer: {buffer.name} {what}",
-            span=span,
-            help="declare the buffer with the shape of the region",
-        )
-    )

@@ -33,6 +33,7 @@ CONTROL: Final = frozenset(
         "continue_loop",
         "tvm_stack_make_shape",
         "tvm_stack_make_array",
+        "check",
         "checked_index",
     }
 )

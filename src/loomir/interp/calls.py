@@ -31,7 +31,7 @@ class Interpreter:
     """Runs the functions of a module by the definition of the language, slowly.
 
     Every access is checked against the bounds of its buffer. ``track`` also looks for reads of what
-    was never written (RUN0091) and for parallel iterations that get in each other's way (RUN0092).
+    was never written (RUN0209) and for parallel iterations that get in each other's way (RUN0210).
     ``flat`` is for lowered programs, whose indices are offsets in memory: negative ones are valid
     where a stride of the caller's array is.
     """

@@ -21,14 +21,14 @@ from loomir.interp.machine import (
     reading,
     strict,
 )
-from loomir.interp.memory import View, index_fault, view_at
+from loomir.interp.memory import View, view_at
 from loomir.interp.scope import Scope, refuse
 from loomir.interp.values import Pointer, Value, decoder, pack, rounder, unpack
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import children
-from loomir.runtime.fault import Fault, FaultKind
+from loomir.runtime.fault import Fault
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -64,6 +64,7 @@ from loomir.tir.expr import (
     Sub,
     Var,
 )
+from loomir.tir.faults import fault
 
 __all__ = ["compile_expr", "find_view"]
 
@@ -138,29 +139,18 @@ def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
     kind: type = node.__class__
     function = _lanes(binary_function(kind, dtype), dtype)
     if needs_guard(kind, dtype):
-        function = _guarded(function, zero_fault(node))
+        function = _guarded(function, fault("zero_division", node.span, operator=kind.__name__))
     return strict(parts, function)
 
 
-def _guarded(function: Callable[..., Value], fault: Fault) -> Callable[..., Value]:
+def _guarded(function: Callable[..., Value], by_zero: Fault) -> Callable[..., Value]:
     def guarded(a: Value, b: Value) -> Value:
         try:
             return function(a, b)
         except ZeroDivisionError:
-            raise fault.error() from None
+            raise by_zero.error() from None
 
     return guarded
-
-
-def zero_fault(node: Any) -> Fault:
-    """Describe a division of integers by zero."""
-    return Fault(
-        FaultKind.ZERO_DIVISION,
-        (f"{type(node).__name__} divides by zero",),
-        span=node.span,
-        label="the divisor is 0 here",
-        help="test the divisor first; T.if_then_else evaluates only what it chooses",
-    )
 
 
 def _cast(node: Cast, parts: list[Code], scope: Scope) -> Code:
@@ -313,6 +303,8 @@ def _load_lanes(view_in: Callable[[Environment], View], span: Span | None) -> Ca
         view = view_in(env)
         lanes: list[Any] = []
         for last in indices[-1]:
+            view.locate((*indices[:-1], last), span)
+        for last in indices[-1]:
             value = view.read((*indices[:-1], last), span)
             lanes += value if view.dtype.is_vector else (value,)
         return tuple(lanes)
@@ -359,10 +351,11 @@ def _reinterpret(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 def _checked_index(node: Call, parts: list[Code], scope: Scope) -> Code:
     name, axis = node.args[2], node.args[3]
-    fault = index_fault(
-        name.value if isinstance(name, StringImm) else "a buffer",
-        axis.value if isinstance(axis, IntImm) else 0,
+    outside = fault(
+        "index",
         node.span,
+        buffer=name.value if isinstance(name, StringImm) else "a buffer",
+        axis=axis.value if isinstance(axis, IntImm) else 0,
     )
 
     def check(index: Any, extent: Any) -> Value:
@@ -370,10 +363,22 @@ def _checked_index(node: Call, parts: list[Code], scope: Scope) -> Code:
         extents = extent if node.args[1].dtype.is_vector else (extent,) * node.args[0].dtype.lanes
         for i, limit in zip(index if many else (index,), extents, strict=True):
             if not 0 <= i < limit:
-                raise fault.error((i, limit, 0))
+                raise outside.error((i, limit))
         return index
 
     return strict(parts[:2], check)
+
+
+def _check(node: Call, parts: list[Code], scope: Scope) -> Code:
+    row, buffer, what = [a.value if isinstance(a, StringImm) else "" for a in node.args[1:4]]
+    broken = fault(row, node.span, buffer=buffer, what=what)
+
+    def check(holds: bool, *values: int) -> Value:
+        if not holds:
+            raise broken.error(values)
+        return holds
+
+    return strict([parts[0], *parts[4:]], check)
 
 
 def _return(node: Call, parts: list[Code], scope: Scope) -> Code:
@@ -415,6 +420,7 @@ def _make_array(node: Call, parts: list[Code], scope: Scope) -> Code:
 _SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "if_then_else": _if_then_else,
     "reinterpret": _reinterpret,
+    "check": _check,
     "checked_index": _checked_index,
     "ret": _return,
     "break_loop": _loop_jump,

@@ -15,9 +15,9 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from loomir.interp.values import Value
-from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
+from loomir.tir.faults import fault
 
 __all__ = [
     "FINISHED",
@@ -273,17 +273,9 @@ def run(linker: Linker, function: Compiled, env: Environment) -> Value:
             number = FINISHED
             continue
         if len(suspended) >= RECURSION_LIMIT:
-            raise recursion_fault(request.name, request.span).error()
+            raise fault(
+                "recursion", request.span, function=request.name, limit=RECURSION_LIMIT
+            ).error()
         suspended.append((function, env, steps))
         function, env = linker.enter(request)
         number = 0
-
-
-def recursion_fault(name: str, span: Span | None) -> Fault:
-    """Describe functions that call one another too deeply."""
-    return Fault(
-        FaultKind.RECURSION,
-        (f"{name} is called more than {RECURSION_LIMIT} calls deep",),
-        span=span,
-        help="end the recursion earlier, or write a loop",
-    )

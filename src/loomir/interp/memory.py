@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from loomir.interp.values import Pointer, Value, cell_format, decoder, encoder, pack
 from loomir.runtime.errors import RunValueError
-from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
+from loomir.tir.faults import fault
 
 __all__ = ["Axis", "Memory", "Tracker", "View", "allocate", "region_of", "row_major", "view_at"]
 
@@ -50,36 +50,40 @@ class Axis(NamedTuple):
 
 
 class Tracker:
-    """What the iterations of one parallel loop have read and written so far."""
+    """What the iterations of one parallel loop have read and written so far.
 
-    __slots__ = ("iteration", "readers", "span", "writers")
+    The first iteration that read an element is enough: iterations run in order, so where the first
+    is the current one, there is no other.
+    """
 
-    def __init__(self, span: Span | None) -> None:
-        self.iteration = 0
-        self.span = span
+    __slots__ = ("iteration", "readers", "writers")
+
+    def __init__(self, iteration: int) -> None:
+        self.iteration = iteration
         self.readers: dict[tuple[int, int], int] = {}
         self.writers: dict[tuple[int, int], int] = {}
 
-    def saw(self, place: tuple[int, int], name: str, writes: bool) -> None:
-        """Record an access; raises where another iteration's does not go with it."""
-        mine = self.iteration
-        other = self.writers.get(place, mine)
-        if writes and other == mine:
-            other = self.readers.get(place, mine)
-        if other != mine:
-            raise RunValueError(
-                Diagnostic(
-                    "RUN0092",
-                    f"iterations {other} and {mine} of a parallel loop use one element of {name}, "
-                    "and one of them writes it",
-                    span=self.span,
-                    help="let each iteration write elements of its own",
-                )
-            )
-        if writes:
-            self.writers[place] = mine
+
+def _conflict(
+    trackers: Sequence[Tracker], place: tuple[int, int], writes: bool
+) -> tuple[str, int] | None:
+    """Record an access; gives what is wrong and the iteration where it meets another's.
+
+    What others wrote comes before what they read, and outer loops before inner ones.
+    """
+    for tracker in trackers:
+        mine = tracker.iteration
+        if tracker.writers.get(place, mine) != mine:
+            return "race_write" if writes else "race_read", mine
+    for tracker in trackers:
+        mine = tracker.iteration
+        if not writes:
+            tracker.readers.setdefault(place, mine)
+        elif tracker.readers.get(place, mine) != mine:
+            return "race_overwrite", mine
         else:
-            self.readers[place] = mine
+            tracker.writers[place] = mine
+    return None
 
 
 class View:
@@ -93,7 +97,9 @@ class View:
         "dtype",
         "memory",
         "name",
+        "origin",
         "shift",
+        "source",
         "start",
         "trackers",
     )
@@ -114,6 +120,8 @@ class View:
         self.axes = axes
         self.trackers = trackers
         self.start, self.shift = divmod(byte_offset, item)
+        self.origin = self.start  # where its data lies, in lanes; a region begins after it
+        self.source: tuple[View, tuple[int, ...]] | None = None
         whole = (len(memory.data) - self.shift) // item * item
         data = memory.data[self.shift : self.shift + max(whole, 0)]
         self.cells: Cells = data.cast(cell_format(dtype))
@@ -140,6 +148,11 @@ class View:
         return tuple(a.stride for a in self.axes)
 
     @property
+    def offset(self) -> int:
+        """Elements from the data to the first one."""
+        return (self.start - self.origin) // self.dtype.lanes
+
+    @property
     def pointer(self) -> Pointer:
         """The address of the first element."""
         item = self.dtype.itemsize // self.dtype.lanes
@@ -156,11 +169,20 @@ class View:
         return self.start + at * self.dtype.lanes
 
     def outside(self, indices: Sequence[int], span: Span | None) -> RunError:
-        """Make the error for indices outside of the buffer."""
-        for number, (axis, index) in enumerate(zip(self.axes, indices, strict=True)):
-            if not axis.low <= index < axis.high:
-                return index_fault(self.name, number, span).error((index, axis.extent, 0))
-        return index_fault(self.name, 0, span).error((indices[0] if indices else 0, 0, 0))
+        """Make the error for indices outside of the buffer, or of what it is a region of."""
+        layers: list[tuple[View, Sequence[int]]] = [(self, indices)]
+        while (origin := layers[-1][0].source) is not None:
+            source, mins = origin
+            inner = [*[0] * (len(mins) - len(layers[-1][1])), *layers[-1][1]]
+            layers.append((source, [m + i for m, i in zip(mins, inner, strict=True)]))
+        rank = len(layers[-1][1])
+        for number in range(rank):
+            for view, places in layers:
+                own = number - rank + len(places)
+                if own >= 0 and not 0 <= places[own] < view.axes[own].extent:
+                    outside = fault("index", span, axis=own, buffer=view.name)
+                    return outside.error((places[own], view.axes[own].extent))
+        return fault("memory", span, axes=len(indices), buffer=self.name).error(indices)
 
     def read(self, indices: Sequence[int], span: Span | None) -> Value:
         """Give the element at ``indices``."""
@@ -169,7 +191,7 @@ class View:
         if not 0 <= at <= len(self.cells) - lanes:
             raise self.outside(indices, span)
         if self.trackers is not None:
-            self._track(at, span, writes=False)
+            self._track(at, indices, span, writes=False)
         decode = decoder(self.dtype)
         cells = self.cells[at : at + lanes].tolist()
         values = cells if decode is None else [decode(c) for c in cells]
@@ -182,12 +204,12 @@ class View:
         if not 0 <= at <= len(self.cells) - lanes:
             raise self.outside(indices, span)
         if self.trackers is not None:
-            self._track(at, span, writes=True)
+            self._track(at, indices, span, writes=True)
         encode = encoder(self.dtype)
         for lane, part in enumerate(value if self.dtype.is_vector else (value,)):
             self.cells[at + lane] = part if encode is None else encode(part)
 
-    def _track(self, at: int, span: Span | None, writes: bool) -> None:
+    def _track(self, at: int, indices: Sequence[int], span: Span | None, writes: bool) -> None:
         size = self.dtype.itemsize
         item = size // self.dtype.lanes
         first = at * item + self.shift
@@ -196,38 +218,16 @@ class View:
             if writes:
                 written[first : first + size] = b"\1" * size
             elif not all(written[first : first + size]):
-                raise RunValueError(
-                    Diagnostic(
-                        "RUN0091",
-                        f"an element of {self.name} is read before anything was written to it",
-                        span=span,
-                        help="write it first: a fresh allocation holds nothing in particular",
-                    )
-                )
-        for tracker in self.trackers or ():
-            for byte in range(first, first + size, item):
-                tracker.saw((self.memory.number, byte), self.name, writes)
-
-
-def index_fault(name: str, axis: int, span: Span | None) -> Fault:
-    """Describe an index outside of a buffer; values: the index, the extent."""
-    return Fault(
-        FaultKind.OUT_OF_BOUNDS,
-        ("index ", 0, f" is outside of axis {axis} of {name}, whose extent is ", 1),
-        span=span,
-        label="this element does not exist",
-        help="keep the index at least 0 and below the extent",
-    )
-
-
-def size_fault(name: str, span: Span | None) -> Fault:
-    """Describe an extent that is negative, or a size that 64 bits cannot count."""
-    return Fault(
-        FaultKind.BAD_SIZE,
-        (f"{name} cannot be allocated: an extent is negative, or its size overflows",),
-        span=span,
-        help="extents are 0 or more, and all bytes together less than 2**63",
-    )
+                unset = fault("uninitialized", span, axes=len(indices), buffer=self.name)
+                raise unset.error(indices)
+        if not self.trackers:
+            return
+        for byte in range(first, first + size):
+            found = _conflict(self.trackers, (self.memory.number, byte), writes)
+            if found is not None:
+                row, iteration = found
+                race = fault(row, span, axes=len(indices), first=1, buffer=self.name)
+                raise race.error((iteration, *indices))
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
@@ -252,17 +252,15 @@ def allocate(
     Errors: RUN0206 for an impossible size, RUN0207 where there is not that much memory.
     """
     if any(extent < 0 for extent in shape) or math.prod(shape) * dtype.itemsize >= 1 << 63:
-        raise size_fault(name, span).error()
+        raise fault("size", span, buffer=name).error()
     element = dtype.element
     pattern = pack(math.nan, element) if element.is_float else _POISON * element.itemsize
     try:
         data = bytearray(pattern * (math.prod(shape) * dtype.lanes))
         written = bytearray(len(data)) if track else None
     except (MemoryError, OverflowError):
-        message = (
-            f"there is no memory for the {math.prod(shape) * dtype.itemsize} bytes of {name}",
-        )
-        raise Fault(FaultKind.ALLOCATION, message, span=span).error() from None
+        size = math.prod(shape) * dtype.itemsize
+        raise fault("allocation", span, buffer=name).error((size,)) from None
     return Memory(memoryview(data), data, written)
 
 
@@ -296,7 +294,9 @@ def view_at(
     if flat and len(axes) == 1:
         axes = (Axis(-_FAR, _FAR, steps[0], shape[0]),)
     where = pointer.offset + offset * dtype.itemsize
-    return View(pointer.memory, where, dtype, axes, name, trackers)
+    made = View(pointer.memory, where, dtype, axes, name, trackers)
+    made.origin = made.start - offset * dtype.lanes
+    return made
 
 
 def region_of(
@@ -317,4 +317,7 @@ def region_of(
         kept = [Axis(0, 0, a.stride, a.extent) for a in kept] or kept
     item = source.dtype.itemsize // source.dtype.lanes
     where = start * item + source.shift
-    return View(source.memory, where, source.dtype, tuple(kept), name, source.trackers)
+    made = View(source.memory, where, source.dtype, tuple(kept), name, source.trackers)
+    made.origin = source.origin
+    made.source = source, tuple(mins)
+    return made

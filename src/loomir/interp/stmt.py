@@ -23,11 +23,12 @@ from loomir.interp.scope import Scope, refuse
 from loomir.interp.storage import write_allocate, write_buffer_realize, write_decl_buffer
 from loomir.interp.values import Value, encoder
 from loomir.interp.writer import Label, Writer
-from loomir.runtime.fault import Fault, FaultKind
+from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import with_article
 from loomir.support.span import Span
 from loomir.tir.buffer import IterVar
 from loomir.tir.expr import Call, IntImm, StringImm, Var
+from loomir.tir.faults import fault
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET
 from loomir.tir.stmt import (
@@ -62,11 +63,8 @@ def compile_body(func: PrimFunc, scope: Scope) -> Compiled:
     writer.write(func.body)
     missing: Fault | None = None
     if isinstance(func.ret_type, PrimType):
-        missing = Fault(
-            FaultKind.MISSING_RETURN,
-            (f"{func.name} reached its end without returning {with_article(func.ret_type.dtype)}",),
-            span=func.span,
-            help="return a value on every path",
+        missing = fault(
+            "missing_return", func.span, function=func.name, dtype=with_article(func.ret_type.dtype)
         )
 
     def end(env: Environment) -> int:
@@ -133,7 +131,7 @@ def _assert(node: AssertStmt, w: Writer) -> None:
     message, span = node.message, node.span
 
     def fail(text: str) -> Exception:
-        return Fault(FaultKind.ASSERTION, (text,), span=span, label="this does not hold").error()
+        return fault("assertion", span, text=text).error()
 
     def with_text(after: int) -> Callable[..., int]:
         def check(env: Environment, holds: bool) -> int:
@@ -216,6 +214,8 @@ def _store_lanes(
     def store(env: Environment, value: Value, *indices: Any) -> int:
         view = view_in(env)
         width = view.dtype.lanes
+        for last in indices[-1]:
+            view.locate((*indices[:-1], last), span)
         for lane, last in enumerate(indices[-1]):
             part = value[lane * width : (lane + 1) * width] if width > 1 else value[lane]
             view.write((*indices[:-1], last), part, span)
@@ -240,17 +240,18 @@ def _loop(
     slot, end = w.scope.bind(var), w.scope.fresh()
     leave, again, done = Label(), Label(), Label()
     trackers = w.scope.trackers if unordered else None
+    too_long = fault("loop", span, variable=var.name_hint, dtype=var.dtype)
 
     def start(after: int) -> Callable[..., int]:
         def begin(env: Environment, least: int, extent: int) -> int:
             if extent <= 0:
                 return done.number
             if least + extent - 1 > var.dtype.max_value or extent >= 1 << 63:
-                raise loop_fault(var, span).error((least, extent, 0))
+                raise too_long.error((least, extent))
             env[slot] = least
             env[end] = least + extent
             if trackers is not None:
-                trackers.append(Tracker(span))
+                trackers.append(Tracker(least))
             return after
 
         return begin
@@ -292,17 +293,6 @@ def _loop(
         w.place(done),
         w.loops.pop,
         w.unbind(var),
-    )
-
-
-def loop_fault(var: Var, span: Span | None) -> Fault:
-    """Describe a loop that its variable cannot count; values: the bounds."""
-    return Fault(
-        FaultKind.BAD_SIZE,
-        (f"{var.name_hint} cannot count from ", 0, " over ", 1, f" iterations: it is {var.dtype}"),
-        span=span,
-        help="use a wider loop variable, such as T.int64",
-        code="RUN0208",
     )
 
 

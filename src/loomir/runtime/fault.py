@@ -1,6 +1,6 @@
 """What can go wrong inside compiled code, as data.
 
-Native code reports a fault by its number (the *site*) and three 64-bit values. The table of faults
+Native code reports a fault by its number (the *site*) and a few 64-bit values. The table of faults
 that came with the code turns them into the error that the user sees.
 """
 
@@ -35,6 +35,9 @@ class FaultKind(enum.Enum):
     MISSING_RETURN = "RUN0205"
     BAD_SIZE = "RUN0206"
     ALLOCATION = "RUN0207"
+    UNINITIALIZED = "RUN0209"
+    RACE = "RUN0210"
+    MISMATCH = "RUN0211"
 
 
 _ERRORS: Final[dict[FaultKind, type[RunError]]] = {
@@ -45,12 +48,15 @@ _ERRORS: Final[dict[FaultKind, type[RunError]]] = {
     FaultKind.MISSING_RETURN: RunValueError,
     FaultKind.BAD_SIZE: RunValueError,
     FaultKind.ALLOCATION: RunMemoryError,
+    FaultKind.UNINITIALIZED: RunValueError,
+    FaultKind.RACE: RunValueError,
+    FaultKind.MISMATCH: RunValueError,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The place in a message of one of the three values that came with a fault."""
+    """The place in a message of one of the values that came with a fault."""
 
     index: int
     unsigned: bool = False

@@ -20,6 +20,7 @@ from loomir.tir.rules import refuse
 __all__ = [
     "BREAK_LOOP",
     "BUILTINS",
+    "CHECK",
     "CHECKED_INDEX",
     "CONTINUE_LOOP",
     "IF_THEN_ELSE",
@@ -199,6 +200,15 @@ CHECKED_INDEX: Final = _row(
     Accepts.ANY,
     _first,
     "the index, or an error unless it is at least 0 and below the extent",
+    Effect.UPDATE_STATE,
+)
+CHECK: Final = _row(
+    "check",
+    None,
+    Accepts.ANY,
+    _first,
+    "the condition, or, where it is false, the error of a row of the table of faults: its name, "
+    "the buffer, what about it, and values",
     Effect.UPDATE_STATE,
 )
 

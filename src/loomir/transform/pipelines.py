@@ -14,6 +14,7 @@ from loomir.transform.tir.instrument_bound_checkers import (
     BoundOptions,
     instrument_bound_checkers,
 )
+from loomir.transform.tir.instrument_view_bounds import instrument_view_bounds
 from loomir.transform.tir.legalize_calls import legalize_calls
 from loomir.transform.tir.lower_init_block import lower_init_block
 from loomir.transform.tir.lower_match_buffer import lower_match_buffer
@@ -36,6 +37,7 @@ LOWER_CPU: Final = Pipeline(
         lower_init_block,  # first: its condition is about iterators
         convert_blocks_to_opaque,
         legalize_calls,  # an alias that is passed on is still one: its strides are its source's
+        instrument_view_bounds,  # before the next, which hides what the program wrote
         lower_match_buffer,
         lower_opaque_block,
         lower_thread_binding,
@@ -77,6 +79,7 @@ def lower(
     """
     given: dict[str, object] = {
         "tir.InstrumentBoundCheckers": BoundOptions(options.checked),
+        "tir.InstrumentViewBounds": BoundOptions(options.checked),
         "tir.UnrollLoop": options.unroll,
     }
     return LOWER_CPU.run(mod, given, on_stage=on_stage, times=times, verify=verify)

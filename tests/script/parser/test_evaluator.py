@@ -208,6 +208,10 @@ MEANINGS: list[tuple[str, PrimExpr]] = [
     ("T.StringImm('a')", StringImm("a")),
     ("T.Call('int32', 'tir.abs', [x])", call("abs", x)),
     ("T.tvm_stack_make_shape(1, l)", call("tvm_stack_make_shape", i32(1), long)),
+    (
+        "T.check(x > 0, 'match', 'A', 'the offset', x)",
+        call("check", x > 0, StringImm("match"), StringImm("A"), StringImm("the offset"), x),
+    ),
     ("T.checked_index(l, 8, 'A', 0)", call("checked_index", long, i32(8), StringImm("A"), i32(0))),
 ]
 

@@ -104,7 +104,7 @@ def main(A: T.Buffer((8,), "int32"), n: T.int32, k: T.int32):
         M[0] = 5
 """
     made = lower(parse(text))
-    assert "match_buffer M: extent 0 differs" in made.script()
+    assert '"match", "M", "the extent of axis 0"' in made.script()
     check(text, {"n": 3, "k": 3})
 
 

@@ -26,11 +26,12 @@ from loomir.codegen.llvm.text import Function, Module, Param
 from loomir.codegen.llvm.types import I32, PTR
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order, trampoline
-from loomir.runtime.fault import Fault, FaultKind
+from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import InternalError, with_article
 from loomir.support.dtype import VOID
 from loomir.target import Target
 from loomir.tir.expr import Call
+from loomir.tir.faults import fault
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Signature
 from loomir.tir.types import dtype_of_type
@@ -202,12 +203,8 @@ def _define_body(
     trampoline(frame.run(func.body))
     unit.sizes = {}
     if returns is not VOID:
-        fault = Fault(
-            FaultKind.MISSING_RETURN,
-            (f"{func.name} reached its end without returning {with_article(returns)}",),
-            span=func.span,
-            help="return a value on every path",
+        frame.stop(
+            fault("missing_return", func.span, function=func.name, dtype=with_article(returns))
         )
-        frame.stop(fault)
         frame.dead()
     frame.close(FAULTED, FINE)

@@ -74,7 +74,7 @@ def match_buffer(
     if align is None:
         spec.align = source.buffer.data_alignment
     buffer = spec.make("", func.shape_names, None)
-    block.match_buffers.append(MatchBufferRegion(buffer, source))
+    block.match_buffers.append(MatchBufferRegion(buffer, source, span=source.span))
     return func.know(buffer)
 
 

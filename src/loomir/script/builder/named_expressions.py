@@ -49,6 +49,7 @@ __all__ = [
     "bitwise_or",
     "bitwise_xor",
     "ceil",
+    "check",
     "checked_index",
     "clz",
     "copysign",
@@ -148,6 +149,7 @@ clz: Final[Unary] = builtin("clz")
 likely: Final[Unary] = builtin("likely")
 tvm_stack_make_shape: Final[Variadic] = builtin("tvm_stack_make_shape")
 tvm_stack_make_array: Final[Variadic] = builtin("tvm_stack_make_array")
+check: Final[Variadic] = builtin("check")
 checked_index: Final[Variadic] = builtin("checked_index")
 
 pow: Final[Binary] = raise_to

@@ -19,7 +19,7 @@ from loomir.tir.expr import (
     PrimExpr,
     Var,
 )
-from loomir.tir.op import CHECKED_INDEX
+from loomir.tir.op import CHECK, CHECKED_INDEX
 
 __all__ = ["Does", "effects", "is_discardable", "is_nonzero"]
 
@@ -58,7 +58,7 @@ def effects_of_node(e: Any) -> Does:
     if kind in (Div, Mod, FloorDiv, FloorMod):
         return Does.NOTHING if e.dtype.is_float or is_nonzero(e.b) else Does.FAILS
     if kind is Call:
-        if e.op is CHECKED_INDEX:
+        if e.op in (CHECK, CHECKED_INDEX):
             return Does.FAILS
         if isinstance(e.op, Op):
             return _OF_CALLS.get(e.op.effect, Does.ACTS | Does.READS | Does.FAILS)

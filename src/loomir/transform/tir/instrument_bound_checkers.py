@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
@@ -15,7 +16,7 @@ from loomir.tir.op import CHECKED_INDEX
 from loomir.tir.stmt import BufferStore
 from loomir.transform.tir.index_math import int64
 
-__all__ = ["BoundOptions", "instrument_bound_checkers"]
+__all__ = ["UNCHECKED", "BoundOptions", "checked_indices", "instrument_bound_checkers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,11 @@ class BoundOptions:
     enable: bool = False
 
 
+UNCHECKED: Final = BoundOptions()
+
+
 @register("tir.InstrumentBoundCheckers", requires={"no_blocks"})
-def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = BoundOptions()) -> PrimFunc:
+def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = UNCHECKED) -> PrimFunc:
     """Wrap each index in a check that it is at least 0 and below its axis's extent.
 
     A constant index within a constant extent needs none. Runs before flattening, which hides the
@@ -35,31 +39,35 @@ def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = BoundOptio
     if not options.enable:
         return func
 
-    def checked(
-        buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | None
-    ) -> tuple[PrimExpr, ...]:
-        made: list[PrimExpr] = []
-        for axis, (index, extent) in enumerate(zip(indices, buffer.shape)):
-            if _is_inside(index, extent):
-                made.append(index)
-                continue
-            wide = int64(index)
-            args = (
-                wide,
-                int64(extent),
-                StringImm(buffer.name),
-                IntImm(axis, DataType("int32")),
-            )
-            made.append(Call(wide.dtype, CHECKED_INDEX, args, span=span))
-        return tuple(made)
-
     def load(e: BufferLoad) -> BufferLoad:
-        return BufferLoad(e.buffer, checked(e.buffer, e.indices, e.span), span=e.span)
+        return BufferLoad(e.buffer, checked_indices(e.buffer, e.indices, e.span), span=e.span)
 
     def store(s: BufferStore) -> BufferStore:
-        return BufferStore(s.buffer, s.value, checked(s.buffer, s.indices, s.span), span=s.span)
+        return BufferStore(
+            s.buffer, s.value, checked_indices(s.buffer, s.indices, s.span), span=s.span
+        )
 
     return rewrite(func, {BufferLoad: load, BufferStore: store})
+
+
+def checked_indices(
+    buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | None
+) -> tuple[PrimExpr, ...]:
+    """Wrap each index that may be outside of its axis in a check."""
+    made: list[PrimExpr] = []
+    for axis, (index, extent) in enumerate(zip(indices, buffer.shape)):
+        if _is_inside(index, extent):
+            made.append(index)
+            continue
+        wide = int64(index)
+        args = (
+            wide,
+            int64(extent),
+            StringImm(buffer.name),
+            IntImm(axis, DataType("int32")),
+        )
+        made.append(Call(wide.dtype, CHECKED_INDEX, args, span=span))
+    return tuple(made)
 
 
 def _is_inside(index: PrimExpr, extent: PrimExpr) -> bool:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from loomir.ir.passes import register
 from loomir.ir.visit import pre_order, rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion, Range
-from loomir.tir.expr import Eq, IntImm, PrimExpr, StringImm, Var, cast
+from loomir.tir.expr import Call, Eq, IntImm, PrimExpr, StringImm, Var, cast
 from loomir.tir.function import PrimFunc
+from loomir.tir.op import CHECK
 from loomir.tir.stmt import (
-    AssertStmt,
     Block,
     BufferStore,
     DeclBuffer,
+    Evaluate,
     LetStmt,
     Stmt,
+    seq,
 )
 from loomir.transform.tir.index_math import add, imm64, int64
 from loomir.transform.tir.views import Layout, View, bound_names
@@ -33,7 +35,7 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
     """Give each access of an alias the source's buffer and indices; bind the names in its shape.
 
     A name in the alias's shape, strides or offset that nothing else binds takes the source's
-    value; any other expression must equal it, which is asserted where the program runs.
+    value; any other expression must equal it, which is checked where the program runs.
     Errors: TIR0502 for a pointer to an alias used as a value.
     """
     layout = Layout(func)
@@ -142,41 +144,66 @@ def _rebased(buffer: Buffer, layout: Layout) -> Buffer:
     )
 
 
+class _Field(NamedTuple):
+    """What an alias says of itself, what its region is, and the row of the table of faults."""
+
+    wanted: PrimExpr
+    found: PrimExpr
+    row: str
+    what: str
+
+
 def _bind(block: Block, layout: Layout, bound: set[int]) -> Stmt:
     """Bind or check, around the body, what the shapes, strides and offsets of the aliases say."""
-    steps: list[tuple[Var | None, PrimExpr, PrimExpr, MatchBufferRegion, str]] = []
+    steps: list[tuple[MatchBufferRegion, Var | None, _Field]] = []
     for match in block.match_buffers:
-        for wanted, found, what in _fields(match, layout.view(match.buffer)):
-            if isinstance(wanted, Var) and id(wanted) not in bound:
-                bound.add(id(wanted))
-                steps.append((wanted, wanted, found, match, what))
-            elif not _same(wanted, found):
-                steps.append((None, wanted, found, match, what))
+        steps += [(match, None, f) for f in _dropped(match)]
+        fields = _fields(match, layout.view(match.buffer))
+        for field in fields:  # names first, then what mentions them
+            if isinstance(field.wanted, Var) and id(field.wanted) not in bound:
+                bound.add(id(field.wanted))
+                steps.append((match, field.wanted, field))
+        steps += [(match, None, f) for f in fields]
     body = block.body
-    for var, wanted, found, match, what in reversed(steps):
-        span = match.span
+    for match, var, field in reversed(steps):
         if var is not None:
-            body = LetStmt(var, cast(found, var.dtype), body, span=span)
-        else:
-            condition = Eq(int64(wanted), int64(found))
-            text = f"match_buffer {match.buffer.name}: {what} differs from the source's"
-            body = AssertStmt(condition, StringImm(text), body, span=span)
+            body = LetStmt(var, cast(field.found, var.dtype), body, span=match.span)
+        elif not _same(field.wanted, field.found):
+            body = seq((_check(match, field), body))
     return body
 
 
-def _fields(match: MatchBufferRegion, view: View) -> list[tuple[PrimExpr, PrimExpr, str]]:
+def _check(match: MatchBufferRegion, field: _Field) -> Stmt:
+    wanted, found = int64(field.wanted), int64(field.found)
+    words = [StringImm(word) for word in (field.row, match.buffer.name, field.what)]
+    values = (found,) if field.row == "match_axis" else (wanted, found)
+    condition = Eq(wanted, found)
+    return Evaluate(
+        Call(condition.dtype, CHECK, (condition, *words, *values), span=match.span), span=match.span
+    )
+
+
+def _dropped(match: MatchBufferRegion) -> list[_Field]:
+    """List the extents of the axes that an alias leaves out."""
+    region = match.source.region
+    found: list[_Field] = []
+    for r in region[: len(region) - len(match.buffer.shape)]:
+        if r.extent is not None:
+            found.append(_Field(imm64(1), r.extent, "match_axis", ""))
+    return found
+
+
+def _fields(match: MatchBufferRegion, view: View) -> list[_Field]:
     buffer, region = match.buffer, match.source.region
-    rows: list[tuple[PrimExpr, PrimExpr, str]] = []
+    rows: list[_Field] = []
     kept = region[len(region) - len(buffer.shape) :]
     for axis, (extent, r) in enumerate(zip(buffer.shape, kept)):
-        rows.append((extent, imm64(1) if r.extent is None else r.extent, f"extent {axis}"))
-    for r in region[: len(region) - len(buffer.shape)]:
-        if r.extent is not None:
-            rows.append((imm64(1), r.extent, "the extent of a dropped axis"))
+        found = imm64(1) if r.extent is None else r.extent
+        rows.append(_Field(extent, found, "match", f"the extent of axis {axis}"))
     for axis, (stride, actual) in enumerate(zip(buffer.strides, view.strides)):
-        rows.append((stride, actual, f"stride {axis}"))
-    if isinstance(buffer.elem_offset, Var):
-        rows.append((buffer.elem_offset, view.offset, "the offset"))
+        rows.append(_Field(stride, actual, "match", f"the stride of axis {axis}"))
+    if buffer.elem_offset is not None and not isinstance(buffer.elem_offset, IntImm):
+        rows.append(_Field(buffer.elem_offset, view.offset, "match", "the offset"))
     return rows
 
 

@@ -12,8 +12,8 @@ from loomir.codegen.llvm.floats import cast
 from loomir.codegen.llvm.types import I1, I64, array, struct
 from loomir.codegen.llvm.values import FALSE, NULL, TRUE, Value, const
 from loomir.ir.visit import Step
-from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.dtype import DataType
+from loomir.tir.faults import fault
 from loomir.tir.stmt import Allocate
 
 __all__ = ["allocate"]
@@ -62,12 +62,8 @@ def _allocate(frame: Frame, s: Allocate) -> Step[None]:
     rounded = b.and_(b.add(size_value, const(I64, ALIGNMENT)), const(I64, -ALIGNMENT))
     amounts = [const(I64, ALIGNMENT), rounded]
     memory = b.call(unit.aligned_alloc(), amounts[::-1] if unit.on_windows else amounts)
-    fault = Fault(
-        FaultKind.ALLOCATION,
-        ("there is no memory for the ", 0, f" bytes of {s.buffer_var.name_hint}"),
-        span=s.span,
-    )
-    frame.require(b.icmp("ne", memory, NULL), fault, size_value)
+    none_left = fault("allocation", s.span, buffer=s.buffer_var.name_hint)
+    frame.require(b.icmp("ne", memory, NULL), none_left, size_value)
     frame.env[s.buffer_var] = memory
     outer = frame.push_cleanup(memory)
     yield frame.run(s.body)
@@ -97,14 +93,5 @@ def _bytes(frame: Frame, s: Allocate) -> Step[Value]:
     b = frame.b
     fits = b.and_(fits, b.icmp("sge", total, const(I64, 0)))
     fine = b.and_(fine, b.or_(empty, fits))
-    fault = Fault(
-        FaultKind.BAD_SIZE,
-        (
-            s.buffer_var.name_hint,
-            " cannot be allocated: an extent is negative, or its size overflows",
-        ),
-        span=s.span,
-        help="extents are 0 or more, and all bytes together less than 2**63",
-    )
-    frame.require(fine, fault)
+    frame.require(fine, fault("size", s.span, buffer=s.buffer_var.name_hint))
     return frame.b.select(empty, const(I64, 0), total)

@@ -16,10 +16,10 @@ from loomir.codegen.llvm.types import I32, I64
 from loomir.codegen.llvm.values import FALSE, NOTHING, Value, const, poison
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
-from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Call, IntImm, StringImm
+from loomir.tir.faults import fault
 from loomir.tir.op import BUILTINS, Accepts
 
 __all__ = ["OPS"]
@@ -72,20 +72,30 @@ def _checked_index(frame: Frame, e: Call) -> Step[Value]:
     fits = b.and_(b.icmp("sge", i64, zero), b.icmp("slt", i64, n64))
     name = buffer.value if isinstance(buffer, StringImm) else "a buffer"
     number = axis.value if isinstance(axis, IntImm) else 0
-    fault = Fault(
-        FaultKind.OUT_OF_BOUNDS,
-        ("index ", 0, f" is outside of axis {number} of {name}, whose extent is ", 1),
-        span=e.span,
-        label="this element does not exist",
-        help="keep the index at least 0 and below the extent",
-    )
+    outside = fault("index", e.span, axis=number, buffer=name)
     if index.dtype.lanes == 1:
-        frame.require(fits, fault, i64, n64)
+        frame.require(fits, outside, i64, n64)
     else:
         for lane in range(index.dtype.lanes):
             one = [frame.b.extractelement(v, lane) for v in (fits, i64, n64)]
-            frame.require(one[0], fault, *one[1:])
+            frame.require(one[0], outside, *one[1:])
     return i
+
+
+def _check(frame: Frame, e: Call) -> Step[Value]:
+    holds: Value = yield frame.value(e.args[0])
+    row, buffer, what = [a.value if isinstance(a, StringImm) else "" for a in e.args[1:4]]
+    b = frame.b
+    fine, bad = b.append("fine"), b.append("broken")
+    b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
+    b.at(bad)
+    values: list[Value] = []
+    for part in e.args[4:]:
+        value: Value = yield frame.value(part)
+        values.append(cast(frame.b, value, part.dtype, _INT64))
+    frame.stop(fault(row, e.span, buffer=buffer, what=what), *values)
+    frame.b.at(fine)
+    return holds
 
 
 def _argument_only(frame: Frame, e: Call) -> Step[Value]:
@@ -186,6 +196,7 @@ OPS: Final[dict[Op, Callable[[Frame, Call], Step[Value]]]] = {
         "break_loop": _break,
         "continue_loop": _continue,
         "if_then_else": _if_then_else,
+        "check": _check,
         "checked_index": _checked_index,
         "tvm_stack_make_shape": _argument_only,
         "tvm_stack_make_array": _argument_only,

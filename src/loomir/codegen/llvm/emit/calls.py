@@ -15,10 +15,10 @@ from loomir.codegen.llvm.values import NOTHING, NULL, Value, const
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.runtime import layout as at
-from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Call, PrimExpr
+from loomir.tir.faults import fault
 from loomir.tir.op import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
 
 __all__ = ["RECURSION_LIMIT", "call"]
@@ -54,13 +54,8 @@ def _call_function(frame: Frame, e: Call, name: str) -> Step[Value]:
     b = frame.b
     slot = frame.b.field(CONTEXT, frame.context, 1)
     depth = b.load(I32, slot)
-    fault = Fault(
-        FaultKind.RECURSION,
-        (f"{name} is called more than {RECURSION_LIMIT} calls deep",),
-        span=e.span,
-        help="end the recursion earlier, or write a loop",
-    )
-    frame.require(b.icmp("ult", depth, const(I32, RECURSION_LIMIT)), fault)
+    too_deep = fault("recursion", e.span, function=name, limit=RECURSION_LIMIT)
+    frame.require(b.icmp("ult", depth, const(I32, RECURSION_LIMIT)), too_deep)
     b.store(b.add(depth, const(I32, 1)), slot)
     returns = linked.returns
     result = NULL if returns.is_void else b.alloca(memory_type(returns), hint="result")

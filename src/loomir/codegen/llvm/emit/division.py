@@ -9,9 +9,9 @@ from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.types import I1
 from loomir.codegen.llvm.values import Value, const
-from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Div, FloorDiv, FloorMod, Mod
+from loomir.tir.faults import fault
 
 __all__ = ["DIVISIONS", "divide"]
 
@@ -26,14 +26,8 @@ def divide(
     kind = type(op)
     known = constant_of(op.b)
     if not known:
-        fault = Fault(
-            FaultKind.ZERO_DIVISION,
-            (f"{kind.__name__} divides by zero",),
-            span=op.span,
-            label="the divisor is 0 here",
-            help="test the divisor first; T.if_then_else evaluates only what it chooses",
-        )
-        frame.require(_all_nonzero(frame.b, y), fault)
+        by_zero = fault("zero_division", op.span, operator=kind.__name__)
+        frame.require(_all_nonzero(frame.b, y), by_zero)
     b = frame.b
     if dtype.is_bool:
         # Only 1 divides.

@@ -11,10 +11,9 @@ from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.types import I64
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step
-from loomir.runtime.fault import Fault, FaultKind
-from loomir.runtime.fault import Value as FaultValue
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, DataType
+from loomir.tir.faults import fault
 from loomir.tir.stmt import For, ForKind, While
 
 __all__ = ["loop", "while_loop"]
@@ -79,20 +78,10 @@ def _check_end(frame: Frame, s: For, low: Value, count: Value) -> None:
         fits = b.or_(fits, below) if signed else b.and_(below, b.icmp("sge", count, const(I64, 0)))
         if not signed:
             fits = b.or_(b.icmp("eq", count, const(I64, 0)), fits)
-    fault = Fault(
-        FaultKind.BAD_SIZE,
-        (
-            f"{s.loop_var.name_hint} cannot count from ",
-            FaultValue(0, dtype.is_uint),
-            " over ",
-            FaultValue(1, dtype.is_uint),
-            f" iterations: it is {dtype}",
-        ),
-        span=s.span,
-        help="use a wider loop variable, such as T.int64",
-        code="RUN0208",
+    too_long = fault(
+        "loop", s.span, unsigned=dtype.is_uint, variable=s.loop_var.name_hint, dtype=dtype
     )
-    frame.require(fits, fault, low, count)
+    frame.require(fits, too_long, low, count)
 
 
 def _range(frame: Frame, s: For) -> Interval:

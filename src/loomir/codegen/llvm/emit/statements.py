@@ -16,9 +16,9 @@ from loomir.codegen.llvm.floats import cast
 from loomir.codegen.llvm.types import I64
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step
-from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr, StringImm, Var
+from loomir.tir.faults import fault
 from loomir.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -36,7 +36,6 @@ from loomir.tir.stmt import (
 __all__ = ["STATEMENTS"]
 
 _INT64: Final = DataType("int64")
-_BROKEN: Final = "this does not hold"
 
 
 def _let(frame: Frame, s: LetStmt) -> Step[None]:
@@ -59,11 +58,11 @@ def _assert(frame: Frame, s: AssertStmt) -> Step[None]:
     b.condbr(condition, holds, fails, meta=frame.unit.faults.rare())
     b.at(fails)
     if isinstance(s.message, StringImm):
-        frame.stop(Fault(FaultKind.ASSERTION, (s.message.value,), s.span, _BROKEN))
+        frame.stop(fault("assertion", s.span, text=s.message.value))
     else:
         message: Value = yield frame.value(s.message)
         number = cast(b, message, s.message.dtype, _INT64)
-        frame.stop(Fault(FaultKind.ASSERTION, (0,), s.span, _BROKEN), number)
+        frame.stop(fault("assertion_number", s.span), number)
     b.at(holds)
     yield frame.run(s.body)
 
