@@ -7,6 +7,7 @@ from typing import Any
 
 from loomir.ir.node import Node, attr, child, meta, node
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.support.highlight import show_text, to_html
 from loomir.support.printing import to_text
 from loomir.support.span import Span
 
@@ -27,6 +28,18 @@ class BaseFunc(Node):
     __slots__ = ()
 
     attrs: Mapping[str, Any]
+
+    def show(self, style: str | None = None) -> None:
+        """Display the function as TVMScript, in colour on a terminal and in a notebook.
+
+        ``style`` is ``"light"``, ``"dark"``, ``"ansi"`` or the name of a Pygments style.
+
+        Errors: SCR0005 for a style that is none.
+        """
+        show_text(to_text(self), style)
+
+    def _repr_html_(self) -> str:
+        return to_html(to_text(self))
 
 
 @node
@@ -81,3 +94,15 @@ class IRModule(Node):
     def script(self) -> str:
         """Write the module as TVMScript, which parses back to an equal module."""
         return to_text(self)
+
+    def show(self, style: str | None = None) -> None:
+        """Display the module as TVMScript, in colour on a terminal and in a notebook.
+
+        ``style`` is ``"light"``, ``"dark"``, ``"ansi"`` or the name of a Pygments style.
+
+        Errors: SCR0005 for a style that is none.
+        """
+        show_text(to_text(self), style)
+
+    def _repr_html_(self) -> str:
+        return to_html(to_text(self))

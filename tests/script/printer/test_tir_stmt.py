@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loomir.ir import GlobalVar, IRModule
-from loomir.script.printer import script, show
+from loomir.script.printer import script
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import (
     TRUE,
@@ -481,26 +481,6 @@ def test_nodes_without_a_form_are_written_from_their_fields():
     assert "T.evaluate(1)" in str(thread)
     odd = IterVar(None, var("t"), IterVarType.UNROLLED)
     assert str(odd) == 'tir.IterVar(var=t, iter_type="kUnrolled", thread_tag="")'
-
-
-def test_show_writes_plain_text_where_no_terminal_is(capsys: pytest.CaptureFixture[str]):
-    made = func(ONE)
-    show(made)
-    assert capsys.readouterr().out == script(made)
-    show(X + 1)
-    assert capsys.readouterr().out == "x + 1\n"
-
-
-def test_show_colours_on_a_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    show(func(ONE))
-    out = capsys.readouterr().out
-    assert "prim_func" in out
-    assert "\x1b[" in out
 
 
 def test_deep_statements_print():

@@ -11,9 +11,9 @@ from loomir.ir.node import Node
 from loomir.script.printer import fallback, ir_module, tir_stmt
 from loomir.script.printer.doc import Doc, StmtBlockDoc
 from loomir.script.printer.docsifier import Docsifier
-from loomir.script.printer.highlight import show_text
 from loomir.script.printer.python_printer import to_python
 from loomir.script.printer.tir_buffer import standalone_buffer
+from loomir.support.highlight import show_text
 from loomir.support.printing import set_printer
 from loomir.tir.buffer import Buffer
 from loomir.tir.stmt import Stmt
@@ -53,9 +53,9 @@ def script(node: object) -> str:
     return body.removesuffix("\n")
 
 
-def show(node: Node) -> None:
-    """Print a node as TVMScript, in colour where standard output is a terminal."""
-    show_text(script(node))
+def show(node: Node, style: str | None = None) -> None:
+    """Display a node as TVMScript, in colour on a terminal and in a notebook."""
+    show_text(script(node), style)
 
 
 set_printer(script)

@@ -1,0 +1,107 @@
+"""Programs in colour: on a terminal, and as HTML in a notebook."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import sys
+from typing import Any, Final
+
+from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+
+__all__ = ["show_text", "to_html"]
+
+_NAMED: Final = {"ansi": "ansi_dark", "dark": "monokai", "light": "default"}
+_HTML: Final = (
+    '<pre style="white-space: pre; overflow-x: auto; line-height: normal; '
+    'font-family: Menlo, Consolas, monospace">{code}</pre>'
+)
+
+
+class _Shown:
+    """A text as a notebook displays it."""
+
+    def __init__(self, text: str, style: str | None) -> None:
+        self.text, self.style = text, style
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return to_html(self.text, self.style)
+
+
+def show_text(text: str, style: str | None = None) -> None:
+    """Display a program: in colour on a terminal and in a notebook, plain anywhere else.
+
+    ``style`` is ``"light"``, ``"dark"``, ``"ansi"`` (the terminal's own colours), or the name of a
+    Pygments style. Where NO_COLOR is set, or TERM is ``dumb``, a terminal gets plain text.
+
+    Errors: SCR0005 for a style that is none.
+    """
+    theme = _theme(style)
+    display = _notebook_display()
+    if display is not None:
+        display(_Shown(text, style))
+    elif sys.stdout.isatty() and not os.environ.get("NO_COLOR") and _term() != "dumb":
+        console = _rich("console").Console(file=sys.stdout, force_terminal=True)
+        console.print(_highlighted(text, theme), soft_wrap=True)
+    else:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def to_html(text: str, style: str | None = None) -> str:
+    """Write a program as HTML in colour, without a background of its own.
+
+    Errors: SCR0005 for a style that is none.
+    """
+    theme = _theme("light" if style is None else style)
+    console = _rich("console").Console(record=True, file=io.StringIO(), force_terminal=True)
+    console.print(_highlighted(text, theme), soft_wrap=True)
+    written: str = console.export_html(code_format=_HTML, inline_styles=True)
+    return written
+
+
+def _rich(part: str) -> Any:
+    """Load a part of rich, which takes longer than reading most programs."""
+    return importlib.import_module(f"rich.{part}")
+
+
+def _highlighted(text: str, theme: str) -> Any:
+    syntax = _rich("syntax").Syntax("", "python", theme=theme, background_color="default")
+    made: Any = syntax.highlight(text.rstrip())
+    made.rstrip()
+    return made
+
+
+def _theme(style: str | None) -> str:
+    if style is None:
+        return "ansi_dark"
+    if style in _NAMED:
+        return _NAMED[style]
+    try:
+        _rich("syntax").get_style_by_name(style)
+    except ValueError as error:
+        guess = nearest(style, [*_NAMED, "monokai", "vim", "friendly", "solarized-dark"])
+        raise CompileError(
+            Diagnostic(
+                "SCR0005",
+                f"there is no style {style!r}",
+                help=f"did you mean {guess!r}?" if guess else 'use "light", "dark" or "ansi"',
+            )
+        ) from error
+    return style
+
+
+def _term() -> str:
+    return os.environ.get("TERM", "")
+
+
+def _notebook_display() -> Any:
+    """Give IPython's ``display`` in a notebook, else None; IPython is not loaded for that."""
+    shell_of = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = None if shell_of is None else shell_of()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    return importlib.import_module("IPython.display").display
