@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from loomir.build import compile  # the name that users expect
     from loomir.interp import interpret
     from loomir.runtime.executable import Executable
+    from loomir.runtime.externs import load_library, register_extern
     from loomir.runtime.packed import get_func, register_func
     from loomir.support.diagnostics import (
         CompileError,
@@ -41,6 +42,8 @@ __all__ = [
     "get_func",
     "interpret",
     "ir",
+    "load_library",
+    "register_extern",
     "register_func",
     "runtime",
     "script",
@@ -61,6 +64,8 @@ _HOMES: Final = {
     "compile": "loomir.build",
     "get_func": "loomir.runtime.packed",
     "interpret": "loomir.interp",
+    "load_library": "loomir.runtime.externs",
+    "register_extern": "loomir.runtime.externs",
     "register_func": "loomir.runtime.packed",
     "verify": "loomir.tir.verify",
 }

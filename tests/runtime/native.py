@@ -25,7 +25,7 @@ F32 = DataType("float32")
 
 PRELUDE = f"""
 @kind = private constant [12 x i8] c"LoomirFault\\00"
-@format = private constant [20 x i8] c"%d;%lld;%lld;%lld\\00\\00\\00"
+@format = private constant [20 x i8] c"%d;%lld;%lld;%lld;0\\00"
 declare i32 @snprintf(ptr, i64, ptr, ...)
 declare void @TVMFFIErrorSetRaisedFromCStr(ptr, ptr)
 

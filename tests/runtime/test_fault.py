@@ -17,6 +17,7 @@ PYTHON_CLASS = {
     FaultKind.UNINITIALIZED: ValueError,
     FaultKind.RACE: ValueError,
     FaultKind.MISMATCH: ValueError,
+    FaultKind.CALLEE: TypeError,
 }
 
 

@@ -135,7 +135,8 @@ def test_numpy_arrays_go_directly_while_read_only_ones_are_refused(monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "parts"),
-    [("-1;0;0;0", (-1, (0, 0, 0))), ("7;-9223372036854775808;2;3", (7, (-(2**63), 2, 3)))],
+    [("-1;0;0;0;5", (-1, (0, 0, 0))), ("7;-9223372036854775808;2;3;5", (7, (-(2**63), 2, 3)))],
 )
 def test_reading_a_fault(text, parts):
     assert ffi.NativeFault(text).split() == parts
+    assert ffi.NativeFault(text).root == 5

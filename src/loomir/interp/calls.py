@@ -14,6 +14,7 @@ from loomir.interp.scope import Scope
 from loomir.interp.stmt import compile_body
 from loomir.interp.values import Value
 from loomir.ir.module import BaseFunc, IRModule
+from loomir.runtime.callout import CalleeError
 from loomir.runtime.errors import RunTypeError
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.span import Span
@@ -59,8 +60,15 @@ class Interpreter:
         env = entry.binder.from_python(args, kwargs, entry.compiled.slots, self._allow_alias)
         if self._trackers is not None:
             self._trackers.clear()
-        with np.errstate(all="ignore"):
-            return run(self, entry.compiled, env)
+        try:
+            with np.errstate(all="ignore"):
+                return run(self, entry.compiled, env)
+        except CalleeError as carrier:
+            error = carrier.error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
     def enter(self, request: CallRequest) -> tuple[Compiled, Environment]:
         """Check and bind the arguments of a call within the module."""

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from loomir.interp.arithmetic import binary_function, conversion, needs_guard, wrapper
 from loomir.interp.builtins import builtin_function
+from loomir.interp.calls_out import address_of, call_out
 from loomir.interp.machine import (
     RESULT,
     Code,
@@ -65,8 +66,9 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.faults import fault
+from loomir.tir.op_calls import OUTSIDE, PACKED
 
-__all__ = ["compile_expr", "find_view"]
+__all__ = ["compile_expr", "compile_outside", "find_view"]
 
 Maker: TypeAlias = Callable[[Any, list[Code], Scope], Code]
 
@@ -318,12 +320,21 @@ def _call(node: Call, parts: list[Code], scope: Scope) -> Code:
         operands = [_argument(arg, code, scope) for arg, code in zip(node.args, parts, strict=True)]
         return calling(operands, node.op.name_hint, node.span)
     assert isinstance(node.op, Op)
+    if node.op in OUTSIDE:
+        return compile_outside(node, parts, scope, node.dtype)
     name = node.op.name.removeprefix("tir.")
     special = _SPECIAL.get(name)
     if special is not None:
         return special(node, parts, scope)
     dtype = node.args[0].dtype
     return strict(parts, _lanes(builtin_function(name, dtype), dtype))
+
+
+def compile_outside(node: Call, parts: list[Code], scope: Scope, returns: DataType | None) -> Code:
+    """Compile a call of something outside of the program; None drops what it returns."""
+    if node.op in PACKED:
+        parts = [_argument(arg, code, scope) for arg, code in zip(node.args, parts, strict=True)]
+    return call_out(node, parts, returns)
 
 
 def _argument(arg: PrimExpr, code: Code, scope: Scope) -> Code:
@@ -340,11 +351,16 @@ def _if_then_else(node: Call, parts: list[Code], scope: Scope) -> Code:
     return choosing(parts[0], lambda env, c: yes if c else no, parts[1:])
 
 
+def _as_bits(dtype: DataType) -> DataType:
+    return DataType("uint64") if dtype.is_handle else dtype
+
+
 def _reinterpret(node: Call, parts: list[Code], scope: Scope) -> Code:
-    source, target = node.args[0].dtype, node.dtype
+    source, target = (_as_bits(d) for d in (node.args[0].dtype, node.dtype))
 
     def read(value: Value) -> Value:
-        return unpack(pack(value, source), target)
+        number = address_of(value) if node.args[0].dtype.is_handle else value
+        return unpack(pack(number, source), target)
 
     return strict(parts, read)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir.interp.block import write_block, write_block_realize
-from loomir.interp.expr import compile_expr, find_view
+from loomir.interp.expr import compile_expr, compile_outside, find_view
 from loomir.interp.machine import (
     FINISHED,
     RESULT,
@@ -27,10 +27,11 @@ from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import with_article
 from loomir.support.span import Span
 from loomir.tir.buffer import IterVar
-from loomir.tir.expr import Call, IntImm, StringImm, Var
+from loomir.tir.expr import Call, IntImm, PrimExpr, StringImm, Var
 from loomir.tir.faults import fault
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET
+from loomir.tir.op_calls import OUTSIDE
 from loomir.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -102,6 +103,7 @@ def _evaluate(node: Evaluate, w: Writer) -> None:
             refuse("break or continue stands outside of a loop", "put it into a loop", value.span)
         w.jump(w.loops[-1][0 if value.op is BREAK_LOOP else 1])
     else:
+        code = _unused(value, w)
 
         def ignore(after: int) -> Callable[..., int]:
             def go_on(env: Environment, v: Value) -> int:
@@ -109,7 +111,15 @@ def _evaluate(node: Evaluate, w: Writer) -> None:
 
             return go_on
 
-        w.add((w.expr(value),), ignore)
+        w.add((code,), ignore)
+
+
+def _unused(value: PrimExpr, w: Writer) -> Code:
+    """Compile an expression whose value nobody uses."""
+    if isinstance(value, Call) and value.op in OUTSIDE:
+        parts = [w.expr(arg) for arg in value.args]
+        return compile_outside(value, parts, w.scope, None)
+    return w.expr(value)
 
 
 def _if(node: IfThenElse, w: Writer) -> None:

@@ -29,7 +29,7 @@ from loomir.runtime.torch_tensor import diagnose_tensor, is_torch_tensor, plain_
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.dtype import dtype_of_numpy
 
-__all__ = ["adapt", "diagnose", "refuse"]
+__all__ = ["adapt", "diagnose", "number_of", "refuse"]
 
 _INT64: Final = range(-(2**63), 2**63)
 _UINT64: Final = range(2**64)
@@ -200,7 +200,7 @@ def _remedy_for(parameter: Parameter, value: object) -> str:
 def _scalar(parameter: Parameter, value: Any) -> object:
     if parameter.dtype.is_handle:
         return _handle(parameter, value)
-    number = _number(value)
+    number = number_of(value)
     if number is None:
         raise refuse(
             parameter,
@@ -218,16 +218,16 @@ def _scalar(parameter: Parameter, value: Any) -> object:
     raise _too_large(parameter, number)
 
 
-def _number(value: Any) -> bool | int | float | None:
+def number_of(value: Any) -> bool | int | float | None:
     """Give a number of Python's own, or None for what is none."""
     if type(value) in (int, float, bool):
         return value
     if is_array(value):
-        return _number(value[()]) if value.ndim == 0 else None
+        return number_of(value[()]) if value.ndim == 0 else None
     if _is_numpy_number(value):
         return _of_numpy(value)
     if is_torch_tensor(value):
-        return _number(value.item()) if value.ndim == 0 and value.is_cpu else None
+        return number_of(value.item()) if value.ndim == 0 and value.is_cpu else None
     if hasattr(value.__class__, "__index__"):
         return int(value.__index__())
     return float(value) if _is_float(value) else None

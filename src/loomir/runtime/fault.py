@@ -16,6 +16,7 @@ from loomir.runtime.errors import (
     RunIndexError,
     RunMemoryError,
     RunRecursionError,
+    RunTypeError,
     RunValueError,
     RunZeroDivisionError,
 )
@@ -38,6 +39,8 @@ class FaultKind(enum.Enum):
     UNINITIALIZED = "RUN0209"
     RACE = "RUN0210"
     MISMATCH = "RUN0211"
+    CALLEE = "RUN0305"
+    """A function outside of the program raised: the first value is its ticket in ``callback``."""
 
 
 _ERRORS: Final[dict[FaultKind, type[RunError]]] = {
@@ -51,6 +54,7 @@ _ERRORS: Final[dict[FaultKind, type[RunError]]] = {
     FaultKind.UNINITIALIZED: RunValueError,
     FaultKind.RACE: RunValueError,
     FaultKind.MISMATCH: RunValueError,
+    FaultKind.CALLEE: RunTypeError,
 }
 
 

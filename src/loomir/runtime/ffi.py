@@ -26,6 +26,7 @@ __all__ = [
     "NativeFault",
     "direct_classes",
     "function_from_address",
+    "global_function",
     "is_loaded",
     "is_tensor",
     "native_symbols",
@@ -46,12 +47,17 @@ _loaded: Final[list[ModuleType]] = []
 
 
 class NativeFault(Exception):
-    """What native code raised: ``<site>;<v0>;<v1>;<v2>``."""
+    """What native code raised: ``<site>;<v0>;<v1>;<v2>;<root>``."""
 
     def split(self) -> tuple[int, tuple[int, int, int]]:
         """Give the site and the three values."""
-        site, v0, v1, v2 = str(self).split(";")
+        site, v0, v1, v2, _ = str(self).split(";")
         return int(site), (int(v0), int(v1), int(v2))
+
+    @property
+    def root(self) -> int:
+        """What the call of native code had for itself, by which its callbacks' errors are kept."""
+        return int(str(self).rpartition(";")[2])
 
 
 class _HideTorch(MetaPathFinder):
@@ -115,6 +121,11 @@ def function_from_address(address: int, keep_alive: object = None) -> Callable[.
     function = module.Function.__from_extern_c__(address, keep_alive_object=keep_alive)
     function.release_gil = True
     return function
+
+
+def global_function(name: str) -> Callable[..., object] | None:
+    """Give the function that C++ or Python code made known to tvm-ffi by that name, or None."""
+    return _tvm_ffi().get_global_func(name, allow_missing=True)
 
 
 def native_symbols() -> dict[str, int]:

@@ -9,8 +9,10 @@ from typing import NoReturn
 import numpy as np
 
 from loomir.runtime.arguments import adapt, diagnose
+from loomir.runtime.callback import interruption, take
+from loomir.runtime.callout import placed
 from loomir.runtime.errors import RunTypeError
-from loomir.runtime.fault import Fault
+from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.ffi import NativeFault, direct_classes, function_from_address
 from loomir.runtime.layout import SITE_ARGUMENTS
 from loomir.runtime.parameter import Parameter
@@ -92,7 +94,10 @@ class Function:
         except (NativeFault, BufferError, OverflowError) as error:
             # The last two: tvm-ffi could not convert an argument.
             failure = error
-        return self._recover(args, failure)
+        try:
+            return self._recover(args, failure)
+        finally:
+            del failure  # its traceback holds this frame
 
     # -- every other way -------------------------------------------------------------------------
     def _link(self) -> Callable[..., object]:
@@ -130,7 +135,10 @@ class Function:
             # Of the argument's library, when asked for its memory; or from inside the program.
             diagnose(self.parameters, given)
             raise
-        return self._raise(failure, given, adapted)
+        try:
+            self._raise(failure, given, adapted)
+        finally:
+            del failure
 
     def _recover(self, args: tuple[object, ...], failure: Exception) -> object:
         """Go on after the fast way failed.
@@ -160,7 +168,17 @@ class Function:
             )
         if not 0 <= site < len(self._faults):
             raise InternalError(f"{self.name} reported fault {site} of {len(self._faults)}")
-        raise self._faults[site].error(values)
+        fault = self._faults[site]
+        # Also where the fault is another: exceptions of threads that lost are let go.
+        raised = take(failure.root, values[0])
+        if fault.kind is not FaultKind.CALLEE:
+            raise fault.error(values)
+        error = interruption() if raised is None else placed(raised, fault.span)
+        try:
+            raise error
+        finally:
+            # Its traceback holds this frame, which must not hold it.
+            del error, raised
 
     # -- binding by position and by name ---------------------------------------------------------
     def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...]:

@@ -21,6 +21,8 @@ TYPE_BOOL: Final = 2
 TYPE_FLOAT: Final = 3
 TYPE_OPAQUE_PTR: Final = 4
 TYPE_DLTENSOR_PTR: Final = 7  # the value points to a DLTensor
+TYPE_RAW_STR: Final = 8  # the value points to a C string
+TYPE_ERROR: Final = 67
 TYPE_TENSOR: Final = 70  # the value points to an object that holds a DLTensor
 TENSOR_OBJECT_DLTENSOR: Final = 24
 
@@ -52,7 +54,7 @@ MANAGED_FLAG_READ_ONLY: Final = 1
 MANAGED_DLTENSOR: Final = 32
 
 FAULT_KIND: Final = "LoomirFault"
-"""The kind of error that native code raises; its message is ``<site>;<v0>;<v1>;<v2>``."""
+"""The kind of error that native code raises; its message: ``<site>;<v0>;<v1>;<v2>;<root>``."""
 
 SITE_ARGUMENTS: Final = -1
 """The site that says: the arguments do not fit, and nothing was written."""

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, overload
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.support.diagnostics import Diagnostic, nearest
 
-__all__ = ["get_func", "list_funcs", "register_func", "remove_func"]
+__all__ = ["find_func", "get_func", "list_funcs", "register_func", "remove_func"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,6 +63,11 @@ def get_func(name: str) -> Callable[..., Any]:
     if found is None:
         raise _unknown(name, known)
     return found
+
+
+def find_func(name: str) -> Callable[..., Any] | None:
+    """Give the function registered under ``name``, or None."""
+    return _table.get(name)
 
 
 def remove_func(name: str) -> None:

@@ -15,15 +15,41 @@ from loomir.runtime.parameter import Parameter
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of
 
-__all__ = ["view_arguments"]
+__all__ = ["Lender", "array_at", "view_arguments"]
 
 
-class _Memory:
-    """Memory that NumPy can look at; it keeps the owner alive."""
+class Lender:
+    """Memory that NumPy can look at; it keeps the owner alive, and arrays of it keep this alive."""
 
-    def __init__(self, owner: object, interface: dict[str, object]) -> None:
+    __slots__ = ("__array_interface__", "__weakref__", "owner")
+
+    def __init__(self, owner: object = None) -> None:
         self.owner = owner
-        self.__array_interface__ = interface
+        self.__array_interface__: dict[str, object] = {}
+
+
+def array_at(
+    lender: Lender,
+    address: int,
+    dtype: DataType,
+    shape: Sequence[int],
+    strides: Sequence[int] = (),
+) -> Array:
+    """Make an array of memory at an address; strides count elements, none means row-major."""
+    bits: Any = np.dtype(f"u{dtype.element.itemsize}")
+    lanes = (dtype.lanes,) if dtype.is_vector else ()
+    steps = None
+    if strides:
+        steps = (*[s * dtype.itemsize for s in strides], *[bits.itemsize for _ in lanes])
+    lender.__array_interface__ = {
+        "version": 3,
+        "shape": (*shape, *lanes),
+        "strides": steps,
+        "typestr": bits.str,
+        "data": (address, False),
+    }
+    memory: Any = np.asarray(lender)
+    return memory.view(numpy_of(dtype))
 
 
 def view_arguments(
@@ -68,17 +94,4 @@ def _view(parameter: Parameter, before: object, after: Any) -> Array:
         return plain_array(before)
     tensor: Any = after if is_tensor(after) else tensor_from_capsule(capsule_of(after))
     dtype = _dtype(parameter, tensor)
-    bits: Any = np.dtype(f"u{dtype.element.itemsize}")
-    lanes = (dtype.lanes,) if dtype.is_vector else ()
-    interface: dict[str, object] = {
-        "version": 3,
-        "shape": (*tensor.shape, *lanes),
-        "strides": (
-            *(stride * dtype.itemsize for stride in tensor.strides),
-            *(bits.itemsize for _ in lanes),
-        ),
-        "typestr": bits.str,
-        "data": (tensor.data_ptr(), False),
-    }
-    memory: Any = np.asarray(_Memory(tensor, interface))
-    return memory.view(numpy_of(dtype))
+    return array_at(Lender(tensor), tensor.data_ptr(), dtype, tensor.shape, tensor.strides)

@@ -33,6 +33,16 @@ from loomir.script.builder.buffers import (
     decl_buffer,
     match_buffer,
 )
+from loomir.script.builder.calls_out import (
+    call_cpacked,
+    call_cpacked_lowered,
+    call_packed,
+    call_packed_lowered,
+    tvm_call_cpacked,
+    tvm_call_cpacked_lowered,
+    tvm_call_packed,
+    tvm_call_packed_lowered,
+)
 from loomir.script.builder.dtypes import (
     bfloat16,
     bfloat16x2,
@@ -347,6 +357,10 @@ __all__ = [
     "broadcast",
     "buffer_load",
     "buffer_store",
+    "call_cpacked",
+    "call_cpacked_lowered",
+    "call_packed",
+    "call_packed_lowered",
     "cast",
     "ceil",
     "ceildiv",
@@ -484,6 +498,10 @@ __all__ = [
     "trunc",
     "truncdiv",
     "truncmod",
+    "tvm_call_cpacked",
+    "tvm_call_cpacked_lowered",
+    "tvm_call_packed",
+    "tvm_call_packed_lowered",
     "tvm_stack_make_array",
     "tvm_stack_make_shape",
     "uint1",

@@ -31,6 +31,7 @@ from loomir.tir.function import PrimFunc, str_of
 from loomir.tir.init_order import check_init_order
 from loomir.tir.leaving import can_leave, may_return
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
+from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.stmt import (
     Allocate,
     AttrStmt,
@@ -263,6 +264,10 @@ class _Walk:
             self._return(call, loops)
         elif call.op is BREAK_LOOP or call.op is CONTINUE_LOOP:
             self._jump(call, loops)
+        elif call.op in OUTSIDE:
+            mistake = mistake_of(call)
+            if mistake is not None:
+                self.found.append(mistake)
 
     # -- jumps and returns -----------------------------------------------------------------------
     def _jump(self, call: Call, loops: _Loops) -> None:

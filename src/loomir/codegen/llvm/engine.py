@@ -13,7 +13,6 @@ import ctypes
 import functools
 import itertools
 import platform
-import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,13 +21,13 @@ from typing import Final
 import llvmlite.binding as llvm
 
 from loomir.codegen.llvm.elf import symbols_of
+from loomir.runtime.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 
 __all__ = [
     "Library",
     "MissingSymbolError",
     "TargetMachine",
-    "address_in_process",
     "assembly",
     "compile_ir",
     "load",
@@ -356,33 +355,3 @@ def load(
     with _reported("LLVM does not load the object"):
         tracker = builder.link(jit, label)
     return Library(label, tracker, {name: tracker[name] for name in wanted})
-
-
-@functools.lru_cache(maxsize=1)
-def _process_libraries() -> tuple[ctypes.CDLL, ...]:
-    # Named one by one: the interpreter need not have them in its global scope.
-    if sys.platform.startswith("linux"):
-        names: tuple[str | None, ...] = (None, "libc.so.6", "libm.so.6", "libpthread.so.0")
-    elif sys.platform == "win32":
-        names = ("msvcrt.dll", "ucrtbase.dll", "kernel32.dll")
-    else:
-        names = (None,)
-    # musl has one library under another name; `None` then holds all of it.
-    return tuple([library for library in map(_opened, names) if library is not None])
-
-
-def _opened(name: str | None) -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(name)
-    except OSError:
-        return None
-
-
-@functools.lru_cache(maxsize=4096)
-def address_in_process(name: str) -> int:
-    """Give the address of a function of the process, or 0."""
-    for library in _process_libraries():
-        found = getattr(library, name, None)
-        if found is not None:
-            return ctypes.cast(found, ctypes.c_void_p).value or 0
-    return 0

@@ -33,6 +33,7 @@ from loomir.target import Target
 from loomir.tir.expr import Call
 from loomir.tir.faults import fault
 from loomir.tir.function import PrimFunc
+from loomir.tir.op_calls import OUTSIDE
 from loomir.tir.signature import Signature
 from loomir.tir.types import dtype_of_type
 
@@ -58,6 +59,7 @@ class Generated:
     faults: tuple[Fault, ...]
     entries: Mapping[str, str]
     needs_pool: bool
+    needs_callback: bool
 
 
 def machine_of(target: Target) -> TargetMachine:
@@ -94,20 +96,28 @@ def generate(
         var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
     }
     recursive = _recursive(functions)
+    open_ = _calling_out(functions)
     parts: dict[str, tuple[Function, Function]] = {}
     for name, symbol in _symbols(functions).items():
-        parts[name] = _declare(unit, name, symbol, functions[name], _found(signatures, name))
+        signature = _found(signatures, name)
+        parts[name] = _declare(
+            unit, name, symbol, functions[name], signature, unit.allow_alias or name in open_
+        )
     entries: dict[str, str] = {}
     for name, (body, checked) in parts.items():
         linked = unit.functions[name]
         func = functions[name]
         define_checked(unit, linked.signature, checked, body)
-        _define_body(unit, func, linked, body, name in recursive)
+        _define_body(unit, func, linked, body, name in recursive, name in open_)
         if "global_symbol" in func.attrs:
             entries[name] = _ENTRY + linked.symbol
             define_entry(unit, entries[name], linked)
     return Generated(
-        module.render(), tuple(unit.faults.rows), MappingProxyType(entries), unit.needs_pool
+        module.render(),
+        tuple(unit.faults.rows),
+        MappingProxyType(entries),
+        unit.needs_pool,
+        unit.needs_callback,
     )
 
 
@@ -137,16 +147,31 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
 
 
+_OUT: Final = ""
+"""The name that stands for everything outside of the module."""
+
+
 def _recursive(functions: Mapping[str, PrimFunc]) -> set[str]:
     """Find the functions that may call themselves, through others or not."""
+    return {name for name, called in _reach(functions).items() if name in called}
+
+
+def _calling_out(functions: Mapping[str, PrimFunc]) -> set[str]:
+    """Find the functions that may call something outside, which may see any of their arrays."""
+    return {name for name, called in _reach(functions).items() if _OUT in called}
+
+
+def _reach(functions: Mapping[str, PrimFunc]) -> dict[str, set[str]]:
+    """List what each function may call, through others or not."""
     calls: dict[str, set[str]] = {}
     for name, func in functions.items():
-        calls[name] = {
-            part.op.name_hint
-            for part in pre_order(func.body)
-            if isinstance(part, Call) and isinstance(part.op, GlobalVar)
-        }
-    found: set[str] = set()
+        calls[name] = set()
+        for part in pre_order(func.body):
+            if isinstance(part, Call) and isinstance(part.op, GlobalVar):
+                calls[name].add(part.op.name_hint)
+            elif isinstance(part, Call) and part.op in OUTSIDE:
+                calls[name].add(_OUT)
+    found: dict[str, set[str]] = {}
     for name in functions:
         seen: set[str] = set()
         stack = list(calls[name])
@@ -155,17 +180,16 @@ def _recursive(functions: Mapping[str, PrimFunc]) -> set[str]:
             if callee not in seen:
                 seen.add(callee)
                 stack.extend(calls.get(callee, ()))
-        if name in seen:
-            found.add(name)
+        found[name] = seen
     return found
 
 
 # -- functions ---------------------------------------------------------------------------------
 def _declare(
-    unit: Unit, name: str, symbol: str, func: PrimFunc, signature: Signature
+    unit: Unit, name: str, symbol: str, func: PrimFunc, signature: Signature, alias: bool
 ) -> tuple[Function, Function]:
     """Open the body and the checked function, so that others can call them."""
-    distinct = "" if unit.allow_alias else "noalias"
+    distinct = "" if alias else "noalias"
     arrays: list[Param] = []
     scalars: list[Param] = []
     checked: list[Param] = [("context", PTR, "noalias")]
@@ -189,13 +213,19 @@ def _declare(
 
 
 def _define_body(
-    unit: Unit, func: PrimFunc, linked: Linked, body: Function, is_recursive: bool
+    unit: Unit,
+    func: PrimFunc,
+    linked: Linked,
+    body: Function,
+    is_recursive: bool,
+    is_open: bool,
 ) -> None:
     signature, returns = linked.signature, linked.returns
     frame = Frame(unit, body, body.params[0], body.params[-1])
     frame.stack_left = _DEEP_STACK if is_recursive else STACK
     names = [p.buffer.data for p in signature.parameters if p.buffer is not None]
-    frame.distinct.update(names)
+    if not is_open:
+        frame.distinct.update(names)
     names += [b.var for b in signature.bindings]
     names += [p.var for p in signature.parameters if p.buffer is None]
     frame.env.update(zip(names, body.params[1:-1], strict=True))

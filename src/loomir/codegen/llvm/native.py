@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 from loomir.codegen.llvm import engine
 from loomir.codegen.llvm.module import Generated, machine_of
 from loomir.codegen.llvm.pool import pool_symbols
+from loomir.runtime.callback import callback_symbols
 from loomir.runtime.ffi import native_symbols
 from loomir.runtime.object_cache import ObjectCache
 from loomir.target import Target
@@ -68,6 +69,8 @@ class Native:
                 symbols = native_symbols()
                 if self._generated.needs_pool:
                     symbols.update(pool_symbols())
+                if self._generated.needs_callback:
+                    symbols.update(callback_symbols())
                 entries = sorted(self._generated.entries.values())
                 self._library = engine.load(self._compiled(), symbols, entries)
             return self._library.address(self._generated.entries[name])

@@ -19,8 +19,9 @@ import ctypes
 import threading
 from typing import Final, NamedTuple
 
-from loomir.codegen.llvm.engine import Library, TargetMachine, address_in_process, compile_ir, load
+from loomir.codegen.llvm.engine import Library, TargetMachine, compile_ir, load
 from loomir.codegen.llvm.pool_ir import pool_module
+from loomir.runtime.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 
 __all__ = ["ForkJoin", "measure_fork_join", "pool_symbols", "worker_count"]

@@ -10,6 +10,7 @@ from typing import Final
 from loomir.script.builder import (
     blocks,
     buffers,
+    calls_out,
     dtypes,
     function,
     loops,
@@ -46,6 +47,7 @@ def dtype_named(name: str) -> DataType:
 NAMES: Final[dict[str, object]] = {
     **{name: getattr(named_expressions, name) for name in named_expressions.__all__},
     **_DTYPES,
+    **{name: getattr(calls_out, name) for name in calls_out.__all__},
     "bool": dtypes.boolean,
     "uint1": dtypes.boolean,
     # functions and buffers

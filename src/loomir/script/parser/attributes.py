@@ -130,7 +130,6 @@ def attribute(value: object, name: str) -> object:
 
 _KNOWN_ELSEWHERE: Final = {
     "call_extern": "calls of C functions are not read; write the loops, or use a builtin",
-    "call_packed": "packed functions are called from Python, around the program",
     "tvm_storage_sync": "it is for GPUs; loops on the CPU need no fence",
 }
 

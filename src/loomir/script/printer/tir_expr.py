@@ -63,6 +63,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BUILTINS, call_builtin
+from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.types import dtype_of_type
 
 __all__ = ["condition", "declare_var", "domain", "index_docs", "slice_of"]
@@ -234,6 +235,8 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
             return known.doc.call(*args)
         op = yield d.expr(node.op)
         return T.attr("Call").call(dtype_doc(node.dtype), op, ListDoc(args))
+    if node.op in OUTSIDE and mistake_of(node) is None:
+        return _call_outside(node, args)
     name = node.op.name.removeprefix("tir.")
     if not _is_regular(name, node):
         return T.attr("Call").call(dtype_doc(node.dtype), text(node.op.name), ListDoc(args))
@@ -242,6 +245,15 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
     if name == "reinterpret":
         args = (dtype_doc(node.dtype), *args)
     return T.attr(name).call(*_anchored(*args))
+
+
+def _call_outside(node: Call, args: tuple[ExprDoc, ...]) -> ExprDoc:
+    """Write a call of a packed function; its dtype where it is not the usual one."""
+    assert isinstance(node.op, Op)
+    row = OUTSIDE[node.op]
+    if node.dtype is row.default:
+        return T.attr(row.name).call(*args)
+    return T.attr(row.name).call(*args, dtype=dtype_doc(node.dtype))
 
 
 def _is_regular(name: str, node: Call) -> bool:

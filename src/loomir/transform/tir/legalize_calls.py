@@ -11,6 +11,7 @@ from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var, const
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
+from loomir.tir.op_calls import PACKED
 from loomir.transform.tir.index_math import int64
 from loomir.transform.tir.views import Layout
 
@@ -41,7 +42,7 @@ def _array(buffer: Buffer, layout: Layout) -> PrimExpr:
 
 @register("tir.LegalizeCalls", requires={"well_formed"}, establishes={"calls_lowered"})
 def legalize_calls(mod: IRModule) -> IRModule:
-    """Replace the buffers that are passed to functions of the module by array descriptors.
+    """Replace the buffers that are passed to functions, by name or not, by array descriptors.
 
     Errors: TIR0501 where an array is expected and something else is passed.
     """
@@ -60,19 +61,28 @@ def _legalize(func: PrimFunc, callees: dict[str, PrimFunc]) -> PrimFunc:
 
     def lower(call: Call) -> Call:
         callee = callees.get(call.op.name_hint) if isinstance(call.op, GlobalVar) else None
-        if callee is None:
+        if callee is None and call.op not in PACKED:
             return call
         if not layouts:
             layouts.append(Layout(func))
         args = list(call.args)
-        for i, (param, arg) in enumerate(zip(callee.params, args)):
-            if param in callee.buffer_map:
-                args[i] = _argument(call, callee.buffer_map[param], arg, layouts[0])
+        if callee is None:
+            args = [_whole(arg, layouts[0]) for arg in args]
+        else:
+            for i, (param, arg) in enumerate(zip(callee.params, args)):
+                if param in callee.buffer_map:
+                    args[i] = _argument(call, callee.buffer_map[param], arg, layouts[0])
         if all(new is old for new, old in zip(args, call.args)):
             return call
         return Call(call.dtype, call.op, tuple(args), span=call.span)
 
     return rewrite(func, {Call: lower})
+
+
+def _whole(arg: PrimExpr, layout: Layout) -> PrimExpr:
+    """Describe the buffer whose data an argument of a packed function is."""
+    buffer = layout.by_data.get(id(arg)) if isinstance(arg, Var) else None
+    return arg if buffer is None else _array(buffer, layout)
 
 
 def _argument(call: Call, wanted: Buffer, arg: PrimExpr, layout: Layout) -> PrimExpr:

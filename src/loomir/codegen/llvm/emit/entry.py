@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, MISFIT
+from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, MISFIT, ROOT
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
 from loomir.codegen.llvm.floats import cast, register_type
@@ -29,6 +29,7 @@ def define_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     b = Builder(made)
     context = b.alloca(CONTEXT, hint="context")
     b.store(const(I32, 0), b.field(CONTEXT, context, 1))
+    b.store(b.ptrtoint(context, I64), b.field(CONTEXT, context, ROOT))
     bad = b.append("bad")
     parameters = linked.signature.parameters
     _require(b, b.icmp("eq", made.params[2], const(I32, len(parameters))), bad, unit)

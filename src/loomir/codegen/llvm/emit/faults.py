@@ -2,7 +2,8 @@
 
 A function of generated code returns 0, 1 after a fault, or 2 where its arguments do not fit. The
 *context*, ``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2 }``, then says which fault it was; its
-``depth`` counts the calls that are under way. Each thread of a parallel loop has a context.
+``depth`` counts the calls that are under way, and ``v2`` is the address of the context that the
+entry made, until there is a fault. Each thread of a parallel loop has a context.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from loomir.codegen.llvm.values import Value, const
 from loomir.runtime import layout as at
 from loomir.runtime.fault import Fault
 
-__all__ = ["CONTEXT", "FAULTED", "FINE", "MISFIT", "FaultTable"]
+__all__ = ["CONTEXT", "FAULTED", "FINE", "MISFIT", "ROOT", "FaultTable"]
 
 CONTEXT: Final[Type] = struct([I32, I32, I64, I64, I64])
+ROOT: Final = 4
+"""The field of the context that says which call from outside this is."""
 FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 MISFIT: Final = const(I32, 2)
 
-_FORMAT: Final = "%d;%lld;%lld;%lld"
+_FORMAT: Final = "%d;%lld;%lld;%lld;%lld"
 
 
 class FaultTable:
@@ -90,6 +93,7 @@ def _define_raise(module: Module) -> Callee:
     values = [
         b.load(t, b.field(CONTEXT, context, i)) for i, t in ((0, I32), (2, I64), (3, I64), (4, I64))
     ]
+    values.append(b.ptrtoint(context, I64))
     misfit = b.icmp("eq", status, MISFIT)
     values[0] = b.select(misfit, const(I32, at.SITE_ARGUMENTS), values[0])
     b.call(printf, [text, const(I64, 128), module.string(_FORMAT), *values])

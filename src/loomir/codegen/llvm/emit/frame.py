@@ -59,6 +59,7 @@ class Unit:
     allow_alias: bool
     functions: dict[str, Linked] = field(default_factory=dict[str, Linked])
     needs_pool: bool = False
+    needs_callback: bool = False
     parallel_loops: int = 0
     pieces: int = 0
     sizes: dict[int, Size] = field(default_factory=dict[int, Size])

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.emit.access import store
 from loomir.codegen.llvm.emit.allocate import allocate
+from loomir.codegen.llvm.emit.calls import run_call
 from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.loops import loop, while_loop
@@ -17,7 +18,7 @@ from loomir.codegen.llvm.types import I64
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
-from loomir.tir.expr import PrimExpr, StringImm, Var
+from loomir.tir.expr import Call, PrimExpr, StringImm, Var
 from loomir.tir.faults import fault
 from loomir.tir.stmt import (
     Allocate,
@@ -106,7 +107,10 @@ def _if(frame: Frame, s: IfThenElse) -> Step[None]:
 
 
 def _evaluate(frame: Frame, s: Evaluate) -> Step[None]:
-    yield frame.value(s.value)
+    if isinstance(s.value, Call):
+        yield run_call(frame, s.value)
+    else:
+        yield frame.value(s.value)
 
 
 STATEMENTS: Final[dict[type, Callable[[Frame, Any], Step[None]]]] = {

@@ -1,0 +1,97 @@
+"""Calls out of a program: packed functions, with what ``runtime.callout`` says they mean."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from loomir.interp.machine import Code, strict
+from loomir.interp.memory import View
+from loomir.interp.values import Pointer, Value, rounder
+from loomir.ir.op import Op
+from loomir.runtime.callout import CalleeError, Lent, call_c_function, call_function, placed
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Call
+from loomir.tir.op_calls import CALL_CPACKED, CALL_PACKED, name_of
+
+__all__ = ["CALLS", "address_of", "call_out"]
+
+
+def call_out(node: Call, parts: list[Code], returns: DataType | None) -> Code:
+    """Compile a call; None for ``returns`` drops the result."""
+    assert isinstance(node.op, Op)
+    function = CALLS[node.op](node, returns)
+    dtypes = [arg.dtype for arg in node.args[1:]]
+
+    def call(*values: Value) -> Value:
+        passed = [_pass(v, d) for v, d in zip(values, dtypes, strict=True)]
+        try:
+            return function(passed)
+        except BaseException as error:
+            own = placed(error, node.span)
+            if own is not error:
+                raise own from None
+            if isinstance(error, StopIteration):
+                # Expressions are evaluated in generators, where it would be an error of theirs.
+                raise CalleeError(error) from None
+            raise
+
+    return strict(parts[1:], call)
+
+
+def _packed(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
+    name, cut = name_of(node), _rounding(returns)
+    return lambda values: cut(call_function(name, values, returns))
+
+
+def _packed_in_c(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
+    name, cut = name_of(node), _rounding(returns)
+    return lambda values: cut(call_c_function(name, values, returns))
+
+
+def _rounding(dtype: DataType | None) -> Callable[[Any], Value]:
+    return rounder(dtype) if dtype is not None and dtype.is_float else lambda value: value
+
+
+CALLS: Final[dict[Op, Callable[[Call, DataType | None], Callable[[list[object]], Value]]]] = {
+    CALL_PACKED: _packed,
+    CALL_CPACKED: _packed_in_c,
+}
+
+
+# -- arguments ---------------------------------------------------------------------------------
+def _pass(value: Value, dtype: DataType) -> object:
+    """Give a value the form that Python's functions take."""
+    if isinstance(value, View):
+        return _lend(value)
+    if isinstance(value, str) or not dtype.is_handle:
+        return value
+    address = address_of(value)
+    return ctypes.c_void_p(address) if address else None
+
+
+def address_of(value: Value) -> int:
+    """Give the number of a handle: where its memory lies in this process."""
+    if isinstance(value, Pointer):
+        return _start(value.memory.data) + value.offset
+    if isinstance(value, ctypes.c_void_p):
+        return value.value or 0
+    return value or 0
+
+
+def _start(data: Any) -> int:
+    if not len(data):
+        return 0
+    place: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+    return place
+
+
+def _lend(view: View) -> Lent:
+    written = view.memory.written
+    if written is not None:
+        # What the function writes cannot be seen: all of it counts as written.
+        written[:] = b"\1" * len(written)
+    return Lent(address_of(view.pointer), view.dtype, view.shape, view.strides)

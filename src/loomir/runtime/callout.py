@@ -1,0 +1,180 @@
+"""Calls of packed functions from programs, interpreted or compiled: one meaning for both.
+
+- Arrays come as NumPy views of the program's memory, valid for the time of the call. A function
+  that keeps one would look at memory that is gone, so that is an error.
+- What the function returns must be of the dtype that the program asks for.
+- Whatever the function raises is what the program raises.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import traceback
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from loomir.runtime.arguments import number_of
+from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
+from loomir.runtime.externs import packed_extern
+from loomir.runtime.ffi import global_function
+from loomir.runtime.packed import find_func, get_func
+from loomir.runtime.view import Lender, array_at
+from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.dtype import DataType
+
+__all__ = ["CalleeError", "Lent", "call_c_function", "call_function", "placed"]
+
+
+class Lent(NamedTuple):
+    """An array to pass: elements at an address; strides count elements."""
+
+    address: int
+    dtype: DataType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class CalleeError(Exception):
+    """Carries what a function raised where a bare exception would mean something else."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+_OURS: Final = "_loomir_call"
+"""The mark of an error that a call made, not the function that was called."""
+
+
+def placed(error: BaseException, span: Any) -> BaseException:
+    """Give an error of a call the place of the call; leave a function's own as they are."""
+    if isinstance(error, RunError) and hasattr(error, _OURS):
+        return type(error)(*(d.at(span) for d in error.diagnostics))
+    return error
+
+
+def call_function(name: str, args: Sequence[object], returns: DataType | None) -> Any:
+    """Call a function with Python's values; None for ``returns`` drops what it returns.
+
+    Errors: RUN0304 where there is no such function, RUN0305 and RUN0306 for what it returns,
+    RUN0307 for an array that it keeps; and whatever the function raises.
+    """
+    return _call(_find(name), name, args, returns)
+
+
+def call_c_function(name: str, args: Sequence[object], returns: DataType | None) -> Any:
+    """Call a C function that follows the calling convention of packed functions.
+
+    Errors: those of ``call_function``.
+    """
+    try:
+        function = packed_extern(name)
+    except RunError as error:
+        setattr(error, _OURS, True)
+        raise
+    return _call(function, name, args, returns)
+
+
+def _call(
+    function: Callable[..., object], name: str, args: Sequence[object], returns: DataType | None
+) -> Any:
+    lenders = [Lender() if isinstance(a, Lent) else None for a in args]
+    watched = [weakref.ref(lender) for lender in lenders if lender is not None]
+    values: list[object] = [
+        a if lender is None or not isinstance(a, Lent) else array_at(lender, *a)
+        for a, lender in zip(args, lenders, strict=True)
+    ]
+    del lenders
+    try:
+        result = function(*values)
+    except BaseException as error:
+        values.clear()
+        if any(ref() is not None for ref in watched) and error.__traceback__ is not None:
+            # The variables of the frames that were left still hold arrays; their memory may go.
+            traceback.clear_frames(error.__traceback__.tb_next)
+        raise
+    values.clear()
+    converted = None if returns is None else _converted(name, result, returns)
+    del result
+    if any(ref() is not None for ref in watched):
+        gc.collect()  # it may be in a cycle that nothing refers to
+        if any(ref() is not None for ref in watched):
+            raise _ours(
+                RunValueError,
+                "RUN0307",
+                f"{name!r} kept an array that it was given",
+                "the array is memory of the program, which is valid for the time of the call only; "
+                "keep array.copy()",
+            )
+    return converted
+
+
+def _find(name: str) -> Callable[..., object]:
+    found = find_func(name) or global_function(name)
+    if found is not None:
+        return found
+    try:
+        return get_func(name)
+    except RunError as error:
+        setattr(error, _OURS, True)
+        raise
+
+
+def _ours(kind: type[RunError], code: str, message: str, remedy: str) -> RunError:
+    error = kind(Diagnostic(code, message, help=remedy))
+    setattr(error, _OURS, True)
+    return error
+
+
+# -- results -------------------------------------------------------------------------------------
+def _converted(name: str, result: object, dtype: DataType) -> Any:
+    """Make a value of the dtype: a bool, an int, a float, or an address as an int."""
+    if dtype.is_void:
+        return None
+    if dtype.is_handle:
+        return _address(name, result)
+    number = number_of(result)
+    if number is None or (isinstance(number, float) and not dtype.is_float):
+        raise _unfit(name, result, dtype)
+    if dtype.is_float:
+        try:
+            return float(number)
+        except OverflowError:
+            raise _too_large(name, "an integer beyond all floats", dtype) from None
+    if not dtype.min_value <= number <= dtype.max_value:
+        digits = str(number) if abs(number) < 10**40 else f"{number.bit_length()} bits"  # type: ignore[union-attr]
+        raise _too_large(name, digits, dtype)
+    return bool(number) if dtype.is_bool else int(number)
+
+
+def _address(name: str, result: object) -> int:
+    if result is None:
+        return 0
+    if isinstance(result, ctypes.c_void_p):
+        return result.value or 0
+    if type(result) is int and 0 <= result <= sys.maxsize * 2 + 1:
+        return result
+    raise _unfit(name, result, DataType("handle"))
+
+
+def _unfit(name: str, result: object, dtype: DataType) -> RunError:
+    kind = "None" if result is None else f"a {type(result).__qualname__}"
+    wanted = "a handle (ctypes.c_void_p or None)" if dtype.is_handle else f"a number ({dtype})"
+    return _ours(
+        RunTypeError,
+        "RUN0305",
+        f"{name!r} returned {kind}, and the program needs {wanted}",
+        "return such a value, or make the call a statement of its own, which needs none",
+    )
+
+
+def _too_large(name: str, what: str, dtype: DataType) -> RunError:
+    return _ours(
+        RunOverflowError,
+        "RUN0306",
+        f"{name!r} returned {what}, which does not fit {dtype}",
+        'give the call a wider dtype, as in T.call_packed(..., dtype="int64")',
+    )

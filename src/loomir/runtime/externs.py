@@ -1,0 +1,134 @@
+"""C functions that programs call by name: registered ones, those of loaded libraries, the process'.
+
+Running them is the user's trust: nothing here can tell what a C function does with its arguments.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
+from loomir.runtime.ffi import function_from_address
+from loomir.support.diagnostics import Diagnostic
+
+__all__ = ["address_in_process", "find_extern", "load_library", "packed_extern", "register_extern"]
+
+_lock: Final = threading.Lock()
+_registered: Final[dict[str, tuple[int, object]]] = {}
+_libraries: Final[list[ctypes.CDLL]] = []
+
+
+def load_library(path: str | os.PathLike[str]) -> None:
+    """Load a shared library, whose functions programs can then call by name.
+
+    Names are looked up in the library that was loaded last, then in those before it. It stays
+    loaded until the process ends.
+    Errors: RUN0308 where the system does not load it.
+    """
+    try:
+        library = ctypes.CDLL(os.fspath(path))
+    except OSError as error:
+        raise RunValueError(
+            Diagnostic("RUN0308", f"{os.fspath(path)!r} cannot be loaded: {error}")
+        ) from error
+    with _lock:
+        _libraries.append(library)
+
+
+def register_extern(name: str, function: Any) -> None:
+    """Let programs call a C function as ``name``; one that was there by that name is replaced.
+
+    ``function`` is an address, or a function of ``ctypes``, which is kept alive. Its types are
+    those of the calls.
+    Errors: RUN0309 for anything else.
+    """
+    address = function if type(function) is int else _address_of(function)
+    if not isinstance(name, str) or not name or not 0 < address < 2**64:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise RunTypeError(
+            Diagnostic(
+                "RUN0309",
+                f"{name!r} cannot be a C function: {function!r} is no address of one",
+                help="pass an address, a function of ctypes.CDLL, or a ctypes.CFUNCTYPE(...)(f)",
+            )
+        )
+    with _lock:
+        _registered[name] = (address, function)
+
+
+def _address_of(function: Any) -> int:
+    try:
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+    except (ctypes.ArgumentError, TypeError):
+        return 0
+
+
+def find_extern(name: str) -> int:
+    """Give the address of a C function, or 0."""
+    found = _registered.get(name)
+    if found is not None:
+        return found[0]
+    for library in reversed(_libraries):
+        function = getattr(library, name, None)
+        if function is not None:
+            return _address_of(function)
+    return address_in_process(name)
+
+
+def packed_extern(name: str) -> Callable[..., object]:
+    """Give a C function that follows the calling convention of packed functions.
+
+    Its symbol is ``name``, or that behind ``__tvm_ffi_``.
+    Errors: RUN0304 where there is none.
+    """
+    address = find_extern(f"__tvm_ffi_{name}") or find_extern(name)
+    if not address:
+        raise RunKeyError(
+            Diagnostic(
+                "RUN0304",
+                f"no C function {name!r} is known",
+                help="load its library first, with loomir.load_library(path)",
+            )
+        )
+    return _callable(address)
+
+
+@functools.lru_cache(maxsize=256)
+def _callable(address: int) -> Callable[..., object]:
+    return function_from_address(address)
+
+
+# -- the process -----------------------------------------------------------------------------------
+@functools.lru_cache(maxsize=1)
+def _process_libraries() -> tuple[ctypes.CDLL, ...]:
+    # Named one by one: the interpreter need not have them in its global scope.
+    if sys.platform.startswith("linux"):
+        names: tuple[str | None, ...] = (None, "libc.so.6", "libm.so.6", "libpthread.so.0")
+    elif sys.platform == "win32":
+        names = ("msvcrt.dll", "ucrtbase.dll", "kernel32.dll")
+    else:
+        names = (None,)
+    # musl has one library under another name; `None` then holds all of it.
+    return tuple([library for library in map(_opened, names) if library is not None])
+
+
+def _opened(name: str | None) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=4096)
+def address_in_process(name: str) -> int:
+    """Give the address of a function of the process, or 0."""
+    for library in _process_libraries():
+        found = getattr(library, name, None)
+        if found is not None:
+            return ctypes.cast(found, ctypes.c_void_p).value or 0
+    return 0

@@ -1,0 +1,62 @@
+"""The functions of ``T`` that call something outside of the program."""
+
+from __future__ import annotations
+
+from loomir.ir.op import Op
+from loomir.script.builder.arguments import as_dtype, as_expr, as_text
+from loomir.script.builder.dtypes import DTypeLike
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import Call, ExprLike, PrimExpr, const
+from loomir.tir.op import call_builtin
+from loomir.tir.op_calls import CALL_CPACKED, CALL_PACKED, call_outside
+
+__all__ = [
+    "call_cpacked",
+    "call_cpacked_lowered",
+    "call_packed",
+    "call_packed_lowered",
+    "tvm_call_cpacked",
+    "tvm_call_cpacked_lowered",
+    "tvm_call_packed",
+    "tvm_call_packed_lowered",
+]
+
+
+def call_packed(
+    name: str, *args: ExprLike | Buffer | str | None, dtype: DTypeLike = "int32"
+) -> PrimExpr:
+    """Call the function registered as ``name``; a buffer is passed whole.
+
+    As a statement, what it returns is dropped; else it must fit ``dtype``.
+    """
+    return _packed(CALL_PACKED, name, args, dtype)
+
+
+def call_cpacked(
+    name: str, *args: ExprLike | Buffer | str | None, dtype: DTypeLike = "int32"
+) -> PrimExpr:
+    """Call the C function ``name``, which follows the calling convention of packed functions."""
+    return _packed(CALL_CPACKED, name, args, dtype)
+
+
+def _packed(op: Op, name: object, args: tuple[object, ...], dtype: DTypeLike) -> Call:
+    passed = tuple([_argument(a) for a in args])
+    return call_outside(op, as_text(name, "the function's name"), passed, as_dtype(dtype))
+
+
+def _argument(value: object) -> PrimExpr:
+    if isinstance(value, Buffer):
+        return value.data
+    if value is None:
+        return call_builtin("reinterpret", const(0, DataType("uint64")), dtype=DataType("handle"))
+    return as_expr(value, "an argument")
+
+
+# What older texts and lowered programs write is read as the same.
+tvm_call_packed = call_packed
+call_packed_lowered = call_packed
+tvm_call_packed_lowered = call_packed
+tvm_call_cpacked = call_cpacked
+call_cpacked_lowered = call_cpacked
+tvm_call_cpacked_lowered = call_cpacked

@@ -1,0 +1,128 @@
+"""Calls out of a program: of packed functions, by name.
+
+The first argument of each is the name, a constant; the others are values. Their rows are not in
+``BUILTINS``: the dtype of a result is the caller's choice, and no rule of dtypes gives it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from loomir.ir.op import Effect, Op
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.tir.expr import Call, PrimExpr, StringImm
+
+__all__ = [
+    "CALL_CPACKED",
+    "CALL_PACKED",
+    "OUTSIDE",
+    "PACKED",
+    "Outside",
+    "call_outside",
+    "mistake_of",
+    "name_of",
+]
+
+
+class Outside(NamedTuple):
+    """A row of the table: ``name`` is that of ``T``; the dtype may come before the callee's name.
+
+    ``default`` is the dtype of a call that says none.
+    """
+
+    op: Op
+    name: str
+    default: DataType | None
+    summary: str
+
+
+_INT32: Final = DataType("int32")
+
+OUTSIDE: Final[dict[Op, Outside]] = {}
+"""Every operator that calls something outside of the program."""
+
+
+def _row(op: str, name: str, effect: Effect, default: DataType | None, summary: str) -> Op:
+    made = Op.register(f"tir.{op}", effect)
+    OUTSIDE[made] = Outside(made, name, default, summary)
+    return made
+
+
+CALL_PACKED: Final = _row(
+    "tvm_call_packed",
+    "call_packed",
+    Effect.OPAQUE,
+    _INT32,
+    "call a function that loomir.register_func made known",
+)
+CALL_CPACKED: Final = _row(
+    "tvm_call_cpacked",
+    "call_cpacked",
+    Effect.OPAQUE,
+    _INT32,
+    "call a C function that follows the calling convention of packed functions",
+)
+
+PACKED: Final = frozenset({CALL_PACKED, CALL_CPACKED})
+"""Those that take whole arrays, and whose errors are exceptions."""
+
+
+def call_outside(
+    op: Op, name: str, args: tuple[PrimExpr, ...], dtype: DataType, span: Span | None = None
+) -> Call:
+    """Call something outside by its name.
+
+    Errors: TIR0121 for the name, TIR0122 for an argument or a result that cannot be passed.
+    """
+    made = Call(dtype, op, (StringImm(name), *args), span=span)
+    mistake = mistake_of(made)
+    if mistake is not None:
+        raise CompileError(mistake)
+    return made
+
+
+def name_of(call: Call) -> str:
+    """Give the name of what is called; empty where the call has none."""
+    first = call.args[0] if call.args else None
+    return first.value if isinstance(first, StringImm) else ""
+
+
+def mistake_of(call: Call) -> Diagnostic | None:
+    """Say what is wrong with a call of something outside, None where nothing is."""
+    row = OUTSIDE[call.op] if isinstance(call.op, Op) else None
+    assert row is not None
+    name = name_of(call)
+    if not name or "\0" in name:
+        return Diagnostic(
+            "TIR0121",
+            f"T.{row.name} needs the name of what it calls",
+            call.span,
+            help=f'give it as a string, as in T.{row.name}("name", x)',
+        )
+    for position, arg in enumerate(call.args[1:]):
+        why = _cannot_pass(arg)
+        if why:
+            return Diagnostic(
+                "TIR0122",
+                f"argument {position} of {name!r} {why}",
+                getattr(arg, "span", None) or call.span,
+                help="pass numbers, strings, handles and whole buffers",
+            )
+    if call.dtype.is_vector:
+        return Diagnostic(
+            "TIR0122",
+            f"{name!r} is to return {call.dtype}, and calls return no vectors",
+            call.span,
+            help="let the function write to a buffer that is passed to it",
+        )
+    return None
+
+
+def _cannot_pass(arg: PrimExpr) -> str:
+    if isinstance(arg, StringImm):
+        return "is a string with a zero character in it" if "\0" in arg.value else ""
+    if arg.dtype.is_vector:
+        return f"is a vector, {arg.dtype}"
+    return "has no value" if arg.dtype.is_void else ""
