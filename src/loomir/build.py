@@ -9,14 +9,19 @@ from loomir.codegen.llvm.module import Generated, Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.interp.arguments import explain
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.visit import pre_order
 from loomir.runtime.executable import Executable
+from loomir.runtime.externs import find_extern
 from loomir.runtime.function import Function
 from loomir.runtime.object_cache import ObjectCache
 from loomir.runtime.parameter import Parameter
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.target import Target
+from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
+from loomir.tir.linked import link_calls
+from loomir.tir.op_calls import EXTERN, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
 from loomir.tir.verify import verify
 from loomir.transform.pipelines import LowerOptions, lower
@@ -71,7 +76,7 @@ def compile(  # noqa: A001 - the name that users expect
     overlap. The object code is kept on disk unless ``cache`` is false.
     Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``.
     """
-    module = as_module(program)
+    module = link_calls(as_module(program))
     mistakes = verify(module)
     if mistakes:
         raise CompileError.of(mistakes)
@@ -80,6 +85,8 @@ def compile(  # noqa: A001 - the name that users expect
     }
     signatures = {name: signature_of(func, module) for name, func in originals.items()}
     machine = Target(target)
+    if machine.triple == Target("native").triple:
+        _check_externs(module)
     lowered = lower(module, LowerOptions(checked=check_bounds))
     options = Options(allow_alias=allow_alias)
     generated = generate(lowered, machine, options, signatures=signatures)
@@ -94,6 +101,19 @@ def compile(  # noqa: A001 - the name that users expect
     return Executable(
         functions, script=module.script, llvm_ir=native.llvm_ir, assembly=native.assembly
     )
+
+
+def _check_externs(module: IRModule) -> None:
+    """Find every C function that is called, before it is too late to say where."""
+    missing = [
+        unknown_extern(name_of(part), part.span)
+        for func in module.functions.values()
+        if isinstance(func, PrimFunc)
+        for part in pre_order(func.body)
+        if isinstance(part, Call) and part.op in EXTERN and not find_extern(name_of(part))
+    ]
+    if missing:
+        raise CompileError.of(missing)
 
 
 def _function(

@@ -19,6 +19,7 @@ from loomir.runtime.errors import RunTypeError
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.span import Span
 from loomir.tir.function import PrimFunc
+from loomir.tir.linked import link_calls
 
 __all__ = ["Interpreter", "interpret"]
 
@@ -45,7 +46,7 @@ class Interpreter:
         track: bool = False,
         flat: bool = False,
     ) -> None:
-        self._program = program
+        self._program = link_calls(program) if isinstance(program, IRModule) else program
         self._allow_alias = allow_alias
         self._flat = flat
         self._trackers: list[Tracker] | None = [] if track else None

@@ -9,13 +9,22 @@ from typing import Any, Final
 import numpy as np
 
 from loomir.interp.machine import Code, strict
-from loomir.interp.memory import View
+from loomir.interp.memory import Memory, View
 from loomir.interp.values import Pointer, Value, rounder
 from loomir.ir.op import Op
 from loomir.runtime.callout import CalleeError, Lent, call_c_function, call_function, placed
+from loomir.runtime.externs import c_function, find_extern
+from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Call
-from loomir.tir.op_calls import CALL_CPACKED, CALL_PACKED, name_of
+from loomir.tir.op_calls import (
+    CALL_CPACKED,
+    CALL_EXTERN,
+    CALL_PACKED,
+    CALL_PURE_EXTERN,
+    name_of,
+    unknown_extern,
+)
 
 __all__ = ["CALLS", "address_of", "call_out"]
 
@@ -52,6 +61,17 @@ def _packed_in_c(node: Call, returns: DataType | None) -> Callable[[list[object]
     return lambda values: cut(call_c_function(name, values, returns))
 
 
+def _in_c(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
+    name = name_of(node)
+    address = find_extern(name)
+    if not address:
+        raise CompileError(unknown_extern(name, node.span))
+    dtypes = [a.dtype for a in node.args[1:]]
+    # What nobody uses is returned all the same.
+    function, cut = c_function(address, name, dtypes, node.dtype), _rounding(node.dtype)
+    return lambda values: cut(function(values))
+
+
 def _rounding(dtype: DataType | None) -> Callable[[Any], Value]:
     return rounder(dtype) if dtype is not None and dtype.is_float else lambda value: value
 
@@ -59,6 +79,8 @@ def _rounding(dtype: DataType | None) -> Callable[[Any], Value]:
 CALLS: Final[dict[Op, Callable[[Call, DataType | None], Callable[[list[object]], Value]]]] = {
     CALL_PACKED: _packed,
     CALL_CPACKED: _packed_in_c,
+    CALL_EXTERN: _in_c,
+    CALL_PURE_EXTERN: _in_c,
 }
 
 
@@ -70,6 +92,8 @@ def _pass(value: Value, dtype: DataType) -> object:
     if isinstance(value, str) or not dtype.is_handle:
         return value
     address = address_of(value)
+    if isinstance(value, Pointer):
+        _may_write(value.memory)
     return ctypes.c_void_p(address) if address else None
 
 
@@ -89,9 +113,12 @@ def _start(data: Any) -> int:
     return place
 
 
+def _may_write(memory: Memory) -> None:
+    """Count all bytes as written: what the function writes cannot be seen."""
+    if memory.written is not None:
+        memory.written[:] = b"\1" * len(memory.written)
+
+
 def _lend(view: View) -> Lent:
-    written = view.memory.written
-    if written is not None:
-        # What the function writes cannot be seen: all of it counts as written.
-        written[:] = b"\1" * len(written)
+    _may_write(view.memory)
     return Lent(address_of(view.pointer), view.dtype, view.shape, view.strides)

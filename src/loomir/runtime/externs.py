@@ -10,14 +10,34 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.ffi import function_from_address
 from loomir.support.diagnostics import Diagnostic
+from loomir.support.dtype import DataType
 
-__all__ = ["address_in_process", "find_extern", "load_library", "packed_extern", "register_extern"]
+__all__ = [
+    "VARIADIC",
+    "address_in_process",
+    "c_function",
+    "find_extern",
+    "load_library",
+    "packed_extern",
+    "register_extern",
+]
+
+VARIADIC: Final = {
+    "printf": 1,
+    "fprintf": 2,
+    "dprintf": 2,
+    "sprintf": 2,
+    "snprintf": 3,
+    "scanf": 1,
+    "sscanf": 2,
+}
+"""C functions with a variable number of arguments, and how many of them are fixed."""
 
 _lock: Final = threading.Lock()
 _registered: Final[dict[str, tuple[int, object]]] = {}
@@ -62,6 +82,8 @@ def register_extern(name: str, function: Any) -> None:
 
 
 def _address_of(function: Any) -> int:
+    if isinstance(function, (int, str, bytes)):  # `ctypes` would take these for pointers
+        return 0
     try:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
     except (ctypes.ArgumentError, TypeError):
@@ -78,6 +100,54 @@ def find_extern(name: str) -> int:
         if function is not None:
             return _address_of(function)
     return address_in_process(name)
+
+
+_C_TYPES: Final[dict[str, Any]] = {
+    "bool": ctypes.c_bool,
+    "int8": ctypes.c_int8,
+    "int16": ctypes.c_int16,
+    "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64,
+    "uint8": ctypes.c_uint8,
+    "uint16": ctypes.c_uint16,
+    "uint32": ctypes.c_uint32,
+    "uint64": ctypes.c_uint64,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+    "handle": ctypes.c_void_p,
+    "void": None,
+}
+
+
+def c_function(
+    address: int, name: str, dtypes: Sequence[DataType], returns: DataType
+) -> Callable[[Sequence[Any]], Any]:
+    """Make a Python callable of a C function, for arguments and a result of these dtypes.
+
+    It takes numbers, texts (as C strings), and addresses as ``ctypes.c_void_p``; an address that it
+    returns is an int.
+    """
+    types = [_C_TYPES[str(d)] for d in dtypes]
+    fixed = VARIADIC.get(name, len(types))
+    # More arguments than the prototype has are passed as those of a variadic function.
+    function = ctypes.CFUNCTYPE(_C_TYPES[str(returns)], *types[:fixed])(address)
+
+    def call(values: Sequence[Any]) -> Any:
+        given: list[Any] = [
+            v.encode("utf-8", "surrogatepass") if isinstance(v, str) else v for v in values
+        ]
+        for i in range(fixed, len(given)):
+            if isinstance(given[i], bytes):
+                given[i] = ctypes.c_char_p(given[i])
+            elif isinstance(given[i], float):
+                given[i] = ctypes.c_double(given[i])
+            elif isinstance(given[i], int):
+                short = dtypes[i].bits < 32
+                given[i] = ctypes.c_int(given[i]) if short else types[i](given[i])
+        result = function(*given)
+        return (result or 0) if returns.is_handle else result
+
+    return call
 
 
 def packed_extern(name: str) -> Callable[..., object]:

@@ -97,6 +97,12 @@ FAULTS: Final[dict[str, Row]] = {
         "iteration {0} of a parallel loop writes {buffer}{index}, which another iteration reads",
         "let each iteration write elements of its own",
     ),
+    "callee": Row(
+        FaultKind.CALLEE,
+        "{function} did not return",
+        "see what the function raised",
+        "called here",
+    ),
     "match": Row(
         FaultKind.MISMATCH,
         "match_buffer: {buffer} says {what} is {0}, the region's is {1}",

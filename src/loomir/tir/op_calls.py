@@ -1,4 +1,4 @@
-"""Calls out of a program: of packed functions, by name.
+"""Calls out of a program: of packed functions and of C functions, by name.
 
 The first argument of each is the name, a constant; the others are values. Their rows are not in
 ``BUILTINS``: the dtype of a result is the caller's choice, and no rule of dtypes gives it.
@@ -6,6 +6,7 @@ The first argument of each is the name, a constant; the others are values. Their
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from loomir.ir.op import Effect, Op
@@ -16,20 +17,25 @@ from loomir.tir.expr import Call, PrimExpr, StringImm
 
 __all__ = [
     "CALL_CPACKED",
+    "CALL_EXTERN",
     "CALL_PACKED",
+    "CALL_PURE_EXTERN",
+    "EXTERN",
     "OUTSIDE",
     "PACKED",
     "Outside",
     "call_outside",
     "mistake_of",
     "name_of",
+    "unknown_extern",
 ]
 
 
 class Outside(NamedTuple):
-    """A row of the table: ``name`` is that of ``T``; the dtype may come before the callee's name.
+    """A row of the table: ``name`` is that of ``T``.
 
-    ``default`` is the dtype of a call that says none.
+    ``default`` is the dtype of a call that says none; where it is None, the dtype comes before the
+    callee's name.
     """
 
     op: Op
@@ -50,6 +56,21 @@ def _row(op: str, name: str, effect: Effect, default: DataType | None, summary: 
     return made
 
 
+CALL_EXTERN: Final = _row(
+    "call_extern",
+    "call_extern",
+    Effect.OPAQUE,
+    None,
+    "call a C function",
+)
+CALL_PURE_EXTERN: Final = _row(
+    "call_pure_extern",
+    "call_pure_extern",
+    Effect.PURE,
+    None,
+    "call a C function that does nothing but give a value",
+)
+
 CALL_PACKED: Final = _row(
     "tvm_call_packed",
     "call_packed",
@@ -67,6 +88,10 @@ CALL_CPACKED: Final = _row(
 
 PACKED: Final = frozenset({CALL_PACKED, CALL_CPACKED})
 """Those that take whole arrays, and whose errors are exceptions."""
+EXTERN: Final = frozenset({CALL_EXTERN, CALL_PURE_EXTERN})
+"""Those that call C functions, with the types of the call."""
+
+_C_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def call_outside(
@@ -101,8 +126,15 @@ def mistake_of(call: Call) -> Diagnostic | None:
             call.span,
             help=f'give it as a string, as in T.{row.name}("name", x)',
         )
+    if row.op in EXTERN and not _C_NAME.match(name):
+        return Diagnostic(
+            "TIR0121",
+            f"{name!r} is no name of a C function",
+            call.span,
+            help="give the name of its symbol: letters, digits and underscores",
+        )
     for position, arg in enumerate(call.args[1:]):
-        why = _cannot_pass(arg)
+        why = _cannot_pass(arg, row.op in EXTERN)
         if why:
             return Diagnostic(
                 "TIR0122",
@@ -110,17 +142,35 @@ def mistake_of(call: Call) -> Diagnostic | None:
                 getattr(arg, "span", None) or call.span,
                 help="pass numbers, strings, handles and whole buffers",
             )
-    if call.dtype.is_vector:
+    if call.dtype.is_vector or (row.op in EXTERN and _is_short(call.dtype)):
         return Diagnostic(
             "TIR0122",
-            f"{name!r} is to return {call.dtype}, and calls return no vectors",
+            f"{name!r} is to return {call.dtype}, which such calls do not",
             call.span,
             help="let the function write to a buffer that is passed to it",
         )
     return None
 
 
-def _cannot_pass(arg: PrimExpr) -> str:
+def unknown_extern(name: str, span: Span | None) -> Diagnostic:
+    """Describe a C function that is found nowhere."""
+    return Diagnostic(
+        "TIR0511",
+        f"there is no C function {name!r} in this process",
+        span,
+        help="load its library with loomir.load_library(path), or make it known with "
+        "loomir.register_extern(name, address)",
+    )
+
+
+def _is_short(dtype: DataType) -> bool:
+    """Whether this is a float that C has no type for that is passed the same way everywhere."""
+    return dtype.is_float and dtype.bits < 32
+
+
+def _cannot_pass(arg: PrimExpr, to_c: bool) -> str:
+    if to_c and _is_short(arg.dtype):
+        return f"is {arg.dtype}, for which C has no type on every machine: cast it to float32"
     if isinstance(arg, StringImm):
         return "is a string with a zero character in it" if "\0" in arg.value else ""
     if arg.dtype.is_vector:

@@ -33,7 +33,7 @@ from loomir.target import Target
 from loomir.tir.expr import Call
 from loomir.tir.faults import fault
 from loomir.tir.function import PrimFunc
-from loomir.tir.op_calls import OUTSIDE
+from loomir.tir.op_calls import CALL_PURE_EXTERN, OUTSIDE
 from loomir.tir.signature import Signature
 from loomir.tir.types import dtype_of_type
 
@@ -53,13 +53,17 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What generating gives: IR, what its faults mean, and the symbols of its public functions."""
+    """What generating gives: IR, what its faults mean, and the symbols of its public functions.
+
+    ``externs`` maps symbols that the object leaves open to the names of the C functions meant.
+    """
 
     text: str
     faults: tuple[Fault, ...]
     entries: Mapping[str, str]
     needs_pool: bool
     needs_callback: bool
+    externs: Mapping[str, str]
 
 
 def machine_of(target: Target) -> TargetMachine:
@@ -118,6 +122,7 @@ def generate(
         MappingProxyType(entries),
         unit.needs_pool,
         unit.needs_callback,
+        MappingProxyType(unit.externs),
     )
 
 
@@ -169,7 +174,7 @@ def _reach(functions: Mapping[str, PrimFunc]) -> dict[str, set[str]]:
         for part in pre_order(func.body):
             if isinstance(part, Call) and isinstance(part.op, GlobalVar):
                 calls[name].add(part.op.name_hint)
-            elif isinstance(part, Call) and part.op in OUTSIDE:
+            elif isinstance(part, Call) and part.op in OUTSIDE and part.op is not CALL_PURE_EXTERN:
                 calls[name].add(_OUT)
     found: dict[str, set[str]] = {}
     for name in functions:

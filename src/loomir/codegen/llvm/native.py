@@ -12,9 +12,12 @@ from loomir.codegen.llvm import engine
 from loomir.codegen.llvm.module import Generated, machine_of
 from loomir.codegen.llvm.pool import pool_symbols
 from loomir.runtime.callback import callback_symbols
+from loomir.runtime.externs import find_extern
 from loomir.runtime.ffi import native_symbols
 from loomir.runtime.object_cache import ObjectCache
+from loomir.support.diagnostics import CompileError
 from loomir.target import Target
+from loomir.tir.op_calls import unknown_extern
 
 __all__ = ["Native"]
 
@@ -27,6 +30,7 @@ class Native:
 
     - ``level`` 0 runs none of LLVM's passes, 1 to 3 its usual ones; ``loops`` lets it vectorise and
       unroll.
+    - C functions that the program calls are looked up when the code is loaded.
     - A target other than this machine can give text and objects, but no addresses.
     """
 
@@ -62,7 +66,8 @@ class Native:
     def address(self, name: str) -> int:
         """Give the address of the entry of a public function.
 
-        Errors: InternalError where the code is for another machine.
+        Errors: InternalError where the code is for another machine, TIR0511 for a C function that
+        is not there any more.
         """
         with self._lock:
             if self._library is None:
@@ -71,9 +76,17 @@ class Native:
                     symbols.update(pool_symbols())
                 if self._generated.needs_callback:
                     symbols.update(callback_symbols())
+                symbols.update(self._externs())
                 entries = sorted(self._generated.entries.values())
                 self._library = engine.load(self._compiled(), symbols, entries)
             return self._library.address(self._generated.entries[name])
+
+    def _externs(self) -> dict[str, int]:
+        found = {symbol: find_extern(n) for symbol, n in self._generated.externs.items()}
+        missing = [n for symbol, n in self._generated.externs.items() if not found[symbol]]
+        if missing:
+            raise CompileError.of([unknown_extern(n, None) for n in missing])
+        return found
 
     def object(self) -> bytes:
         """Give the object file."""

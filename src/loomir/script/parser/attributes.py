@@ -128,8 +128,14 @@ def attribute(value: object, name: str) -> object:
     )
 
 
+_NO_LISTS: Final = "programs have no lists of values: pass them to T.call_packed one by one"
 _KNOWN_ELSEWHERE: Final = {
-    "call_extern": "calls of C functions are not read; write the loops, or use a builtin",
+    "tvm_throw_last_error": "the errors of called functions come out by themselves",
+    "tvm_check_return": "test what the call returned with assert",
+    "anylist_getitem": _NO_LISTS,
+    "anylist_resetitem": _NO_LISTS,
+    "anylist_setitem_call_packed": _NO_LISTS,
+    "anylist_setitem_call_cpacked": _NO_LISTS,
     "tvm_storage_sync": "it is for GPUs; loops on the CPU need no fence",
 }
 

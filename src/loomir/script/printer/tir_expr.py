@@ -251,6 +251,8 @@ def _call_outside(node: Call, args: tuple[ExprDoc, ...]) -> ExprDoc:
     """Write a call of a packed function; its dtype where it is not the usual one."""
     assert isinstance(node.op, Op)
     row = OUTSIDE[node.op]
+    if row.default is None:
+        return T.attr(row.name).call(dtype_doc(node.dtype), *args)
     if node.dtype is row.default:
         return T.attr(row.name).call(*args)
     return T.attr(row.name).call(*args, dtype=dtype_doc(node.dtype))

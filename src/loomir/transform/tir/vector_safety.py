@@ -10,6 +10,7 @@ from loomir.ir.visit import pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import And, Call, Let, Or, PrimExpr, Var
 from loomir.tir.op import IF_THEN_ELSE
+from loomir.tir.op_calls import OUTSIDE
 from loomir.tir.stmt import (
     TRUE,
     Allocate,
@@ -148,6 +149,8 @@ def _expression(e: PrimExpr, known: Loop) -> Refusal | None:
         return Refusal("the body may fail")
     if does & Does.ACTS:
         return Refusal("the body has effects beyond its stores")
+    if isinstance(e, Call) and e.op in OUTSIDE:
+        return Refusal("functions outside of the program take no vectors")
     if isinstance(e, (And, Or)):
         if known.varies(e) and effects(e.b):
             return Refusal("an operand that not all lanes evaluate reads memory")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.emit.builtins import OPS
+from loomir.codegen.llvm.emit.extern import call_extern
 from loomir.codegen.llvm.emit.faults import CONTEXT
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
@@ -17,7 +18,7 @@ from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import Call
 from loomir.tir.faults import fault
-from loomir.tir.op_calls import PACKED
+from loomir.tir.op_calls import EXTERN, PACKED
 
 __all__ = ["RECURSION_LIMIT", "call", "run_call"]
 
@@ -30,6 +31,8 @@ def call(frame: Frame, e: Call) -> Step[Value]:
         return _call_function(frame, e, e.op.name_hint)
     if e.op in PACKED:
         return call_packed(frame, e, e.dtype)
+    if e.op in EXTERN:
+        return call_extern(frame, e)
     rule = OPS.get(e.op)
     if rule is None:
         raise InternalError(f"no code for the builtin {e.op}")

@@ -60,6 +60,7 @@ class Unit:
     functions: dict[str, Linked] = field(default_factory=dict[str, Linked])
     needs_pool: bool = False
     needs_callback: bool = False
+    externs: dict[str, str] = field(default_factory=dict[str, str])
     parallel_loops: int = 0
     pieces: int = 0
     sizes: dict[int, Size] = field(default_factory=dict[int, Size])

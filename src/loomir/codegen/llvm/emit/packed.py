@@ -12,9 +12,9 @@ from loomir.codegen.llvm.types import DOUBLE, I1, I8, I32, I64, PTR, VOID, array
 from loomir.codegen.llvm.values import NOTHING, NULL, Value, const
 from loomir.ir.visit import Step
 from loomir.runtime import layout as at
-from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Call, PrimExpr, StringImm
+from loomir.tir.faults import fault
 from loomir.tir.op import STACK_MAKE_ARRAY
 from loomir.tir.op_calls import CALL_CPACKED, name_of
 
@@ -46,9 +46,9 @@ def call_packed(frame: Frame, e: Call, returns: DataType | None) -> Step[Value]:
     what = b.module.string(_what(e, returns))
     root = b.load(I64, b.field(CONTEXT, frame.context, ROOT))
     b.call(callback, [what, slots, const(I32, len(passed)), answer, root])
-    fault = Fault(FaultKind.CALLEE, (f"{name_of(e)} did not return",), e.span, "called here")
+    failed = fault("callee", e.span, function=name_of(e))
     answered = b.icmp("eq", b.load(I32, answer), const(I32, _kind(returns)))
-    frame.require(answered, fault, b.load(I64, content))
+    frame.require(answered, failed, b.load(I64, content))
     return NOTHING if returns is None else _result(frame, returns, content)
 
 

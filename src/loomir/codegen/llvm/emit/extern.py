@@ -1,0 +1,65 @@
+"""Calls of C functions, with the types of the call.
+
+Each is a symbol of its own, by name and types; which address it stands for is found when the code
+is loaded. So no name of a program can meet one of the compiler's, and LLVM does not take a function
+for one of the C library that it knows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.floats import cast, register_type
+from loomir.codegen.llvm.text import Callee
+from loomir.codegen.llvm.types import I8, I32, VOID, Type
+from loomir.codegen.llvm.values import NOTHING, Value, const
+from loomir.ir.visit import Step
+from loomir.runtime.externs import VARIADIC
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Call
+from loomir.tir.op_calls import name_of
+
+__all__ = ["call_extern"]
+
+_INT32: Final = DataType("int32")
+_FLOAT64: Final = DataType("float64")
+
+
+def call_extern(frame: Frame, e: Call) -> Step[Value]:
+    """Emit a call of a C function."""
+    name = name_of(e)
+    fixed = VARIADIC.get(name, len(e.args) - 1)
+    args: list[Value] = []
+    for i, arg in enumerate(e.args[1:]):
+        value: Value = yield frame.value(arg)
+        args.append(_promoted(frame, value, arg.dtype, i >= fixed))
+    b = frame.b
+    types = [a.type for a in args]
+    result = _declare(frame, name, e.dtype, types[:fixed], fixed < len(args))
+    made = b.call(result, args)
+    if e.dtype.is_void:
+        return NOTHING
+    return b.icmp("ne", made, const(I8, 0)) if e.dtype.is_bool else made
+
+
+def _promoted(frame: Frame, value: Value, dtype: DataType, variadic: bool) -> Value:
+    """Extend what is shorter than an int, as C's callers must."""
+    b = frame.b
+    if dtype.is_bool:
+        return b.zext(value, I32)
+    if dtype.is_integer and dtype.bits < 32:
+        return cast(b, value, dtype, _INT32)
+    if variadic and dtype.is_float:
+        return cast(b, value, dtype, _FLOAT64)
+    return value
+
+
+def _declare(
+    frame: Frame, name: str, returns: DataType, types: list[Type], variadic: bool
+) -> Callee:
+    result = VOID if returns.is_void else I8 if returns.is_bool else register_type(returns)
+    kinds = "".join(f".{t.text}" for t in (result, *types)) + (".more" if variadic else "")
+    symbol = f"loomir.extern.{name}{kinds}"
+    frame.unit.externs[symbol] = name
+    return frame.b.module.declare(symbol, result, types, varargs=variadic)

@@ -1,0 +1,51 @@
+"""Calls by the symbol of a function that is in the module itself."""
+
+from __future__ import annotations
+
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.visit import pre_order, rewrite
+from loomir.tir.expr import Call
+from loomir.tir.function import PrimFunc
+from loomir.tir.op_calls import EXTERN, name_of
+from loomir.tir.stmt import Evaluate
+from loomir.tir.types import dtype_of_type
+
+__all__ = ["link_calls"]
+
+
+def link_calls(module: IRModule) -> IRModule:
+    """Make calls of C functions calls of the module's functions, where such have that symbol."""
+    own: dict[str, tuple[GlobalVar, PrimFunc]] = {}
+    for var, func in module.functions.items():
+        if isinstance(func, PrimFunc) and "global_symbol" in func.attrs:
+            own[str(func.attrs["global_symbol"])] = (var, func)
+
+    def meant(call: Call) -> tuple[GlobalVar, PrimFunc] | None:
+        return own.get(name_of(call)) if call.op in EXTERN else None
+
+    def link(call: Call) -> Call:
+        found = meant(call)
+        if found is None:
+            return call
+        return Call(call.dtype, found[0], call.args[1:], span=call.span)
+
+    def run(stmt: Evaluate) -> Evaluate:
+        # The value is dropped, so that its dtype does not matter.
+        value = stmt.value
+        if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
+            return stmt
+        func = module.functions.get(value.op)
+        if not isinstance(func, PrimFunc) or dtype_of_type(func.ret_type) is value.dtype:
+            return stmt
+        dtype = dtype_of_type(func.ret_type)
+        return Evaluate(Call(dtype, value.op, value.args, span=value.span), span=stmt.span)
+
+    functions = dict(module.functions)
+    for var, func in module.functions.items():
+        if isinstance(func, PrimFunc) and any(
+            isinstance(part, Call) and meant(part) for part in pre_order(func.body)
+        ):
+            functions[var] = rewrite(func, {Call: link, Evaluate: run})
+    if all(functions[var] is func for var, func in module.functions.items()):
+        return module
+    return IRModule(functions, module.attrs, span=module.span)
