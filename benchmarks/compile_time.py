@@ -41,8 +41,7 @@ def body(statements: int) -> list[str]:
         lines += [
             "for i, j in T.grid(64, 64):",
             f"    A[i, j] = A[i, j] + T.int32({k})",
-            f"B[{k % 64}, {k % 64}] = B[{k % 64}, {k * 7 % 64}] * T.float32({k}.5)"
-            f" + T.exp(B[0, {k % 64}])",
+            f"B[{k % 64}, {k % 64}] = B[3, {k % 61}] * T.float32({k}.5) + T.exp(B[0, {k % 64}])",
         ]
     return lines
 
@@ -67,22 +66,28 @@ class Loomir:
     decorator = "@T.prim_func"
 
     def parse(self, text: str) -> Any:
+        """Read text."""
         return from_source("from loomir.script import ir as I, tir as T\n\n" + text)
 
     def print(self, mod: Any) -> str:
+        """Write text."""
         return mod.script()
 
     def equal(self, a: Any, b: Any) -> bool:
+        """Compare two modules."""
         return structural_equal(a, b)
 
     def verify(self, mod: Any) -> None:
+        """Check a module."""
         assert not loomir.verify(mod)
 
     def simplify(self, mod: Any) -> None:
+        """Simplify every function."""
         for func in mod.functions.values():
             stmt_simplify(func)
 
     def compile(self, mod: Any) -> None:
+        """Compile, and call every function once."""
         exe = loomir.compile(mod, cache=False)
         for name in exe.functions:
             exe[name](np.zeros((64, 64), "int32"), np.zeros((64, 64), "float32"))
@@ -101,21 +106,27 @@ class Tvm:
         self.compare = importlib.import_module("tvm_ffi").structural_equal
 
     def parse(self, text: str) -> Any:
+        """Read text."""
         return self.script.from_source(text)
 
     def print(self, mod: Any) -> str:
+        """Write text."""
         return mod.script()
 
     def equal(self, a: Any, b: Any) -> bool:
+        """Compare two modules."""
         return self.compare(a, b)
 
     def verify(self, mod: Any) -> None:
+        """Check a module."""
         assert self.tirx.analysis.verify_well_formed(mod)
 
     def simplify(self, mod: Any) -> None:
+        """Simplify every function."""
         self.tirx.transform.StmtSimplify()(mod)
 
     def compile(self, mod: Any) -> None:
+        """Compile, and call every function once."""
         built = self.tvm.compile(mod, target="llvm").jit()
         for var in mod.get_global_vars():
             a, b = np.zeros((64, 64), "int32"), np.zeros((64, 64), "float32")
@@ -163,13 +174,13 @@ def report(label: str, best: dict[str, dict[str, float]]) -> None:
     """Print one line per side, and the ratios where there are two."""
     for name, found in best.items():
         cells = "".join(f"{found[s] * 1e3:11.2f}" if s in found else "          –" for s in STAGES)
-        print(f"{label:<28}{name:<12}{cells}")  # noqa: T201
+        print(f"{label:<28}{name:<12}{cells}")
     if len(best) == 2:
         ours, theirs = best.values()
         cells = "".join(
             f"{theirs[s] / ours[s]:11.2f}" if s in theirs else "          –" for s in STAGES
         )
-        print(f"{'':<28}{'ratio':<12}{cells}")  # noqa: T201
+        print(f"{'':<28}{'ratio':<12}{cells}")
 
 
 def imports(peer: bool) -> dict[str, float]:
@@ -196,7 +207,7 @@ def main() -> None:
     made: dict[str, Any] = {"imports": imports(has_peer)}
     print_table("starting Python", made["imports"], "python -c 'import numpy'", "ms")
     heads = "".join(f"{s:>11}" for s in STAGES)
-    print(f"\n{'milliseconds':<40}{heads}")  # noqa: T201
+    print(f"\n{'milliseconds':<40}{heads}")
     measure(sides, 1, 4)  # warms both up
     for count in (1, 10, 100):
         label = f"{count} functions of 8"
