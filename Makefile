@@ -24,7 +24,9 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.fork_join
 
 COUNT ?= 100000
+START ?= 0
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 fuzz:  ## random programs on every engine against the interpreter, then property tests on new cases
-	$(PYTHON) -m fuzz.campaign --count $(COUNT)
+	$(PYTHON) -m fuzz.campaign --start $(START) --count $(COUNT) --jobs $(JOBS) --kinds
 	$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=search

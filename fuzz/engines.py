@@ -13,7 +13,9 @@ import loomir
 import loomir.script
 from fuzz.choices import SeedChoices
 from fuzz.kinds import kinds_of
-from fuzz.program import ArraySpec, Program, bits_of, same_scalar
+from fuzz.metamorphic import renamed, with_dead_code
+from fuzz.native import set_threads, with_quick_codegen
+from fuzz.program import INPUTS, ArraySpec, Program, bits_of, same_scalar
 from loomir.interp import Interpreter
 from loomir.ir.module import IRModule
 from loomir.support.diagnostics import RunError
@@ -21,7 +23,17 @@ from loomir.support.dtype import DataType
 from loomir.tir import PrimFunc, PrimType
 from loomir.transform.pipelines import LowerOptions, lower
 
-__all__ = ["ENGINES", "Engine", "Outcome", "disagreement", "reference"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "Outcome",
+    "Runner",
+    "difference",
+    "disagreement",
+    "inputs_of",
+    "reference",
+    "run_on",
+]
 
 
 @dataclass
@@ -34,68 +46,161 @@ class Outcome:
     text: str = ""
 
 
-Engine = Callable[[IRModule, str, list[Any]], Any]
+Runner = Callable[[str, list[Any]], Any]
 """Runs a function on arguments, which it changes; raises RunError as compiled code does."""
 
-
-def _interpret(module: IRModule, entry: str, args: list[Any]) -> Any:
-    return Interpreter(module).call(entry, args, {})
-
-
-def _watched(module: IRModule, entry: str, args: list[Any]) -> Any:
-    return Interpreter(module, track=True).call(entry, args, {})
+Engine = Callable[[IRModule], dict[str, Runner]]
+"""Prepares a module once; gives the ways to run it, by what is particular about each."""
 
 
-def _lowered(module: IRModule, entry: str, args: list[Any]) -> Any:
-    return Interpreter(lower(module, verify=True), flat=True).call(entry, args, {})
+def _interpreted(module: IRModule, **options: Any) -> Runner:
+    interpreter = Interpreter(module, **options)
+    return lambda entry, args: interpreter.call(entry, args, {})
 
 
-def _lowered_checked(module: IRModule, entry: str, args: list[Any]) -> Any:
-    lowered = lower(module, LowerOptions(checked=True), verify=True)
-    return Interpreter(lowered, flat=True).call(entry, args, {})
+def _interpret(module: IRModule) -> dict[str, Runner]:
+    return {"": _interpreted(module)}
 
 
-def _reparsed(module: IRModule, entry: str, args: list[Any]) -> Any:
+def _watched(module: IRModule) -> dict[str, Runner]:
+    return {"": _interpreted(module, track=True)}
+
+
+def _lowered(checked: bool) -> Engine:
+    def prepare(module: IRModule) -> dict[str, Runner]:
+        lowered = lower(module, LowerOptions(checked=checked))
+        return {"": _interpreted(lowered, flat=True)}
+
+    return prepare
+
+
+def _each_pass(checked: bool) -> Engine:
+    """Run what each pass of the pipeline made of the program; all facts are checked on the way."""
+
+    def prepare(module: IRModule) -> dict[str, Runner]:
+        stages: dict[str, Runner] = {}
+        seen = [module]
+
+        def keep(name: str, made: IRModule) -> None:
+            if made is not seen[-1]:
+                flat = any("FlattenBuffer" in done for done in (*stages, name))
+                stages[f"{len(stages) + 1} {name}"] = _interpreted(made, flat=flat)
+                seen.append(made)
+
+        lower(module, LowerOptions(checked=checked), on_stage=keep, verify=True)
+        return stages
+
+    return prepare
+
+
+def _reparsed(module: IRModule) -> dict[str, Runner]:
     if "BufferRealize" in kinds_of(module):  # which has no text
-        return _interpret(module, entry, args)
-    again = loomir.script.from_source(module.script())
-    return _interpret(again, entry, args)
+        return {}
+    text = module.script()
+    again = loomir.script.from_source(text)
+    assert isinstance(again, IRModule)
+    if again.script() != text:
+        raise AssertionError("the text of what was read back is another text")
+    return {"": _interpreted(again)}
 
 
 def _native(**options: Any) -> Engine:
-    def run(module: IRModule, entry: str, args: list[Any]) -> Any:
-        return loomir.compile(module, cache=False, **options)[entry](*args)
+    def prepare(module: IRModule) -> dict[str, Runner]:
+        exe = loomir.compile(module, cache=False, **options)
 
-    return run
+        def with_threads(count: int) -> Runner:
+            def run(entry: str, args: list[Any]) -> Any:
+                set_threads(count)
+                return exe[entry](*args)
+
+            return run
+
+        if "For kParallel" not in kinds_of(module):
+            return {"": lambda entry, args: exe[entry](*args)}
+        return {"1 thread": with_threads(1), "2 threads": with_threads(2)}
+
+    return prepare
+
+
+def _quick(**options: Any) -> Engine:
+    return with_quick_codegen(_native(opt_level=0, **options))
+
+
+def _changed(change: Callable[[IRModule], IRModule]) -> Engine:
+    """Run another program that means the same."""
+    quick = _quick()
+
+    def prepare(module: IRModule) -> dict[str, Runner]:
+        other = change(module)
+        return {"interpreted": _interpreted(other), **quick(other)}
+
+    return prepare
 
 
 ENGINES: dict[str, Engine] = {
     "native": _native(),
     "native-O0": _native(opt_level=0),
+    "native-O1": _native(opt_level=1),
     "native-O3": _native(opt_level=3),
     "native-checked": _native(check_bounds=True),
-    "lowered": _lowered,
-    "lowered-checked": _lowered_checked,
+    "native-alias": _native(allow_alias=True),
+    "quick": _quick(),
+    "quick-checked": _quick(check_bounds=True),
+    "quick-alias": _quick(allow_alias=True),
+    "lowered": _lowered(checked=False),
+    "lowered-checked": _lowered(checked=True),
+    "each-pass": _each_pass(checked=False),
+    "each-pass-checked": _each_pass(checked=True),
     "reparsed": _reparsed,
+    "renamed": _changed(renamed),
+    "dead-code": _changed(with_dead_code),
     "watched": _watched,
 }
+"""``native`` is what ``loomir.compile`` gives; ``quick`` leaves LLVM's passes and its slow
+instruction selection out."""
 
 
-def run_with(engine: Engine, program: Program, module: IRModule, seed: int) -> Outcome:
-    """Run a module on the arguments; errors of the run are outcomes, others are raised."""
-    args = program.make_arguments(SeedChoices(seed))
+Inputs = dict[str, list[Callable[[], Any]]]
+"""How to make arguments of each kind anew."""
+
+
+def inputs_of(program: Program, seed: int) -> Inputs:
+    """Draw arguments of each kind."""
+    return {how: program.drawn(SeedChoices(f"{how} {seed}"), how) for how in INPUTS}
+
+
+def run_on(runner: Runner, program: Program, inputs: list[Callable[[], Any]]) -> Outcome:
+    """Run on fresh arguments; errors of the run are outcomes, others are raised."""
+    args = [fresh() for fresh in inputs]
     arrays = [a for a, s in zip(args, program.arguments, strict=True) if isinstance(s, ArraySpec)]
     try:
         with np.errstate(all="ignore"):
-            result = engine(module, program.entry, args)
+            result = runner(program.entry, args)
     except RunError as error:
         return Outcome(error.diagnostic.code, None, arrays, error.diagnostic.message)
     return Outcome("", result, arrays)
 
 
-def reference(program: Program, module: IRModule, seed: int) -> Outcome:
-    """Run a module by the definition of the language."""
-    return run_with(_interpret, program, module, seed)
+def reference(program: Program, module: IRModule, inputs: Inputs) -> dict[str, Outcome]:
+    """Run a module by the definition of the language, on arguments of each kind."""
+    runner = _interpreted(module)
+    return {how: run_on(runner, program, fresh) for how, fresh in inputs.items()}
+
+
+def difference(
+    engine: Engine,
+    program: Program,
+    module: IRModule,
+    inputs: Inputs,
+    wanted: dict[str, Outcome],
+) -> str:
+    """Run a module in every way of an engine; says where it first gives something else."""
+    for way, runner in engine(module).items():
+        for how, outcome in wanted.items():
+            said = disagreement(program, outcome, run_on(runner, program, inputs[how]))
+            if said:
+                return f"{how} arguments{', ' if way else ''}{way}: {said}"
+    return ""
 
 
 def disagreement(program: Program, wanted: Outcome, got: Outcome) -> str:

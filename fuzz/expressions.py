@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from fuzz.choices import Choices
+from fuzz.functions import Producer, exact_producers
 from loomir.ir.module import GlobalVar
+from loomir.ir.visit import pre_order
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import (
     GE,
@@ -113,7 +115,8 @@ class Policy:
     dtypes: list[DataType]
     depth: int
     favours: str
-    exact_nan: bool = True
+    size: int = 2
+    """0 for a program of a few statements, 1 for a middling one, 2 for a large one."""
 
 
 @dataclass
@@ -136,7 +139,13 @@ class Expressions:
         self.may_fail = may_fail
         self.helpers: list[Helper] = []
         self.cost = 0
+        """About how many scalar operations running takes."""
+        self.drawn = 0
+        """How many expressions there are; above ``most`` only the smallest are drawn."""
+        self.most = (90, 220, 500)[policy.size]
         self._names = 0
+        self._few: dict[DataType, list[PrimExpr]] = {}
+        self._made: list[tuple[Context, PrimExpr]] = []
 
     # -- small things --------------------------------------------------------------------------
     def name(self, stem: str) -> str:
@@ -146,6 +155,14 @@ class Expressions:
 
     def constant(self, dtype: DataType) -> PrimExpr:
         """Draw a constant; corners are as likely as small numbers."""
+        if self.policy.favours != "constants":
+            return self._any_constant(dtype)
+        few = self._few.setdefault(dtype, [])
+        if len(few) < 2:
+            few.append(self._any_constant(dtype))
+        return self.choices.pick(few)
+
+    def _any_constant(self, dtype: DataType) -> PrimExpr:
         c, element = self.choices, dtype.element
         value: Any
         if element.is_bool:
@@ -243,7 +260,8 @@ class Expressions:
         """Draw an expression of ``dtype``."""
         depth = self.policy.depth if depth is None else depth
         self.cost += ctx.repeat * dtype.lanes
-        if depth <= 0 or self.choices.chance(0.12):
+        self.drawn += 1
+        if depth <= 0 or self.drawn > self.most or self.choices.chance(0.12):
             return self.leaf(ctx, dtype)
         element = dtype.element
         if element.is_bool:
@@ -252,14 +270,23 @@ class Expressions:
             makers = self._float_makers
         else:
             makers = self._int_makers
+        if self.policy.favours == "shared" and self.choices.chance(0.4):
+            known = [e for c, e in self._made if c is ctx and e.dtype is dtype]
+            if known:
+                return self.choices.pick(known)
         maker = self.choices.weighted(makers(dtype))
         made: PrimExpr | None = maker(ctx, dtype, depth - 1)
-        return self.leaf(ctx, dtype) if made is None else made
+        if made is None:
+            return self.leaf(ctx, dtype)
+        # A name may be bound once, so what binds one is never used twice.
+        if self.policy.favours == "shared" and not any(isinstance(p, Let) for p in pre_order(made)):
+            self._made = [*self._made[-30:], (ctx, made)]
+        return made
 
     def leaf(self, ctx: Context, dtype: DataType) -> PrimExpr:
         """Draw a load, a variable or a constant."""
         c = self.choices
-        if c.chance(0.65):
+        if c.chance(0.25 if self.policy.favours == "constants" else 0.65):
             loaded = self.load(ctx, dtype)
             if loaded is not None:
                 return loaded
@@ -314,31 +341,34 @@ class Expressions:
 
         return make
 
-    def _builtin(self, *names: str, arity: int = 1) -> Callable[..., PrimExpr]:
-        def make(ctx: Context, dtype: DataType, depth: int) -> PrimExpr:
-            args = [self.expr(ctx, dtype, depth) for _ in range(arity)]
-            return call_builtin(self.choices.pick(names), *args)
+    def _function(self, ctx: Context, dtype: DataType, depth: int) -> PrimExpr | None:
+        """Call any builtin that gives the dtype; of those over many dtypes, the program's."""
+        known = [p for p in exact_producers()[dtype.element] if self._likes(p, dtype.element)]
+        if not known:
+            return None
+        # First the function: each is as likely as another, however many dtypes it goes with.
+        name = self.choices.pick(list(dict.fromkeys(p.name for p in known)))
+        made: Producer = self.choices.pick([p for p in known if p.name == name])
+        args = [self.expr(ctx, d.with_lanes(dtype.lanes), depth) for d in made.args]
+        return call_builtin(name, *args)
 
-        return make
+    def _likes(self, producer: Producer, dtype: DataType) -> bool:
+        first = producer.args[0]
+        return first is dtype or first in self.policy.dtypes
 
     def _weight(self, what: str) -> float:
         return 4.0 if self.policy.favours == what else 1.0
 
     # -- integers ------------------------------------------------------------------------------
     def _int_makers(self, dtype: DataType) -> list[tuple[float, Callable[..., PrimExpr | None]]]:
-        makers = [
+        return [
             (4.0, self._binary(Add, Sub, Mul)),
             (1.5 * self._weight("divide"), self._divide),
             (1.2 * self._weight("minmax"), self._binary(Min, Max)),
-            (1.0, self._builtin("bitwise_and", "bitwise_or", "bitwise_xor", arity=2)),
-            (0.8, self._builtin("shift_left", "shift_right", arity=2)),
-            (0.6, self._builtin("bitwise_not", "abs")),
+            (2.8, self._function),
             (0.4, self._reinterpret),
             *self._common(dtype),
         ]
-        if dtype.element is INT32:
-            makers.append((0.8, self._count))
-        return makers
 
     def _divide(self, ctx: Context, dtype: DataType, depth: int) -> PrimExpr:
         kind = self.choices.pick((Div, Mod, FloorDiv, FloorMod))
@@ -354,11 +384,6 @@ class Expressions:
         odd = call_builtin("bitwise_or", b, const(1, dtype))
         return kind(a, odd)
 
-    def _count(self, ctx: Context, dtype: DataType, depth: int) -> PrimExpr:
-        integers = [d for d in self.policy.dtypes if d.is_integer] or [INT32]
-        source = self.choices.pick(integers).with_lanes(dtype.lanes)
-        return call_builtin(self.choices.pick(("popcount", "clz")), self.expr(ctx, source, depth))
-
     def _reinterpret(self, ctx: Context, dtype: DataType, depth: int) -> PrimExpr | None:
         # Not from floats: which NaN an operation gives is open, and here it would show.
         same = [f"{s}int{dtype.bits}" for s in ("", "u")]
@@ -371,11 +396,8 @@ class Expressions:
             (4.0, self._binary(Add, Sub, Mul)),
             (1.0 * self._weight("divide"), self._binary(Div, Div, FloorDiv, FloorMod)),
             (1.5 * self._weight("minmax"), self._binary(Min, Max)),
-            (0.7, self._builtin("floor", "ceil", "trunc", "round", "nearbyint", "abs", "sqrt")),
-            (0.4, self._builtin("fma", arity=3)),
-            (0.3, self._builtin("fmod", "nextafter", arity=2)),
+            (2.4, self._function),
             (0.3, self._copysign),
-            (0.3, self._ldexp),
             (0.3, self._reinterpret),
             *self._common(dtype),
         ]
@@ -385,19 +407,14 @@ class Expressions:
         sign = Cast(self.expr(ctx, INT32.with_lanes(dtype.lanes), depth - 1), dtype)
         return call_builtin("copysign", self.expr(ctx, dtype, depth), sign)
 
-    def _ldexp(self, ctx: Context, dtype: DataType, depth: int) -> PrimExpr:
-        power = self.expr(ctx, INT32.with_lanes(dtype.lanes), depth - 1)
-        return call_builtin("ldexp", self.expr(ctx, dtype, depth), power)
-
     # -- truth ---------------------------------------------------------------------------------
     def _bool_makers(self, dtype: DataType) -> list[tuple[float, Callable[..., PrimExpr | None]]]:
         return [
             (5.0, self._compare),
             (2.0, self._binary(And, Or)),
             (1.0, self._not),
-            (0.5, self._is_special),
+            (1.8, self._function),
             (0.3, self._binary(Eq, NE)),
-            (0.3, self._builtin("bitwise_and", "bitwise_or", "bitwise_xor", arity=2)),
             *self._common(dtype),
         ]
 
@@ -408,14 +425,6 @@ class Expressions:
 
     def _not(self, ctx: Context, dtype: DataType, depth: int) -> PrimExpr:
         return Not(self.expr(ctx, dtype, depth))
-
-    def _is_special(self, ctx: Context, dtype: DataType, depth: int) -> PrimExpr | None:
-        floats = [d for d in self.policy.dtypes if d.is_float]
-        if not floats:
-            return None
-        of = self.choices.pick(floats).with_lanes(dtype.lanes)
-        name = self.choices.pick(("isnan", "isinf", "isfinite"))
-        return call_builtin(name, self.expr(ctx, of, depth))
 
     # -- for every dtype -----------------------------------------------------------------------
     def _cast(self, ctx: Context, dtype: DataType, depth: int) -> PrimExpr:

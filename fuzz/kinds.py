@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from loomir.interp.builtins import TOLERANCE
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order
 from loomir.tir import Call, For, IterVar
@@ -17,8 +16,7 @@ def kinds_of(module: IRModule) -> list[str]:
         for part in pre_order(func):
             if isinstance(part, Call):
                 name = "function" if isinstance(part.op, GlobalVar) else part.op.name
-                short = name.removeprefix("tir.")
-                found.add("call a function of tolerance" if short in TOLERANCE else f"call {short}")
+                found.add(f"call {name.removeprefix('tir.')}")
             elif isinstance(part, For):
                 found.add(f"For {part.kind.value}")
             elif isinstance(part, IterVar):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,10 @@ from loomir.interp.values import pack, rounder
 from loomir.ir.module import IRModule
 from loomir.support.dtype import DataType, numpy_of
 
-__all__ = ["ArraySpec", "Program", "ScalarSpec", "values_of"]
+INPUTS = ("random", "special", "equal")
+"""How arguments are filled: from everywhere, with the corners of their dtype, all alike."""
+
+__all__ = ["INPUTS", "ArraySpec", "Program", "ScalarSpec", "values_of"]
 
 
 @dataclass(frozen=True)
@@ -47,21 +52,27 @@ class Program:
     module: IRModule
     entry: str
     arguments: list[ArraySpec | ScalarSpec]
-    inputs: str
-    """How arguments are filled: ``random``, ``special`` or ``equal``."""
     may_fail: bool
     """Whether a run-time error is a possible meaning; then arrays are not compared after one."""
     notes: dict[str, int] = field(default_factory=dict)
 
-    def make_arguments(self, choices: Choices) -> list[Any]:
+    def make_arguments(self, choices: Choices, how: str = "random") -> list[Any]:
         """Make fresh arguments; the same decisions give the same values."""
-        made: list[Any] = []
+        return [fresh() for fresh in self.drawn(choices, how)]
+
+    def drawn(self, choices: Choices, how: str) -> list[Callable[[], Any]]:
+        """Draw the values of arguments once; each call of what this gives makes them anew."""
+        made: list[Callable[[], Any]] = []
         for spec in self.arguments:
             if isinstance(spec, ScalarSpec):
-                made.append(_scalar(choices, spec, self.inputs))
+                made.append(partial(_itself, _scalar(choices, spec, how)))
             else:
-                made.append(_array(choices, spec, self.inputs))
+                made.append(_array(choices, spec, how))
         return made
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _scalar(choices: Choices, spec: ScalarSpec, how: str) -> Any:
@@ -70,14 +81,18 @@ def _scalar(choices: Choices, spec: ScalarSpec, how: str) -> Any:
     return values_of(choices, spec.dtype, 1, how)[0]
 
 
-def _array(choices: Choices, spec: ArraySpec, how: str) -> Any:
+def _array(choices: Choices, spec: ArraySpec, how: str) -> Callable[[], Any]:
     """Fill an array; one that is not compact is a view of a larger one."""
     steps = spec.steps or (1,) * len(spec.shape)
     whole = [e * abs(s) for e, s in zip(spec.shape, steps, strict=True)]
     count = math.prod(whole) + spec.offset
     flat = np.array(values_of(choices, spec.dtype, count, how), numpy_of(spec.dtype))
-    view = flat[spec.offset :].reshape(whole)
-    return view[(..., *(slice(None, None, s) for s in steps))]
+    part = (..., *(slice(None, None, s) for s in steps))
+
+    def view() -> Any:
+        return flat.copy()[spec.offset :].reshape(whole)[part]
+
+    return view
 
 
 def _special(dtype: DataType) -> list[Any]:

@@ -13,10 +13,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from fuzz.engines import ENGINES
 from fuzz.program import Program
+from fuzz.replacing import replaced
 from fuzz.tirgen import program_of_seed
 from fuzz.worker import check
 from loomir.ir.module import BaseFunc, IRModule
@@ -93,31 +93,12 @@ def _reduce_function(module: IRModule, name: str, fails: Test) -> IRModule:
 def _with(module: IRModule, name: str, func: PrimFunc, old: Node, new: Node) -> IRModule | None:
     """Put a node into the place of another, where the program stays well-formed."""
     try:
-        body = _replaced(func.body, old, new)
+        body = replaced(func.body, old, new)
         made: BaseFunc = rebuild(func, {"body": body})
         changed = module.with_function(name, made)
         return None if verify(changed) else changed
     except (LoomirError, AttributeError, TypeError):
         return None  # that part must be of another class
-
-
-def _replaced(root: Node, old: Node, new: Node) -> Node:
-    """Replace one node of a tree, by a walk without recursion."""
-    parents: dict[int, Node] = {}
-    for node in pre_order(root):
-        for part in children(node):
-            parents.setdefault(id(part), node)
-    while old is not root:
-        parent = parents[id(old)]
-        changed: dict[str, object] = {}
-        for field in parent.child_names:
-            value: Any = getattr(parent, field)
-            if value is old:
-                changed[field] = new
-            elif isinstance(value, tuple) and any(part is old for part in value):
-                changed[field] = tuple(new if part is old else part for part in value)
-        old, new = parent, rebuild(parent, changed)
-    return new
 
 
 def _smaller(node: Node) -> Iterator[Node]:

@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.expressions import INT32, INT64, Context, Expressions, Helper, Known, Place
-from loomir.interp.builtins import TOLERANCE
+from fuzz.functions import inexact_names
 from loomir.ir.module import GlobalVar
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import (
     BUILTINS,
     TRUE,
+    Add,
     Allocate,
     AssertStmt,
     AttrStmt,
     Buffer,
+    BufferLoad,
     BufferRealize,
     BufferStore,
     Call,
@@ -29,6 +31,9 @@ from loomir.tir import (
     IterVar,
     IterVarType,
     LetStmt,
+    Max,
+    Min,
+    Mul,
     Or,
     PointerType,
     PrimExpr,
@@ -60,11 +65,12 @@ class Statements:
         self.budget = budget
         self.maths: Known | None = None
         self.has_blocks = False
-        favours = exprs.policy.favours
+        favours = self.favours = exprs.policy.favours
         self.makers: list[tuple[float, Maker]] = [
             (4.0, self.store),
             (2.0 * (3 if favours == "vectors" else 1), self.vector_store),
-            (5.0, self.loop),
+            (5.0 * (2 if favours == "loops" else 1), self.loop),
+            (0.4 * (12 if favours == "stencil" else 1), self.stencil),
             (1.5 * (4 if favours == "parallel" else 1), self.parallel_loop),
             (1.5, self.choice),
             (1.2, self.let),
@@ -76,18 +82,23 @@ class Statements:
             (0.3, self.realized),
             (1.0, self.call),
             (0.3, self.evaluate),
-            (0.5, self.jump),
+            (0.9, self.jump),
             (0.4, self.early_return),
             (0.5, self.math_store),
         ]
 
     # -- sequences -----------------------------------------------------------------------------
     def several(self, ctx: Context, depth: int) -> list[Stmt]:
-        """Draw one to four statements."""
-        return [
-            self.statement(ctx, depth)
-            for _ in range(self.c.weighted([(3, 1), (4, 2), (2, 3), (1, 4)]))
+        """Draw one to four statements, or more where they are small loops."""
+        counts = [
+            [(3.0, 1), (2.0, 2)],
+            [(3.0, 1), (3.0, 2), (1.0, 3)],
+            [(3.0, 1), (4.0, 2), (2.0, 3), (1.0, 4)],
         ]
+        count = self.c.weighted(counts[self.exprs.policy.size])
+        if self.favours == "loops" and depth >= 2:
+            count += self.c.integer(1, 3)
+        return [self.statement(ctx, depth) for _ in range(count)]
 
     def block_of(self, ctx: Context, depth: int) -> Stmt:
         """Draw a body."""
@@ -95,7 +106,7 @@ class Statements:
 
     def statement(self, ctx: Context, depth: int) -> Stmt:
         """Draw a statement."""
-        spent = self.exprs.cost > self.budget
+        spent = self.exprs.cost > self.budget or self.exprs.drawn > self.exprs.most
         if depth > 0 and not spent:
             for _ in range(4):
                 made = self.c.weighted(self.makers)(ctx, depth - 1)
@@ -134,7 +145,7 @@ class Statements:
         known = self.maths
         if known is None or not ctx.private or ctx.vectorized:
             return None
-        name = self.c.pick(sorted(TOLERANCE))
+        name = self.c.pick(inexact_names())
         dtype = known.buffer.dtype
         args = [self.exprs.expr(ctx, dtype, 1) for _ in range(BUILTINS[name].arity or 1)]
         indices = self.exprs.access(ctx, known, 1)
@@ -160,7 +171,8 @@ class Statements:
             if start == 0 and dtype.is_int and c.chance(0.05):
                 start = -c.integer(1, 4)
             extents = [e for k in ctx.buffers for e in k.extents if 0 < e <= 32] or [4]
-            count = c.pick([*extents, *extents, 1, 2, 3, 4])
+            small = [1, 2, 3, 4]
+            count = c.pick(small if self.favours == "loops" else [*extents, *extents, *small])
             if c.chance(0.04):
                 count = 0
             least, extent = const(start, dtype), const(count, dtype)
@@ -185,6 +197,40 @@ class Statements:
         inner = self._inside(ctx, var, start, count)
         inner = replace(inner, jumps=kind is ForKind.SERIAL)
         return For(var, least, extent, kind, self.block_of(inner, depth))
+
+    def stencil(self, ctx: Context, depth: int) -> Stmt | None:
+        """Combine the neighbours along an axis, into another array or in place."""
+        c = self.c
+        fits = [k for k in self._writable(ctx) if not k.pinned and max((*k.extents, 0)) >= 3]
+        if not fits:
+            return None
+        to = c.pick(fits)
+        axis = c.pick([a for a, e in enumerate(to.extents) if e >= 3])
+        count = to.extents[axis] - 2
+        if ctx.repeat * count * 12 > self.budget - self.exprs.cost:
+            return None
+        var = Var(self.exprs.name("i"), c.pick([INT32, INT64]))
+        here = self._inside(ctx, var, 1, count)
+        drawn = self.exprs.access(here, to, 1, 0)
+        like = [k for k in ctx.buffers if k.buffer.dtype is to.buffer.dtype]
+        source = c.pick([k for k in like if k.extents == to.extents and not k.pinned] or [to])
+        if drawn is None:
+            return None
+
+        def at(shift: int) -> tuple[PrimExpr, ...]:
+            moved = var if shift == 0 else Add(var, const(shift, var.dtype))
+            return (*drawn[:axis], moved, *drawn[axis + 1 :])
+
+        kinds: list[Any] = [Add, Sub, Mul, Max, Min]
+        value: PrimExpr = BufferLoad(source.buffer, at(-1))
+        for shift in (0, 1):
+            value = c.pick(kinds)(value, BufferLoad(source.buffer, at(shift)))
+        if c.chance(0.5):
+            value = c.pick(kinds)(value, self.exprs.expr(here, value.dtype, 1))
+        self.exprs.cost += here.repeat * 5
+        kind = c.weighted([(4, ForKind.SERIAL), (1, ForKind.UNROLLED)])
+        body = BufferStore(to.buffer, value, at(0))
+        return For(var, const(1, var.dtype), const(count, var.dtype), kind, body)
 
     def parallel_loop(self, ctx: Context, depth: int) -> Stmt | None:
         """Loop in any order: each iteration has elements of its own, or only reads."""

@@ -17,6 +17,7 @@ from dataclasses import replace
 from fuzz.blocks import Blocks
 from fuzz.choices import Choices, SeedChoices
 from fuzz.expressions import Context, Expressions, Helper, Known, Policy
+from fuzz.functions import EVERY, FLOATS, INTS
 from fuzz.program import ArraySpec, Program, ScalarSpec
 from fuzz.statements import Statements
 from loomir.interp.builtins import TOLERANCE
@@ -49,15 +50,28 @@ from loomir.tir.verify import verify
 
 __all__ = ["VERSION", "generate", "program_of_seed"]
 
-VERSION = 1
-BUDGET = 20_000
-"""Scalar operations that the interpreter may spend on a program, about."""
+VERSION = 3
+BUDGETS = (1_500, 5_000, 20_000)
+"""Scalar operations that the interpreter may spend on a program, about, by the program's size."""
 
-INTS = [DataType(f"{s}int{b}") for s in ("", "u") for b in (8, 16, 32, 64)]
-FLOATS = [DataType(t) for t in ("float16", "bfloat16", "float32", "float64")]
-EVERY = [*INTS, *FLOATS, BOOL]
 INT32, INT64 = DataType("int32"), DataType("int64")
-EXTENTS = [1, 2, 3, 4, 4, 5, 7, 8, 8, 11, 16, 17]
+EXTENTS = [*range(1, 18), 4, 4, 8, 8, 16, 19, 23, 29, 31, 37]
+TINY = [0, 1, 1, 1, 2]
+FAVOURS = [
+    "",
+    "",
+    "divide",
+    "minmax",
+    "blocks",
+    "parallel",
+    "vectors",
+    "constants",
+    "shared",
+    "stencil",
+    "loops",
+    "tiny",
+]
+"""What programs may be full of, or of which there is little: constants, extents."""
 
 
 def program_of_seed(seed: int) -> Program:
@@ -82,8 +96,9 @@ def _policy(c: Choices) -> Policy:
         dtypes = [c.pick(INTS), c.pick(INTS), c.pick(INTS)]
     else:
         dtypes = list(EVERY)
-    favours = c.pick(["", "", "divide", "minmax", "blocks", "parallel", "vectors"])
-    return Policy(dtypes, c.weighted([(3, 2), (3, 3), (1, 4), (1, 1)]), favours)
+    size = c.weighted([(10, 0), (5, 1), (1, 2)])
+    depths = [[(2.0, 2), (1.0, 1)], [(3.0, 2), (2.0, 3)], [(3.0, 3), (1.0, 4), (1.0, 2)]]
+    return Policy(dtypes, c.weighted(depths[size]), c.pick(FAVOURS), size)
 
 
 class _Generator:
@@ -92,7 +107,7 @@ class _Generator:
         self.may_fail = choices.chance(0.06)
         self.policy = _policy(choices)
         self.exprs = Expressions(choices, self.policy, self.may_fail)
-        self.statements = Statements(self.exprs, BUDGET)
+        self.statements = Statements(self.exprs, BUDGETS[self.policy.size])
         self.statements.makers += Blocks(self.statements).makers()
         self.functions: list[PrimFunc] = []
         self.arguments: list[ArraySpec | ScalarSpec] = []
@@ -101,7 +116,8 @@ class _Generator:
     def program(self) -> Program:
         """Draw helpers, then the main function."""
         c = self.c
-        for _ in range(c.weighted([(5, 0), (2, 1), (1, 2)])):
+        most = [[(6.0, 0), (1.0, 1)], [(5.0, 0), (2.0, 1)], [(3.0, 0), (2.0, 1), (2.0, 2)]]
+        for _ in range(c.weighted(most[self.policy.size])):
             self.helper()
         main = self.main()
         functions: dict[GlobalVar, BaseFunc] = {
@@ -111,8 +127,7 @@ class _Generator:
         mistakes = verify(module)
         if mistakes:
             raise InternalError("the generator made a wrong program: " + str(mistakes[0]))
-        inputs = c.pick(["random", "special", "special", "equal"])
-        return Program(module, "main", self.arguments, inputs, self.may_fail)
+        return Program(module, "main", self.arguments, self.may_fail)
 
     # -- helpers -------------------------------------------------------------------------------
     def helper(self) -> None:
@@ -199,13 +214,13 @@ class _Generator:
         params: list[Var] = []
         buffer_map: dict[Var, Buffer] = {}
         knowns: list[Known] = []
-        for _ in range(c.integer(1, 4)):
+        for _ in range(c.integer(1, [2, 3, 4][self.policy.size])):
             known = self._array()
             handle = Var(known.buffer.name, "handle")
             params.append(handle)
             buffer_map[handle] = known.buffer
             knowns.append(known)
-        maths = self._math_output(params, buffer_map) if c.chance(0.2) else None
+        maths = self._math_output(params, buffer_map) if c.chance(0.3) else None
         scalars = [Var(self.exprs.name("x"), self.exprs.dtype()) for _ in range(c.integer(0, 2))]
         ctx = Context(scalars=tuple(scalars), buffers=tuple(knowns))
         for scalar in scalars:
@@ -219,9 +234,9 @@ class _Generator:
         ctx = replace(ctx, returns=returns)
         self.statements.maths = maths
         self.exprs.cost = 0
-        parts = self.statements.several(ctx, 3)
+        parts = self.statements.several(ctx, 2 + (self.policy.size > 0))
         if maths is not None:
-            made = [self.statements.math_store(ctx, 0) for _ in range(c.integer(2, 6))]
+            made = [self.statements.math_store(ctx, 0) for _ in range(c.integer(3, 8))]
             parts += [m for m in made if m is not None]
         if returns is not None:
             last = self.exprs.expr(replace(ctx, returns=None), returns)
@@ -240,12 +255,14 @@ class _Generator:
     def _array(self) -> Known:
         """Draw an array parameter and its argument."""
         c, name, dtype = self.c, self.exprs.name("A"), self.exprs.dtype()
-        rank = c.weighted([(1, 0), (4, 1), (4, 2), (2, 3), (1, 4)])
+        tiny = self.policy.favours == "tiny"
+        extents_here = TINY if tiny else EXTENTS
+        rank = c.weighted([(3 if tiny else 1, 0), (4, 1), (4, 2), (2, 3), (1, 4)])
         extents: list[int] = []
         shape: list[PrimExpr] = []
         for _ in range(rank):
-            extent = 0 if c.chance(0.01) else c.pick(EXTENTS)
-            if math.prod(extents) * extent > 2048:
+            extent = 0 if c.chance(0.01) else c.pick(extents_here)
+            if math.prod(extents) * extent > 1024:
                 extent = 1
             extent, written = self._extent(extent)
             extents.append(extent)

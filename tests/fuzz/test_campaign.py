@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from fuzz.campaign import Worker, keep, run_campaign
-from fuzz.choices import SeedChoices
-from fuzz.engines import ENGINES, Outcome, disagreement, reference, run_with
+from fuzz.engines import Outcome, Runner, difference, disagreement, inputs_of, reference, run_on
 from fuzz.kinds import kinds_of
 from fuzz.program import ArraySpec, Program
 from fuzz.reduce import isolated, reduced
 from fuzz.tirgen import program_of_seed
+from fuzz.worker import ROTATION
 from loomir.interp import Interpreter
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order, rewrite
@@ -44,16 +44,17 @@ def test_a_planted_mistake_is_found(old: type, new: type) -> None:
         if old.__name__ not in kinds_of(program.module) or program.may_fail:
             continue
         tried += 1
-        wanted = reference(program, program.module, seed)
-        wrong = run_with(_interpret, program, swapped(program.module, old, new), seed)
-        caught += bool(disagreement(program, wanted, wrong))
+        inputs = inputs_of(program, seed)
+        wanted = reference(program, program.module, inputs)
+        wrong = swapped(program.module, old, new)
+        caught += bool(difference(_interpreted, program, wrong, inputs, wanted))
     assert tried >= 20
     # Not all: an operator may stand where its result does not matter.
     assert caught >= tried // 3
 
 
-def _interpret(module: IRModule, entry: str, args: list[Any]) -> Any:
-    return Interpreter(module).call(entry, args, {})
+def _interpreted(module: IRModule) -> dict[str, Runner]:
+    return {"": lambda entry, args: Interpreter(module).call(entry, args, {})}
 
 
 def example(dtype: str = "float32", tolerance: int = 0) -> Program:
@@ -94,29 +95,53 @@ def test_kinds_of_errors_are_compared() -> None:
 
 
 def test_errors_of_a_run_are_outcomes() -> None:
-    def fails(module: IRModule, entry: str, args: list[Any]) -> Any:
+    def fails(entry: str, args: list[Any]) -> Any:
         raise RunZeroDivisionError(Diagnostic("RUN0201", "by zero"))
 
     program = program_of_seed(5)
-    assert run_with(fails, program, program.module, 5).error == "RUN0201"
+    assert run_on(fails, program, inputs_of(program, 5)["equal"]).error == "RUN0201"
 
 
-def test_a_campaign_in_a_process_of_its_own(tmp_path: Path) -> None:
-    failures, kinds = run_campaign(range(4), ["lowered", "reparsed"], save=tmp_path)
-    assert failures == []
-    assert kinds["PrimFunc"] == 4
+def test_a_campaign_in_processes_of_its_own(tmp_path: Path) -> None:
+    seen: list[int] = []
+    report = run_campaign(
+        range(10, 22),
+        [ROTATION],
+        save=tmp_path,
+        jobs=2,
+        watch=lambda so_far: seen.append(so_far.count),
+    )
+    assert report.failures == []
+    assert report.count == report.kinds["PrimFunc"] == len(report.seconds) == 12
+    assert report.resume == 22
+    assert seen[-1] == 12
+    assert "ms per program" in report.times()
     assert list(tmp_path.iterdir()) == []
 
 
+ENDLESS = """
+import fuzz.worker
+def answer(seed, engines):
+    while True: pass
+fuzz.worker.answer = answer
+fuzz.worker.main()
+"""
+
+
 @pytest.mark.parametrize(
-    ("command", "what"),
+    ("code", "what"),
     [
-        (("-c", "import os; os.abort()"), "status -6"),
-        (("-c", "import time; time.sleep(60)"), "no answer in 0.5 seconds"),
+        ("import os; os.abort()", "status -6"),
+        ("raise SystemExit('the reason')", "the reason"),
+        ("import time; time.sleep(60)", "no answer in 0.5 seconds"),
+        (ENDLESS, "in answer"),
     ],
+    ids=["dies", "exits", "does not answer", "does not end"],
 )
-def test_a_process_that_dies_or_hangs_is_a_failure(command: tuple[str, ...], what: str) -> None:
-    worker = Worker(["native"], 0.5 if "sleep" in command[1] else 30.0, command)
+def test_a_process_that_dies_or_hangs_is_a_failure(code: str, what: str) -> None:
+    slow = "sleep" in code or "while" in code
+    worker = Worker(["native"], 0.5 if slow else 30.0, ("-c", code))
+    worker.patience = 20.0 if "while" in code else 1.0
     try:
         for _ in range(2):
             assert what in worker.ask(1)["found"]["process"]
@@ -124,11 +149,24 @@ def test_a_process_that_dies_or_hangs_is_a_failure(command: tuple[str, ...], wha
         worker.close()
 
 
+def test_two_processes_make_the_same_object() -> None:
+    workers = [Worker(["digest"], 60.0, hash_seed=number) for number in (1, 2)]
+    try:
+        for seed in range(30, 34):
+            first, second = (worker.ask(seed)["digest"] for worker in workers)
+            assert first == second
+            assert len(first) == 64
+    finally:
+        for worker in workers:
+            worker.close()
+
+
 def test_failures_are_kept_as_text(tmp_path: Path) -> None:
     path = keep({"seed": 8, "found": {"native": "A[0] is 1 instead of 2"}}, tmp_path)
     text = path.read_text()
     assert text.startswith("# seed 8 of tirgen ")
     assert "# native: A[0] is 1 instead of 2" in text
+    assert "# python -m fuzz.reduce 8 --engine native" in text
     assert "@T.prim_func" in text
 
 
@@ -154,12 +192,3 @@ def test_dying_counts_as_failing() -> None:
     assert isolated(lambda: True)
     assert not isolated(lambda: False)
     assert isolated(lambda: os.kill(os.getpid(), signal.SIGKILL) is None)
-
-
-@pytest.mark.parametrize("seed", range(100, 112))
-def test_native_code_agrees_with_the_interpreter(seed: int) -> None:
-    program = program_of_seed(seed)
-    wanted = reference(program, program.module, seed)
-    got = run_with(ENGINES["native"], program, program.module, seed)
-    assert not disagreement(program, wanted, got)
-    assert SeedChoices(1).integer(0, 9) == SeedChoices(1).integer(0, 9)

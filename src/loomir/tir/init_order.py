@@ -73,7 +73,6 @@ __all__ = ["VOUCHED", "check_init_order"]
 VOUCHED: Final = "loomir.init_order_vouched"
 """The block annotation that switches the check off."""
 
-_THREADS: Final = frozenset({"thread_extent", "virtual_thread"})
 _UNORDERED: Final = frozenset({ForKind.PARALLEL, ForKind.THREAD_BINDING})
 
 
@@ -213,7 +212,7 @@ class _Proof:
             self._enter_loop(what, what.loop_var, what.min, what.extent)
         elif isinstance(what, AttrStmt):
             subject = getattr(what.node, "var", what.node)
-            if what.attr_key in _THREADS and isinstance(subject, Var):
+            if what.is_binding and isinstance(subject, Var):
                 self._enter_loop(what, subject, IntImm(0, subject.dtype), what.value)
         elif isinstance(what, While):
             self.whiles.append((what, affine.around))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
 from loomir.ir.serialize import serializable
@@ -32,6 +32,7 @@ from loomir.tir.rules import refuse
 from loomir.tir.types import PointerType, PrimType
 
 __all__ = [
+    "THREAD_KEYS",
     "TRUE",
     "Allocate",
     "AssertStmt",
@@ -53,6 +54,8 @@ __all__ = [
 ]
 
 TRUE = IntImm(1, BOOL)
+THREAD_KEYS: Final = frozenset({"thread_extent", "virtual_thread"})
+"""The keys of attributes that run their body once for each value of a variable."""
 _INT8 = DataType("int8")
 
 
@@ -124,6 +127,11 @@ class AttrStmt(Stmt):
     value: PrimExpr
     body: Stmt
     span: Span | None = meta(default=None, kw_only=True)
+
+    @property
+    def is_binding(self) -> bool:
+        """Whether ``node`` is bound here; otherwise it was bound around."""
+        return self.attr_key in THREAD_KEYS
 
 
 @node

@@ -52,7 +52,6 @@ from loomir.tir.types import PointerType, PrimType, TupleType, dtype_of_type
 
 __all__ = ["verify"]
 
-THREAD_KEYS: Final = frozenset({"thread_extent", "virtual_thread"})
 _CONCURRENT: Final = {
     ForKind.PARALLEL: "parallel",
     ForKind.VECTORIZED: "vectorized",
@@ -479,7 +478,7 @@ class _Walk:
     def _attr(self, node: AttrStmt, loops: _Loops) -> None:
         self._expressions(node.value, loops)
         subject = node.node.var if isinstance(node.node, IterVar) else node.node
-        if node.attr_key in THREAD_KEYS and isinstance(subject, Var):
+        if node.is_binding and isinstance(subject, Var):
             self._run_in(node.body, [subject], _Loops("thread", "thread", loops.vectorized))
         else:
             self.stack.append(_Enter(node.body, loops))

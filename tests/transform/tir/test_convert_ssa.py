@@ -63,3 +63,15 @@ def test_a_variable_bound_within_its_own_scope():
 
 def test_what_is_bound_once_stays():
     assert_stays(convert_ssa, TEXT)
+
+
+def test_two_notes_about_one_buffer():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32")):
+    with T.attr(A.data, "volatile_scope", 1):
+        A[0] = 1
+    with T.attr(A.data, "volatile_scope", 1):
+        A[1] = A[0]
+"""
+    assert_stays(convert_ssa, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loomir.ir.visit import pre_order
-from loomir.tir import For, ForKind
+from loomir.tir import AttrStmt, For, ForKind
 from loomir.transform.tir.unroll_loop import UnrollOptions, unroll_loop
 from tests.clause import clauses
 from tests.transform.meaning import assert_becomes, assert_stays, check, only
@@ -103,3 +103,16 @@ def test_wrapping_of_narrow_variables():
 
 def test_serial_loops_stay():
     assert_stays(unroll_loop, HEAD + "\n    for i in range(8):\n        A[i] = 1\n")
+
+
+def test_a_note_about_a_buffer_binds_nothing():
+    made = check(
+        HEAD
+        + """
+    for i in T.unroll(3):
+        with T.attr(A.data, "volatile_scope", 1):
+            A[i] = i
+"""
+    )
+    notes = [p for p in pre_order(only(made).body) if isinstance(p, AttrStmt)]
+    assert len({id(p.node) for p in notes}) == 1

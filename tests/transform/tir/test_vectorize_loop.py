@@ -242,3 +242,11 @@ def main(A: T.Buffer((128,), "float64")):
 
 def test_without_vector_loops_nothing_changes():
     assert_stays(vectorize_loop, body("for j in range(T.int64(8)):\n    A[j] = 1"))
+
+
+def test_a_scalar_picked_from_scalars():
+    assert_becomes(
+        vectorize_loop,
+        body("for j in T.vectorized(T.int64(8)):\n    A[j] = T.Shuffle([n, B[j]], [1])"),
+        body("A[T.int64(0) : T.int64(8)] = B[T.int64(0) : T.int64(8)]"),
+    )

@@ -11,7 +11,7 @@ from loomir.ir.visit import Step, nodes_in, pre_order, rebuild, trampoline
 from loomir.tir.buffer import Buffer, MatchBufferRegion
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import Block, BufferRealize, DeclBuffer
+from loomir.tir.stmt import AttrStmt, Block, BufferRealize, DeclBuffer
 from loomir.transform.tir.fresh import fresh_buffer, fresh_var
 
 __all__ = ["convert_ssa"]
@@ -36,6 +36,8 @@ def convert_ssa(func: PrimFunc) -> PrimFunc:
 def _bound_by(node: Node) -> list[Node]:
     """List what a node binds for itself or for its owner, pointers before the buffers on them."""
     found: list[Node] = []
+    if isinstance(node, AttrStmt) and not node.is_binding:
+        return found
     for field in node.scan:
         if field.role is Role.BINDS:
             for part in nodes_in(getattr(node, field.name)):

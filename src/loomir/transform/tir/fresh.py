@@ -10,7 +10,7 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import nodes_in, pre_order
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
-from loomir.tir.stmt import Stmt
+from loomir.tir.stmt import AttrStmt, Stmt
 
 __all__ = ["definitions_in", "fresh_buffer", "fresh_copy", "fresh_var"]
 
@@ -19,6 +19,8 @@ def definitions_in(root: Node) -> list[Node]:
     """List the variables and buffers that a program binds, in order."""
     found: dict[int, Node] = {}
     for part in pre_order(root):
+        if isinstance(part, AttrStmt) and not part.is_binding:
+            continue
         for field in part.scan:
             if field.role is Role.BINDS:
                 for definition in nodes_in(getattr(part, field.name)):

@@ -38,7 +38,7 @@ def lower_thread_binding(func: PrimFunc) -> PrimFunc:
     def attribute(s: AttrStmt) -> Stmt:
         if s.attr_key == "volatile_scope":
             return s
-        if s.attr_key not in ("thread_extent", "virtual_thread"):
+        if not s.is_binding:
             return s.body
         tag = s.node.thread_tag if isinstance(s.node, IterVar) else ""
         var = s.node.var if isinstance(s.node, IterVar) else s.node

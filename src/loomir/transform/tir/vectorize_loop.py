@@ -22,6 +22,7 @@ from loomir.tir.expr import (
     PrimExpr,
     Ramp,
     Select,
+    Shuffle,
     Sub,
     Var,
 )
@@ -208,6 +209,10 @@ class _Lanes:
             return self._choice(e, parts, lanes)
         if isinstance(e, Let):
             return Let(e.var, parts[0], parts[1], span=e.span)
+        if isinstance(e, Shuffle):  # of scalars, as the body has no vectors of its own
+            (pick,) = e.indices
+            assert isinstance(pick, IntImm)
+            return parts[pick.value]
         assert isinstance(e, Call)
         if e.op is IF_THEN_ELSE:
             return self._choice(e, parts, lanes)

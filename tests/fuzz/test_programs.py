@@ -1,0 +1,32 @@
+"""The promise: engines agree on random programs, in bits and in kinds of errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from fuzz.engines import ENGINES
+from fuzz.tirgen import program_of_seed
+from fuzz.worker import CHECKS, check, plan_of
+from tests.clause import clauses
+
+PROGRAMS = 2_000
+SHARE = 50
+
+
+@clauses("TIR-EVAL-01")
+@pytest.mark.parametrize("first", range(0, PROGRAMS, SHARE))
+def test_engines_agree_with_the_interpreter(first: int) -> None:
+    for seed in range(first, first + SHARE):
+        program = program_of_seed(seed)
+        engines = plan_of(seed)
+        # Compiling comes first and is for all; what comes after it also has tests of its own.
+        found = check(program, program.module, seed, engines if seed % 4 == 0 else engines[:1])
+        assert not found, f"seed {seed}: {found}\n{program.module.script()}"
+
+
+def test_every_engine_has_its_turn() -> None:
+    turns = Counter(name for seed in range(PROGRAMS) for name in plan_of(seed))
+    assert not {*ENGINES, *CHECKS} - {*turns} - {"lowered"}  # which each-pass contains
+    assert all(count >= PROGRAMS // 200 for count in turns.values())
