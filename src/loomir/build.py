@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from loomir.codegen.llvm.module import Generated, Options, generate
@@ -65,6 +65,7 @@ def compile(  # noqa: A001 - the name that users expect
     program: Program,
     target: str | Target = "native",
     *,
+    checked: bool = False,
     check_bounds: bool = False,
     allow_alias: bool = False,
     opt_level: int = 2,
@@ -72,8 +73,9 @@ def compile(  # noqa: A001 - the name that users expect
 ) -> Executable:
     """Compile a function or a module to native code.
 
-    ``check_bounds`` makes an index out of bounds raise; ``allow_alias`` lets array arguments
-    overlap. The object code is kept on disk unless ``cache`` is false.
+    ``check_bounds`` makes an index out of bounds raise; ``checked`` also a read of what nothing
+    wrote, and two iterations of a parallel loop in each other's way. ``allow_alias`` lets array
+    arguments overlap. The object code is kept on disk unless ``cache`` is false.
     Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``.
     """
     module = link_calls(as_module(program))
@@ -87,9 +89,11 @@ def compile(  # noqa: A001 - the name that users expect
     machine = Target(target)
     if machine.triple == Target("native").triple:
         _check_externs(module)
-    lowered = lower(module, LowerOptions(checked=check_bounds))
-    options = Options(allow_alias=allow_alias)
-    generated = generate(lowered, machine, options, signatures=signatures)
+    lowered = lower(module, LowerOptions(checked=checked or check_bounds, watched=checked))
+    options = Options(allow_alias=allow_alias, watched=checked)
+    generated = generate(
+        lowered, machine, options, signatures=signatures | _added(lowered, signatures)
+    )
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
     native = Native(generated, machine, level=opt_level, cache=store)
     functions = {
@@ -114,6 +118,15 @@ def _check_externs(module: IRModule) -> None:
     ]
     if missing:
         raise CompileError.of(missing)
+
+
+def _added(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signature]:
+    """Give the signatures of the functions that lowering made."""
+    return {
+        var.name_hint: signature_of(func, lowered)
+        for var, func in lowered.functions.items()
+        if isinstance(func, PrimFunc) and var.name_hint not in known
+    }
 
 
 def _function(

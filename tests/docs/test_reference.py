@@ -14,7 +14,7 @@ from tests.docs.markdown import ROOT, headings
 PAGE = ROOT / "docs" / "reference" / "tirscript.md"
 # Used inside the compiler only; no program can write them.
 INSIDE = {name for name, row in BUILTINS.items() if row.op.effect is Effect.SPECIAL_CALL_ARG}
-INSIDE |= {"check", "checked_index"}
+INSIDE |= {"check", "checked_index"} | {name for name in BUILTINS if name.startswith("watch_")}
 
 
 def section(title: str) -> str:

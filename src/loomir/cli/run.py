@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -57,6 +57,13 @@ def run(
     check_bounds: Annotated[
         bool, typer.Option("--check-bounds", help="Raise an error for an index out of bounds.")
     ] = False,
+    checked: Annotated[
+        bool,
+        typer.Option(
+            "--checked",
+            help="Raise also for a read of what nothing wrote, and for races of parallel loops.",
+        ),
+    ] = False,
     show: Annotated[
         str | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(metavar="script|llvm|asm", help="Print the program in that form."),
@@ -79,7 +86,8 @@ def run(
         _check_names(settings, module, programs)
         right = True
         for key, program in programs.items():
-            job = _Job(report, path, module, key, program, settings, seed, check_bounds)
+            checks = _Checks(check_bounds, checked)
+            job = _Job(report, path, module, key, program, settings, seed, checks)
             if show is not None:
                 job.show(show)
             right &= job.judge(interpret)
@@ -91,6 +99,16 @@ def run(
     report.finish()
     if not right:
         raise typer.Exit(1)
+
+
+class _Checks(NamedTuple):
+    """What compiled code checks while it runs."""
+
+    bounds: bool
+    all: bool
+
+    def __bool__(self) -> bool:
+        return self.bounds or self.all
 
 
 class _Job:
@@ -105,11 +123,11 @@ class _Job:
         program: Program,
         settings: Mapping[str, int | float],
         seed: int,
-        check_bounds: bool,
+        checks: _Checks,
     ) -> None:
         self.report, self.path, self.module = report, path, module
         self.key, self.settings, self.seed = key, settings, seed
-        self.check_bounds = check_bounds
+        self.checks = checks
         self.program = program
         self.facts: dict[str, Any] = {}
         report.fact(key, self.facts)
@@ -119,7 +137,9 @@ class _Job:
     def exe(self) -> Executable:
         """The compiled program."""
         if self._exe is None:
-            self._exe = loomir.compile(self.program, check_bounds=self.check_bounds)
+            self._exe = loomir.compile(
+                self.program, check_bounds=self.checks.bounds, checked=self.checks.all
+            )
         return self._exe
 
     def show(self, what: str) -> None:
@@ -202,7 +222,7 @@ class _Job:
                 self.program,
                 settings,
                 self.seed,
-                self.check_bounds,
+                self.checks,
             )
             job.program = programs_of(job.module)[self.key]
             func = _public(job.program)[name]

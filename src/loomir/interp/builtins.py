@@ -35,6 +35,12 @@ CONTROL: Final = frozenset(
         "tvm_stack_make_array",
         "check",
         "checked_index",
+        "watch_iteration",
+        "watch_loop",
+        "watch_memory",
+        "watch_read",
+        "watch_start",
+        "watch_write",
     }
 )
 """Builtins that are more than a function of scalars."""

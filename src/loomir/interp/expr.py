@@ -397,6 +397,15 @@ def _check(node: Call, parts: list[Code], scope: Scope) -> Code:
     return strict([parts[0], *parts[4:]], check)
 
 
+def _watched(node: Call, parts: list[Code], scope: Scope) -> Code:
+    """Give the value only: memory is watched by the interpreter itself."""
+    return parts[0]
+
+
+def _unwatched(node: Call, parts: list[Code], scope: Scope) -> Code:
+    return _constant(0)
+
+
 def _return(node: Call, parts: list[Code], scope: Scope) -> Code:
     def leave(env: Environment, value: Value) -> Value:
         env[RESULT] = value
@@ -438,6 +447,10 @@ _SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "reinterpret": _reinterpret,
     "check": _check,
     "checked_index": _checked_index,
+    "watch_read": _watched,
+    **dict.fromkeys(
+        ("watch_start", "watch_loop", "watch_iteration", "watch_memory", "watch_write"), _unwatched
+    ),
     "ret": _return,
     "break_loop": _loop_jump,
     "continue_loop": _loop_jump,

@@ -47,12 +47,12 @@ _loaded: Final[list[ModuleType]] = []
 
 
 class NativeFault(Exception):
-    """What native code raised: ``<site>;<v0>;<v1>;<v2>;<root>``."""
+    """What native code raised: ``<site>;<v0>;<v1>;<v2>;<root>``, or with more values."""
 
-    def split(self) -> tuple[int, tuple[int, int, int]]:
-        """Give the site and the three values."""
-        site, v0, v1, v2, _ = str(self).split(";")
-        return int(site), (int(v0), int(v1), int(v2))
+    def split(self) -> tuple[int, tuple[int, ...]]:
+        """Give the site and the values."""
+        site, *values, _ = str(self).split(";")
+        return int(site), tuple(map(int, values))
 
     @property
     def root(self) -> int:

@@ -54,7 +54,7 @@ MANAGED_FLAG_READ_ONLY: Final = 1
 MANAGED_DLTENSOR: Final = 32
 
 FAULT_KIND: Final = "LoomirFault"
-"""The kind of error that native code raises; its message: ``<site>;<v0>;<v1>;<v2>;<root>``."""
+"""The kind of error that native code raises; its message: ``<site>;<v0>;<v1>;…;<root>``."""
 
 SITE_ARGUMENTS: Final = -1
 """The site that says: the arguments do not fit, and nothing was written."""

@@ -267,6 +267,12 @@ from loomir.script.builder.named_expressions import (
     truncmod,
     tvm_stack_make_array,
     tvm_stack_make_shape,
+    watch_iteration,
+    watch_loop,
+    watch_memory,
+    watch_read,
+    watch_start,
+    watch_write,
 )
 from loomir.script.builder.scopes import (
     allocate,
@@ -545,6 +551,12 @@ __all__ = [
     "var",
     "vectorized",
     "void",
+    "watch_iteration",
+    "watch_loop",
+    "watch_memory",
+    "watch_read",
+    "watch_start",
+    "watch_write",
     "where",
     "writes",
 ]

@@ -27,6 +27,12 @@ __all__ = [
     "RET",
     "STACK_MAKE_ARRAY",
     "STACK_MAKE_SHAPE",
+    "WATCH_ITERATION",
+    "WATCH_LOOP",
+    "WATCH_MEMORY",
+    "WATCH_READ",
+    "WATCH_START",
+    "WATCH_WRITE",
     "Accepts",
     "Builtin",
     "call_builtin",
@@ -194,6 +200,7 @@ STACK_MAKE_ARRAY: Final = _row(
     "an array argument for a call: data, shape, strides, rank, an element, offset",
     Effect.SPECIAL_CALL_ARG,
 )
+_STATE: Final = Effect.UPDATE_STATE
 CHECKED_INDEX: Final = _row(
     "checked_index",
     4,
@@ -210,6 +217,34 @@ CHECK: Final = _row(
     "the condition, or, where it is false, the error of a row of the table of faults: its name, "
     "the buffer, what about it, and values",
     Effect.UPDATE_STATE,
+)
+WATCH_START: Final = _row(
+    "watch_start", 1, Accepts.ANY, _pointer, "the words given, set to count iterations", _STATE
+)
+WATCH_LOOP: Final = _row(
+    "watch_loop", 2, Accepts.ANY, _pointer, "the words given, set to describe a loop", _STATE
+)
+WATCH_ITERATION: Final = _row(
+    "watch_iteration", 2, Accepts.ANY, _nothing, "begin an iteration of a loop", _STATE
+)
+WATCH_MEMORY: Final = _row(
+    "watch_memory",
+    7,
+    Accepts.ANY,
+    _pointer,
+    "the words given, set to describe memory: data, start, bytes, granule, stamps, marks",
+    _STATE,
+)
+WATCH_READ: Final = _row(
+    "watch_read",
+    None,
+    Accepts.ANY,
+    _first,
+    "what a load gives, or an error: its memory, the loop around, its buffer, its indices",
+    _STATE,
+)
+WATCH_WRITE: Final = _row(
+    "watch_write", None, Accepts.ANY, _nothing, "what a store is about to do, or an error", _STATE
 )
 
 

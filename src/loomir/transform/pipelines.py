@@ -14,6 +14,10 @@ from loomir.transform.tir.instrument_bound_checkers import (
     BoundOptions,
     instrument_bound_checkers,
 )
+from loomir.transform.tir.instrument_memory_accesses import (
+    WatchOptions,
+    instrument_memory_accesses,
+)
 from loomir.transform.tir.instrument_view_bounds import instrument_view_bounds
 from loomir.transform.tir.legalize_calls import legalize_calls
 from loomir.transform.tir.lower_init_block import lower_init_block
@@ -37,6 +41,7 @@ LOWER_CPU: Final = Pipeline(
         lower_init_block,  # first: its condition is about iterators
         convert_blocks_to_opaque,
         legalize_calls,  # an alias that is passed on is still one: its strides are its source's
+        instrument_memory_accesses,  # before any name is replaced: errors name it
         instrument_view_bounds,  # before the next, which hides what the program wrote
         lower_match_buffer,
         lower_opaque_block,
@@ -58,9 +63,13 @@ LOWER_CPU: Final = Pipeline(
 
 @dataclass(frozen=True, slots=True)
 class LowerOptions:
-    """How to lower: ``checked`` makes an index out of bounds an error."""
+    """How to lower: ``checked`` makes an index out of bounds an error, ``watched`` watches memory.
+
+    Watched code finds reads of what nothing wrote, and races; its loops run in order.
+    """
 
     checked: bool = False
+    watched: bool = False
     unroll: UnrollOptions = field(default_factory=UnrollOptions)
 
 
@@ -79,6 +88,7 @@ def lower(
     """
     given: dict[str, object] = {
         "tir.InstrumentBoundCheckers": BoundOptions(options.checked),
+        "tir.InstrumentMemoryAccesses": WatchOptions(options.watched),
         "tir.InstrumentViewBounds": BoundOptions(options.checked),
         "tir.UnrollLoop": options.unroll,
     }

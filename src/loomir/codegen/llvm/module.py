@@ -15,7 +15,7 @@ from typing import Final
 from loomir.codegen.llvm.emit.arguments import define_checked
 from loomir.codegen.llvm.emit.entry import define_entry
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
-from loomir.codegen.llvm.emit.faults import FAULTED, FINE, FaultTable
+from loomir.codegen.llvm.emit.faults import FAULTED, FEW, FINE, MANY, FaultTable
 from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
 from loomir.codegen.llvm.emit.outline import measure
 from loomir.codegen.llvm.emit.parallel import STACK
@@ -46,9 +46,13 @@ _DEEP_STACK: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to generate code; ``allow_alias`` lets arrays overlap, for slower code."""
+    """How to generate code.
+
+    ``allow_alias`` lets arrays overlap, for slower code; ``watched`` code watches memory.
+    """
 
     allow_alias: bool = False
+    watched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,13 @@ def generate(
         attributes=attributes,
         features=machine.abilities,
     )
-    unit = Unit(module, FaultTable(module), EXPRESSIONS, STATEMENTS, options.allow_alias)
+    unit = Unit(
+        module,
+        FaultTable(module, MANY if options.watched else FEW),
+        EXPRESSIONS,
+        STATEMENTS,
+        options.allow_alias,
+    )
     functions = {
         var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
     }

@@ -98,6 +98,12 @@ __all__ = [
     "truncmod",
     "tvm_stack_make_array",
     "tvm_stack_make_shape",
+    "watch_iteration",
+    "watch_loop",
+    "watch_memory",
+    "watch_read",
+    "watch_start",
+    "watch_write",
 ]
 
 exp: Final[Unary] = builtin("exp")
@@ -150,6 +156,12 @@ likely: Final[Unary] = builtin("likely")
 tvm_stack_make_shape: Final[Variadic] = builtin("tvm_stack_make_shape")
 tvm_stack_make_array: Final[Variadic] = builtin("tvm_stack_make_array")
 check: Final[Variadic] = builtin("check")
+watch_iteration: Final[Variadic] = builtin("watch_iteration")
+watch_loop: Final[Variadic] = builtin("watch_loop")
+watch_memory: Final[Variadic] = builtin("watch_memory")
+watch_read: Final[Variadic] = builtin("watch_read")
+watch_start: Final[Variadic] = builtin("watch_start")
+watch_write: Final[Variadic] = builtin("watch_write")
 checked_index: Final[Variadic] = builtin("checked_index")
 
 pow: Final[Binary] = raise_to

@@ -20,10 +20,10 @@ from loomir.tir.types import PointerType, PrimType
 from loomir.transform.tir.index_math import imm64
 from loomir.transform.tir.views import bound_names, compact_strides, reach
 
-__all__ = ["allocation", "lower_opaque_block"]
+__all__ = ["allocation", "extents_of", "lower_opaque_block"]
 
 
-def _extents(buffer: Buffer) -> tuple[PrimExpr, ...]:
+def extents_of(buffer: Buffer) -> tuple[PrimExpr, ...]:
     """Give the extents of memory that holds a buffer, its gaps included."""
     if buffer.strides or buffer.elem_offset is not None:
         return (reach(buffer, buffer.elem_offset),)
@@ -37,7 +37,7 @@ def allocation(buffer: Buffer, body: Stmt) -> Stmt:
     assert isinstance(held.element_type, PrimType)
     declared = DeclBuffer(buffer, body, span=buffer.span)
     dtype = held.element_type.dtype
-    return Allocate(buffer.data, dtype, _extents(buffer), TRUE, declared, span=buffer.span)
+    return Allocate(buffer.data, dtype, extents_of(buffer), TRUE, declared, span=buffer.span)
 
 
 def _fresh_names(realize: BufferRealize, bound: set[int]) -> list[tuple[Var, PrimExpr]]:

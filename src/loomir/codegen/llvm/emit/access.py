@@ -5,6 +5,7 @@ A buffer of lowered code has one axis; its index counts elements from where the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
@@ -21,7 +22,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr, Ramp
 from loomir.tir.stmt import BufferStore
 
-__all__ = ["base_of", "load", "store"]
+__all__ = ["Place", "addresses_of", "base_of", "load", "load_at", "place_of", "store"]
 
 _INT64: Final = DataType("int64")
 
@@ -45,7 +46,7 @@ def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
     return b.gep(memory_type(dtype.element), base, index)
 
 
-class _Place:
+class Place:
     """Where an access goes: ``start`` where its lanes lie side by side, else the index of each."""
 
     __slots__ = ("indices", "start", "stride")
@@ -61,29 +62,50 @@ class _Place:
         return b.extractelement(self.indices, lane)
 
 
-def _place(frame: Frame, index: PrimExpr) -> Step[_Place]:
+def place_of(frame: Frame, e: BufferLoad | BufferStore) -> Step[Place]:
+    """Evaluate the index of an access."""
+    index = _index_of(e.buffer, e.indices)
     if index.dtype.lanes == 1:
         start: Value = yield frame.value(index)
-        return _Place(cast(frame.b, start, index.dtype, _INT64), 1, None)
+        return Place(cast(frame.b, start, index.dtype, _INT64), 1, None)
     stride = stride_of(index)
     if stride == 1 and isinstance(index, Ramp):
         start = yield frame.value(index.base)
-        return _Place(start, 1, None)
+        return Place(start, 1, None)
     value: Value = yield frame.value(index)
     wide = cast(frame.b, value, index.dtype, _INT64.with_lanes(index.dtype.lanes))
     if stride in (0, 1):
-        return _Place(frame.b.extractelement(wide, 0), stride, None)
-    return _Place(None, 0, wide)
+        return Place(frame.b.extractelement(wide, 0), stride, None)
+    return Place(None, 0, wide)
 
 
 def load(frame: Frame, e: BufferLoad) -> Step[Value]:
     """Emit a load."""
-    index = _index_of(e.buffer, e.indices)
-    place: _Place = yield _place(frame, index)
+    place: Place = yield place_of(frame, e)
+    return load_at(frame, e, place)
+
+
+def addresses_of(frame: Frame, e: BufferLoad, place: Place) -> Iterator[tuple[int, Value]]:
+    """List the addresses of an access, lane by lane of the index; a vector element has several."""
+    b, element = frame.b, e.buffer.dtype
+    base = base_of(frame, e.buffer)
+    for lane in range(e.indices[0].dtype.lanes):
+        index = place.start
+        if index is None:
+            index = place.lane(b, lane)
+        elif place.stride and lane:
+            index = b.add(index, const(I64, lane))
+        first = _address(b, element, base, index)
+        for part in range(element.lanes):
+            yield lane, b.gep(memory_type(element.element), first, const(I64, part))
+
+
+def load_at(frame: Frame, e: BufferLoad, place: Place) -> Value:
+    """Emit a load whose index is evaluated."""
     b, element = frame.b, e.buffer.dtype
     base = base_of(frame, e.buffer)
     volatile = e.buffer.data in frame.volatile
-    lanes = index.dtype.lanes
+    lanes = e.indices[0].dtype.lanes
     if place.start is not None and place.stride == 1:
         address = _address(b, element, base, place.start)
         return load_value(b, e.dtype, address, align=_align(frame, e.buffer), volatile=volatile)
@@ -126,7 +148,7 @@ def store(frame: Frame, s: BufferStore) -> Step[None]:
     """Emit a store: the value is evaluated first, lanes are written in order."""
     value: Value = yield frame.value(s.value)
     index = _index_of(s.buffer, s.indices)
-    place: _Place = yield _place(frame, index)
+    place: Place = yield place_of(frame, s)
     b, element = frame.b, s.buffer.dtype
     base = base_of(frame, s.buffer)
     volatile = s.buffer.data in frame.volatile

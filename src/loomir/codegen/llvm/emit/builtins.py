@@ -10,6 +10,7 @@ from loomir.codegen.llvm.emit.arithmetic import fused_multiply_add
 from loomir.codegen.llvm.emit.choice import choose
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import store_value
+from loomir.codegen.llvm.emit.watch import WATCHING
 from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.mathlib import emit_math
 from loomir.codegen.llvm.types import I32, I64
@@ -198,6 +199,7 @@ OPS: Final[dict[Op, Callable[[Frame, Call], Step[Value]]]] = {
         "if_then_else": _if_then_else,
         "check": _check,
         "checked_index": _checked_index,
+        **WATCHING,
         "tvm_stack_make_shape": _argument_only,
         "tvm_stack_make_array": _argument_only,
         "reinterpret": _reinterpret,

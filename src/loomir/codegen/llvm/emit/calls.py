@@ -6,7 +6,6 @@ from typing import Final
 
 from loomir.codegen.llvm.emit.builtins import OPS
 from loomir.codegen.llvm.emit.extern import call_extern
-from loomir.codegen.llvm.emit.faults import CONTEXT
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
 from loomir.codegen.llvm.emit.packed import call_packed
@@ -59,7 +58,7 @@ def _call_function(frame: Frame, e: Call, name: str) -> Step[Value]:
             value = yield frame.value(arg)
         args.append(value)
     b = frame.b
-    slot = frame.b.field(CONTEXT, frame.context, 1)
+    slot = frame.b.field(frame.unit.faults.context, frame.context, 1)
     depth = b.load(I32, slot)
     too_deep = fault("recursion", e.span, function=name, limit=RECURSION_LIMIT)
     frame.require(b.icmp("ult", depth, const(I32, RECURSION_LIMIT)), too_deep)

@@ -27,7 +27,7 @@ def define_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     params = [("self", PTR), ("args", PTR), ("count", I32), ("ret", PTR)]
     made = unit.module.define(symbol, I32, params)
     b = Builder(made)
-    context = b.alloca(CONTEXT, hint="context")
+    context = b.alloca(unit.faults.context, hint="context")
     b.store(const(I32, 0), b.field(CONTEXT, context, 1))
     b.store(b.ptrtoint(context, I64), b.field(CONTEXT, context, ROOT))
     bad = b.append("bad")

@@ -1,9 +1,10 @@
 """How generated code stops: the table of faults, and the code that reports one.
 
 A function of generated code returns 0, 1 after a fault, or 2 where its arguments do not fit. The
-*context*, ``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2 }``, then says which fault it was; its
+*context*, ``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2, … }``, then says which fault it was; its
 ``depth`` counts the calls that are under way, and ``v2`` is the address of the context that the
 entry made, until there is a fault. Each thread of a parallel loop has a context.
+Code that watches memory has no such threads, and room for more values: an element's indices.
 """
 
 from __future__ import annotations
@@ -17,24 +18,32 @@ from loomir.codegen.llvm.values import Value, const
 from loomir.runtime import layout as at
 from loomir.runtime.fault import Fault
 
-__all__ = ["CONTEXT", "FAULTED", "FINE", "MISFIT", "ROOT", "FaultTable"]
+__all__ = ["CONTEXT", "FAULTED", "FEW", "FINE", "MANY", "MISFIT", "ROOT", "FaultTable"]
 
 CONTEXT: Final[Type] = struct([I32, I32, I64, I64, I64])
+"""The part that every context has."""
 ROOT: Final = 4
 """The field of the context that says which call from outside this is."""
 FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 MISFIT: Final = const(I32, 2)
 
-_FORMAT: Final = "%d;%lld;%lld;%lld;%lld"
+FEW: Final = 3
+"""The values of a fault that the pool's records have room for."""
+MANY: Final = 16
 
 
 class FaultTable:
-    """The faults of a module; a fault's place in ``rows`` is its site."""
+    """The faults of a module; a fault's place in ``rows`` is its site.
 
-    __slots__ = ("_module", "_raise", "_record", "rows")
+    ``values`` is how many may come with a fault, ``context`` the type of what they are written to.
+    """
 
-    def __init__(self, module: Module) -> None:
+    __slots__ = ("_module", "_raise", "_record", "context", "rows", "values")
+
+    def __init__(self, module: Module, values: int = FEW) -> None:
+        self.values = values
+        self.context: Type = struct([I32, I32, *[I64] * values])
         self.rows: list[Fault] = []
         self._module = module
         self._record: Callee | None = None
@@ -50,34 +59,34 @@ class FaultTable:
         return {"prof": self._module.metadata('!{!"branch_weights", i32 1048576, i32 1}')}
 
     def record(self, b: Builder, context: Value, site: int, values: tuple[Value, ...]) -> None:
-        """Write a fault into the context; the values are 64-bit integers, at most three."""
+        """Write a fault into the context; the values are 64-bit integers."""
         if self._record is None:
-            self._record = _define_record(self._module)
-        padded = [*values, *[const(I64, 0)] * (3 - len(values))]
+            self._record = _define_record(self._module, self.context, self.values)
+        padded = [*values, *[const(I64, 0)] * (self.values - len(values))]
         b.call(self._record, [context, const(I32, site), *padded])
 
     def raise_context(self, b: Builder, context: Value, status: Value) -> None:
         """Raise the error that a status other than 0 and a context describe."""
         if self._raise is None:
-            self._raise = _define_raise(self._module)
+            self._raise = _define_raise(self._module, self.context, self.values)
         b.call(self._raise, [context, status])
 
 
 _COLD: Final[dict[str, str | None]] = {"cold": None, "noinline": None, "nounwind": None}
 
 
-def _define_record(module: Module) -> Callee:
-    params = [("context", PTR), ("site", I32), ("v0", I64), ("v1", I64), ("v2", I64)]
+def _define_record(module: Module, t: Type, count: int) -> Callee:
+    params = [("context", PTR), ("site", I32), *[(f"v{i}", I64) for i in range(count)]]
     made = module.define("loomir.fault", VOID, params, linkage="internal", attributes=_COLD)
     b = Builder(made)
     context = made.params[0]
-    for field, value in zip((0, 2, 3, 4), made.params[1:], strict=True):
-        b.store(value, b.field(CONTEXT, context, field))
+    for field, value in zip((0, *range(2, 2 + count)), made.params[1:], strict=True):
+        b.store(value, b.field(t, context, field))
     b.ret()
     return made
 
 
-def _define_raise(module: Module) -> Callee:
+def _define_raise(module: Module, t: Type, count: int) -> Callee:
     printf = module.declare("snprintf", I32, [PTR, I64, PTR], varargs=True)
     set_error = module.declare("TVMFFIErrorSetRaisedFromCStr", VOID, [PTR, PTR])
     made = module.define(
@@ -89,14 +98,14 @@ def _define_raise(module: Module) -> Callee:
     )
     b = Builder(made)
     context, status = made.params
-    text = b.alloca(struct([I64] * 16), hint="text")
-    values = [
-        b.load(t, b.field(CONTEXT, context, i)) for i, t in ((0, I32), (2, I64), (3, I64), (4, I64))
-    ]
+    size = 8 * (3 * count + 5)  # a value takes 21 characters at most
+    text = b.alloca(struct([I64] * (size // 8)), hint="text")
+    values = [b.load(I32, b.field(t, context, 0))]
+    values += [b.load(I64, b.field(t, context, 2 + i)) for i in range(count)]
     values.append(b.ptrtoint(context, I64))
     misfit = b.icmp("eq", status, MISFIT)
     values[0] = b.select(misfit, const(I32, at.SITE_ARGUMENTS), values[0])
-    b.call(printf, [text, const(I64, 128), module.string(_FORMAT), *values])
+    b.call(printf, [text, const(I64, size), module.string("%d" + ";%lld" * (count + 1)), *values])
     b.call(set_error, [module.string(at.FAULT_KIND), text])
     b.ret()
     return made

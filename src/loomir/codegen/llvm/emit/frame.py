@@ -199,7 +199,7 @@ class Frame:
         b.at(fine)
 
     def stop(self, fault: Fault, *values: Value) -> None:
-        """End the block: stop with the fault. Values are 64-bit integers, at most three."""
+        """End the block: stop with the fault. Values are 64-bit integers, few where threads run."""
         b = self.b
         self.unit.faults.record(b, self.context, self.unit.faults.add(fault), values)
         b.br(self.cleanup.fail)
