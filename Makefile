@@ -22,6 +22,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.call_overhead
 	$(PYTHON) -m benchmarks.compile_time
 	$(PYTHON) -m benchmarks.fork_join
+	$(PYTHON) -m benchmarks.vector_math
 
 COUNT ?= 100000
 START ?= 0

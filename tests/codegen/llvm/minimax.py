@@ -156,6 +156,18 @@ def _log(bits: float, count: int) -> Fit:
     return _fit(_log_rest, 0, _TOP, weight, bits, count)
 
 
+def _log_single(bits: float, count: int) -> Fit:
+    """Fit (log(1 + f) - f + f**2 / 2) / f**3, weighed by f**2 but for very small f."""
+
+    def rest(f: mpf) -> mpf:
+        if abs(f) < mpf(10) ** -12:
+            return mpf(1) / 3 - f / 4
+        return (mpmath.log1p(f) - f + f**2 / 2) / f**3
+
+    low, high = mpmath.sqrt(mpf(1) / 2) - 1, mpmath.sqrt(2) - 1
+    return _fit(rest, low, high, lambda f: (abs(f) + mpf(1) / 1000) ** 2, bits, count)
+
+
 def _log_power(bits: float, count: int) -> Fit:
     def rest(z: mpf) -> mpf:
         return (_log_rest(z) - mpf(2) / 3) / z
@@ -192,35 +204,47 @@ def _erfc(x_of: Real, low: mpf, high: mpf, bits: float, count: int) -> Fit:
     return _fit(scaled, low, high, lambda u: 1 / scaled(u), bits, count)
 
 
+def _erfc_power(bits: float, count: int) -> Fit:
+    """Fit -log(1 - erf(x)) / x to the relative error of erf(x)."""
+
+    def weight(x: mpf) -> mpf:
+        return x * mpmath.erfc(x) / mpmath.erf(x)
+
+    return _fit(lambda x: -mpmath.log(mpmath.erfc(x)) / x, 1, mpf("3.95"), weight, bits, count)
+
+
 _QUARTER: Final = mpmath.pi / 4
 _SHORT: Final = mpmath.log10(2) / 2
 
 POLYNOMIALS: Final[dict[str, Fit]] = {
     "exp single": _exp(26.4, 5),
-    "exp lite": _exp(37.7, 7),
     "exp double": _exp(55.8, 10),
     "exp2 single": _power(2, mpf(1) / 2, 26.7, 6),
-    "exp2 lite": _power(2, mpf(1) / 2, 38.7, 8),
     "exp2 double": _power(2, mpf(1) / 2, 56.6, 12),
     "exp10 single": _power(10, _SHORT, 27.0, 6),
     "exp10 double": _power(10, _SHORT, 57.0, 12),
     "tanh single": _odd(mpmath.tanh, 0.35, 29.5, 5),
     "tanh double": _odd(mpmath.tanh, 0.35, 58.6, 9),
+    "sinh single": _odd(mpmath.sinh, 1.0, 27.5, 4),
     "sinh double": _odd(mpmath.sinh, 1.0, 56.5, 7),
-    "log single": _log(31.6, 4),
-    "log lite": _log(43.0, 5),
+    "log single": _log_single(27.2, 8),
     "log double": _log(57.5, 7),
-    "log power": _log_power(53.9, 9),
+    "log power single": _log_power(25.6, 4),
+    "log power double": _log_power(53.9, 9),
+    "sin single": _odd(mpmath.sin, _QUARTER, 26.8, 3),
+    "cos single": _cos(32.5, 3),
+    "tan single": _odd(mpmath.tan, _QUARTER, 27.5, 7),
     "sin lite": _odd(mpmath.sin, _QUARTER, 35.6, 4),
     "sin double": _odd(mpmath.sin, _QUARTER, 55.4, 6),
     "cos lite": _cos(39.5, 4),
     "cos double": _cos(59.5, 6),
-    "atan lite": _odd(mpmath.atan, 1.0, 34.4, 12),
+    "atan single": _odd(mpmath.atan, 1.0, 26.5, 9),
+    "asin single": _odd(mpmath.asin, 0.5, 29.9, 6),
+    "erf single": _erf(1, 28.6, 7),
+    "erfc single": _erfc_power(27.9, 6),
     "atan double": _odd(mpmath.atan, 1.0, 54.5, 20),
     "asin double": _odd(mpmath.asin, 0.5, 58.8, 13),
-    "erf lite": _erf(0, 40.0, 9),
     "erf double": _erf(1, 54.9, 12),
-    "erfc lite": _erfc(lambda u: (3 * u + 5) / 2, mpf(-1), mpf(1), 32.2, 15),
     "erfc double": _erfc(lambda u: 3 * (1 + u) / (1 - u), mpf(-1) / 2, mpf(1) / 3, 52.6, 15),
 }
 """What each polynomial of the kernels is close to, and how close in bits.

@@ -1,7 +1,8 @@
 """The error function.
 
-Up to 1 it is x times a polynomial of x**2; beyond, 1 less the complement, which is exp(-x**2) times
-a function that a polynomial of ``(x - 3) / (x + 3)`` comes close to.
+Up to 1 it is x times a polynomial of x**2; beyond, 1 less the complement. That is, for doubles,
+exp(-x**2) times a function that a polynomial of ``(x - 3) / (x + 3)`` comes close to; for floats, e
+to the power of a polynomial.
 """
 
 from __future__ import annotations
@@ -9,43 +10,32 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.kernels.exponential import exp, exp_lite
+from loomir.codegen.llvm.kernels.exponential import exp, exp_of_negative
 from loomir.codegen.llvm.kernels.parts import absolute, copysign, fma, horner
 from loomir.codegen.llvm.values import Value, const
 
-__all__ = ["ERF", "ERFC", "ERFC_LITE", "ERF_LITE", "erf", "erf_lite"]
+__all__ = ["ERF", "ERFC", "ERFC_SINGLE", "ERF_SINGLE", "erf", "erf_single"]
 
 _h = float.fromhex
 
-# erf(x) / x in powers of x**2, on [0, 1]
-ERF_LITE: Final = (
-    _h("0x1.20dd750428cb9p+0"),
-    _h("-0x1.812746ade3c08p-2"),
-    _h("0x1.ce2f20a7415c6p-4"),
-    _h("-0x1.b82cbae7577a7p-6"),
-    _h("0x1.56588b32275a7p-8"),
-    _h("-0x1.bfe158a7be278p-11"),
-    _h("0x1.f57e9cee106c1p-14"),
-    _h("-0x1.d2b8522d6f7cbp-17"),
-    _h("0x1.1c41ab6eec487p-20"),
+# erf(x) / x - 1 in powers of x**2, on [0, 1]
+ERF_SINGLE: Final = (
+    _h("0x1.06eba8p-3"),
+    _h("-0x1.81273ep-2"),
+    _h("0x1.ce2cf8p-4"),
+    _h("-0x1.b7f910p-6"),
+    _h("0x1.5405bep-8"),
+    _h("-0x1.a3f71ep-11"),
+    _h("0x1.496a12p-14"),
 )
-# (1 - erf(x)) * exp(x**2) in powers of (x - 2.5) / 1.5, on [1, 4]
-ERFC_LITE: Final = (
-    _h("0x1.afbb3f3b7343bp-3"),
-    _h("-0x1.c8ca440df5167p-4"),
-    _h("0x1.cba83be345892p-5"),
-    _h("-0x1.ba7456837b480p-6"),
-    _h("0x1.9940676877938p-7"),
-    _h("-0x1.6d189fa998f49p-8"),
-    _h("0x1.3b0f820acb939p-9"),
-    _h("-0x1.0766f767d168dp-10"),
-    _h("0x1.ac97c4844baffp-12"),
-    _h("-0x1.58efcf742f85ap-13"),
-    _h("0x1.09f5408a6f805p-14"),
-    _h("-0x1.58030d5032daep-16"),
-    _h("0x1.01346ec233299p-17"),
-    _h("-0x1.53230afa4f438p-18"),
-    _h("0x1.d7f0babd87888p-20"),
+# -log(1 - erf(x)) / x in powers of x, on [1, 3.95]
+ERFC_SINGLE: Final = (
+    _h("0x1.20e410p+0"),
+    _h("0x1.458bbcp-1"),
+    _h("0x1.ae8decp-4"),
+    _h("-0x1.7586bap-6"),
+    _h("0x1.a1b596p-9"),
+    _h("-0x1.b9bab8p-13"),
 )
 # erf(x) / x - 1 in powers of x**2, on [0, 1]
 ERF: Final = (
@@ -96,14 +86,13 @@ def erf(b: Builder, x: Value) -> Value:
     return copysign(b, b.select(b.fcmp("olt", size, const(t, 1.0)), inner, outer), x)
 
 
-def erf_lite(b: Builder, x: Value) -> Value:
-    """Emit the error function of a float held as a double."""
+def erf_single(b: Builder, x: Value) -> Value:
+    """Emit the error function of floats."""
     t = x.type
     size = absolute(b, x)
-    # Beyond 4 the result rounds to 1.
-    held = b.select(b.fcmp("ogt", size, const(t, 4.0)), const(t, 4.0), size)
-    z = b.fmul(held, held)
-    u = fma(b, held, 1.0 / 1.5, -2.5 / 1.5)
-    outer = b.fsub(const(t, 1.0), b.fmul(exp_lite(b, b.fneg(z)), horner(b, u, ERFC_LITE)))
-    inner = b.fmul(held, horner(b, z, ERF_LITE))
+    # From here on the result rounds to 1.
+    held = b.select(b.fcmp("ogt", size, const(t, 3.95)), const(t, 3.95), size)
+    power = b.fmul(b.fneg(held), horner(b, held, ERFC_SINGLE))
+    outer = b.fsub(const(t, 1.0), exp_of_negative(b, power))
+    inner = fma(b, held, horner(b, b.fmul(held, held), ERF_SINGLE), held)
     return copysign(b, b.select(b.fcmp("olt", size, const(t, 1.0)), inner, outer), x)

@@ -12,11 +12,13 @@ from typing import Final, NamedTuple
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.kernels.parts import (
     absolute,
+    bits_of,
     clamped,
     fma,
+    format_of,
     horner,
+    integers,
     nearest,
-    power_of_two,
     quick_sum,
     scaled,
 )
@@ -25,18 +27,15 @@ from loomir.codegen.llvm.values import Value, const
 
 __all__ = [
     "EXP2_DOUBLE",
-    "EXP2_LITE",
     "EXP2_SINGLE",
     "EXP10_DOUBLE",
     "EXP10_SINGLE",
     "EXP_DOUBLE",
-    "EXP_LITE",
     "EXP_SINGLE",
     "exp",
     "exp2",
-    "exp2_lite",
     "exp10",
-    "exp_lite",
+    "exp_of_negative",
     "exp_of_sum",
     "expm1",
     "half_exp",
@@ -47,14 +46,15 @@ _h = float.fromhex
 
 
 class _Exp(NamedTuple):
-    """How to find n and r, the polynomial of r, and beyond what x the result is 0 or infinity."""
+    """How to find n and r, the polynomial of r, and where the result leaves the normal numbers."""
 
     steps: float  # n is the integer nearest to x times this
     high: float  # r is x less n times this
     low: float
     polynomial: Sequence[float]
-    least: float
-    most: float
+    least: float  # the result of it is 0
+    small: float  # the results of what is below may be subnormal
+    most: float  # the results of what is above are infinite
 
 
 _LOG2_E: Final = _h("0x1.71547652b82fep+0")
@@ -67,15 +67,6 @@ _LOG10_2_SINGLE: Final = _h("0x1.344136p-2"), _h("-0x1.ec10cp-27")
 # Of exp(r) less 1 + r, divided by r**2.
 EXP_SINGLE: Final = tuple(
     map(_h, ("0x1p-1", "0x1.5554dcp-3", "0x1.55551ap-5", "0x1.120b6ep-7", "0x1.6d110ap-10"))
-)
-EXP_LITE: Final = (
-    _h("0x1.0000000000000p-1"),
-    _h("0x1.55555567532adp-3"),
-    _h("0x1.5555555c87148p-5"),
-    _h("0x1.1110c632a3088p-7"),
-    _h("0x1.6c16858b7acb9p-10"),
-    _h("0x1.a15179d80ae96p-13"),
-    _h("0x1.a1132015ba37ep-16"),
 )
 EXP_DOUBLE: Final = (
     _h("0x1.0000000000001p-1"),
@@ -97,16 +88,6 @@ EXP2_SINGLE: Final = (
     _h("0x1.3b2a52p-7"),
     _h("0x1.5f08b8p-10"),
     _h("0x1.4413a4p-13"),
-)
-EXP2_LITE: Final = (
-    _h("0x1.62e42fef9cc3cp-1"),
-    _h("0x1.ebfbdff82a727p-3"),
-    _h("0x1.c6b08da71da60p-5"),
-    _h("0x1.3b2ab70ad7014p-7"),
-    _h("0x1.5d87757c238f2p-10"),
-    _h("0x1.4308c708aee31p-13"),
-    _h("0x1.00c0fb54e0f1cp-16"),
-    _h("0x1.63b2f07a28632p-20"),
 )
 EXP2_DOUBLE: Final = (
     _h("0x1.62e42fefa39efp-1"),
@@ -147,40 +128,72 @@ EXP10_DOUBLE: Final = (
 )
 
 _EXP: Final = {
-    FLOAT: _Exp(_LOG2_E, *_LN2_SINGLE, EXP_SINGLE, -105.0, 90.0),
-    DOUBLE: _Exp(_LOG2_E, *_LN2, EXP_DOUBLE, -750.0, 711.0),
+    FLOAT: _Exp(
+        *(_LOG2_E, *_LN2_SINGLE),
+        *((1.0, 1.0, *EXP_SINGLE), -104.0, -87.0, _h("0x1.62e42ep+6")),
+    ),
+    DOUBLE: _Exp(
+        *(_LOG2_E, *_LN2),
+        *((1.0, 1.0, *EXP_DOUBLE), -746.0, -708.0, _h("0x1.62e42fefa39efp+9")),
+    ),
 }
 _EXP2: Final = {
-    FLOAT: _Exp(1.0, 1.0, 0.0, EXP2_SINGLE, -152.0, 129.0),
-    DOUBLE: _Exp(1.0, 1.0, 0.0, EXP2_DOUBLE, -1080.0, 1025.0),
+    FLOAT: _Exp(1.0, 1.0, 0.0, (1.0, *EXP2_SINGLE), -151.0, -125.0, _h("0x1.fffffep+6")),
+    DOUBLE: _Exp(1.0, 1.0, 0.0, (1.0, *EXP2_DOUBLE), -1080.0, -1021.0, _h("0x1.fffffffffffffp+9")),
 }
 _EXP10: Final = {
-    FLOAT: _Exp(_LOG2_10, *_LOG10_2_SINGLE, EXP10_SINGLE, -46.0, 39.0),
-    DOUBLE: _Exp(_LOG2_10, *_LOG10_2, EXP10_DOUBLE, -325.0, 309.0),
+    FLOAT: _Exp(
+        *(_LOG2_10, *_LOG10_2_SINGLE),
+        *((1.0, *EXP10_SINGLE), -46.0, -37.5, _h("0x1.344134p+5")),
+    ),
+    DOUBLE: _Exp(
+        *(_LOG2_10, *_LOG10_2),
+        *((1.0, *EXP10_DOUBLE), -325.0, -307.0, _h("0x1.34413509f79fep+8")),
+    ),
 }
-_LITE: Final = _EXP[DOUBLE]._replace(polynomial=EXP_LITE)
-_LITE2: Final = _EXP2[DOUBLE]._replace(polynomial=EXP2_LITE)
+_LIFT: Final = 64
 
 
 def _reduced(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
-    n, whole = nearest(b, b.fmul(x, const(x.type, how.steps)))
+    """Give r, and a number in whose low bits n is."""
+    magic = format_of(x).magic
+    moved = fma(b, x, how.steps, magic)
+    n = b.fsub(moved, const(x.type, magic))
     rest = fma(b, n, -how.high, x)
-    return (fma(b, n, -how.low, rest) if how.low else rest), whole
+    return (fma(b, n, -how.low, rest) if how.low else rest), b.bitcast(moved, integers(x))
 
 
-def _less_one(b: Builder, r: Value, how: _Exp) -> Value:
-    """Emit exp(r) - 1 of the reduced argument."""
-    return fma(b, b.fmul(r, r), horner(b, r, how.polynomial), r)
+def _exponent(b: Builder, moved: Value, x: Value) -> Value:
+    """Give n in the place of the exponent; the other bits of ``moved`` are shifted out."""
+    return b.shl(moved, const(moved.type, format_of(x).fraction))
 
 
 def _exp(b: Builder, x: Value, how: _Exp) -> Value:
-    r, n = _reduced(b, clamped(b, x, how.least, how.most), how)
-    return scaled(b, b.fadd(_less_one(b, r, how), const(x.type, 1.0)), n)
+    """Emit the power; n is added to the exponent of the polynomial, which is about 1.
+
+    What may be subnormal stays 2**64 times as large until the last multiplication rounds it.
+    """
+    t, i = x.type, integers(x)
+    held = b.select(b.fcmp("olt", x, const(t, how.least)), const(t, how.least), x)
+    r, moved = _reduced(b, held, how)
+    grown = b.bitcast(horner(b, r, how.polynomial), i)
+    small = b.fcmp("olt", x, const(t, how.small))
+    up = const(i, _LIFT << format_of(x).fraction)
+    lifted = b.add(b.add(grown, _exponent(b, moved, x)), b.select(small, up, const(i, 0)))
+    down = b.select(small, const(t, 2.0**-_LIFT), const(t, 1.0))
+    result = b.fmul(b.bitcast(lifted, t), down)
+    # Too large, or NaN, of whose bits n is no integer.
+    beyond = b.fcmp("ugt", x, const(t, how.most))
+    return b.select(beyond, b.fadd(x, const(t, float("inf"))), result)
 
 
-def _power(b: Builder, x: Value, how: _Exp) -> Value:
-    r, n = _reduced(b, clamped(b, x, how.least, how.most), how)
-    return scaled(b, fma(b, r, horner(b, r, how.polynomial), 1.0), n)
+def _exp_within(b: Builder, x: Value, how: _Exp) -> Value:
+    """Emit the power of x held to the bounds, between which every result is normal."""
+    held = clamped(b, x, how.least, how.most)
+    r, moved = _reduced(b, held, how)
+    bias = const(moved.type, format_of(x).bias << format_of(x).fraction)
+    unit = b.bitcast(b.add(_exponent(b, moved, x), bias), x.type)
+    return b.fmul(horner(b, r, how.polynomial), unit)
 
 
 def exp(b: Builder, x: Value) -> Value:
@@ -188,56 +201,86 @@ def exp(b: Builder, x: Value) -> Value:
     return _exp(b, x, _EXP[x.type.element])
 
 
-def exp_lite(b: Builder, x: Value) -> Value:
-    """Emit e to the power x on doubles, good to 35 bits."""
-    return _exp(b, x, _LITE)
-
-
 def exp2(b: Builder, x: Value) -> Value:
     """Emit 2 to the power x."""
-    return _power(b, x, _EXP2[x.type.element])
-
-
-def exp2_lite(b: Builder, x: Value) -> Value:
-    """Emit 2 to the power x on doubles, good to 35 bits."""
-    return _power(b, x, _LITE2)
+    return _exp(b, x, _EXP2[x.type.element])
 
 
 def exp10(b: Builder, x: Value) -> Value:
     """Emit 10 to the power x."""
-    return _power(b, x, _EXP10[x.type.element])
+    return _exp(b, x, _EXP10[x.type.element])
+
+
+def exp_of_negative(b: Builder, x: Value) -> Value:
+    """Emit e to the power of a float that is 0 or less, where what is below e**-80 counts as 0."""
+    return _exp_within(b, x, _EXP[FLOAT]._replace(least=-80.0, most=0.0))
 
 
 def expm1(b: Builder, x: Value) -> Value:
     """Emit exp(x) - 1 without cancellation, for ``|x| <= 80``."""
     how = _EXP[x.type.element]
-    r, n = _reduced(b, x, how)
-    unit = power_of_two(b, n, x.type)
-    return fma(b, unit, _less_one(b, r, how), b.fsub(unit, const(x.type, 1.0)))
+    r, moved = _reduced(b, x, how)
+    bias = const(moved.type, format_of(x).bias << format_of(x).fraction)
+    unit = b.bitcast(b.add(_exponent(b, moved, x), bias), x.type)
+    less_one = fma(b, b.fmul(r, r), horner(b, r, how.polynomial[2:]), r)
+    return fma(b, unit, less_one, b.fsub(unit, const(x.type, 1.0)))
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
-    """Emit ``1 / (1 + exp(-x))``; with ``exp(-|x|)``, which cannot overflow."""
-    one = const(x.type, 1.0)
-    small = exp(b, b.fneg(absolute(b, x)))
-    above = b.select(b.fcmp("olt", x, const(x.type, 0.0)), small, one)
-    return b.fdiv(above, b.fadd(one, small))
+    """Emit ``1 / (1 + e)`` of numbers from 0 on and ``e / (1 + e)`` of others, ``e = exp(-|x|)``.
+
+    e is 2**n times a number about 1 in two parts; the quotient is corrected by what it leaves.
+    """
+    t, i = x.type, integers(x)
+    how = _EXP[t.element]
+    zero, one = const(t, 0.0), const(t, 1.0)
+    size = b.fneg(absolute(b, x))
+    held = b.select(b.fcmp("olt", size, const(t, how.least)), const(t, how.least), size)
+    r, moved = _reduced(b, held, how)
+    exponent = _exponent(b, moved, x)
+    grown, grown_low = quick_sum(b, one, b.fmul(r, horner(b, r, how.polynomial[1:])))
+    small = b.fcmp("olt", held, const(t, how.small))
+    form = format_of(x)
+    unit = b.bitcast(b.add(exponent, const(i, form.bias << form.fraction)), t)
+    unit = b.select(small, zero, unit)
+    below, below_low = quick_sum(b, one, b.fmul(grown, unit))
+    below_low = fma(b, grown_low, unit, below_low)
+    left = b.fcmp("olt", x, zero)
+    above, above_low = b.select(left, grown, one), b.select(left, grown_low, zero)
+    inverse = b.fdiv(one, below)
+    q = b.fmul(above, inverse)
+    rest = b.fadd(fma(b, b.fneg(q), below, above), fma(b, b.fneg(q), below_low, above_low))
+    q = fma(b, rest, inverse, q)
+    # Times 2**n on the left side, as in `_exp`.
+    lift = const(i, _LIFT << form.fraction)
+    added = b.add(exponent, b.select(small, lift, const(i, 0)))
+    result = b.bitcast(b.add(b.bitcast(q, i), b.select(left, added, const(i, 0))), t)
+    down = b.select(b.and_(small, left), const(t, 2.0**-_LIFT), one)
+    return b.select(b.fcmp("uno", x, x), x, b.fmul(result, down))
 
 
 def half_exp(b: Builder, x: Value) -> Value:
-    """Emit half of e to the power x, for doubles ``x >= 0``; only what is too large overflows."""
-    how = _EXP[DOUBLE]
-    # From 720 on it is infinite, and the exponent still one that `scaled` takes.
-    r, n = _reduced(b, clamped(b, x, 0.0, 720.0), how)
-    return scaled(b, b.fadd(_less_one(b, r, how), const(x.type, 1.0)), b.sub(n, const(n.type, 1)))
+    """Emit half of e to the power x, for ``x >= 0``; only what is too large overflows."""
+    how = _EXP[x.type.element]
+    # From the top on it is infinite, and the exponent still one that `scaled` takes.
+    r, n = _counted(b, clamped(b, x, 0.0, how.most + 10.0), how)
+    return scaled(b, horner(b, r, how.polynomial), b.sub(n, const(n.type, 1)))
 
 
 def exp_of_sum(b: Builder, x: Value, low: Value) -> Value:
-    """Emit e to the power x + low of doubles; low is at most about a unit of x's last place."""
-    how = _EXP[DOUBLE]
-    held = clamped(b, x, how.least, how.most)
+    """Emit e to the power x + low; low is at most about a unit of x's last place."""
+    how = _EXP[x.type.element]
+    held = clamped(b, x, how.least, how.most + 1.0)
     low = b.select(b.fcmp("oeq", held, x), low, const(x.type, 0.0))
     n, whole = nearest(b, b.fmul(held, const(x.type, how.steps)))
     r, rest = quick_sum(b, fma(b, n, -how.high, held), fma(b, n, -how.low, low))
-    grown = b.fadd(r, fma(b, b.fmul(r, r), horner(b, r, how.polynomial), rest))
+    square = b.fmul(r, r)
+    grown = b.fadd(r, fma(b, square, horner(b, r, how.polynomial[2:]), rest))
     return scaled(b, b.fadd(grown, const(x.type, 1.0)), whole)
+
+
+def _counted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
+    """Give r, and n as an integer."""
+    r, moved = _reduced(b, x, how)
+    form = format_of(x)
+    return r, b.sub(moved, const(moved.type, bits_of(form.magic, form.bits)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.kernels.exponential import exp_lite, expm1, half_exp
-from loomir.codegen.llvm.kernels.logarithm import log_lite, log_of_sum
+from loomir.codegen.llvm.kernels.exponential import expm1, half_exp
+from loomir.codegen.llvm.kernels.logarithm import log_of_sum
 from loomir.codegen.llvm.kernels.parts import (
     absolute,
     clamped,
@@ -22,18 +22,14 @@ from loomir.codegen.llvm.values import Value, const
 
 __all__ = [
     "SINH",
+    "SINH_SINGLE",
     "TANH",
     "TANH_NEAR",
     "acosh",
-    "acosh_lite",
     "asinh",
-    "asinh_lite",
     "atanh",
-    "atanh_lite",
     "cosh",
-    "cosh_lite",
     "sinh",
-    "sinh_lite",
     "tanh",
 ]
 
@@ -61,6 +57,13 @@ TANH: Final = {
         _h("-0x1.92b3c69bc499fp-13"),
     ),
 }
+SINH_SINGLE: Final = (
+    _h("0x1.555556p-3"),
+    _h("0x1.111134p-7"),
+    _h("0x1.9ffe92p-13"),
+    _h("0x1.7a15d0p-19"),
+)
+"""(sinh(x) - x) / x**3 in powers of x**2, for |x| up to 1; in floats."""
 SINH: Final = (
     _h("0x1.5555555555556p-3"),
     _h("0x1.11111111110a6p-7"),
@@ -70,9 +73,9 @@ SINH: Final = (
     _h("0x1.611a563137f1cp-33"),
     _h("0x1.b4c754ee5d6c0p-41"),
 )
-"""(sinh(x) - x) / x**3 in powers of x**2, for |x| up to 1."""
+"""The same, in doubles."""
 
-_LARGE: Final = 2.0**28
+_LARGE: Final = {32: 2.0**13, 64: 2.0**28}
 """From here on, asinh(x) and acosh(x) are log(2 x) but for less than the last place."""
 
 
@@ -93,31 +96,31 @@ def tanh(b: Builder, x: Value) -> Value:
 
 
 def sinh(b: Builder, x: Value) -> Value:
-    """Emit the hyperbolic sine of doubles."""
+    """Emit the hyperbolic sine."""
     t = x.type
     size = absolute(b, x)
     half = half_exp(b, size)
     large = b.fsub(half, b.fdiv(const(t, 0.25), half))
     z = b.fmul(size, size)
-    small = fma(b, b.fmul(size, z), horner(b, z, SINH), size)
+    small = fma(b, b.fmul(size, z), horner(b, z, SINH if t.bits == 64 else SINH_SINGLE), size)
     return copysign(b, b.select(b.fcmp("olt", size, const(t, 1.0)), small, large), x)
 
 
 def cosh(b: Builder, x: Value) -> Value:
-    """Emit the hyperbolic cosine of doubles."""
+    """Emit the hyperbolic cosine."""
     half = half_exp(b, absolute(b, x))
     return b.fadd(half, b.fdiv(const(x.type, 0.25), half))
 
 
 def asinh(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic sine of doubles: log(1 + a), ``a = x + x**2 / (1 + root)``.
+    """Emit the inverse hyperbolic sine: log(1 + a), ``a = x + x**2 / (1 + root)``.
 
     The root is that of ``1 + x**2``, and a is in two parts.
     """
     t = x.type
     one = const(t, 1.0)
     size = absolute(b, x)
-    large = b.fcmp("oge", size, const(t, _LARGE))
+    large = b.fcmp("oge", size, const(t, _LARGE[t.bits]))
     held = b.select(large, one, size)
     square, square_low = two_product(b, held, held)
     sum_, sum_low = two_sum(b, one, square)
@@ -135,10 +138,10 @@ def asinh(b: Builder, x: Value) -> Value:
 
 
 def acosh(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic cosine of doubles, log(x + root) with the root in two parts."""
+    """Emit the inverse hyperbolic cosine, log(x + root) with the root in two parts."""
     t = x.type
     one = const(t, 1.0)
-    large = b.fcmp("oge", x, const(t, _LARGE))
+    large = b.fcmp("oge", x, const(t, _LARGE[t.bits]))
     held = b.select(large, one, x)
     square, square_low = two_product(b, held, held)
     less, less_low = quick_sum(b, square, b.fneg(one))
@@ -150,7 +153,7 @@ def acosh(b: Builder, x: Value) -> Value:
 
 
 def atanh(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic tangent of doubles: half the log of ``(1 + x) / (1 - x)``."""
+    """Emit the inverse hyperbolic tangent: half the log of ``(1 + x) / (1 - x)``."""
     t = x.type
     one = const(t, 1.0)
     size = absolute(b, x)
@@ -178,51 +181,3 @@ def _log_or_twice(b: Builder, twice: Value, x: Value, u: Value, low: Value) -> V
     zero = const(x.type, 0.0)
     more = b.select(twice, const(x.type, 1.0), zero)
     return log_of_sum(b, b.select(twice, x, u), b.select(twice, zero, low), more)
-
-
-# -- floats held as doubles --------------------------------------------------------------------
-def sinh_lite(b: Builder, x: Value) -> Value:
-    """Emit the hyperbolic sine of a float held as a double."""
-    t = x.type
-    grown = exp_lite(b, absolute(b, x))
-    large = b.fmul(b.fsub(grown, b.fdiv(const(t, 1.0), grown)), const(t, 0.5))
-    small = fma(b, b.fmul(x, b.fmul(x, x)), 1.0 / 6.0, x)
-    tiny = b.fcmp("olt", absolute(b, x), const(t, 2.0**-8))
-    return b.select(tiny, small, copysign(b, large, x))
-
-
-def cosh_lite(b: Builder, x: Value) -> Value:
-    """Emit the hyperbolic cosine of a float held as a double."""
-    grown = exp_lite(b, absolute(b, x))
-    return b.fmul(b.fadd(grown, b.fdiv(const(x.type, 1.0), grown)), const(x.type, 0.5))
-
-
-def asinh_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic sine of a float held as a double."""
-    t = x.type
-    size = absolute(b, x)
-    root = b.intrinsic("llvm.sqrt", [fma(b, x, x, 1.0)])
-    large = log_lite(b, b.fadd(size, root))
-    small = fma(b, b.fmul(size, b.fmul(x, x)), -1.0 / 6.0, size)
-    return copysign(b, b.select(b.fcmp("olt", size, const(t, 2.0**-8)), small, large), x)
-
-
-def acosh_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic cosine of a float held as a double."""
-    one = const(x.type, 1.0)
-    square = b.fmul(b.fsub(x, one), b.fadd(x, one))
-    found = log_lite(b, b.fadd(x, b.intrinsic("llvm.sqrt", [square])))
-    return b.select(b.fcmp("olt", x, one), const(x.type, float("nan")), found)
-
-
-def atanh_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse hyperbolic tangent of a float held as a double."""
-    t = x.type
-    one = const(t, 1.0)
-    size = absolute(b, x)
-    found = log_lite(b, b.fdiv(b.fadd(one, size), b.fsub(one, size)))
-    large = copysign(b, b.fmul(found, const(t, 0.5)), x)
-    small = fma(b, b.fmul(x, b.fmul(x, x)), 1.0 / 3.0, x)
-    outside = b.fcmp("ogt", size, one)
-    chosen = b.select(b.fcmp("olt", size, const(t, 2.0**-8)), small, large)
-    return b.select(outside, const(t, float("nan")), chosen)

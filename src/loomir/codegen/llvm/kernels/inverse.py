@@ -7,40 +7,34 @@ from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.kernels.parts import absolute, copysign, fma, horner, integers, quick_sum
-from loomir.codegen.llvm.kernels.reduction import HALF_PI
+from loomir.codegen.llvm.kernels.reduction import HALF_PI, HALF_PI_SINGLE
 from loomir.codegen.llvm.values import Value, const
 
 __all__ = [
     "ASIN",
+    "ASIN_SINGLE",
     "ATAN",
-    "ATAN_LITE",
+    "ATAN_SINGLE",
     "acos",
-    "acos_lite",
     "asin",
-    "asin_lite",
     "atan",
     "atan2",
-    "atan2_lite",
-    "atan_lite",
 ]
 
 _h = float.fromhex
 
-ATAN_LITE: Final = (
-    _h("-0x1.555555543c557p-2"),
-    _h("0x1.9999971f594e7p-3"),
-    _h("-0x1.2491d128f2977p-3"),
-    _h("0x1.c70a6be6d4163p-4"),
-    _h("-0x1.73a719b0b93d9p-4"),
-    _h("0x1.36bfd2210f14ap-4"),
-    _h("-0x1.ffb2b9595f5b2p-5"),
-    _h("0x1.837061ab40426p-5"),
-    _h("-0x1.ea18af61c3e87p-6"),
-    _h("0x1.cd243cc325c05p-7"),
-    _h("-0x1.14abab0185470p-8"),
-    _h("0x1.36ecfc48d188bp-11"),
+ATAN_SINGLE: Final = (
+    _h("-0x1.55553ep-2"),
+    _h("0x1.9991fep-3"),
+    _h("-0x1.2421b4p-3"),
+    _h("0x1.c099e8p-4"),
+    _h("-0x1.583440p-4"),
+    _h("0x1.dac894p-5"),
+    _h("-0x1.fece64p-6"),
+    _h("0x1.65a2d6p-7"),
+    _h("-0x1.d62928p-10"),
 )
-"""(atan(x) - x) / x**3 in powers of x**2, on [0, 1]; good for floats."""
+"""(atan(x) - x) / x**3 in powers of x**2, on [0, 1]; in floats."""
 ATAN: Final = (
     _h("-0x1.5555555555526p-2"),
     _h("0x1.9999999995545p-3"),
@@ -63,7 +57,16 @@ ATAN: Final = (
     _h("-0x1.3f17072f6f2bep-13"),
     _h("0x1.bbbc970c4e767p-17"),
 )
-"""The same, good for doubles."""
+"""The same, in doubles."""
+ASIN_SINGLE: Final = (
+    _h("0x1.55554cp-3"),
+    _h("0x1.33387cp-4"),
+    _h("0x1.6caee0p-5"),
+    _h("0x1.049156p-5"),
+    _h("0x1.d922bcp-7"),
+    _h("0x1.3354fep-5"),
+)
+"""(asin(x) - x) / x**3 in powers of x**2, for x up to 1/2; in floats."""
 ASIN: Final = (
     _h("0x1.5555555555577p-3"),
     _h("0x1.333333332e0f7p-4"),
@@ -79,7 +82,7 @@ ASIN: Final = (
     _h("-0x1.58120707c6646p-6"),
     _h("0x1.0b4cdec746a34p-5"),
 )
-"""(asin(x) - x) / x**3 in powers of x**2, for x up to 1/2."""
+"""The same, in doubles."""
 
 
 # -- tangent -----------------------------------------------------------------------------------
@@ -100,41 +103,27 @@ def _atan_of(b: Builder, above: Value, below: Value, polynomial: Sequence[float]
 
 def _turn_less(b: Builder, quarters: float, x: Value) -> Value:
     """Emit a multiple of pi/2 less x."""
-    low = b.fsub(x, const(x.type, quarters * HALF_PI[1]))
-    return b.fsub(const(x.type, quarters * HALF_PI[0]), low)
+    high, low = HALF_PI[:2] if x.type.bits == 64 else HALF_PI_SINGLE[:2]
+    return b.fsub(const(x.type, quarters * high), b.fsub(x, const(x.type, quarters * low)))
 
 
-def _atan(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
-    found = _atan_of(b, absolute(b, x), const(x.type, 1.0), polynomial)
+def atan(b: Builder, x: Value) -> Value:
+    """Emit the inverse tangent."""
+    found = _atan_of(b, absolute(b, x), const(x.type, 1.0), _polynomial(x))
     return copysign(b, b.select(b.fcmp("uno", x, x), x, found), x)
 
 
-def _atan2(b: Builder, y: Value, x: Value, polynomial: Sequence[float]) -> Value:
-    found = _atan_of(b, absolute(b, y), absolute(b, x), polynomial)
+def atan2(b: Builder, y: Value, x: Value) -> Value:
+    """Emit the angle of the point (x, y)."""
+    found = _atan_of(b, absolute(b, y), absolute(b, x), _polynomial(x))
     bits = integers(x)
     left = b.icmp("slt", b.bitcast(x, bits), const(bits, 0))
     found = copysign(b, b.select(left, _turn_less(b, 2.0, found), found), y)
     return b.select(b.fcmp("uno", x, y), b.fadd(x, y), found)
 
 
-def atan(b: Builder, x: Value) -> Value:
-    """Emit the inverse tangent of doubles."""
-    return _atan(b, x, ATAN)
-
-
-def atan_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse tangent of a float held as a double."""
-    return _atan(b, x, ATAN_LITE)
-
-
-def atan2(b: Builder, y: Value, x: Value) -> Value:
-    """Emit the angle of the point (x, y) of doubles."""
-    return _atan2(b, y, x, ATAN)
-
-
-def atan2_lite(b: Builder, y: Value, x: Value) -> Value:
-    """Emit the angle of the point (x, y) of floats held as doubles."""
-    return _atan2(b, y, x, ATAN_LITE)
+def _polynomial(x: Value) -> Sequence[float]:
+    return ATAN if x.type.bits == 64 else ATAN_SINGLE
 
 
 # -- sine and cosine ---------------------------------------------------------------------------
@@ -152,7 +141,12 @@ def _arc(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     safe = b.select(b.fcmp("oeq", root, const(t, 0.0)), const(t, 1.0), root)
     lost = b.fdiv(b.fmul(fma(b, b.fneg(root), root, z), const(t, 0.5)), safe)
     s = b.select(near_one, root, size)
-    low = fma(b, b.fmul(s, z), horner(b, z, ASIN), b.select(near_one, lost, const(t, 0.0)))
+    low = fma(
+        b,
+        b.fmul(s, z),
+        horner(b, z, ASIN if t.bits == 64 else ASIN_SINGLE),
+        b.select(near_one, lost, const(t, 0.0)),
+    )
     twice = b.select(near_one, const(t, 2.0), const(t, 1.0))
     return b.fmul(s, twice), b.fmul(low, twice), near_one
 
@@ -160,20 +154,20 @@ def _arc(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 def _less(b: Builder, quarters: Value, high: Value, low: Value) -> Value:
     """Emit a number of quarter turns less an angle in two parts."""
     t = high.type
-    first, rest = quick_sum(b, b.fmul(quarters, const(t, HALF_PI[0])), b.fneg(high))
-    tail = fma(b, quarters, HALF_PI[1], b.fsub(rest, low))
-    return b.fadd(first, tail)
+    turn, turn_low = HALF_PI[:2] if t.bits == 64 else HALF_PI_SINGLE[:2]
+    first, rest = quick_sum(b, b.fmul(quarters, const(t, turn)), b.fneg(high))
+    return b.fadd(first, fma(b, quarters, turn_low, b.fsub(rest, low)))
 
 
 def asin(b: Builder, x: Value) -> Value:
-    """Emit the inverse sine of doubles."""
+    """Emit the inverse sine."""
     high, low, near_one = _arc(b, x)
     large = _less(b, const(x.type, 1.0), high, low)
     return copysign(b, b.select(near_one, large, b.fadd(high, low)), x)
 
 
 def acos(b: Builder, x: Value) -> Value:
-    """Emit the inverse cosine of doubles."""
+    """Emit the inverse cosine."""
     t = x.type
     high, low, near_one = _arc(b, x)
     left = b.fcmp("olt", x, const(t, 0.0))
@@ -183,24 +177,3 @@ def acos(b: Builder, x: Value) -> Value:
     quarters = b.select(near_one, const(t, 2.0), const(t, 1.0))
     turned = _less(b, quarters, signed[0], signed[1])
     return b.select(b.and_(near_one, b.not_(left)), b.fadd(high, low), turned)
-
-
-def _leg(b: Builder, size: Value) -> Value:
-    """Emit the square root of 1 - size**2; NaN beyond 1, and of NaN."""
-    one = const(size.type, 1.0)
-    square = b.fmul(b.fsub(one, size), b.fadd(one, size))
-    return b.intrinsic("llvm.sqrt", [square])
-
-
-def asin_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse sine of a float held as a double."""
-    size = absolute(b, x)
-    return copysign(b, _atan_of(b, size, _leg(b, size), ATAN_LITE), x)
-
-
-def acos_lite(b: Builder, x: Value) -> Value:
-    """Emit the inverse cosine of a float held as a double."""
-    size = absolute(b, x)
-    found = _atan_of(b, _leg(b, size), size, ATAN_LITE)
-    left = b.fcmp("olt", x, const(x.type, 0.0))
-    return b.select(left, _turn_less(b, 2.0, found), found)

@@ -2,56 +2,52 @@
 
 ``x = 2**e * (1 + f)`` with ``1 + f`` between the square roots of 1/2 and of 2. With
 ``s = f / (2 + f)``, ``log(1 + f) = 2 s + s**3 G(s**2)``, summed so that the large part ``f`` comes
-last and exact.
+last and exact. For floats a longer polynomial of f costs less than the division.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.kernels.parts import (
-    absolute,
     bits_of,
     fma,
     format_of,
     horner,
     integers,
+    two_product,
     two_sum,
 )
-from loomir.codegen.llvm.types import DOUBLE, FLOAT
+from loomir.codegen.llvm.types import DOUBLE, FLOAT, Type
 from loomir.codegen.llvm.values import Value, const
 
 __all__ = [
     "LOG_DOUBLE",
-    "LOG_LITE",
     "LOG_SINGLE",
     "log",
     "log1p",
-    "log1p_lite",
     "log2",
-    "log2_lite",
     "log10",
-    "log10_lite",
-    "log_lite",
     "log_of_sum",
     "parts_of",
 ]
 
 _h = float.fromhex
 
+# (log(1 + f) - f + f**2 / 2) / f**3 in powers of f
+LOG_SINGLE: Final = (
+    _h("0x1.55554ap-2"),
+    _h("-0x1.00021ep-2"),
+    _h("0x1.99a59ap-3"),
+    _h("-0x1.5478e4p-3"),
+    _h("0x1.226e1cp-3"),
+    _h("-0x1.0cdd5cp-3"),
+    _h("0x1.07d178p-3"),
+    _h("-0x1.41fed6p-4"),
+)
 # (log(1 + f) - 2 s) / s**3 in powers of s**2
-LOG_SINGLE: Final = tuple(
-    map(_h, ("0x1.555556p-1", "0x1.9999ecp-2", "0x1.245c3ep-2", "0x1.ddd00cp-3"))
-)
-LOG_LITE: Final = (
-    _h("0x1.5555555564ed7p-1"),
-    _h("0x1.999998cad0ef1p-2"),
-    _h("0x1.2493240725728p-2"),
-    _h("0x1.c67ac8fe30812p-3"),
-    _h("0x1.8c8d5c6b0f530p-3"),
-)
 LOG_DOUBLE: Final = (
     _h("0x1.5555555555558p-1"),
     _h("0x1.99999999952ccp-2"),
@@ -61,16 +57,26 @@ LOG_DOUBLE: Final = (
     _h("0x1.39fe42e9740a7p-3"),
     _h("0x1.2b59b713616c9p-3"),
 )
-_POLYNOMIALS: Final = {FLOAT: LOG_SINGLE, DOUBLE: LOG_DOUBLE}
 
 # ln 2 in two parts; the first times any exponent is exact.
 _LN2: Final = {
     FLOAT: (_h("0x1.62e4p-1"), _h("0x1.7f7d1cp-20")),
     DOUBLE: (_h("0x1.62e42feep-1"), _h("0x1.a39ef35793c76p-33")),
 }
-_LOG2_E: Final = _h("0x1.71547652b82fep+0"), _h("0x1.777d0ffda0d24p-56")
-_LOG10_E: Final = _h("0x1.bcb7b1526e50ep-2"), _h("0x1.95355baaafad3p-57")
-_LOG10_2: Final = _h("0x1.34413509f4p-2"), _h("0x1.cff7988f8959bp-41")
+_LOG2_E: Final = {
+    FLOAT: (_h("0x1.715476p+0"), _h("0x1.4ae0c0p-26")),
+    DOUBLE: (_h("0x1.71547652b82fep+0"), _h("0x1.777d0ffda0d24p-56")),
+}
+_LOG10_E: Final = {
+    FLOAT: (_h("0x1.bcb7b2p-2"), _h("-0x1.5b235ep-27")),
+    DOUBLE: (_h("0x1.bcb7b1526e50ep-2"), _h("0x1.95355baaafad3p-57")),
+}
+_LOG10_2: Final = {
+    FLOAT: (_h("0x1.344p-2"), _h("0x1.3509f8p-18")),
+    DOUBLE: (_h("0x1.34413509f4p-2"), _h("0x1.cff7988f8959bp-41")),
+}
+_LOG2_2: Final = {FLOAT: (1.0, 0.0), DOUBLE: (1.0, 0.0)}
+_Parts = tuple[float, float]
 _SQRT_HALF: Final = 0.7071067811865476
 
 
@@ -94,13 +100,16 @@ def parts_of(b: Builder, x: Value) -> tuple[Value, Value]:
     return f, b.fsub(number, offset)
 
 
-def _tail(b: Builder, f: Value, polynomial: Sequence[float]) -> tuple[Value, Value]:
+def _tail(b: Builder, f: Value) -> tuple[Value, Value]:
     """Give h = f**2 / 2 and c so that log(1 + f) = f - (h - c)."""
     t = f.type
+    square = b.fmul(f, f)
+    half = b.fmul(square, const(t, 0.5))
+    if t.bits == 32:
+        return half, b.fmul(b.fmul(square, f), horner(b, f, LOG_SINGLE))
     s = b.fdiv(f, b.fadd(f, const(t, 2.0)))
     z = b.fmul(s, s)
-    half = b.fmul(b.fmul(f, f), const(t, 0.5))
-    return half, b.fmul(s, fma(b, z, horner(b, z, polynomial), half))
+    return half, b.fmul(s, fma(b, z, horner(b, z, LOG_DOUBLE), half))
 
 
 def _special(b: Builder, x: Value, result: Value) -> Value:
@@ -112,95 +121,64 @@ def _special(b: Builder, x: Value, result: Value) -> Value:
     return b.select(top, x, result)
 
 
-def _log(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
+def log(b: Builder, x: Value) -> Value:
+    """Emit the natural logarithm."""
     f, e = parts_of(b, x)
-    half, rest = _tail(b, f, polynomial)
+    half, rest = _tail(b, f)
     high, low = _LN2[x.type.element]
     inner = b.fsub(b.fsub(half, fma(b, e, low, rest)), f)
     return _special(b, x, b.fsub(b.fmul(e, const(x.type, high)), inner))
 
 
-def log(b: Builder, x: Value) -> Value:
-    """Emit the natural logarithm."""
-    return _log(b, x, _POLYNOMIALS[x.type.element])
+def _in_base(
+    b: Builder, x: Value, factors: Mapping[Type, _Parts], units: Mapping[Type, _Parts]
+) -> Value:
+    """Emit the logarithm times a factor; the unit is that of 2. Both are in two parts.
 
-
-def log_lite(b: Builder, x: Value) -> Value:
-    """Emit the natural logarithm of doubles, good to 35 bits."""
-    return _log(b, x, LOG_LITE)
-
-
-def _log2(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
+    The first part of the unit times any exponent is exact.
+    """
+    factor, unit = factors[x.type.element], units[x.type.element]
     f, e = parts_of(b, x)
-    half, rest = _tail(b, f, polynomial)
-    # log(1 + f) in two parts; the product with the constant is found to twice the precision.
-    total = b.fsub(f, b.fsub(half, rest))
-    error = b.fsub(b.fsub(f, total), b.fsub(half, rest))
-    high, low = _LOG2_E
-    product = b.fmul(total, const(x.type, high))
-    below = fma(b, total, high, b.fneg(product))
-    below = fma(b, total, low, fma(b, error, high, below))
-    return _special(b, x, b.fadd(e, b.fadd(product, below)))
+    half, rest = _tail(b, f)
+    # log(1 + f) in two parts; the product with the factor is found to twice the precision.
+    less = b.fsub(half, rest)
+    total = b.fsub(f, less)
+    error = b.fsub(b.fsub(f, total), less)
+    product, below = two_product(b, total, const(x.type, factor[0]))
+    below = fma(b, total, factor[1], fma(b, error, factor[0], below))
+    if unit[1]:
+        below = fma(b, e, unit[1], below)
+    # The two parts are far apart or nearly cancel.
+    whole = e if unit[0] == 1.0 else b.fmul(e, const(x.type, unit[0]))
+    return _special(b, x, b.fadd(whole, b.fadd(product, below)))
 
 
 def log2(b: Builder, x: Value) -> Value:
-    """Emit the logarithm to base 2 of doubles."""
-    return _log2(b, x, LOG_DOUBLE)
-
-
-def log2_lite(b: Builder, x: Value) -> Value:
-    """Emit the logarithm to base 2 of doubles, good to 35 bits."""
-    return _log2(b, x, LOG_LITE)
-
-
-def _log10(b: Builder, x: Value, polynomial: Sequence[float]) -> Value:
-    f, e = parts_of(b, x)
-    half, rest = _tail(b, f, polynomial)
-    total = b.fsub(f, b.fsub(half, rest))
-    error = b.fsub(b.fsub(f, total), b.fsub(half, rest))
-    high, low = _LOG10_E
-    product = b.fmul(total, const(x.type, high))
-    below = fma(b, total, high, b.fneg(product))
-    below = fma(b, total, low, fma(b, error, high, below))
-    below = fma(b, e, _LOG10_2[1], below)
-    # The product of e is exact; it and the other product are far apart or nearly cancel.
-    return _special(b, x, b.fadd(b.fmul(e, const(x.type, _LOG10_2[0])), b.fadd(product, below)))
+    """Emit the logarithm to base 2."""
+    return _in_base(b, x, _LOG2_E, _LOG2_2)
 
 
 def log10(b: Builder, x: Value) -> Value:
-    """Emit the logarithm to base 10 of doubles."""
-    return _log10(b, x, LOG_DOUBLE)
-
-
-def log10_lite(b: Builder, x: Value) -> Value:
-    """Emit the logarithm to base 10 of doubles, good to 35 bits."""
-    return _log10(b, x, LOG_LITE)
+    """Emit the logarithm to base 10."""
+    return _in_base(b, x, _LOG10_E, _LOG10_2)
 
 
 def log_of_sum(b: Builder, x: Value, low: Value, more: Value | None = None) -> Value:
-    """Emit log(x + low) of doubles, where low is at most about a unit of x in the last place.
+    """Emit log(x + low), where low is at most about a unit of x in the last place.
 
     ``more`` is added to the exponent of 2 in x.
     """
     f, e = parts_of(b, x)
     if more is not None:
         e = b.fadd(e, more)
-    half, rest = _tail(b, f, LOG_DOUBLE)
+    half, rest = _tail(b, f)
     rest = b.fadd(rest, b.fdiv(low, x))
-    high, below = _LN2[DOUBLE]
+    high, below = _LN2[x.type.element]
     inner = b.fsub(b.fsub(half, fma(b, e, below, rest)), f)
     return _special(b, x, b.fsub(b.fmul(e, const(x.type, high)), inner))
 
 
 def log1p(b: Builder, x: Value) -> Value:
-    """Emit log(1 + x) of doubles."""
+    """Emit log(1 + x)."""
     found = log_of_sum(b, *two_sum(b, const(x.type, 1.0), x))
     return b.select(b.fcmp("oeq", x, const(x.type, 0.0)), x, found)
-
-
-def log1p_lite(b: Builder, x: Value) -> Value:
-    """Emit log(1 + x) of a float held as a double."""
-    t = x.type
-    near = fma(b, b.fmul(x, x), const(t, -0.5), x)
-    tiny = b.fcmp("olt", absolute(b, x), const(t, 2.0**-16))
-    return b.select(tiny, near, log_lite(b, b.fadd(x, const(t, 1.0))))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.kernels.exponential import exp2_lite, exp_of_sum
-from loomir.codegen.llvm.kernels.logarithm import log2_lite, parts_of
+from loomir.codegen.llvm.kernels.exponential import exp_of_sum
+from loomir.codegen.llvm.kernels.logarithm import parts_of
 from loomir.codegen.llvm.kernels.parts import (
     absolute,
     clamped,
@@ -16,12 +17,20 @@ from loomir.codegen.llvm.kernels.parts import (
     quick_sum,
     two_product,
 )
+from loomir.codegen.llvm.types import DOUBLE, FLOAT
 from loomir.codegen.llvm.values import Value, const
 
-__all__ = ["LOG_POWER", "hypot", "hypot_lite", "pow_", "pow_lite", "rsqrt"]
+__all__ = ["LOG_POWER", "LOG_POWER_SINGLE", "hypot", "hypot_lite", "pow_", "rsqrt"]
 
 _h = float.fromhex
 
+LOG_POWER_SINGLE: Final = (
+    _h("0x1.99999ap-2"),
+    _h("0x1.24928ep-2"),
+    _h("0x1.c6c0acp-3"),
+    _h("0x1.879c50p-3"),
+)
+"""(log(1 + f) - 2 s - 2/3 s**3) / s**5 in powers of s**2, where ``s = f / (2 + f)``; in floats."""
 LOG_POWER: Final = (
     _h("0x1.999999999999ap-2"),
     _h("0x1.2492492492491p-2"),
@@ -33,11 +42,29 @@ LOG_POWER: Final = (
     _h("0x1.ac4a41923ad4fp-4"),
     _h("0x1.b8d6987f21bc4p-4"),
 )
-"""(log(1 + f) - 2 s - 2/3 s**3) / s**5 in powers of s**2, where ``s = f / (2 + f)``."""
+"""The same, in doubles."""
 
-_TWO_THIRDS: Final = _h("0x1.5555555555555p-1"), _h("0x1.5555555555555p-55")
-# ln 2 in two parts; the first times any exponent is exact.
-_LN2: Final = _h("0x1.62e42fefa3800p-1"), _h("0x1.ef35793c76730p-45")
+
+class _Log(NamedTuple):
+    """The constants of the logarithm in two parts; ``unit``, ln 2, times an exponent is exact."""
+
+    polynomial: Sequence[float]
+    two_thirds: tuple[float, float]
+    unit: tuple[float, float]
+
+
+_LOG: Final = {
+    FLOAT: _Log(
+        LOG_POWER_SINGLE,
+        (_h("0x1.555556p-1"), _h("-0x1.555556p-26")),
+        (_h("0x1.62e4p-1"), _h("0x1.7f7d1cp-20")),
+    ),
+    DOUBLE: _Log(
+        LOG_POWER,
+        (_h("0x1.5555555555555p-1"), _h("0x1.5555555555555p-55")),
+        (_h("0x1.62e42fefa3800p-1"), _h("0x1.ef35793c76730p-45")),
+    ),
+}
 
 
 def rsqrt(b: Builder, x: Value) -> Value:
@@ -80,32 +107,26 @@ def _infinite_beside(b: Builder, x: Value, y: Value, length: Value) -> Value:
 
 # -- powers ------------------------------------------------------------------------------------
 def pow_(b: Builder, x: Value, y: Value) -> Value:
-    """Emit x to the power y of doubles: e to the power of y times the logarithm in two parts."""
-    t = x.type
-    zero, top = const(t, 0.0), const(t, float("inf"))
-    size = absolute(b, x)
-    high, low = _log_in_parts(b, size)
+    """Emit x to the power y: e to the power of y times the logarithm in two parts."""
+    high, low = _log_in_parts(b, absolute(b, x))
     # Beyond 2**66 the result is 0, 1 or infinite in any case; held, the product is finite.
     held = clamped(b, y, -(2.0**66), 2.0**66)
     power, lost = two_product(b, held, high)
     result = exp_of_sum(b, power, fma(b, held, low, lost))
+    return _power_cases(b, x, y, result)
+
+
+def _power_cases(b: Builder, x: Value, y: Value, result: Value) -> Value:
+    """Make x to the power y of that of the magnitude of x, with all the cases of IEEE 754."""
+    t = x.type
+    zero, top = const(t, 0.0), const(t, float("inf"))
+    size = absolute(b, x)
     up, down = b.fcmp("ogt", y, zero), b.fcmp("olt", y, zero)
     at_zero = b.select(up, zero, b.select(down, top, y))
     at_top = b.select(up, top, b.select(down, zero, y))
     result = b.select(b.fcmp("oeq", size, zero), at_zero, result)
     result = b.select(b.fcmp("oeq", size, top), at_top, result)
     result = b.select(b.fcmp("uno", x, x), x, result)
-    return _signed_power(b, x, y, result)
-
-
-def pow_lite(b: Builder, x: Value, y: Value) -> Value:
-    """Emit x to the power y, floats held as doubles."""
-    t = x.type
-    size = absolute(b, x)
-    power = b.fmul(y, log2_lite(b, size))
-    # -1 to the power of infinity is 1; the product of zero and infinity is not a number.
-    unit = b.and_(b.fcmp("oeq", size, const(t, 1.0)), b.fcmp("ord", y, y))
-    result = exp2_lite(b, b.select(unit, const(t, 0.0), power))
     return _signed_power(b, x, y, result)
 
 
@@ -128,7 +149,8 @@ def _signed_power(b: Builder, x: Value, y: Value, result: Value) -> Value:
 
 
 def _log_in_parts(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Give the logarithm of a positive finite double in two parts, good to 66 bits."""
+    """Give the logarithm of a positive finite number in two parts, of 13 bits more than one."""
+    how = _LOG[x.type.element]
     t = x.type
     f, e = parts_of(b, x)
     two = const(t, 2.0)
@@ -141,15 +163,15 @@ def _log_in_parts(b: Builder, x: Value) -> tuple[Value, Value]:
     z, z_low = two_product(b, s, s)
     z_low = fma(b, b.fmul(s, two), s_low, z_low)
     # g = 2/3 + z * (the rest of the series), then s * z * g, each in two parts.
-    tail = b.fmul(z, horner(b, z, LOG_POWER))
-    g, g_low = quick_sum(b, const(t, _TWO_THIRDS[0]), tail)
-    g_low = b.fadd(g_low, const(t, _TWO_THIRDS[1]))
+    tail = b.fmul(z, horner(b, z, how.polynomial))
+    g, g_low = quick_sum(b, const(t, how.two_thirds[0]), tail)
+    g_low = b.fadd(g_low, const(t, how.two_thirds[1]))
     w, w_low = two_product(b, z, g)
     w_low = fma(b, z, g_low, fma(b, z_low, g, w_low))
     k, k_low = two_product(b, s, w)
     k_low = fma(b, s, w_low, fma(b, s_low, w, k_low))
     inner, inner_low = quick_sum(b, b.fmul(s, two), k)
     inner_low = b.fadd(inner_low, fma(b, s_low, two, k_low))
-    outer, outer_low = quick_sum(b, b.fmul(e, const(t, _LN2[0])), inner)
-    low = b.fadd(outer_low, fma(b, e, _LN2[1], inner_low))
+    outer, outer_low = quick_sum(b, b.fmul(e, const(t, how.unit[0])), inner)
+    low = b.fadd(outer_low, fma(b, e, how.unit[1], inner_low))
     return quick_sum(b, outer, low)

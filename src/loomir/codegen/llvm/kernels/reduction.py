@@ -24,18 +24,21 @@ from loomir.codegen.llvm.kernels.parts import (
 from loomir.codegen.llvm.types import DOUBLE, I64, integer
 from loomir.codegen.llvm.values import Value, const
 
-__all__ = ["HALF_PI", "far", "turned", "turned_far", "turned_lite"]
+__all__ = ["HALF_PI", "HALF_PI_SINGLE", "far", "turned", "turned_far", "turned_single"]
 
 _h = float.fromhex
 
-_FAR: Final = 2.0**25
+_FAR: Final = {32: 2.0**17, 64: 2.0**25}
 _TWO_OVER_PI: Final = _h("0x1.45f306dc9c883p-1")
 HALF_PI: Final = (
     _h("0x1.921fb54442d18p+0"),
     _h("0x1.1a62633145c07p-54"),
     _h("-0x1.f1976b7ed8fbcp-110"),
 )
-"""pi/2 in three parts."""
+"""pi/2 in three parts, doubles."""
+
+HALF_PI_SINGLE: Final = _h("0x1.921fb6p+0"), _h("-0x1.777a5cp-25"), _h("-0x1.ee59dap-50")
+"""The same, floats."""
 
 # The bits of 2/pi behind the point, after 64 zeros: for angles below 2**53 some are whole turns.
 _BITS: Final = (
@@ -69,27 +72,30 @@ def far(b: Builder, args: Sequence[Value]) -> Value:
     """Whether an angle is finite and too large for ``turned``."""
     x = args[0]
     size = absolute(b, x)
-    beyond = b.fcmp("ogt", size, const(x.type, _FAR))
+    beyond = b.fcmp("ogt", size, const(x.type, _FAR[x.type.bits]))
     return b.and_(beyond, b.fcmp("olt", size, const(x.type, float("inf"))))
 
 
 def turned(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     """Give the angle less n quarter turns, in two parts, and n."""
+    turn = HALF_PI if x.type.bits == 64 else HALF_PI_SINGLE
     n, whole = nearest(b, b.fmul(x, const(x.type, _TWO_OVER_PI)))
-    first = fma(b, n, -HALF_PI[0], x)  # exact
+    first = fma(b, n, -turn[0], x)  # exact
     # The second part with nothing lost: first - n * pi/2's second = r + (error - below).
-    second = b.fmul(n, const(x.type, HALF_PI[1]))
-    below = fma(b, n, HALF_PI[1], b.fneg(second))
+    second = b.fmul(n, const(x.type, turn[1]))
+    below = fma(b, n, turn[1], b.fneg(second))
     r = b.fsub(first, second)
     taken = b.fsub(first, r)
     error = b.fadd(b.fsub(first, b.fadd(r, taken)), b.fsub(taken, second))
-    return r, fma(b, n, -HALF_PI[2], b.fsub(error, below)), whole
+    return r, fma(b, n, -turn[2], b.fsub(error, below)), whole
 
 
-def turned_lite(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Give the angle less n quarter turns, and n, for a float held as a double."""
+def turned_single(b: Builder, x: Value) -> tuple[Value, Value]:
+    """Give the angle less n quarter turns, to a unit in the last place, and n, for floats."""
     n, whole = nearest(b, b.fmul(x, const(x.type, _TWO_OVER_PI)))
-    return fma(b, n, -HALF_PI[1], fma(b, n, -HALF_PI[0], x)), whole
+    r = fma(b, n, -HALF_PI_SINGLE[0], x)  # exact
+    r = fma(b, n, -HALF_PI_SINGLE[1], r)
+    return fma(b, n, -HALF_PI_SINGLE[2], r), whole
 
 
 def turned_far(b: Builder, x: Value) -> tuple[Value, Value, Value]:

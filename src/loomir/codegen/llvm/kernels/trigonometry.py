@@ -7,26 +7,56 @@ from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.kernels.parts import fma, horner
-from loomir.codegen.llvm.kernels.rare import rarely
-from loomir.codegen.llvm.kernels.reduction import far, turned, turned_far, turned_lite
+from loomir.codegen.llvm.kernels.rare import Scalar, rarely
+from loomir.codegen.llvm.kernels.reduction import (
+    far,
+    turned,
+    turned_far,
+    turned_single,
+)
 from loomir.codegen.llvm.types import DOUBLE
 from loomir.codegen.llvm.values import Value, const
 
 __all__ = [
     "COS",
     "COS_LITE",
+    "COS_SINGLE",
     "SIN",
     "SIN_LITE",
+    "SIN_SINGLE",
+    "TAN_SINGLE",
     "cos",
-    "cos_lite",
+    "cos_single",
     "sin",
-    "sin_lite",
+    "sin_single",
     "tan",
-    "tan_lite",
+    "tan_single",
 ]
 
 _h = float.fromhex
 
+SIN_SINGLE: Final = (
+    _h("-0x1.555546p-3"),
+    _h("0x1.11073ap-7"),
+    _h("-0x1.994386p-13"),
+)
+"""(sin(r) - r) / r**3 in powers of r**2, for |r| up to pi/4; in floats."""
+TAN_SINGLE: Final = (
+    _h("0x1.555560p-2"),
+    _h("0x1.110d8cp-3"),
+    _h("0x1.badc20p-5"),
+    _h("0x1.5cad1ap-6"),
+    _h("0x1.6320c2p-7"),
+    _h("0x1.6d8298p-14"),
+    _h("0x1.1ee202p-8"),
+)
+"""(tan(r) - r) / r**3 in powers of r**2, for |r| up to pi/4; in floats."""
+COS_SINGLE: Final = (
+    _h("0x1.55554ap-5"),
+    _h("-0x1.6c0c32p-10"),
+    _h("0x1.99eb36p-16"),
+)
+"""(cos(r) - 1 + r**2 / 2) / r**4 in powers of r**2, for |r| up to pi/4; in floats."""
 SIN_LITE: Final = (
     _h("-0x1.555555545dd83p-3"),
     _h("0x1.11110deeb33b2p-7"),
@@ -85,6 +115,16 @@ def _pair_lite(b: Builder, r: Value) -> tuple[Value, Value]:
     return sine, fma(b, b.fmul(z, z), horner(b, z, COS_LITE), fma(b, z, -0.5, 1.0))
 
 
+def _pair_single(b: Builder, r: Value) -> tuple[Value, Value]:
+    t = r.type
+    z = b.fmul(r, r)
+    sine = fma(b, b.fmul(r, z), horner(b, z, SIN_SINGLE), r)
+    half = b.fmul(z, const(t, 0.5))
+    whole = b.fsub(const(t, 1.0), half)
+    lost = b.fsub(b.fsub(const(t, 1.0), whole), half)
+    return sine, b.fadd(whole, fma(b, b.fmul(z, z), horner(b, z, COS_SINGLE), lost))
+
+
 # -- what to make of a pair --------------------------------------------------------------------
 def _odd(b: Builder, n: Value) -> Value:
     return b.icmp("ne", b.and_(n, const(n.type, 1)), const(n.type, 0))
@@ -118,14 +158,18 @@ def _on_doubles(b: Builder, name: str, x: Value, join: _Join) -> Value:
     return rarely(b, name, [x], _kept_zero(b, x, near, join), far, slow)
 
 
-def _on_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
+def _slow_float(join: _Join) -> Scalar:
     def slow(b: Builder, args: Sequence[Value]) -> Value:
         r, _, n = turned_far(b, b.fpext(args[0], DOUBLE))
         return b.fptrunc(join(b, *_pair_lite(b, r), n), args[0].type)
 
-    r, n = turned_lite(b, b.fpext(x, DOUBLE.with_lanes(x.type.lanes)))
-    near = b.fptrunc(join(b, *_pair_lite(b, r), n), x.type)
-    return rarely(b, name, [x], _kept_zero(b, x, near, join), far, slow)
+    return slow
+
+
+def _on_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
+    r, n = turned_single(b, x)
+    near = join(b, *_pair_single(b, r), n)
+    return rarely(b, name, [x], _kept_zero(b, x, near, join), far, _slow_float(join))
 
 
 def _kept_zero(b: Builder, x: Value, result: Value, join: _Join) -> Value:
@@ -150,16 +194,25 @@ def tan(b: Builder, x: Value) -> Value:
     return _on_doubles(b, "tan", x, _tangent)
 
 
-def sin_lite(b: Builder, x: Value) -> Value:
-    """Emit the sine of floats, by way of double."""
+def sin_single(b: Builder, x: Value) -> Value:
+    """Emit the sine of floats."""
     return _on_floats(b, "sin", x, _sine)
 
 
-def cos_lite(b: Builder, x: Value) -> Value:
-    """Emit the cosine of floats, by way of double."""
+def cos_single(b: Builder, x: Value) -> Value:
+    """Emit the cosine of floats."""
     return _on_floats(b, "cos", x, _cosine)
 
 
-def tan_lite(b: Builder, x: Value) -> Value:
-    """Emit the tangent of floats, by way of double."""
-    return _on_floats(b, "tan", x, _tangent)
+def tan_single(b: Builder, x: Value) -> Value:
+    """Emit the tangent of floats: that of the rest, or -1 over it."""
+    t = x.type
+    r, tail, n = turned(b, x)
+    z = b.fmul(r, r)
+    low = fma(b, b.fmul(r, z), horner(b, z, TAN_SINGLE), fma(b, z, tail, tail))
+    found = b.fadd(r, low)
+    odd = _odd(b, n)
+    above = b.select(odd, const(t, -1.0), found)
+    near = b.fdiv(above, b.select(odd, found, const(t, 1.0)))
+    near = _kept_zero(b, x, near, _tangent)
+    return rarely(b, "tan", [x], near, far, _slow_float(_tangent))
