@@ -117,7 +117,8 @@ def write_buffer_realize(node: BufferRealize, w: Writer) -> None:
             w.set(w.scope.bind(part), code)
             fresh.append(part)
 
-    for extent, bound in zip(buffer.shape, node.bounds, strict=True):
+    # The bounds are hints (T31): there may be fewer of them, where they bind no name.
+    for extent, bound in zip(buffer.shape, node.bounds, strict=False):
         wanted = IntImm(1, extent.dtype) if bound.extent is None else bound.extent
         bind(extent, lambda e=wanted: w.expr(e))
     for axis, stride in enumerate(buffer.strides):

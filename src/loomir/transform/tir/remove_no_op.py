@@ -6,10 +6,11 @@ from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.visit import nodes_in, plan_of, pre_order, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import IntImm, Var
+from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
     Allocate,
+    AttrStmt,
     BufferStore,
     DeclBuffer,
     Evaluate,
@@ -20,6 +21,7 @@ from loomir.tir.stmt import (
     Stmt,
 )
 from loomir.transform.tir.effects import is_discardable
+from loomir.transform.tir.facts import VOLATILE
 
 __all__ = ["remove_no_op"]
 
@@ -42,18 +44,6 @@ def _sequence(s: SeqStmt) -> Stmt:
     return SeqStmt(tuple(flat), span=s.span)
 
 
-def _evaluate(s: Evaluate) -> Stmt:
-    return SeqStmt(()) if is_discardable(s.value) else s
-
-
-def _if(s: IfThenElse) -> Stmt:
-    if _is_empty(s.then_case) and _is_empty(s.else_case) and is_discardable(s.condition):
-        return SeqStmt(())
-    if s.else_case is not None and _is_empty(s.else_case):
-        return IfThenElse(s.condition, s.then_case, None, span=s.span)
-    return s
-
-
 def _for(s: For) -> Stmt:
     # Only with constant bounds is it certain that the loop raises nothing about its end.
     constant = isinstance(s.min, IntImm) and isinstance(s.extent, IntImm)
@@ -65,13 +55,32 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
     """Remove empty statements, and definitions that nothing uses.
 
     What may fail is not nothing: an unused value that divides stays, and so does an allocation
-    whose size is not constant.
+    whose size is not constant. A read of volatile memory stays too.
     """
-    used = _used(func)
+    used, volatile = _used(func), _volatile(func)
+
+    def is_nothing(value: PrimExpr) -> bool:
+        return is_discardable(value) and not (
+            volatile
+            and any(
+                isinstance(part, BufferLoad) and part.buffer.data in volatile
+                for part in pre_order(value)
+            )
+        )
+
+    def evaluate(s: Evaluate) -> Stmt:
+        return SeqStmt(()) if is_nothing(s.value) else s
+
+    def branch(s: IfThenElse) -> Stmt:
+        if _is_empty(s.then_case) and _is_empty(s.else_case) and is_nothing(s.condition):
+            return SeqStmt(())
+        if s.else_case is not None and _is_empty(s.else_case):
+            return IfThenElse(s.condition, s.then_case, None, span=s.span)
+        return s
 
     def let(s: LetStmt) -> Stmt:
         unused = id(s.var) not in used or _is_empty(s.body)
-        return s.body if unused and is_discardable(s.value) else s
+        return s.body if unused and is_nothing(s.value) else s
 
     def declare(s: DeclBuffer) -> Stmt:
         return s.body if id(s.buffer) not in used or _is_empty(s.body) else s
@@ -86,14 +95,23 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
         func,
         {
             SeqStmt: _sequence,
-            Evaluate: _evaluate,
-            IfThenElse: _if,
+            Evaluate: evaluate,
+            IfThenElse: branch,
             For: _for,
             LetStmt: let,
             DeclBuffer: declare,
             Allocate: allocate,
         },
     )
+
+
+def _volatile(func: PrimFunc) -> set[Var]:
+    """List the pointers to memory whose accesses are not optimised away."""
+    return {
+        part.node
+        for part in pre_order(func.body)
+        if isinstance(part, AttrStmt) and part.attr_key == VOLATILE and isinstance(part.node, Var)
+    }
 
 
 def _used(func: PrimFunc) -> set[int]:
