@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -77,6 +78,23 @@ def copies(args: Sequence[object]) -> list[Any]:
     return made
 
 
+def prepared(
+    program: Program, options: Mapping[str, Any]
+) -> tuple[PrimFunc | IRModule, loomir.Executable]:
+    """Read and compile a program; a text that comes again is compiled once."""
+    if isinstance(program, str):
+        return _prepared_text(program, tuple(sorted(options.items())))
+    return program, loomir.compile(program, cache=False, **options)
+
+
+@lru_cache(maxsize=64)
+def _prepared_text(
+    text: str, options: tuple[tuple[str, Any], ...]
+) -> tuple[PrimFunc | IRModule, loomir.Executable]:
+    made = read(text)
+    return made, loomir.compile(made, cache=False, **dict(options))
+
+
 def entry_of(program: PrimFunc | IRModule, name: str | None) -> str:
     if isinstance(program, PrimFunc):
         return program.name
@@ -92,9 +110,8 @@ def run_both(
     **options: Any,
 ) -> Ran:
     """Run a program both ways on copies of the arguments; gives what both agree on."""
-    made = read(program)
+    made, compiled = prepared(program, {"allow_alias": allow_alias, **options})
     entry = entry_of(made, name)
-    compiled = loomir.compile(made, allow_alias=allow_alias, cache=False, **options)
     ours, theirs = copies(args), copies(args)
     wanted: Any = interpret(made, entry, *ours, allow_alias=allow_alias)
     given: Any = compiled[entry](*theirs)
@@ -110,6 +127,13 @@ def run_both(
     return Ran(wanted, arrays)
 
 
+def both_ways(program: Program, **options: Any) -> list[Callable[..., Any]]:
+    """Give a function as the interpreter and as native code run it."""
+    made, compiled = prepared(program, options)
+    entry = entry_of(made, None)
+    return [partial(interpret, made, entry), compiled[entry]]
+
+
 def both(program: Program, *args: object, **options: Any) -> Any:
     """Run a program both ways; gives what it returned, else what its last array holds."""
     value, arrays = run_both(program, *args, **options)
@@ -118,10 +142,9 @@ def both(program: Program, *args: object, **options: Any) -> Any:
 
 def fails(code: str, program: Program, *args: object, **options: Any) -> Diagnostic:
     """Hold that a program fails when it runs, in both ways with the same words and place."""
-    made = read(program)
-    entry = entry_of(made, options.pop("name", None))
-    alias = options.pop("allow_alias", False)
-    compiled = loomir.compile(made, allow_alias=alias, cache=False, **options)
+    name, alias = options.pop("name", None), options.get("allow_alias", False)
+    made, compiled = prepared(program, options)
+    entry = entry_of(made, name)
     with pytest.raises(RunError) as oracle:
         interpret(made, entry, *copies(args), allow_alias=alias)
     with pytest.raises(RunError) as native:
@@ -201,7 +224,7 @@ def each(expression: str, gives: str | None = None, **operands: Array) -> Array:
     return found
 
 
-_FOLDED = 12
+_FOLDED = 8
 """So many rows are also computed from constants, which takes the compiler longer than all rows."""
 
 

@@ -41,7 +41,7 @@ def decision_of(name: str) -> str | None:
 
 
 @cache
-def tests_of_the_suite() -> tuple[SuiteTest, ...]:
+def suite_tests() -> tuple[SuiteTest, ...]:
     """List every test function under tests/conformance, without running it."""
     return tuple(t for path in sorted(SUITE.rglob("test_*.py")) for t in _tests_in(path))
 

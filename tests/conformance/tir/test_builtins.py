@@ -6,9 +6,10 @@ import math
 
 import pytest
 
+import loomir
 from loomir.ir.op import Effect, Op
 from loomir.tir import BUILTINS, Call, Evaluate, IfThenElse, SeqStmt, Var, call_builtin, convert
-from tests.conformance.both import both, each, f32, fails, i32, mistakes, refused, zeros
+from tests.conformance.both import both, both_ways, each, f32, fails, i32, mistakes, refused, zeros
 from tests.tir.programs import func, ret, use
 
 
@@ -84,6 +85,41 @@ def test_TIR_BLTN_05_update():
             T.evaluate(A[x])  # <--
     """
     fails("RUN0203", source, 4, zeros(4), check_bounds=True)
+
+
+def test_TIR_BLTN_06_opaque():
+    """Of an opaque call nothing is assumed: it happens each time, in its place, used or not."""
+    assert call_out_effect("tir.tvm_call_packed") is Effect.OPAQUE
+    assert call_out_effect("tir.call_extern") is Effect.OPAQUE
+    seen: list[int] = []
+
+    @loomir.register_func("conformance.note", override=True)
+    def note(i: int) -> int:
+        seen.append(i)
+        return 0
+
+    source = """
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32")):
+            for i in T.vectorized(3):
+                T.call_packed("conformance.note", i)
+            for i in T.unroll(2):
+                A[i] = T.call_packed("conformance.note", 10 + i) * 0
+            x = T.call_packed("conformance.note", 20)
+            T.call_packed("conformance.note", 20)
+            if A[0] == 1 and T.call_packed("conformance.note", 30) == 0:
+                A[1] = 1
+    """
+    for run in both_ways(source):
+        seen.clear()
+        run(zeros(4))
+        assert seen == [0, 1, 2, 10, 11, 20, 20]
+
+
+def call_out_effect(name: str) -> Effect:
+    op = Op.get(name)
+    assert op is not None
+    return op.effect
 
 
 def test_TIR_BLTN_07_arguments_of_certain_calls():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import pytest
 
 import loomir
-from tests.conformance.both import both, fails, i32, read, run_both, zeros
+from tests.conformance.both import both, both_ways, fails, i32, read, run_both, zeros
 
 SQUARES = """
     @T.prim_func
@@ -18,12 +15,6 @@ SQUARES = """
             B[i] = A[i] * A[i]
             A[i] = 0 - A[i]
 """
-
-
-def both_ways(source: str) -> list[Callable[..., object]]:
-    """Give a program's function as the interpreter and as native code run it."""
-    made = read(source)
-    return [partial(loomir.interpret, made), loomir.compile(made, cache=False)["main"]]
 
 
 def test_TIR_STATE_01_the_caller_allocates_arguments():
@@ -65,6 +56,33 @@ def test_TIR_STATE_03_allocations_end_with_their_scope():
     function(4000, out)
     assert out[0] == 4000 * 3999 // 2
     assert both(source, 5, zeros(1)).tolist() == [10]
+
+
+def test_TIR_STATE_04_external_calls():
+    """A call out of the program may change anything: what it wrote is read, nothing is kept back."""
+    seen: list[list[int]] = []
+
+    @loomir.register_func("conformance.touch", override=True)
+    def touch(a: np.ndarray) -> int:
+        seen.append(a.tolist())
+        a[0] += 100
+        return len(seen)
+
+    source = """
+        @T.prim_func
+        def main(A: T.Buffer((2,), "int32")):
+            A[0] = 1
+            A[1] = T.call_packed("conformance.touch", A)
+            A[1] = A[0] + A[1] * 1000
+            T.call_packed("conformance.touch", A)
+            A[0] = A[0] + 1
+    """
+    for run in both_ways(source):
+        seen.clear()
+        data = zeros(2)
+        run(data)
+        assert seen == [[1, 0], [101, 1101]]
+        assert data.tolist() == [202, 1101]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,143 @@
+"""The suite itself: a test for each sentence and each decision, and the page that says so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.clause import specifications
+from tests.conformance.names import (
+    SUITE,
+    clause_of,
+    decision_of,
+    decisions,
+    suite_tests,
+)
+
+ROOT = SUITE.parents[1]
+PAGE = ROOT / "docs" / "reference" / "conformance.md"
+TITLES = {"tir": "TIR", "tvmscript": "TVMScript"}
+
+# Sentences on features that Loomir does not have yet. The list only gets shorter.
+WAITING: dict[str, str] = {
+    "TIR-BLTN-04": "no builtin reads memory",
+    "TIR-BLTN-08": "no builtin only informs the compiler",
+}
+
+
+def sentences_of(specification: str) -> list[str]:
+    """List the sentences of a specification that a test can hold to."""
+    kinds = specifications()[specification]
+    return [clause for clause, kind in kinds.items() if kind != "N"]
+
+
+def held() -> set[str]:
+    """Name the sentences that tests of the suite hold to."""
+    return {clause for test in suite_tests() for clause in test.clauses}
+
+
+def test_every_sentence_of_tir_has_a_test():
+    assert [c for c in sentences_of("tir") if c not in held() | set(WAITING)] == []
+
+
+def test_what_waits_has_no_test_and_a_reason():
+    assert len(WAITING) == 2
+    assert [c for c in WAITING if c in held() or c not in sentences_of("tir")] == []
+    assert all(WAITING.values())
+
+
+def test_every_decision_has_its_tests():
+    counts = dict.fromkeys(decisions(), 0)
+    for test in suite_tests():
+        if test.decision is not None:
+            counts[test.decision] += 1
+    assert list(counts) == [f"T{n}" for n in range(1, 55)]
+    wanted = {number: 3 if kind == "A" else 1 for number, kind in decisions().items()}
+    assert {n for n, count in counts.items() if count < wanted[n]} == set()
+
+
+@pytest.mark.parametrize("kind", ["example", "property", "negative"])
+def test_decisions_that_change_results_have_three_kinds_of_tests(kind: str):
+    named = {t.decision for t in suite_tests() if f"_{kind}_" in t.name}
+    assert {n for n, class_ in decisions().items() if class_ == "A"} <= named
+
+
+def test_tests_of_sentences_say_them_in_one_line():
+    for test in suite_tests():
+        if test.clauses or test.decision:
+            where = f"{test.file.name}::{test.name}"
+            assert test.doc, where
+            assert "\n" not in test.doc, where
+            assert test.doc.endswith("."), where
+
+
+@pytest.mark.parametrize(
+    ("name", "clause", "decision"),
+    [
+        ("test_TIR_EVAL_16f_div", "TIR-EVAL-16f", None),
+        ("test_TIR_EVAL_16_order[Add]", "TIR-EVAL-16", None),
+        ("test_TS_RT_01_x", "TS-RT-01", None),
+        ("test_T11_example", None, "T11"),
+        ("test_views_that_run", None, None),
+        ("test_TIR_EVAL_16fx", None, None),
+    ],
+)
+def test_names_of_tests_are_read(name: str, clause: str | None, decision: str | None):
+    assert clause_of(name) == clause
+    assert decision_of(name) == decision
+
+
+# -- the page ------------------------------------------------------------------------------------
+def summary() -> str:
+    """Write the table of specifications, those that the suite has come to."""
+    rows = ["| specification | sentences | held |", "| --- | --- | --- |"]
+    for name, title in TITLES.items():
+        everything = set(sentences_of(name))
+        if everything & held():
+            rows.append(f"| {title} | {len(everything)} | {len(everything & held())} |")
+    return "\n".join(rows)
+
+
+def sections() -> str:
+    """Write the table of TIR's sections and the files that test them."""
+    rows = ["| section | sentences | held | tests in |", "| --- | --- | --- | --- |"]
+    found: dict[str, list[str]] = {}
+    for clause in sentences_of("tir"):
+        found.setdefault(clause.split("-")[1], []).append(clause)
+    for section, clauses in found.items():
+        files = sorted(
+            {
+                t.file.relative_to(ROOT).as_posix()
+                for t in suite_tests()
+                if set(t.clauses) & set(clauses)
+            }
+        )
+        links = ", ".join(f"[{Path(f).stem}](../../{f})" for f in files)
+        rows.append(f"| {section} | {len(clauses)} | {len(set(clauses) & held())} | {links} |")
+    tests = [t for t in suite_tests() if t.decision is not None]
+    settled = {t.decision for t in tests}
+    files = sorted({t.file.relative_to(ROOT).as_posix() for t in tests})
+    links = ", ".join(f"[{Path(f).stem}](../../{f})" for f in files)
+    rows.append(f"| decisions | {len(decisions())} | {len(settled)} | {links} |")
+    return "\n".join(rows)
+
+
+def waiting() -> str:
+    """Write the table of sentences without a test."""
+    rows = ["| sentence | why it waits |", "| --- | --- |"]
+    return "\n".join([*rows, *(f"| {clause} | {why} |" for clause, why in WAITING.items())])
+
+
+def test_the_page_says_what_the_tests_hold(request: pytest.FixtureRequest):
+    text = PAGE.read_text(encoding="utf-8")
+    tables = {"summary": summary(), "sections": sections(), "waiting": waiting()}
+    for name, table in tables.items():
+        wanted = f"<!-- {name} -->\n\n{table}\n\n<!-- end -->"
+        pattern = re.compile(rf"<!-- {name} -->.*?<!-- end -->", re.DOTALL)
+        assert len(pattern.findall(text)) == 1
+        text = pattern.sub(lambda _, wanted=wanted: wanted, text)
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text, "run pytest --update-golden"
