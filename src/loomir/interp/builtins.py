@@ -35,6 +35,7 @@ CONTROL: Final = frozenset(
         "tvm_stack_make_array",
         "check",
         "checked_index",
+        "watch_escape",
         "watch_iteration",
         "watch_loop",
         "watch_memory",

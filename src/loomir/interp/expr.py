@@ -449,7 +449,15 @@ _SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "checked_index": _checked_index,
     "watch_read": _watched,
     **dict.fromkeys(
-        ("watch_start", "watch_loop", "watch_iteration", "watch_memory", "watch_write"), _unwatched
+        (
+            "watch_escape",
+            "watch_start",
+            "watch_loop",
+            "watch_iteration",
+            "watch_memory",
+            "watch_write",
+        ),
+        _unwatched,
     ),
     "ret": _return,
     "break_loop": _loop_jump,

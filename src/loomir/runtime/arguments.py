@@ -15,6 +15,7 @@ import numpy as np
 
 from loomir.runtime.capsule import (
     BFLOAT16,
+    byte_offset_of,
     capsule_of,
     is_array,
     is_read_only,
@@ -62,6 +63,8 @@ def diagnose(parameters: Sequence[Parameter], args: Sequence[object]) -> None:
     for parameter, value in zip(parameters, args, strict=True):
         if parameter.is_buffer and is_torch_tensor(value):
             diagnose_tensor(parameter, value)
+            _exported(parameter, value)
+        elif parameter.is_buffer and is_tensor(value):
             _exported(parameter, value)
 
 
@@ -149,12 +152,14 @@ def _exported(parameter: Parameter, value: Any) -> object:
                 RunValueError,
                 "RUN0107",
                 f"is on a device of DLPack's kind {device}, this function runs on the CPU (1)",
+                f"copy {parameter.name} to the CPU first",
             )
         capsule = capsule_of(value)
         # The capsule is asked first, always: it also says whether its layout is known.
         marked = is_read_only(capsule)
         if parameter.is_written and (marked or _is_immutable(value)):
             raise _read_only(parameter, "pass a copy that may be written")
+        _require_whole_offset(parameter, capsule)
         return tensor_from_capsule(capsule)
     except RunError:
         raise
@@ -164,7 +169,21 @@ def _exported(parameter: Parameter, value: Any) -> object:
             RunValueError,
             "RUN0110",
             f"({_kind(value)}) does not give its memory away: {error}",
+            f"pass numpy.array(...) of {parameter.name}, or what else has its data",
         ) from error
+
+
+def _require_whole_offset(parameter: Parameter, capsule: object) -> None:
+    offset, size = byte_offset_of(capsule), parameter.dtype.itemsize
+    if offset % size:
+        raise refuse(
+            parameter,
+            RunValueError,
+            "RUN0011",
+            f"starts at a byte offset of {offset}, which is no multiple of its elements' {size} "
+            "bytes",
+            f"pass a copy of {parameter.name}, which starts at its first element",
+        )
 
 
 def _is_immutable(value: Any) -> bool:
@@ -207,6 +226,7 @@ def _scalar(parameter: Parameter, value: Any) -> object:
             RunTypeError,
             "RUN0104",
             f"must be a number ({parameter.dtype}), not {_kind(value)}",
+            "pass a number of Python or NumPy, or an array without axes",
         )
     if type(number) is not int or number in _INT64:
         return number
@@ -264,6 +284,7 @@ def _too_large(parameter: Parameter, number: int) -> RunError:
         RunOverflowError,
         "RUN0111",
         f"is {digits}, which does not fit {parameter.dtype}",
+        "pass a number of at most 64 bits",
     )
 
 
@@ -275,6 +296,7 @@ def _handle(parameter: Parameter, value: object) -> object:
         RunTypeError,
         "RUN0104",
         f"must be a handle (ctypes.c_void_p or None), not {_kind(value)}",
+        "pass ctypes.c_void_p(address)",
     )
 
 

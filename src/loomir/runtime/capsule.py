@@ -11,6 +11,7 @@ import numpy as np
 from loomir.runtime.ffi import tensor_from_capsule
 from loomir.runtime.layout import (
     CODE_BFLOAT,
+    DLTENSOR_BYTE_OFFSET,
     DLTENSOR_CODE,
     MANAGED_DLTENSOR,
     MANAGED_FLAG_READ_ONLY,
@@ -21,6 +22,7 @@ from loomir.runtime.layout import (
 __all__ = [
     "BFLOAT16",
     "Array",
+    "byte_offset_of",
     "capsule_of",
     "is_array",
     "is_read_only",
@@ -34,6 +36,7 @@ BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
 
 _VERSION: Final = (1, 0)
 _VERSIONED: Final = b"dltensor_versioned"
+_UNVERSIONED: Final = b"dltensor"
 
 _CODE: Final = MANAGED_DLTENSOR + DLTENSOR_CODE
 _BFLOAT: Final = bytes([CODE_BFLOAT])
@@ -65,6 +68,16 @@ def is_read_only(capsule: object) -> bool:
         return False
     flags = ctypes.c_uint64.from_address(address + MANAGED_FLAGS).value
     return bool(flags & MANAGED_FLAG_READ_ONLY)
+
+
+def byte_offset_of(capsule: object) -> int:
+    """Give where an array begins, counted in bytes from the address in its capsule."""
+    address = _managed(capsule)
+    if address is None:
+        start: int = _get_pointer(capsule, _UNVERSIONED)
+    else:
+        start = address + MANAGED_DLTENSOR
+    return ctypes.c_uint64.from_address(start + DLTENSOR_BYTE_OFFSET).value
 
 
 def is_array(value: object) -> bool:

@@ -64,10 +64,13 @@ class Value:
 
     index: int
     unsigned: bool = False
+    names: tuple[str, ...] = ()
 
     def text(self, values: Sequence[int]) -> str:
-        """Write the value as a decimal number."""
+        """Write the value as a decimal number, or as the name of that number."""
         value = values[self.index]
+        if self.names:
+            return self.names[value]
         return str(value % 2**64 if self.unsigned else value)
 
 

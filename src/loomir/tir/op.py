@@ -27,6 +27,7 @@ __all__ = [
     "RET",
     "STACK_MAKE_ARRAY",
     "STACK_MAKE_SHAPE",
+    "WATCH_ESCAPE",
     "WATCH_ITERATION",
     "WATCH_LOOP",
     "WATCH_MEMORY",
@@ -234,6 +235,9 @@ WATCH_MEMORY: Final = _row(
     _pointer,
     "the words given, set to describe memory: data, start, bytes, granule, stamps, marks",
     _STATE,
+)
+WATCH_ESCAPE: Final = _row(
+    "watch_escape", 1, Accepts.ANY, _first, "memory that may be written from now on unseen", _STATE
 )
 WATCH_READ: Final = _row(
     "watch_read",

@@ -347,3 +347,21 @@ def test_unchecked_code_has_none_of_it():
     module = from_source(textwrap.dedent(CALLS))
     assert "loomir.read" not in loomir.compile(module, cache=False).llvm_ir()
     assert "loomir.read" in loomir.compile(module, checked=True, cache=False).llvm_ir()
+
+
+@clauses("TIR-STATE-04")
+def test_calls_out_of_the_program_may_write_what_they_get():
+    def fill(array: Any) -> None:
+        np.from_dlpack(array)[:2] = 3
+
+    loomir.register_func("tests.watched_fill", fill, override=True)
+    text = """
+    @T.prim_func
+    def f(y: T.Buffer((4,), "float32"), n: T.int32):
+        A = T.alloc_buffer((4,), "float32")
+        if n > 0:
+            T.call_packed("tests.watched_fill", A)
+        y[0] = A[1]
+    """
+    right(text, Z(4, F), 1)
+    wrong(text, "RUN0209", "A[1]", 7, Z(4, F), 0)

@@ -98,6 +98,7 @@ __all__ = [
     "truncmod",
     "tvm_stack_make_array",
     "tvm_stack_make_shape",
+    "watch_escape",
     "watch_iteration",
     "watch_loop",
     "watch_memory",
@@ -156,6 +157,7 @@ likely: Final[Unary] = builtin("likely")
 tvm_stack_make_shape: Final[Variadic] = builtin("tvm_stack_make_shape")
 tvm_stack_make_array: Final[Variadic] = builtin("tvm_stack_make_array")
 check: Final[Variadic] = builtin("check")
+watch_escape: Final[Variadic] = builtin("watch_escape")
 watch_iteration: Final[Variadic] = builtin("watch_iteration")
 watch_loop: Final[Variadic] = builtin("watch_loop")
 watch_memory: Final[Variadic] = builtin("watch_memory")

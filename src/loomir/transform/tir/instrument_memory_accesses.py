@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.op import Op
 from loomir.ir.passes import register
 from loomir.ir.visit import Step, children, plan_of, pre_order, remade, rewrite, trampoline
 from loomir.support.dtype import HANDLE, VOID, DataType
@@ -22,6 +23,7 @@ from loomir.tir.expr import Call, IntImm, Let, Max, Min, PrimExpr, StringImm, Va
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import (
     STACK_MAKE_ARRAY,
+    WATCH_ESCAPE,
     WATCH_ITERATION,
     WATCH_LOOP,
     WATCH_MEMORY,
@@ -30,6 +32,7 @@ from loomir.tir.op import (
     WATCH_WRITE,
     call_builtin,
 )
+from loomir.tir.op_calls import EXTERN, PACKED
 from loomir.tir.stmt import (
     TRUE,
     Allocate,
@@ -57,6 +60,7 @@ __all__ = ["WatchOptions", "instrument_memory_accesses"]
 _UNORDERED: Final = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING)
 _THREADS: Final = ("thread_extent", "virtual_thread")
 _BYTE: Final = DataType("uint8")
+_OUTWARD: Final = PACKED | EXTERN
 _NULL: Final = call_builtin("reinterpret", imm64(0), dtype=HANDLE)
 _WORDS: Final = 8
 """The size of what describes a memory or a loop."""
@@ -277,7 +281,12 @@ class _Walk:
                 made = Let(var, value, made)
             return made
 
-        def call(node: Call) -> Call:
+        def call(node: Call) -> PrimExpr:
+            if isinstance(node.op, Op) and node.op in _OUTWARD:
+                made: PrimExpr = node
+                for escape in self._escapes(node):
+                    made = Let(Var("escaped", HANDLE), escape, made)
+                return made
             target = None
             if isinstance(node.op, GlobalVar):
                 target = self.plan.inner.get(node.op.name_hint)
@@ -293,6 +302,14 @@ class _Walk:
 
         return rewrite(e, {BufferLoad: load, Call: call})
 
+    def _escapes(self, call: Call) -> list[PrimExpr]:
+        """Take what a call out of the program gets as written: it may do anything."""
+        escaping: dict[Var, None] = {}
+        for part in pre_order(call):
+            if isinstance(part, Var) and id(part) in self.regions:
+                escaping[self.regions[id(part)]] = None
+        return [Call(HANDLE, WATCH_ESCAPE, (region,)) for region in escaping]
+
     # -- statements ------------------------------------------------------------------------------
     def stmt(self, s: Stmt, loops: Var | None) -> Step[Stmt]:
         """Watch a statement."""
@@ -300,6 +317,12 @@ class _Walk:
             return self._store(s, loops)
         if _is_unordered(s):
             return (yield self._loop(s, loops))
+        if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.op in _OUTWARD:
+            # A statement of its own has its result thrown away, so it stays one.
+            args = tuple(self.expr(a, loops) for a in s.value.args)
+            call = Call(s.value.dtype, s.value.op, args, span=s.value.span)
+            escapes = [Evaluate(e) for e in self._escapes(s.value)]
+            return seq((*escapes, Evaluate(call, span=s.span)), s.span)
         if isinstance(s, LetStmt) and isinstance(s.value, Var) and s.var.dtype.is_handle:
             region = self.regions.get(id(s.value))
             if region is not None:

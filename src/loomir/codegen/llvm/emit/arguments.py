@@ -66,7 +66,7 @@ def define_checked(unit: Unit, signature: Signature, checked: Function, body: Ca
     for array in arrays.values():
         _lay_out(frame, array)
     if not unit.allow_alias and len(arrays) > _FEW:
-        _all_apart(frame, signature.name, list(arrays.values()))
+        _all_apart(frame, list(arrays.values()))
     elif not unit.allow_alias:
         for first, second in itertools.combinations(arrays.values(), 2):
             _apart(frame, first, second)
@@ -277,7 +277,7 @@ def _apart(frame: Frame, first: _Array, second: _Array) -> None:
     frame.require(b.or_(apart, empty), fault)
 
 
-def _all_apart(frame: Frame, name: str, arrays: list[_Array]) -> None:
+def _all_apart(frame: Frame, arrays: list[_Array]) -> None:
     """Compare every two arrays in a function that all entries share."""
     b = frame.b
     t = struct([PTR] * len(arrays))
@@ -287,19 +287,31 @@ def _all_apart(frame: Frame, name: str, arrays: list[_Array]) -> None:
         for table, value in zip(tables, (each.low, high), strict=True):
             b.store(value, b.gep(PTR, table, const(I64, i)))
     shared = frame.unit.module.find(_APART) or _define_apart(frame.unit)
-    apart = b.call(shared, [*tables, const(I64, len(arrays))])
-    message = f"two arrays that {name} is given overlap in memory"
+    count = const(I64, len(arrays))
+    pair = b.call(shared, [*tables, count])
+    fits = b.icmp("slt", pair, const(I64, 0))
+    names = tuple(a.parameter.name for a in arrays)
+    message = (
+        FaultValue(0, names=names),
+        " and ",
+        FaultValue(1, names=names),
+        " overlap in memory",
+    )
     remedy = "pass copies, or compile with allow_alias"
-    frame.require(apart, _misfit(arrays[0].parameter, "RUN0008", message, help=remedy))
+    misfit = _misfit(arrays[0].parameter, "RUN0008", *message, help=remedy)
+    frame.require(fits, misfit, b.udiv(pair, count), b.urem(pair, count))
 
 
 _APART: Final = "loomir.apart"
 
 
 def _define_apart(unit: Unit) -> Callee:
-    """Define ``i1 apart(lows, highs, count)``: whether no two stretches of bytes overlap."""
+    """Define ``i64 apart(lows, highs, count)``: -1 where no two stretches of bytes overlap.
+
+    Else the numbers of the two, as ``first * count + second``.
+    """
     params = [("lows", PTR), ("highs", PTR), ("count", I64)]
-    made = unit.module.define(_APART, I1, params, linkage="internal")
+    made = unit.module.define(_APART, I64, params, linkage="internal")
     b = Builder(made)
     lows, highs, count = made.params
     outer, first, inner = b.append("outer"), b.append("first"), b.append("inner")
@@ -330,7 +342,8 @@ def _define_apart(unit: Unit) -> Callee:
     b.at(next_one)
     i.add(begin, next_one)
     b.br(outer)
-    for block, result in ((yes, TRUE), (no, FALSE)):
-        b.at(block)
-        b.ret(result)
+    b.at(yes)
+    b.ret(const(I64, -1))
+    b.at(no)
+    b.ret(b.add(b.mul(i, count), j))
     return made

@@ -249,6 +249,19 @@ def _clear(b: Builder, at: Value, size: Value, byte: int) -> None:
     b.call(memset, [at, const(I8, byte), count, FALSE])
 
 
+def _escape(frame: Frame, e: Call) -> Step[Value]:
+    words: Value = yield frame.value(e.args[0])
+    b = frame.b
+    known, after = b.append("known"), b.append("after")
+    b.condbr(b.icmp("eq", words, NULL), after, known)
+    b.at(known)
+    marks = b.load(PTR, _word(b, words, _WRITTEN))
+    _clear(b, marks, b.load(I64, _word(b, words, _SIZE)), -1)
+    b.br(after)
+    b.at(after)
+    return words
+
+
 def _read(frame: Frame, e: Call) -> Step[Value]:
     place = e.args[0]
     if not isinstance(place, BufferLoad):
@@ -316,6 +329,7 @@ WATCHING: Final = {
     "watch_loop": _loop,
     "watch_iteration": _iteration,
     "watch_memory": _memory,
+    "watch_escape": _escape,
     "watch_read": _read,
     "watch_write": _write,
 }

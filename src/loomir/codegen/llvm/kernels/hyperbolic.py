@@ -14,6 +14,7 @@ from loomir.codegen.llvm.kernels.parts import (
     fma,
     horner,
     quick_sum,
+    root_in_parts,
     two_product,
     two_sum,
 )
@@ -124,7 +125,7 @@ def asinh(b: Builder, x: Value) -> Value:
     held = b.select(large, one, size)
     square, square_low = two_product(b, held, held)
     sum_, sum_low = two_sum(b, one, square)
-    root, root_low = _root(b, sum_, b.fadd(sum_low, square_low))
+    root, root_low = root_in_parts(b, sum_, b.fadd(sum_low, square_low))
     below, below_low = quick_sum(b, root, one)
     below_low = b.fadd(below_low, root_low)
     inverse = b.fdiv(one, below)
@@ -146,7 +147,7 @@ def acosh(b: Builder, x: Value) -> Value:
     square, square_low = two_product(b, held, held)
     less, less_low = quick_sum(b, square, b.fneg(one))
     less, less_low = quick_sum(b, less, b.fadd(less_low, square_low))
-    root, root_low = _root(b, less, less_low)
+    root, root_low = root_in_parts(b, less, less_low)
     u, u_low = quick_sum(b, held, root)
     found = _log_or_twice(b, large, x, u, b.fadd(u_low, root_low))
     return b.select(b.fcmp("olt", x, one), const(t, float("nan")), found)
@@ -165,15 +166,6 @@ def atanh(b: Builder, x: Value) -> Value:
     low = b.fmul(b.fadd(fma(b, b.fneg(quotient), below, above), rest), inverse)
     found = b.fmul(log_of_sum(b, quotient, low), const(t, 0.5))
     return copysign(b, found, x)
-
-
-def _root(b: Builder, x: Value, low: Value) -> tuple[Value, Value]:
-    """Emit the square root of x + low, in two parts; zero of zero."""
-    t = x.type
-    root = b.intrinsic("llvm.sqrt", [x])
-    safe = b.select(b.fcmp("oeq", root, const(t, 0.0)), const(t, 1.0), root)
-    rest = b.fadd(fma(b, b.fneg(root), root, x), low)
-    return root, b.fdiv(b.fmul(rest, const(t, 0.5)), safe)
 
 
 def _log_or_twice(b: Builder, twice: Value, x: Value, u: Value, low: Value) -> Value:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.kernels.parts import absolute, copysign, fma, horner, integers, quick_sum
+from loomir.codegen.llvm.kernels.parts import (
+    absolute,
+    copysign,
+    fma,
+    horner,
+    integers,
+    quick_sum,
+    root_in_parts,
+)
 from loomir.codegen.llvm.kernels.reduction import HALF_PI, HALF_PI_SINGLE
 from loomir.codegen.llvm.values import Value, const
 
@@ -137,9 +145,7 @@ def _arc(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     size = absolute(b, x)
     near_one = b.fcmp("oge", size, const(t, 0.5))
     z = b.select(near_one, fma(b, size, -0.5, 0.5), b.fmul(x, x))
-    root = b.intrinsic("llvm.sqrt", [z])
-    safe = b.select(b.fcmp("oeq", root, const(t, 0.0)), const(t, 1.0), root)
-    lost = b.fdiv(b.fmul(fma(b, b.fneg(root), root, z), const(t, 0.5)), safe)
+    root, lost = root_in_parts(b, z)
     s = b.select(near_one, root, size)
     low = fma(
         b,

@@ -83,21 +83,28 @@ _SQRT_HALF: Final = 0.7071067811865476
 def parts_of(b: Builder, x: Value) -> tuple[Value, Value]:
     """Give f and e of a positive finite x, e as a float."""
     form = format_of(x)
-    t, i = x.type, integers(x)
+    t = x.type
     subnormal = b.fcmp("olt", x, const(t, 2.0 ** (1 - form.bias)))
     lift = form.fraction + 2
-    bits = b.bitcast(b.select(subnormal, b.fmul(x, const(t, 2.0**lift)), x), i)
+    f, number, _ = _split(b, b.select(subnormal, b.fmul(x, const(t, 2.0**lift)), x))
+    base = 2.0**form.fraction + form.bias
+    return f, b.fsub(number, b.select(subnormal, const(t, base + lift), const(t, base)))
+
+
+def _split(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """Give of a normal x: f; e as a float, with 2**fraction and the bias added; e in its place."""
+    form = format_of(x)
+    t, i = x.type, integers(x)
     root = bits_of(_SQRT_HALF, form.bits)
-    moved = b.sub(bits, const(i, root))
+    moved = b.sub(b.bitcast(x, i), const(i, root))
     # Biased, so that a logical shift will do: vectors of doubles have no other on many CPUs.
     exponent = b.lshr(b.add(moved, const(i, form.bias << form.fraction)), const(i, form.fraction))
-    fraction = b.and_(moved, const(i, (1 << form.fraction) - 1))
+    mask = (1 << form.fraction) - 1
+    fraction = b.and_(moved, const(i, mask))
     f = b.fsub(b.bitcast(b.add(fraction, const(i, root)), t), const(t, 1.0))
     # A small integer below the leading bit of 2**fraction is that much more than it.
-    base = 2.0**form.fraction
-    number = b.bitcast(b.or_(exponent, const(i, bits_of(base, form.bits))), t)
-    offset = b.select(subnormal, const(t, base + form.bias + lift), const(t, base + form.bias))
-    return f, b.fsub(number, offset)
+    base = const(i, bits_of(2.0**form.fraction, form.bits))
+    return f, b.bitcast(b.or_(exponent, base), t), b.and_(moved, const(i, ~mask))
 
 
 def _tail(b: Builder, f: Value) -> tuple[Value, Value]:
@@ -166,16 +173,25 @@ def log10(b: Builder, x: Value) -> Value:
 def log_of_sum(b: Builder, x: Value, low: Value, more: Value | None = None) -> Value:
     """Emit log(x + low), where low is at most about a unit of x in the last place.
 
-    ``more`` is added to the exponent of 2 in x.
+    x is not subnormal. ``more`` is added to the exponent of 2 in it.
     """
-    f, e = parts_of(b, x)
+    form = format_of(x)
+    t, i = x.type, integers(x)
+    f, number, exponent = _split(b, x)
+    e = b.fsub(number, const(t, 2.0**form.fraction + form.bias))
     if more is not None:
         e = b.fadd(e, more)
     half, rest = _tail(b, f)
-    rest = b.fadd(rest, b.fdiv(low, x))
-    high, below = _LN2[x.type.element]
+    # low / x, with 1 / (1 + f) to 4 %, exact towards f = 0 where low is the larger part.
+    unit = b.bitcast(b.sub(const(i, form.bias << form.fraction), exponent), t)
+    inverse = fma(b, f, fma(b, f, 0.8, const(t, -1.0)), 1.0)
+    # Of the largest numbers 1 / 2**e is not normal, and low does not count.
+    counts = b.fcmp("olt", x, const(t, 2.0 ** (form.bias - 1)))
+    moved = b.select(counts, b.fmul(low, unit), const(t, 0.0))
+    rest = fma(b, moved, inverse, rest)
+    high, below = _LN2[t.element]
     inner = b.fsub(b.fsub(half, fma(b, e, below, rest)), f)
-    return _special(b, x, b.fsub(b.fmul(e, const(x.type, high)), inner))
+    return _special(b, x, b.fsub(b.fmul(e, const(t, high)), inner))
 
 
 def log1p(b: Builder, x: Value) -> Value:

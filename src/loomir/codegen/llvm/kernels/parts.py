@@ -24,6 +24,7 @@ __all__ = [
     "nearest",
     "power_of_two",
     "quick_sum",
+    "root_in_parts",
     "scaled",
     "two_product",
     "two_sum",
@@ -149,3 +150,20 @@ def two_product(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     """Give the rounded product and what it lost, unless that underflows."""
     product = b.fmul(x, y)
     return product, fma(b, x, y, b.fneg(product))
+
+
+def root_in_parts(b: Builder, x: Value, low: Value | None = None) -> tuple[Value, Value]:
+    """Give the square root of x, or of x + low, and what rounding lost; zero of zero.
+
+    What is lost, the rest over twice the root, need not be exact: 1 over the root comes within 4 %
+    by halving and negating the exponent.
+    """
+    form = format_of(x)
+    root = b.intrinsic("llvm.sqrt", [x])
+    rest = fma(b, b.fneg(root), root, x)
+    if low is not None:
+        rest = b.fadd(rest, low)
+    i = integers(x)
+    middle = const(i, int(1.5 * (form.bias - 0.0450466) * 2.0**form.fraction))
+    inverse = b.bitcast(b.sub(middle, b.lshr(b.bitcast(x, i), const(i, 1))), x.type)
+    return root, b.fmul(b.fmul(rest, const(x.type, 0.5)), inverse)
