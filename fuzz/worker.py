@@ -127,6 +127,7 @@ def answer(seed: int, engines: list[str]) -> dict[str, Any]:
 def main() -> None:
     """Answer requests until there are no more."""
     gc.disable()  # what a program leaves is collected between programs, not while one runs
+    gc.freeze()  # and what is there before the first one is never looked at
     for line in sys.stdin:
         seed, limit, *engines = line.split()
         faulthandler.dump_traceback_later(float(limit), exit=True)

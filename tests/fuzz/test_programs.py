@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,6 +15,14 @@ from tests.clause import clauses
 
 PROGRAMS = 2_000
 SHARE = 50
+
+
+@pytest.fixture(autouse=True)
+def deadline() -> Iterator[None]:
+    """End the process, and say where it was, where a program does not end."""
+    faulthandler.dump_traceback_later(600, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 @clauses("TIR-EVAL-01")
