@@ -35,13 +35,15 @@ CHECKS: dict[str, Callable[[IRModule, int], str]] = {"ill-typed": accepted_mista
 
 _NATIVE = [
     (60.0, "quick"),
-    (12.0, "quick-checked"),
-    (9.0, "quick-alias"),
+    (9.0, "quick-checked"),
+    (9.0, "quick-watched"),
+    (8.0, "quick-alias"),
     (4.0, "native-O0"),
     (2.0, "native-O1"),
     (8.0, "native"),
     (3.0, "native-O3"),
     (1.0, "native-checked"),
+    (1.0, "native-watched"),
     (1.0, "native-alias"),
 ]
 _OTHERS = [
