@@ -21,7 +21,7 @@ class Accuracy(NamedTuple):
 
 
 ACCURACY: Final[dict[str, Accuracy]] = {
-    "exp": Accuracy(1.0, 1.0),
+    "exp": Accuracy(1.0, 1.1),
     "exp2": Accuracy(1.0, 1.0),
     "exp10": Accuracy(1.1, 1.2),
     "log": Accuracy(1.0, 1.0),
@@ -35,7 +35,7 @@ ACCURACY: Final[dict[str, Accuracy]] = {
     "erf": Accuracy(1.2, 1.2),
     "sin": Accuracy(1.6, 1.0),
     "cos": Accuracy(1.6, 1.0),
-    "tan": Accuracy(1.7, 2.2),
+    "tan": Accuracy(2.0, 2.5),
     "sinh": Accuracy(1.8, 1.8),
     "cosh": Accuracy(1.5, 1.5),
     "asin": Accuracy(1.0, 1.0),
@@ -44,7 +44,7 @@ ACCURACY: Final[dict[str, Accuracy]] = {
     "asinh": Accuracy(1.2, 1.2),
     "acosh": Accuracy(1.2, 1.2),
     "atanh": Accuracy(1.2, 1.2),
-    "pow": Accuracy(1.0, 1.0),
+    "pow": Accuracy(1.0, 1.1),
     "atan2": Accuracy(1.6, 2.0),
     "hypot": Accuracy(0.51, 1.3),
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.engine import compile_ir, load
+from loomir.codegen.llvm.engine import compile_ir, load, optimised_ir
 from loomir.codegen.llvm.names import global_name
 from loomir.codegen.llvm.text import Module
 from loomir.codegen.llvm.types import (
@@ -623,3 +623,24 @@ def test_constants_by_name():
     ]
     assert TRUE.is_constant
     assert not Value(I1, "%x").is_constant
+
+
+def test_a_kept_function_outlives_the_passes():
+    module = Module()
+    for name in ("kept", "dropped"):
+        f = module.define(name, I32, [], linkage="internal")
+        Builder(f).ret(const(I32, 7))
+        if name == "kept":
+            module.keep(f)
+    symbols = optimised_ir(module.render())
+    assert "@kept()" in symbols
+    assert "@dropped()" not in symbols
+
+
+def test_bytes_under_a_name_are_there_once():
+    module, _, b = function_of(I8)
+    places = [module.data_once("table", bytes([3, 5]), align=1) for _ in range(2)]
+    assert places[0].text == places[1].text
+    b.ret(b.load(I8, b.gep(I8, places[0], const(I64, 1))))
+    assert module.render().count("@table = ") == 1
+    compile_ir(module.render())
