@@ -311,6 +311,9 @@ def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
 
     A rule that returns its argument leaves it; untouched subtrees are shared with the old tree.
     """
+    # Many passes find nothing to do, and to see that is much cheaper than to walk.
+    if table.keys().isdisjoint(by_class(root)):
+        return root
     done: dict[int, Any] = {id(None): None}
     # None in the stack says that the parts of the node below it are done.
     stack: list[Node | None] = [root]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loomir.ir.passes import register
-from loomir.ir.visit import rewrite
+from loomir.ir.visit import by_class, rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.buffer import IterVar
 from loomir.tir.expr import IntImm, Var, cast
@@ -54,6 +54,11 @@ def lower_thread_binding(func: PrimFunc) -> PrimFunc:
         start = IntImm(0, var.dtype)
         return For(var, start, cast(s.value, var.dtype), _kind(tag), s.body, span=s.span)
 
+    found = by_class(func.body)
+    if AttrStmt not in found and all(
+        s.kind is not ForKind.THREAD_BINDING for s in found.get(For, ())
+    ):
+        return func
     return rewrite(func, {For: loop, AttrStmt: attribute})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loomir.ir.node import Node
 from loomir.ir.passes import register
-from loomir.ir.visit import nodes_in, plan_of, pre_order, rewrite
+from loomir.ir.visit import by_class, nodes_in, plan_of, pre_order, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
@@ -109,8 +109,8 @@ def _volatile(func: PrimFunc) -> set[Var]:
     """List the pointers to memory whose accesses are not optimised away."""
     return {
         part.node
-        for part in pre_order(func.body)
-        if isinstance(part, AttrStmt) and part.attr_key == VOLATILE and isinstance(part.node, Var)
+        for part in by_class(func.body).get(AttrStmt, ())
+        if part.attr_key == VOLATILE and isinstance(part.node, Var)
     }
 
 

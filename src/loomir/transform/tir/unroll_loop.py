@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loomir.ir.passes import register
-from loomir.ir.visit import pre_order, rewrite
+from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.tir.expr import Call, IntImm
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
@@ -34,6 +34,8 @@ def unroll_loop(func: PrimFunc, options: UnrollOptions = UnrollOptions()) -> Pri
     One whose extent is no constant, that is too large, or that is left by break or continue becomes
     serial.
     """
+    if not any(s.kind is ForKind.UNROLLED for s in by_class(func.body).get(For, ())):
+        return func
 
     def unroll(loop: For) -> Stmt:
         if loop.kind is not ForKind.UNROLLED:

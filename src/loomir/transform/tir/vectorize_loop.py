@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir.ir.passes import register
-from loomir.ir.visit import Step, children, fold, pre_order, rebuild, rewrite, trampoline
+from loomir.ir.visit import Step, by_class, children, fold, pre_order, rebuild, rewrite, trampoline
 from loomir.support.dtype import LANES, DataType
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
@@ -73,7 +73,7 @@ def vectorize_loop(func: PrimFunc) -> PrimFunc:
     becomes serial where its extent is no constant, or where lanes side by side could change what
     the program does: where the body may fail, acts beyond stores, or branches by lane.
     """
-    if not any(isinstance(p, For) and p.kind is ForKind.VECTORIZED for p in pre_order(func.body)):
+    if not any(p.kind is ForKind.VECTORIZED for p in by_class(func.body).get(For, ())):
         return func
     bounds = Bounds()
     bounds.learn(func.body)
