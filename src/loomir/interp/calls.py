@@ -13,7 +13,7 @@ from loomir.interp.memory import Tracker
 from loomir.interp.scope import Scope
 from loomir.interp.stmt import compile_body
 from loomir.interp.values import Value
-from loomir.ir.module import BaseFunc, IRModule
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.runtime.callout import CalleeError
 from loomir.runtime.errors import RunTypeError
 from loomir.support.diagnostics import Diagnostic, RunError
@@ -46,7 +46,7 @@ class Interpreter:
         track: bool = False,
         flat: bool = False,
     ) -> None:
-        self._program = link_calls(program) if isinstance(program, IRModule) else program
+        self._program = _linked(program)
         self._allow_alias = allow_alias
         self._flat = flat
         self._trackers: list[Tracker] | None = [] if track else None
@@ -124,6 +124,15 @@ def interpret(
     """
     name, rest = _name(program, args)
     return Interpreter(program, allow_alias=allow_alias, track=track).call(name, rest, kwargs)
+
+
+def _linked(program: IRModule | PrimFunc) -> IRModule | PrimFunc:
+    """Make calls by name those that they mean."""
+    if isinstance(program, IRModule):
+        return link_calls(program)
+    var = GlobalVar(program.name)
+    func = link_calls(IRModule({var: program}))[program.name]
+    return func if isinstance(func, PrimFunc) else program
 
 
 def _name(program: IRModule | PrimFunc, args: Sequence[object]) -> tuple[str, Sequence[object]]:

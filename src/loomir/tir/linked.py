@@ -1,11 +1,12 @@
-"""Calls by the symbol of a function that is in the module itself."""
+"""Calls by name that have a meaning within the program: own functions, intrinsics of LLVM."""
 
 from __future__ import annotations
 
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order, rewrite
-from loomir.tir.expr import Call
+from loomir.tir.expr import Call, PrimExpr
 from loomir.tir.function import PrimFunc
+from loomir.tir.llvm_intrinsics import LLVM, expand_llvm
 from loomir.tir.op_calls import EXTERN, name_of
 from loomir.tir.stmt import Evaluate
 from loomir.tir.types import dtype_of_type
@@ -14,7 +15,7 @@ __all__ = ["link_calls"]
 
 
 def link_calls(module: IRModule) -> IRModule:
-    """Make calls of C functions calls of the module's functions, where such have that symbol."""
+    """Replace calls by name: of the module's functions by their symbol, of LLVM's intrinsics."""
     own: dict[str, tuple[GlobalVar, PrimFunc]] = {}
     for var, func in module.functions.items():
         if isinstance(func, PrimFunc) and "global_symbol" in func.attrs:
@@ -23,7 +24,12 @@ def link_calls(module: IRModule) -> IRModule:
     def meant(call: Call) -> tuple[GlobalVar, PrimFunc] | None:
         return own.get(name_of(call)) if call.op in EXTERN else None
 
-    def link(call: Call) -> Call:
+    def by_name(part: object) -> bool:
+        return isinstance(part, Call) and (part.op in LLVM or meant(part) is not None)
+
+    def link(call: Call) -> PrimExpr:
+        if call.op in LLVM:
+            return expand_llvm(call)
         found = meant(call)
         if found is None:
             return call
@@ -42,9 +48,7 @@ def link_calls(module: IRModule) -> IRModule:
 
     functions = dict(module.functions)
     for var, func in module.functions.items():
-        if isinstance(func, PrimFunc) and any(
-            isinstance(part, Call) and meant(part) for part in pre_order(func.body)
-        ):
+        if isinstance(func, PrimFunc) and any(map(by_name, pre_order(func.body))):
             functions[var] = rewrite(func, {Call: link, Evaluate: run})
     if all(functions[var] is func for var, func in module.functions.items()):
         return module

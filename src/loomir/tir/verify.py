@@ -30,6 +30,7 @@ from loomir.tir.expr import Call, FloatImm, IntImm, Let, PrimExpr, StringImm, Va
 from loomir.tir.function import PrimFunc, str_of
 from loomir.tir.init_order import check_init_order
 from loomir.tir.leaving import can_leave, may_return
+from loomir.tir.llvm_intrinsics import LLVM, mistake_of_llvm
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
 from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.stmt import (
@@ -263,8 +264,8 @@ class _Walk:
             self._return(call, loops)
         elif call.op is BREAK_LOOP or call.op is CONTINUE_LOOP:
             self._jump(call, loops)
-        elif call.op in OUTSIDE:
-            mistake = mistake_of(call)
+        elif call.op in OUTSIDE or call.op in LLVM:
+            mistake = mistake_of(call) if call.op in OUTSIDE else mistake_of_llvm(call)
             if mistake is not None:
                 self.found.append(mistake)
 

@@ -5,18 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from loomir.ir.op import Op
-from loomir.script.builder.arguments import as_dtype, as_expr, as_text
+from loomir.script.builder.arguments import (
+    as_dtype,
+    as_expr,
+    as_exprs,
+    as_stored,
+    as_text,
+)
 from loomir.script.builder.dtypes import DTypeLike
-from loomir.support.diagnostics import CompileError
+from loomir.script.builder.mistakes import mistake, wrong_argument
+from loomir.support.diagnostics import CompileError, nearest
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import Call, ExprLike, PrimExpr, StringImm, const
-from loomir.tir.op import call_builtin
+from loomir.tir.expr import Call, ExprLike, IntImm, PrimExpr, StringImm, const
+from loomir.tir.llvm_intrinsics import (
+    CALL_LLVM_INTRIN,
+    CALL_LLVM_PURE_INTRIN,
+    LLVM,
+    call_llvm,
+)
+from loomir.tir.op import BUILTINS, call_builtin
 from loomir.tir.op_calls import (
     CALL_CPACKED,
     CALL_EXTERN,
     CALL_PACKED,
     CALL_PURE_EXTERN,
+    OUTSIDE,
     call_outside,
 )
 
@@ -24,6 +38,9 @@ __all__ = [
     "call_cpacked",
     "call_cpacked_lowered",
     "call_extern",
+    "call_intrin",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
     "call_packed",
     "call_packed_lowered",
     "call_pure_extern",
@@ -85,6 +102,65 @@ def _is_dtype(value: object) -> bool:
             return False
         return True
     return not isinstance(value, PrimExpr)
+
+
+def call_llvm_intrin(dtype: DTypeLike, name: str, *args: ExprLike) -> PrimExpr:
+    """Call an intrinsic of LLVM by its name, such as ``llvm.fma``."""
+    return _llvm(CALL_LLVM_INTRIN, dtype, name, args)
+
+
+def call_llvm_pure_intrin(dtype: DTypeLike, name: str, *args: ExprLike) -> PrimExpr:
+    """Call an intrinsic of LLVM by its name, such as ``llvm.fma``."""
+    return _llvm(CALL_LLVM_PURE_INTRIN, dtype, name, args)
+
+
+def _llvm(op: Op, dtype: DTypeLike, name: object, args: tuple[object, ...]) -> Call:
+    wanted = as_dtype(dtype)
+    passed = tuple([a if isinstance(a, PrimExpr) else as_stored(a, _of(a, wanted)) for a in args])
+    if isinstance(name, (int, IntImm)):
+        raise wrong_argument(
+            name,
+            "the numbers of intrinsics differ between versions of LLVM",
+            help='give the name as a string, as in "llvm.fma"',
+        )
+    return call_llvm(op, as_text(name, "the name of the intrinsic"), passed, wanted)
+
+
+def _of(value: object, dtype: DataType) -> DataType:
+    return DataType("bool") if isinstance(value, bool) else dtype
+
+
+def call_intrin(dtype: DTypeLike, name: str, *args: ExprLike) -> PrimExpr:
+    """Call a builtin by its name, such as ``tir.exp``; ``dtype`` is that of the result.
+
+    Errors: SCR0005 for a name that no builtin has, TIR0114 for a dtype that it does not give.
+    """
+    wanted, full = as_dtype(dtype), as_text(name, "the name of the builtin")
+    short = full.removeprefix("tirx.").removeprefix("tir.")
+    op = Op.get(f"tir.{short}")
+    if op in LLVM or op in OUTSIDE:
+        target = args[0] if args else ""
+        rest = tuple([_argument(a) for a in args[1:]])
+        text = as_text(target, "the name of what is called")
+        if op in LLVM:
+            return call_llvm(op, text, rest, wanted)
+        return call_outside(op, text, rest, wanted)
+    if short not in BUILTINS:
+        near = nearest(short, BUILTINS)
+        raise wrong_argument(
+            name,
+            f"there is no builtin {full!r}",
+            help=f"did you mean 'tir.{near}'?" if near else 'name one, as in "tir.exp"',
+        )
+    passed = as_exprs(args) if args else []
+    made = call_builtin(short, *passed, dtype=wanted)
+    if made.dtype is not wanted:
+        raise mistake(
+            "TIR0114",
+            f"T.{short} of these arguments gives {made.dtype}, not {wanted}",
+            help="convert the arguments or the result with T.cast",
+        )
+    return made
 
 
 def _packed(op: Op, name: object, args: tuple[object, ...], dtype: DTypeLike) -> Call:

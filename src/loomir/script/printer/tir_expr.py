@@ -62,6 +62,7 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc
+from loomir.tir.llvm_intrinsics import LLVM, mistake_of_llvm
 from loomir.tir.op import BUILTINS, call_builtin
 from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.types import dtype_of_type
@@ -235,6 +236,8 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
             return known.doc.call(*args)
         op = yield d.expr(node.op)
         return T.attr("Call").call(dtype_doc(node.dtype), op, ListDoc(args))
+    if node.op in LLVM and mistake_of_llvm(node) is None:
+        return T.attr(LLVM[node.op]).call(dtype_doc(node.dtype), *args)
     if node.op in OUTSIDE and mistake_of(node) is None:
         return _call_outside(node, args)
     name = node.op.name.removeprefix("tir.")
