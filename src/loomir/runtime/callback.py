@@ -109,7 +109,7 @@ def _answer(what: int, args: int, count: int, ret: int, root: int) -> None:
         if _is_deep(_HEADROOM):
             return
         plan = _plan(ctypes.string_at(what))
-        data = ctypes.string_at(args, count * at.ANY_SIZE)
+        data = ctypes.string_at(args, count * at.ANY_SIZE) if count else b""
         values = [_value(data, i * at.ANY_SIZE, dtype) for i, dtype in enumerate(plan.dtypes)]
         result = plan.function(values, plan.returns)
         _write(ret, plan.returns, result)

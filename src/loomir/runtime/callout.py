@@ -81,6 +81,16 @@ def call_c_function(name: str, args: Sequence[object], returns: DataType | None)
 def _call(
     function: Callable[..., object], name: str, args: Sequence[object], returns: DataType | None
 ) -> Any:
+    if not any(isinstance(a, Lent) for a in args):
+        result = function(*args)
+        return None if returns is None else _converted(name, result, returns)
+    return _call_lending(function, name, args, returns)
+
+
+def _call_lending(
+    function: Callable[..., object], name: str, args: Sequence[object], returns: DataType | None
+) -> Any:
+    """Call with arrays, and see that none of them outlives the call."""
     lenders = [Lender() if isinstance(a, Lent) else None for a in args]
     watched = [weakref.ref(lender) for lender in lenders if lender is not None]
     values: list[object] = [
