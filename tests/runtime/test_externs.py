@@ -347,6 +347,41 @@ def test_threads_call_c_functions():
     assert a.tolist() == list(range(64))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        'T.call_packed("test.fill", B)',
+        'T.call_extern("handle", "memset", B, 1, T.uint64(16))',
+        'T.call_extern("handle", "memset", B.data, 1, T.uint64(16))',
+    ],
+)
+def test_memory_that_goes_out_counts_as_written(call: str):
+    def fill(x: np.ndarray) -> None:
+        x[...] = 0x01010101
+
+    register_func("test.fill", fill, override=True)
+    main = program(
+        'B = T.alloc_buffer((4,), "int32")\n'
+        'C = T.alloc_buffer((4,), "int32")\n'
+        f"{call}\n"
+        "for i in T.parallel(4):\n"
+        "    A[i] = B[i]\n"
+        "if n > 0:\n"
+        "    A[0] = C[0]",
+        'A: T.Buffer((4,), "int32"), n: T.int32',
+    )
+    a = np.zeros(4, "int32")
+    exe = loomir.compile(main, checked=True)
+    for watched in (exe, lambda *v: loomir.interpret(main, *v, track=True)):
+        a[:] = 0
+        watched(a, 0)
+        assert a.tolist() == [0x01010101] * 4
+        with pytest.raises(RunError) as caught:
+            watched(a, 1)
+        assert caught.value.diagnostic.code == "RUN0209"
+    remove_func("test.fill")
+
+
 # -- text ---------------------------------------------------------------------------------------
 @clauses("TS-TREF-15")
 def test_the_name_may_come_first():
