@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loomir.ir.node import Node, attr, child, meta, node
+from loomir.ir.node import Node, attr, child, meta, node, without_lists
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.highlight import show_text, to_html
 from loomir.support.printing import to_text
@@ -53,6 +53,10 @@ class IRModule(Node):
     functions: Mapping[GlobalVar, BaseFunc] = child()
     attrs: Mapping[str, Any] = attr(default_factory=dict)
     span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.attrs:
+            without_lists(self, "attrs")
 
     def __getitem__(self, name: str | GlobalVar) -> BaseFunc:
         wanted = name if isinstance(name, str) else name.name_hint

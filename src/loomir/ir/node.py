@@ -15,9 +15,10 @@ Nodes are slotted, compared by identity, and read-only: the type checker forbids
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from typing_extensions import dataclass_transform
 
@@ -37,6 +38,7 @@ __all__ = [
     "node",
     "reset",
     "uses",
+    "without_lists",
 ]
 
 
@@ -176,6 +178,27 @@ def node(cls: type[_N]) -> type[_N]:
 def reset(target: Node, name: str, value: object) -> None:
     """Set a field while a node is being constructed (a promoted literal, a default)."""
     object.__setattr__(target, name, value)
+
+
+def without_lists(target: Node, name: str) -> None:
+    """Put tuples for the lists in a field's plain data, while a node is being constructed."""
+    given: object = getattr(target, name)
+    made = _tupled(given)
+    if made is not given:
+        reset(target, name, made)
+
+
+def _tupled(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        given = cast("Sequence[object]", value)
+        items = tuple([_tupled(item) for item in given])
+        same = isinstance(value, tuple) and all(map(operator.is_, items, given))
+        return given if same else items
+    if isinstance(value, Mapping):
+        table = cast("Mapping[object, object]", value)
+        made = {key: _tupled(item) for key, item in table.items()}
+        return table if all(map(operator.is_, made.values(), table.values())) else made
+    return value
 
 
 def freeze_nodes() -> None:

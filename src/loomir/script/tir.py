@@ -284,6 +284,7 @@ from loomir.script.builder.scopes import (
     buffer_load,
     buffer_store,
     evaluate,
+    iter_var,
     launch_thread,
 )
 from loomir.script.parser.entry import (
@@ -472,6 +473,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "iter_var",
     "launch_thread",
     "ldexp",
     "likely",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loomir.ir.module import BaseFunc
-from loomir.ir.node import attr, binds, child, meta, node, reset
+from loomir.ir.node import attr, binds, child, meta, node, reset, without_lists
 from loomir.ir.visit import pre_order
 from loomir.support.printing import to_text
 from loomir.support.span import Span
@@ -40,6 +40,8 @@ class PrimFunc(BaseFunc):
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.attrs:
+            without_lists(self, "attrs")
         for param in self.buffer_map:
             if not any(param is p for p in self.params):
                 refuse(

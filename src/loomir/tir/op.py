@@ -285,7 +285,16 @@ def call_builtin(
                 span=span,
             )
         return Call(wanted, row.op, args, span=span)
-    return Call(row.gives(args), row.op, args, span=span)
+    try:
+        gives = row.gives(args)
+    except IndexError:
+        refuse(
+            "TIR0113",
+            f"T.{name} takes more than {len(args)} arguments",
+            help=f"T.{name}: {row.summary}",
+            span=span,
+        )
+    return Call(gives, row.op, args, span=span)
 
 
 def _same(args: tuple[PrimExpr, ...]) -> bool:

@@ -14,7 +14,7 @@ from enum import Enum
 from itertools import chain
 from typing import Any, ClassVar, Final
 
-from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
+from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses, without_lists
 from loomir.ir.serialize import serializable
 from loomir.support.diagnostics import with_article
 from loomir.support.dtype import BOOL, DataType
@@ -128,6 +128,9 @@ class AttrStmt(Stmt):
     body: Stmt
     span: Span | None = meta(default=None, kw_only=True)
 
+    def __post_init__(self) -> None:
+        without_lists(self, "node")
+
     @property
     def is_binding(self) -> bool:
         """Whether ``node`` is bound here; otherwise it was bound around."""
@@ -223,6 +226,8 @@ class Allocate(Stmt):
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.annotations:
+            without_lists(self, "annotations")
         annotation = self.buffer_var.type_annotation
         held = annotation.element_type if isinstance(annotation, PointerType) else None
         fits = isinstance(held, PrimType) and (
@@ -308,6 +313,8 @@ class For(Stmt):
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.annotations:
+            without_lists(self, "annotations")
         dtype = self.loop_var.dtype
         for name in ("min", "extent"):
             part: PrimExpr = getattr(self, name)
@@ -367,6 +374,8 @@ class Block(Stmt):
     scan_first: ClassVar[tuple[str, ...]] = ("iter_vars", "alloc_buffers", "match_buffers")
 
     def __post_init__(self) -> None:
+        if self.annotations:
+            without_lists(self, "annotations")
         for it in self.iter_vars:
             if not it.var.dtype.is_integer or it.var.dtype.lanes != 1:
                 refuse(

@@ -126,6 +126,9 @@ class Maker:
     def name(self) -> str:
         return self.r.choice(NAMES)
 
+    def text(self) -> str:
+        return self.r.choice(TEXTS)
+
     def var(self, dtype: DataType) -> Var:
         return Var(self.name(), dtype)
 
@@ -150,12 +153,17 @@ class Maker:
         if dtype.lanes > 1:
             return Broadcast(self.constant(dtype.element), dtype.lanes)
         if dtype.is_float:
-            fits = [f for f in FLOATS if not math.isfinite(f) or abs(f) <= dtype.max_finite]
+            fits = [f for f in self.floats() if not math.isfinite(f) or abs(f) <= dtype.max_finite]
             value = self.r.choice(fits)
             return FloatImm(value, dtype)
+        return IntImm(self.integer(dtype), dtype)
+
+    def floats(self) -> tuple[float, ...]:
+        return FLOATS
+
+    def integer(self, dtype: DataType) -> int:
         ends = [dtype.min_value, dtype.max_value, 0, 1]
-        value = self.r.choice([*ends, self.r.randint(0, min(100, dtype.max_value))])
-        return IntImm(value, dtype)
+        return self.r.choice([*ends, self.r.randint(0, min(100, dtype.max_value))])
 
     def leaf(self, dtype: DataType) -> PrimExpr:
         usable = [v for v in self.scope.vars if v.dtype is dtype]
@@ -270,7 +278,7 @@ class Maker:
         arity = BUILTINS[name].arity or 0
         made = call_builtin(name, *(self.expr(dtype, depth) for _ in range(arity)))
         if self.one_in(9):
-            return Call(dtype, made.op, (*made.args, StringImm(self.r.choice(TEXTS))))
+            return Call(dtype, made.op, (*made.args, StringImm(self.text())))
         return made
 
     # -- statements ------------------------------------------------------------------------------
@@ -309,7 +317,7 @@ class Maker:
         if kind == 2 and self.callees:
             return Evaluate(self.module_call())
         if kind == 3:
-            return Evaluate(StringImm(self.r.choice(TEXTS)))
+            return Evaluate(StringImm(self.text()))
         return Evaluate(self.expr(self.r.choice(DTYPES)))
 
     def module_call(self) -> PrimExpr:
@@ -402,28 +410,36 @@ class Maker:
         return body
 
     def assertion(self, depth: int) -> Stmt:
-        message = StringImm(self.r.choice(TEXTS)) if self.one_in(2) else self.expr(INT32, 1)
+        message = StringImm(self.text()) if self.one_in(2) else self.expr(INT32, 1)
         return AssertStmt(self.expr(BOOL), message, self.nested(depth))
 
     def attribute(self, depth: int) -> Stmt:
         kind = self.r.randrange(3)
         if kind == 0:
             bound = self.var(INT32)
+            subject: Any
             with self.inner() as scope:
                 scope.vars.append(bound)
                 scope.jumps, scope.returns = False, False
                 key = self.r.choice(("thread_extent", "virtual_thread"))
-                return AttrStmt(bound, key, convert(4), self.body(depth))
-        subject: Any = self.attribute_value(1)
+                subject = bound
+                if self.one_in(2):
+                    dom = Range(convert(0), convert(4)) if self.one_in(3) else None
+                    thread = self.r.choice((IterVarType.THREAD_INDEX, IterVarType.UNROLLED))
+                    subject = IterVar(dom, bound, thread, self.text())
+                return AttrStmt(subject, key, convert(4), self.body(depth))
+        subject = self.attribute_value(1)
         if kind == 1 and self.scope.buffers:
             subject = self.r.choice(self.scope.buffers)
         value = self.expr(self.r.choice(DTYPES), 1)
-        return AttrStmt(subject, self.r.choice(("pragma", *TEXTS)), value, self.nested(depth))
+        return AttrStmt(subject, self.r.choice(("pragma", self.text())), value, self.nested(depth))
 
     # -- attributes ------------------------------------------------------------------------------
     def attributes(self) -> dict[str, Any]:
         count = self.r.randint(1, 3)
-        return {self.r.choice((*NAMES, *TEXTS)): self.attribute_value(2) for _ in range(count)}
+        return {
+            self.r.choice((self.name(), self.text())): self.attribute_value(2) for _ in range(count)
+        }
 
     def attribute_value(self, depth: int) -> Any:
         kind = self.r.randrange(12 if depth else 9)
@@ -432,19 +448,19 @@ class Maker:
         if kind == 1:
             return self.r.choice(FLOATS)
         if kind in (2, 3):
-            return self.r.choice(TEXTS)
+            return self.text()
         if kind == 4:
             return self.r.choice(DTYPES)
         if kind == 5:
             return self.constant(self.r.choice([d for d in DTYPES if d.lanes == 1]))
         if kind == 6:
-            return StringImm(self.r.choice(TEXTS))
+            return StringImm(self.text())
         if kind == 7 and self.scope.vars:
             return self.r.choice(self.scope.vars)
         if kind in (9, 10):
             return tuple(self.attribute_value(depth - 1) for _ in range(self.r.randint(0, 3)))
         if kind == 11:
-            return {self.r.choice(TEXTS): self.attribute_value(depth - 1)}
+            return {self.text(): self.attribute_value(depth - 1)}
         return 1
 
     # -- buffers ---------------------------------------------------------------------------------
@@ -538,7 +554,7 @@ class Maker:
                 tuple(iters),
                 regions[:2],
                 regions[2:],
-                self.r.choice((*NAMES, *TEXTS, "root")),
+                self.r.choice((self.name(), self.text(), "root")),
                 self.body(depth),
                 self.nested(depth) if self.one_in(3) else None,
                 allocated,

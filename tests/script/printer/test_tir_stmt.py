@@ -460,7 +460,7 @@ def test_attribute_values():
     assert (
         'T.func_attr({"plain": (1, -1.5, True, None, "t", float("inf"), float("nan")), '
         '"nodes": (T.int32(1), T.StringImm("s"), T.bool(True)), '
-        '"other": {"dtype": T.dtype("float32"), "list": [1]}})'
+        '"other": {"dtype": T.dtype("float32"), "list": (1,)}})'
     ) in text
 
 

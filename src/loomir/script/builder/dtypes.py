@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final, TypeAlias, Union
 
-from loomir.script.builder.arguments import as_dtype, as_expr, describe
+from loomir.script.builder.arguments import as_dtype, as_expr, as_text, describe
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Broadcast, ExprLike, FloatImm, PrimExpr, Var, cast, const
@@ -193,7 +193,8 @@ class HandleFunction(DTypeFunction):
                     help="pass a pointer on, or declare one with T.handle()",
                 )
             return dtype
-        pointed = PointerType(PrimType(as_dtype(dtype)), storage_scope)
+        scope = as_text(storage_scope, "the storage scope")
+        pointed = PointerType(PrimType(as_dtype(dtype)), scope)
         return Var("", type_annotation=pointed)
 
 

@@ -187,13 +187,14 @@ def var(dtype: DTypeLike, storage_scope: str | None = None) -> Var:
     """Declare a variable, which takes the name that it is assigned to."""
     wanted = as_dtype(dtype)
     if storage_scope is not None:
-        return Var("", type_annotation=PointerType(PrimType(wanted), storage_scope))
+        scope = as_text(storage_scope, "the storage scope")
+        return Var("", type_annotation=PointerType(PrimType(wanted), scope))
     return Var("", wanted)
 
 
 def string(value: str) -> StringImm:
     """Make a constant string."""
-    return StringImm(value)
+    return StringImm(as_text(value, "the text"))
 
 
 def global_var(name: str) -> GlobalVar:

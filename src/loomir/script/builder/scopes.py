@@ -16,14 +16,23 @@ from loomir.script.builder.arguments import (
     as_text,
     check_index,
     describe,
+    difference,
     index_buffer,
     vector_indices,
 )
 from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.expressions import truth
 from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
-from loomir.script.builder.mistakes import mistake, wrong_argument
-from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, IterVarType, check_indices
+from loomir.script.builder.mistakes import ArgumentError, mistake, wrong_argument
+from loomir.tir.buffer import (
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    IterVar,
+    IterVarType,
+    Range,
+    check_indices,
+)
 from loomir.tir.expr import ExprLike, PrimExpr, StringImm, Var
 from loomir.tir.stmt import (
     TRUE,
@@ -58,6 +67,7 @@ __all__ = [
     "check",
     "checked_indices",
     "evaluate",
+    "iter_var",
     "launch_thread",
     "let_stmt",
     "store",
@@ -98,6 +108,8 @@ class LetFrame(RestFrame):
 def let_stmt(value: ExprLike, var: Var | None = None) -> LetFrame:
     """Bind a variable for the body of ``with``."""
     made = as_expr(value, "the value of T.LetStmt")
+    if not (var is None or isinstance(var, Var)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _no_variable(var, "T.LetStmt")
     return LetFrame(fresh_for(made) if var is None else var, made)
 
 
@@ -236,6 +248,42 @@ def attr(node: Any, attr_key: str, value: ExprLike | str) -> AttrFrame:
     about = as_plain(node, "the subject of T.attr")
     noted = StringImm(value) if isinstance(value, str) else as_expr(value, "the value of T.attr")
     return AttrFrame(about, as_text(attr_key, "the key of T.attr"), noted)
+
+
+def iter_var(
+    var: Var, dom: Range | Sequence[ExprLike] | None, iter_type: str, thread_tag: str = ""
+) -> IterVar:
+    """Make an iterator, for ``T.attr``; ``dom`` is a ``T.Range`` or (begin, end)."""
+    kinds = {name.value: name for name in IterVarType}
+    name = as_text(iter_type, "the kind of an iterator")
+    kind = kinds.get(name) or kinds.get(f"k{name}")
+    if kind is None:
+        names = ", ".join(kinds)
+        raise wrong_argument(
+            iter_type, f"there is no kind of iterator {name!r}", help=f"the kinds are {names}"
+        )
+    if not isinstance(var, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _no_variable(var, "T.iter_var")
+    span = dom
+    if isinstance(dom, (tuple, list)):
+        ends = as_items(dom, "the domain")
+        if len(ends) != 2:
+            raise wrong_argument(
+                dom, f"the domain has {len(ends)} parts", help="write (begin, end)"
+            )
+        begin, end = (as_stored(part, var.dtype) for part in ends)
+        span = Range(begin, difference(end, begin))
+    if not (span is None or isinstance(span, Range)):
+        raise wrong_argument(dom, f"{describe(dom)} is no domain", help="write (begin, end)")
+    return IterVar(span, var, kind, as_text(thread_tag, "the thread"))
+
+
+def _no_variable(value: object, what: str) -> ArgumentError:
+    return wrong_argument(
+        value,
+        f"{what} takes a variable, not {describe(value)}",
+        help="declare one first, as in x = T.int32()",
+    )
 
 
 class LaunchThreadFrame(AttrFrame):

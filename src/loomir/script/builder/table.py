@@ -18,6 +18,7 @@ from loomir.script.builder import (
     scopes,
 )
 from loomir.script.builder import expressions as ex
+from loomir.script.builder.arguments import as_dtype
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.support.dtype import DataType
 
@@ -41,7 +42,7 @@ AXIS: Final[dict[str, object]] = {
 
 def dtype_named(name: str) -> DataType:
     """Name a dtype as a value."""
-    return DataType(name)
+    return as_dtype(name)
 
 
 NAMES: Final[dict[str, object]] = {
@@ -82,6 +83,7 @@ NAMES: Final[dict[str, object]] = {
     "Assert": scopes.check,
     "attr": scopes.attr,
     "launch_thread": scopes.launch_thread,
+    "iter_var": scopes.iter_var,
     "evaluate": scopes.evaluate,
     "buffer_load": scopes.buffer_load,
     "BufferLoad": scopes.buffer_load,

@@ -32,6 +32,7 @@ from loomir.script.parser.operators import (
     joined,
     kind,
     limited,
+    literal,
     unary,
 )
 from loomir.script.parser.plain_functions import PlainFunction
@@ -126,7 +127,7 @@ class ExprEvaluator:
             if isinstance(node.value, str) and self.in_shape:
                 return self._named_shape(node)
             if type(node.value) is int:
-                return self._at(node.span, limited, node.value)
+                return self._at(node.span, literal, node.value)
             return node.value
         if not node.id:
             raise Poisoned

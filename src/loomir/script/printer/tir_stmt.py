@@ -18,6 +18,7 @@ from loomir.script.printer.doc import (
     IdDoc,
     IfDoc,
     ListDoc,
+    LiteralDoc,
     ReturnDoc,
     ScopeDoc,
     StmtDoc,
@@ -33,7 +34,7 @@ from loomir.script.printer.tir_buffer import (
 )
 from loomir.script.printer.tir_expr import condition, declare_var, index_docs
 from loomir.script.printer.values import T, dict_doc, dtype_doc, text, type_doc, value_doc
-from loomir.tir.buffer import IterVarType
+from loomir.tir.buffer import IterVar, IterVarType
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET
 from loomir.tir.stmt import (
@@ -131,12 +132,45 @@ def _assert(d: Docsifier, node: AssertStmt, tail: bool) -> Step[None]:
 @stmt_handler("tir", AttrStmt)
 def _attr(d: Docsifier, node: AttrStmt, tail: bool) -> Step[None]:
     subject = node.node
-    if isinstance(subject, Var) and node.attr_key in _BINDING_KEYS and d.known(subject) is None:
-        declare_var(d, subject)
-    subject_doc = yield value_doc(d, subject)
     value = yield d.expr(node.value)
+    if isinstance(subject, IterVar) and _is_launch(subject, node):
+        with d.frame("scope") as frame:
+            name = d.define(subject.var, subject.var.name_hint)
+            yield d.stmt(node.body, True)
+        call = T.attr("launch_thread").call(text(subject.thread_tag), value)
+        d.emit(ScopeDoc(call, frame.statements, name))
+        return
+    if isinstance(subject, IterVar):
+        subject_doc = yield _iterator(d, subject)
+    else:
+        binds = isinstance(subject, Var) and node.attr_key in _BINDING_KEYS
+        if binds and d.known(subject) is None:
+            declare_var(d, subject)
+        subject_doc = yield value_doc(d, subject)
     body = yield d.body(node.body, "scope")
     d.emit(ScopeDoc(T.attr("attr").call(subject_doc, text(node.attr_key), value), body))
+
+
+def _is_launch(thread: IterVar, node: AttrStmt) -> bool:
+    """Tell whether ``T.launch_thread`` makes this statement."""
+    return (
+        node.attr_key == "thread_extent"
+        and thread.dom is None
+        and thread.iter_type is IterVarType.THREAD_INDEX
+        and structural_equal(thread.var.type_annotation, PrimType(node.value.dtype))
+    )
+
+
+def _iterator(d: Docsifier, node: IterVar) -> Step[ExprDoc]:
+    """Ask for ``T.iter_var``, the variable declared before."""
+    dom: ExprDoc = LiteralDoc(None)
+    if node.dom is not None:
+        dom = yield d.expr(node.dom)
+    var = declare_var(d, node.var)
+    made: ExprDoc = T.attr("iter_var").call(
+        var, dom, text(node.iter_type.value), text(node.thread_tag)
+    )
+    return made
 
 
 @stmt_handler("tir", Allocate)
