@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import signal
 import sys
 import threading
 import traceback
@@ -558,6 +559,28 @@ def test_the_first_exception_ends_the_program(run: Engine):
         run(main, a)
     assert seen == [0, 1, 2]
     assert a.tolist() == [1, 1, 0, 0, 0]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
+def test_a_signal_ends_a_program_that_is_in_python(run: Engine):
+    register_func("test.tick", lambda: None)
+    main = program('for i in range(n):\n    T.call_packed("test.tick")', "n: T.int32")
+    exe = loomir.compile(main)
+    call = exe if run is compiled else lambda n: loomir.interpret(main, n)
+    call(1)
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(20):
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            with pytest.raises(KeyboardInterrupt):
+                call(10**9)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # -- threads --------------------------------------------------------------------------------------
