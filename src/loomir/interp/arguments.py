@@ -385,7 +385,7 @@ def explain(
 # -- single arguments ----------------------------------------------------------------------------
 def _is_common(parameter: Boundary, value: object) -> bool:
     """Whether this is an array that needs no second look."""
-    if type(value) is not np.ndarray:
+    if type(value) is not np.ndarray or parameter.dtype.is_vector:
         return False
     array: Any = value
     if dtype_of_numpy(array.dtype) is None or (parameter.is_written and not array.flags.writeable):

@@ -95,6 +95,8 @@ def _buffer(parameter: Parameter, value: Any) -> object:
                 f"pass {parameter.name}.filled(...) or {parameter.name}.data",
             )
         return _array(parameter, plain_array(value))
+    if parameter.dtype.is_vector and hasattr(value.__class__, "__dlpack__"):
+        return _vectors_from(parameter, value)
     if is_torch_tensor(value):
         return plain_tensor(parameter, value)
     if is_tensor(value):
@@ -126,9 +128,44 @@ def _array(parameter: Parameter, array: Any) -> object:
             f"{array.itemsize} bytes",
             f"pass {parameter.name}.copy()",
         )
+    lanes = parameter.dtype.lanes
+    if lanes > 1 and array.ndim and array.shape[-1] == lanes:
+        return tensor_of_array(_apart(parameter, array), lanes)
     if dtype == BFLOAT16 or not flags.writeable:
         return tensor_of_array(array)
     return array
+
+
+def _apart(parameter: Parameter, array: Any) -> Any:
+    """Give an array whose last axis holds the lanes of vectors, which lie side by side."""
+    lanes, item = parameter.dtype.lanes, array.itemsize
+    *steps, last = array.strides
+    if array.size and (last != item or any(s % (item * lanes) for s in steps)):
+        raise refuse(
+            parameter,
+            RunValueError,
+            "RUN0109",
+            f"has strides of {array.strides} bytes, but its vectors of {lanes} elements must lie "
+            "side by side",
+            f"pass {parameter.name}.copy()",
+        )
+    return array
+
+
+def _vectors_from(parameter: Parameter, value: Any) -> object:
+    """Take vectors from another library, which has none: its last axis holds the lanes."""
+    try:
+        return _array(parameter, np.from_dlpack(value))
+    except RunError:
+        raise
+    except _EXPORT_ERRORS as error:
+        raise refuse(
+            parameter,
+            RunValueError,
+            "RUN0110",
+            f"({_kind(value)}) does not give its memory away: {error}",
+            f"pass a NumPy array for {parameter.name}",
+        ) from error
 
 
 def _bad_elements(parameter: Parameter, dtype: Any) -> RunError:

@@ -13,6 +13,9 @@ from loomir.runtime.layout import (
     CODE_BFLOAT,
     DLTENSOR_BYTE_OFFSET,
     DLTENSOR_CODE,
+    DLTENSOR_LANES,
+    DLTENSOR_NDIM,
+    DLTENSOR_STRIDES,
     MANAGED_DLTENSOR,
     MANAGED_FLAG_READ_ONLY,
     MANAGED_FLAGS,
@@ -38,7 +41,6 @@ _VERSION: Final = (1, 0)
 _VERSIONED: Final = b"dltensor_versioned"
 _UNVERSIONED: Final = b"dltensor"
 
-_CODE: Final = MANAGED_DLTENSOR + DLTENSOR_CODE
 _BFLOAT: Final = bytes([CODE_BFLOAT])
 
 # Prototypes of our own: `ctypes.pythonapi.X.restype = ...` would change them for everyone.
@@ -90,16 +92,29 @@ def plain_array(array: Any) -> Array:
     return array if type(array) is np.ndarray else array.view(np.ndarray)
 
 
-def tensor_of_array(array: Any) -> object:
+def tensor_of_array(array: Any, lanes: int = 1) -> object:
     """Make a tensor of a NumPy array that NumPy or tvm-ffi alone would refuse.
 
-    These are read-only arrays, and bfloat16, for which NumPy has no DLPack type.
+    These are read-only arrays, and bfloat16, for which NumPy has no DLPack type. With ``lanes``,
+    the last axis, which has so many adjacent elements, becomes the lanes of vectors.
     """
-    if array.dtype != BFLOAT16:
+    is_bfloat = array.dtype == BFLOAT16
+    if not is_bfloat and lanes == 1:
         return tensor_from_capsule(capsule_of(array))
-    capsule = array.view(np.uint16).__dlpack__(max_version=_VERSION)
+    plain = array.view(np.uint16) if is_bfloat else array
+    capsule = plain.__dlpack__(max_version=_VERSION)
     # Written where NumPy put its answer; the array itself is not touched.
-    ctypes.memmove(_get_pointer(capsule, _VERSIONED) + _CODE, _BFLOAT, 1)
+    tensor = _get_pointer(capsule, _VERSIONED) + MANAGED_DLTENSOR
+    if is_bfloat:
+        ctypes.memmove(tensor + DLTENSOR_CODE, _BFLOAT, 1)
+    if lanes > 1:
+        rank = array.ndim - 1
+        ctypes.c_int32.from_address(tensor + DLTENSOR_NDIM).value = rank
+        ctypes.c_uint16.from_address(tensor + DLTENSOR_LANES).value = lanes
+        strides = ctypes.c_void_p.from_address(tensor + DLTENSOR_STRIDES).value
+        for axis in range(rank if strides else 0):
+            step = ctypes.c_int64.from_address((strides or 0) + 8 * axis)
+            step.value //= lanes
     return tensor_from_capsule(capsule)
 
 

@@ -114,7 +114,7 @@ class Function:
 
     def _direct_classes(self) -> frozenset[type]:
         classes = direct_classes()
-        if any(p.is_buffer and p.dtype.is_bfloat for p in self.parameters):
+        if any(p.is_buffer and (p.dtype.is_bfloat or p.dtype.is_vector) for p in self.parameters):
             # Each such array needs another form; trying the fast way first would cost an exception.
             classes -= {np.ndarray}
         return classes
