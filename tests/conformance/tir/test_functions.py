@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.conformance.both import both, f32, fails, i32, refused, run_both, zeros
+from tests.conformance.both import (
+    both,
+    both_ways,
+    f32,
+    fails,
+    i32,
+    numpy_named,
+    refused,
+    run_both,
+    zeros,
+)
 
 
 def signature(params: str, *, returns: str = "int32", body: str = "return 0") -> str:
@@ -59,6 +69,65 @@ def test_TIR_STMT_01b_arrays():
     assert array.tolist() == [4, 9]
     for wrong in (4, [4, 0], None, "A"):
         fails("RUN0103", source, wrong)
+
+
+VECTORS = """
+    @T.prim_func
+    def main(A: T.Buffer((4,), "{0}x2"), B: T.Buffer((4,), "{0}")):
+        B[0:4] = A[T.Ramp(3, -2, 2)]
+        A[0] = A[2]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bfloat16", "bool", "float64"])
+def test_TIR_STMT_01b_vectors(dtype: str):
+    """A buffer of vectors takes an array with one more axis, which holds the lanes side by side."""
+    data = np.arange(8).reshape(4, 2).astype(numpy_named(dtype))
+    _, (array, out) = run_both(VECTORS.format(dtype), data, zeros(4, dtype=dtype))
+    assert out.tolist() == data[[3, 1]].ravel().tolist()
+    assert array.tolist() == data[[2, 1, 2, 3]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("code", "wrong"),
+    [
+        ("RUN0003", zeros(4)),
+        ("RUN0003", zeros(4, 3)),
+        ("RUN0003", zeros(4, 2, dtype="int64")),
+        ("RUN0005", zeros(5, 2)),
+        ("RUN0006", zeros(8, 2)[::2]),
+        ("RUN0109", zeros(4, 4)[:, ::2]),
+        ("RUN0109", zeros(4, 3)[:, :2]),
+    ],
+)
+def test_TIR_STMT_01b_no_vectors(code: str, wrong: np.ndarray):
+    """An array without that axis is refused, as is one whose lanes lie apart."""
+    fails(code, VECTORS.format("int32"), wrong, zeros(4))
+
+
+class Exporter:
+    """An array of another library."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def test_TIR_STMT_01b_other_libraries():
+    """An array of any library is taken in place, for vectors too."""
+    for source, shape in [(VECTORS.format("int32"), (4, 2)), (ROWS, (2, 3))]:
+        for run in both_ways(source):
+            data = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+            if source is ROWS:
+                assert run(Exporter(data)) == 35
+            else:
+                run(Exporter(data), zeros(4))
+                assert data[0].tolist() == [4, 5]
 
 
 def test_TIR_STMT_01c_no_axes():
