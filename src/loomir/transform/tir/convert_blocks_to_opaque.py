@@ -8,6 +8,7 @@ from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rewrite
 from loomir.tir.buffer import BufferRegion, MatchBufferRegion, Range
+from loomir.tir.effects import is_nonzero
 from loomir.tir.expr import (
     Add,
     Cast,
@@ -24,7 +25,6 @@ from loomir.tir.expr import (
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import TRUE, Block, BlockRealize, IfThenElse, LetStmt, Stmt
-from loomir.transform.tir.effects import is_nonzero
 
 __all__ = ["convert_blocks_to_opaque", "is_cheap"]
 

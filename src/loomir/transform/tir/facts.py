@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from loomir.arith.fold import INT64
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.node import Node
 from loomir.ir.passes import fact
@@ -24,7 +25,6 @@ from loomir.tir.stmt import (
     ForKind,
 )
 from loomir.tir.verify import verify
-from loomir.transform.tir.index_math import INT64
 from loomir.transform.tir.views import is_flat
 
 __all__ = ["LOWERED", "VOLATILE"]

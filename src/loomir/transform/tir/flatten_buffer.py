@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from loomir.arith.fold import INT64
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
-from loomir.transform.tir.index_math import INT64
 from loomir.transform.tir.views import Layout, is_flat, reach
 
 __all__ = ["flatten_buffer"]

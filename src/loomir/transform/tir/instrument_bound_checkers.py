@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from loomir.arith.fold import int64
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
 from loomir.support.dtype import DataType
@@ -14,7 +15,6 @@ from loomir.tir.expr import Call, IntImm, PrimExpr, Ramp, StringImm
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import CHECKED_INDEX
 from loomir.tir.stmt import BufferStore
-from loomir.transform.tir.index_math import int64
 
 __all__ = ["UNCHECKED", "BoundOptions", "checked_indices", "instrument_bound_checkers"]
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from loomir.arith.fold import INT64, add, imm64, int64, mul, product, sub
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.op import Op
 from loomir.ir.passes import register
@@ -51,7 +52,6 @@ from loomir.tir.stmt import (
 from loomir.tir.types import PointerType, PrimType
 from loomir.tir.written import written_buffers
 from loomir.transform.tir.convert_ssa import convert_ssa
-from loomir.transform.tir.index_math import INT64, add, imm64, int64, mul, product, sub
 from loomir.transform.tir.lower_opaque_block import extents_of
 from loomir.transform.tir.views import Layout
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loomir.arith.fold import int64
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
@@ -12,7 +13,6 @@ from loomir.tir.expr import Call, IntImm, PrimExpr, Var, const
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
 from loomir.tir.op_calls import PACKED
-from loomir.transform.tir.index_math import int64
 from loomir.transform.tir.views import Layout
 
 __all__ = ["legalize_calls"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from loomir.arith.fold import add, imm64, int64
 from loomir.ir.passes import register
 from loomir.ir.visit import pre_order, rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
@@ -20,7 +21,6 @@ from loomir.tir.stmt import (
     Stmt,
     seq,
 )
-from loomir.transform.tir.index_math import add, imm64, int64
 from loomir.transform.tir.views import Layout, View, bound_names
 
 __all__ = ["lower_match_buffer"]

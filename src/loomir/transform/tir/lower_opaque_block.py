@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loomir.arith.fold import imm64
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
 from loomir.tir.buffer import Buffer
@@ -17,7 +18,6 @@ from loomir.tir.stmt import (
     Stmt,
 )
 from loomir.tir.types import PointerType, PrimType
-from loomir.transform.tir.index_math import imm64
 from loomir.transform.tir.views import bound_names, compact_strides, reach
 
 __all__ = ["allocation", "extents_of", "lower_opaque_block"]

@@ -6,6 +6,7 @@ from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.visit import by_class, nodes_in, plan_of, pre_order, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.effects import is_discardable
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
@@ -20,7 +21,6 @@ from loomir.tir.stmt import (
     SeqStmt,
     Stmt,
 )
-from loomir.transform.tir.effects import is_discardable
 from loomir.transform.tir.facts import VOLATILE
 
 __all__ = ["remove_no_op"]

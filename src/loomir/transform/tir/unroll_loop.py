@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loomir.arith.fold import imm
 from loomir.ir.passes import register
 from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.tir.expr import Call, IntImm
@@ -11,7 +12,6 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import For, ForKind, Stmt, seq
 from loomir.transform.tir.fresh import fresh_copy
-from loomir.transform.tir.index_math import imm
 
 __all__ = ["UnrollOptions", "unroll_loop"]
 

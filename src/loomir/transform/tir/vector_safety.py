@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Any, Final, NamedTuple
 
+from loomir.arith.bounds import Bounds
 from loomir.ir.visit import pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.effects import Does, effects, effects_of_node
 from loomir.tir.expr import And, Call, Let, Or, PrimExpr, Var
 from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.op_calls import OUTSIDE
@@ -24,8 +26,6 @@ from loomir.tir.stmt import (
     LetStmt,
     SeqStmt,
 )
-from loomir.transform.tir.effects import Does, effects, effects_of_node
-from loomir.transform.tir.intervals import Bounds
 from loomir.transform.tir.linear import linear_of
 
 __all__ = ["Access", "Loop", "Refusal", "cannot_vectorize", "conflict", "study"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from loomir.arith.bounds import Bounds
+from loomir.arith.fold import add, imm, mul, product, splat, sub, to_int
 from loomir.ir.passes import register
 from loomir.ir.visit import Step, by_class, children, fold, pre_order, rebuild, rewrite, trampoline
 from loomir.support.dtype import LANES, DataType
@@ -42,8 +44,6 @@ from loomir.tir.stmt import (
     seq,
 )
 from loomir.transform.tir.fresh import fresh_copy, fresh_var
-from loomir.transform.tir.index_math import add, imm, mul, product, splat, sub, to_int
-from loomir.transform.tir.intervals import Bounds
 from loomir.transform.tir.vector_safety import (
     Access,
     Loop,

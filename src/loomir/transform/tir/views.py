@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from loomir.arith.fold import add, imm64, int64, mul, product, sub
 from loomir.ir.visit import pre_order
 from loomir.tir.buffer import Buffer, MatchBufferRegion
 from loomir.tir.expr import IntImm, Max, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Allocate, AttrStmt, Block, BufferRealize, DeclBuffer, For, LetStmt
-from loomir.transform.tir.index_math import add, imm64, int64, mul, product, sub
 
 __all__ = ["Layout", "View", "bound_names", "compact_strides", "is_flat", "reach"]
 

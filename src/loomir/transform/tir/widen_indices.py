@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from loomir.arith.bounds import Bounds
+from loomir.arith.fold import INT64, add, int64, mul, sub
+from loomir.arith.interval import fits
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rewrite
+from loomir.tir.effects import is_nonzero
 from loomir.tir.expr import (
     GE,
     GT,
@@ -32,9 +36,6 @@ from loomir.tir.expr import (
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For
-from loomir.transform.tir.effects import is_nonzero
-from loomir.transform.tir.index_math import INT64, add, int64, mul, sub
-from loomir.transform.tir.intervals import Bounds, fits
 
 __all__ = ["widen_indices"]
 

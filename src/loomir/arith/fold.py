@@ -1,4 +1,4 @@
-"""Integer arithmetic that folds constants while it builds, and the int64 form of indices.
+"""Smart constructors: arithmetic that folds constants while it builds, and int64 indices.
 
 Every rewrite here is exact in two's complement: sums and products of wrapping integers form a
 ring. An operand is dropped only where evaluating it has no effect and cannot fail.
@@ -6,14 +6,54 @@ ring. An operand is dropped only where evaluating it has no effect and cannot fa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from loomir.support.dtype import DataType
-from loomir.tir.expr import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Sub
-from loomir.transform.tir.effects import is_discardable
+from loomir.support.dtype import BOOL, DataType
+from loomir.tir.effects import is_discardable
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    Sub,
+)
+from loomir.tir.op import IF_THEN_ELSE
 
-__all__ = ["INT64", "add", "imm", "imm64", "int64", "mul", "product", "splat", "sub", "to_int"]
+__all__ = [
+    "FOLDS",
+    "INT64",
+    "add",
+    "fold_node",
+    "imm",
+    "imm64",
+    "int64",
+    "mul",
+    "product",
+    "splat",
+    "sub",
+    "to_int",
+]
 
 INT64: Final = DataType("int64")
 
@@ -168,3 +208,128 @@ def product(factors: Iterable[PrimExpr]) -> PrimExpr:
     for factor in factors:
         made = mul(made, int64(factor))
     return made
+
+
+# -- nodes whose parts are folded ----------------------------------------------------------------
+def _truncated(a: int, b: int) -> int:
+    """Divide towards zero."""
+    return a // b if (a < 0) == (b < 0) else -(-a // b)
+
+
+_FOLD: Final[dict[type, Callable[[int, int], int]]] = {
+    Add: lambda a, b: a + b,
+    Sub: lambda a, b: a - b,
+    Mul: lambda a, b: a * b,
+    Div: _truncated,
+    Mod: lambda a, b: a - _truncated(a, b) * b,
+    FloorDiv: lambda a, b: a // b,
+    FloorMod: lambda a, b: a % b,
+    Min: min,
+    Max: max,
+    Eq: lambda a, b: a == b,
+    NE: lambda a, b: a != b,
+    LT: lambda a, b: a < b,
+    LE: lambda a, b: a <= b,
+    GT: lambda a, b: a > b,
+    GE: lambda a, b: a >= b,
+}
+_TESTS: Final = frozenset({Eq, NE, LT, LE, GT, GE})
+_DIVIDE: Final = frozenset({Div, Mod, FloorDiv, FloorMod})
+_RING: Final[dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {Add: add, Sub: sub, Mul: mul}
+
+
+def _binary(e: Any) -> PrimExpr:
+    a, b = e.a, e.b
+    kind: Any = e.__class__
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and (a.dtype.is_integer or kind in _TESTS):
+        if kind in _DIVIDE and b.value == 0:
+            return e
+        value = int(_FOLD[kind](a.value, b.value))
+        return imm(value, e.dtype)
+    if not e.dtype.is_integer or not a.dtype.is_integer:
+        return e
+    if kind in _RING:
+        made = _RING[kind](a, b)
+        same = type(made) is kind and made.a is a and made.b is b  # type: ignore[attr-defined]
+        return e if same else made
+    if isinstance(b, IntImm) and b.value == 1:
+        if kind in (Div, FloorDiv):
+            return a
+        if kind in (Mod, FloorMod) and is_discardable(a):
+            return imm(0, e.dtype)
+    return e
+
+
+def _truth(e: PrimExpr) -> bool | None:
+    return bool(e.value) if isinstance(e, IntImm) else None
+
+
+def _and(e: And) -> PrimExpr:
+    left, right = _truth(e.a), _truth(e.b)
+    if left is not None:
+        return e.b if left else e.a
+    return e.a if right else e
+
+
+def _or(e: Or) -> PrimExpr:
+    left, right = _truth(e.a), _truth(e.b)
+    if left is not None:
+        return e.a if left else e.b
+    return e.a if right is False else e
+
+
+def _not(e: Not) -> PrimExpr:
+    value = _truth(e.a)
+    return e if value is None else imm(not value, BOOL)
+
+
+def _select(e: Select) -> PrimExpr:
+    condition = _truth(e.condition)
+    if condition is None or e.condition.dtype.lanes != 1:
+        return e
+    kept, other = e.true_value, e.false_value
+    if not condition:
+        kept, other = other, kept
+    return kept if is_discardable(other) else e
+
+
+def _cast(e: Cast) -> PrimExpr:
+    source, target = e.value.dtype, e.dtype
+    if source is target:
+        return e.value
+    if isinstance(e.value, IntImm) and target.is_bool:
+        return imm(e.value.value != 0, BOOL)
+    if source.is_integer and target.is_integer:
+        made = to_int(e.value, target)
+        return e if isinstance(made, Cast) else made
+    return e
+
+
+def _call(e: Call) -> PrimExpr:
+    if e.op is IF_THEN_ELSE:
+        condition = _truth(e.args[0])
+        if condition is not None:
+            return e.args[1] if condition else e.args[2]
+    return e
+
+
+FOLDS: Final[dict[type, Callable[[Any], PrimExpr]]] = {
+    **dict.fromkeys(_FOLD, _binary),
+    And: _and,
+    Or: _or,
+    Not: _not,
+    Select: _select,
+    Cast: _cast,
+    Call: _call,
+}
+"""What folds a node of each class."""
+
+
+def fold_node(e: PrimExpr) -> PrimExpr:
+    """Fold a node whose parts are folded; the same one where nothing is constant.
+
+    Integers and conditions only; nothing goes whose evaluation may fail, so that a division by a
+    constant zero stays.
+    """
+    fold = FOLDS.get(e.__class__)
+    return e if fold is None else fold(e)

@@ -1,0 +1,139 @@
+"""Bounds of integer expressions: what values they can take, and whether they can wrap."""
+
+from __future__ import annotations
+
+from loomir.arith import interval
+from loomir.arith.interval import TRANSFER, Interval, fits, full, union, wrapped
+from loomir.ir.op import Op
+from loomir.ir.visit import children, pre_order
+from loomir.tir.expr import (
+    Broadcast,
+    Call,
+    Cast,
+    IntImm,
+    Let,
+    PrimExpr,
+    Ramp,
+    Select,
+    Var,
+)
+from loomir.tir.op import BUILTINS, IF_THEN_ELSE
+from loomir.tir.stmt import For, LetStmt, Stmt
+
+__all__ = ["Bounds"]
+
+_LIKELY = BUILTINS["likely"].op
+
+
+class Bounds:
+    """The bounds of expressions in a program whose variables are bound once.
+
+    ``learn`` reads the loops and lets of a program; variables that are bound elsewhere can have any
+    value of their dtype. What is known about variables must be set before expressions that use them
+    are asked about.
+    """
+
+    def __init__(self) -> None:
+        self._of_vars: dict[int, tuple[Var, Interval]] = {}
+        # The nodes are kept so that no other object takes over the identity that is the key.
+        self._known: dict[int, tuple[PrimExpr, Interval]] = {}
+
+    def learn(self, program: Stmt) -> None:
+        """Read the bounds of the variables that a program binds."""
+        for part in pre_order(program):
+            if isinstance(part, For):
+                self.set(part.loop_var, self.of_loop(part))
+            elif isinstance(part, (LetStmt, Let)) and part.var.dtype.is_integer:
+                self.set(part.var, self.of(part.value))
+
+    def set(self, var: Var, interval: Interval) -> None:
+        """Note the bounds of a variable."""
+        self._of_vars[id(var)] = (var, interval)
+        self._known.pop(id(var), None)
+
+    def forget(self) -> None:
+        """Drop what was computed, since something that it rests on holds no more."""
+        self._known.clear()
+
+    def of_loop(self, loop: For) -> Interval:
+        """Give the bounds of a loop's variable; all of its dtype where the end may not fit it."""
+        return self.of_range(loop.loop_var, loop.min, loop.extent)
+
+    def of_range(self, var: Var, start: PrimExpr, extent: PrimExpr) -> Interval:
+        """Give the bounds of a variable that runs over a range."""
+        first, count = self.of(start), self.of(extent)
+        reached = Interval(first.low, max(first.low, first.high + count.high - 1))
+        return reached if fits(reached, var.dtype) else full(var.dtype)
+
+    def of(self, e: PrimExpr) -> Interval:
+        """Give the bounds of an integer expression's value, over all lanes."""
+        known = self._known
+        found = known.get(id(e))
+        if found is not None:
+            return found[1]
+        stack = [e]
+        while stack:
+            top = stack[-1]
+            if id(top) in known:
+                stack.pop()
+                continue
+            pending = [
+                part
+                for part in children(top)
+                if id(part) not in known and isinstance(part, PrimExpr) and part.dtype.is_integer
+            ]
+            if pending:
+                stack.extend(pending)
+                continue
+            stack.pop()
+            exact = self._exact(top)
+            if top.dtype.is_integer:
+                exact = wrapped(exact, top.dtype)
+            known[id(top)] = (top, exact)
+        return known[id(e)][1]
+
+    def wraps(self, e: PrimExpr) -> bool:
+        """Tell whether the value of this node may have wrapped, its parts left aside."""
+        self.of(e)
+        return not fits(self._exact(e), e.dtype)
+
+    def _get(self, e: PrimExpr) -> Interval:
+        return self._known[id(e)][1]
+
+    def _exact(self, e: PrimExpr) -> Interval:
+        """Give the bounds of a node's value as if integers did not end."""
+        if not e.dtype.is_integer:
+            return Interval(0, 0)
+        if isinstance(e, IntImm):
+            return Interval(e.value, e.value)
+        if isinstance(e, Var):
+            found = self._of_vars.get(id(e))
+            return full(e.dtype) if found is None else found[1]
+        rule = TRANSFER.get(type(e))
+        if rule is not None:
+            return rule(self._get(e.a), self._get(e.b))  # type: ignore[attr-defined]
+        if isinstance(e, Broadcast):
+            return self._get(e.value)
+        if isinstance(e, Ramp):
+            return interval.span(self._get(e.base), self._get(e.stride), e.lanes - 1)
+        if isinstance(e, Cast) and e.value.dtype.is_integer:
+            return self._get(e.value)
+        if isinstance(e, Select):
+            return union(self._get(e.true_value), self._get(e.false_value))
+        if isinstance(e, Let):
+            return self._get(e.body)
+        if isinstance(e, Call):
+            return self._call(e)
+        return full(e.dtype)
+
+    def _call(self, e: Call) -> Interval:
+        if e.op is IF_THEN_ELSE:
+            return union(self._get(e.args[1]), self._get(e.args[2]))
+        if e.op is _LIKELY:
+            return self._get(e.args[0])
+        if isinstance(e.op, Op) and e.args and all(a.dtype.is_integer for a in e.args):
+            args = [self._get(a) for a in e.args]
+            found = interval.call(e.op.name.removeprefix("tir."), args, e.args[0].dtype.bits)
+            if found is not None:
+                return found
+        return full(e.dtype)

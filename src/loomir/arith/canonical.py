@@ -1,0 +1,878 @@
+"""Canonical forms of expressions, and the facts that they rest on.
+
+Every integer expression is read as a polynomial that is congruent to it modulo its width. Sums,
+differences, products and conversions keep that congruence whatever wraps on the way; where the
+bounds of the polynomial fit the dtype, it is the value itself, and only then quotients, minima and
+comparisons are computed on it.
+
+What may fail or act stays where it is: an expression with such a part is only made again of its
+simplified parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from typing import cast as cast_type
+
+from loomir.arith import interval
+from loomir.arith.division import floor_divided, folded_remainders, remainder
+from loomir.arith.fold import imm
+from loomir.arith.form import (
+    Atom,
+    AtomKind,
+    Form,
+    Key,
+    Monomial,
+    Terms,
+    added,
+    common_factor,
+    key_of,
+    multiplied,
+    residue_of,
+    scaled,
+)
+from loomir.arith.interval import Interval, union, wrapped
+from loomir.arith.modular import ANY, ModularSet
+from loomir.arith.prover import CASES, Inequality, nonnegative
+from loomir.ir.node import Node
+from loomir.ir.op import Op
+from loomir.ir.visit import children, nodes_in, plan_of, remade
+from loomir.support.dtype import BOOL, DataType
+from loomir.tir.effects import Does, effects_of_node
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Call,
+    Cast,
+    CmpOp,
+    Div,
+    Eq,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Select,
+    Sub,
+    Var,
+)
+from loomir.tir.op import BUILTINS, IF_THEN_ELSE
+
+__all__ = ["Canonical", "Result"]
+
+_MOST_TERMS: Final = 24
+_MOST_PRODUCTS: Final = 12
+_MOST_FACTORS: Final = 4
+_SEARCH: Final = 12
+"""Steps of the prover for each comparison that is simplified."""
+_LIKELY: Final = BUILTINS["likely"].op
+_FAILS: Final = int(Does.FAILS)
+_ACTS: Final = int(Does.ACTS)
+_HOLDS: Final = _FAILS | _ACTS
+_BINARY: Final = frozenset(
+    {Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, Eq, NE, LT, LE, GT, GE, And, Or}
+)
+_HARMLESS: Final = (_BINARY - {Div, Mod, FloorDiv, FloorMod}) | {Var, IntImm, Cast, Select, Not}
+_DIVISIONS: Final = (FloorDiv, FloorMod, Div, Mod)
+TRUE: Final = IntImm(1, BOOL)
+FALSE: Final = IntImm(0, BOOL)
+
+Result = Form | PrimExpr
+"""What reading gives: a form for scalar integers, a canonical expression for anything else."""
+
+
+class _Residues:
+    """The residue classes of atoms as a table, whose entries can be undone."""
+
+    def __init__(self, atoms: list[Atom]) -> None:
+        self._atoms = atoms
+
+    def get(self, number: int) -> ModularSet:
+        return self._atoms[number].modular
+
+    def __setitem__(self, number: int, known: ModularSet) -> None:
+        self._atoms[number].modular = known
+
+
+class Canonical:
+    """Reads expressions into canonical forms, and writes these as expressions.
+
+    Facts may be added at any time; ``enter`` and ``leave`` bracket those that hold in a scope only.
+    """
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom] = []
+        self.relations: dict[int, list[Inequality]] = {}
+        self.facts: list[Inequality] = []
+        self._ranges: dict[int, tuple[int, int]] = {}
+        self.values: dict[int, tuple[Var, Form]] = {}
+        self._table: dict[Key, Any] = {}
+        self._memo: dict[int, tuple[int, Node, Result]] = {}
+        self._flags: dict[int, tuple[Node, int]] = {}
+        self._tests: dict[int, tuple[PrimExpr, bool, Terms, int]] = {}
+        self.truths: dict[int, PrimExpr] = {}
+        self._serial = 0
+        self._serials = 0
+        self._undo: list[tuple[Any, Any, Any]] = []
+        self._scopes: list[tuple[int, int, int]] = []
+
+    # -- scopes ------------------------------------------------------------------------------------
+    def enter(self) -> None:
+        """Start a scope of facts."""
+        self._scopes.append((self._serial, len(self._undo), len(self.facts)))
+        self.renew()
+
+    def renew(self) -> None:
+        """Read expressions anew from here on, since more is known."""
+        self._serials += 1
+        self._serial = self._serials
+
+    def forget(self, e: PrimExpr) -> None:
+        """Read one expression anew, since more is known about it."""
+        self._memo.pop(id(e), None)
+
+    def leave(self) -> None:
+        """End the latest scope: what it learned is forgotten."""
+        self._serial, mark, facts = self._scopes.pop()
+        del self.facts[facts:]
+        while len(self._undo) > mark:
+            table, key, old = self._undo.pop()
+            if old is None:
+                table.pop(key, None)
+            else:
+                table[key] = old
+
+    def note(self, table: Any, key: Any, value: Any) -> None:
+        """Set an entry, to be undone with the scope."""
+        if self._scopes:
+            self._undo.append((table, key, table.get(key)))
+        table[key] = value
+
+    # -- what is known about atoms -----------------------------------------------------------------
+    def range_of(self, number: int) -> tuple[int, int]:
+        """Give the bounds of an atom."""
+        return self._ranges[number]
+
+    def tighten(self, number: int, low: int | None, high: int | None) -> None:
+        """Note better bounds of an atom."""
+        old_low, old_high = self._ranges[number]
+        low = old_low if low is None else max(low, old_low)
+        high = old_high if high is None else min(high, old_high)
+        # An empty range says that this place is never reached: nothing needs to be known there.
+        if low <= high and (low, high) != (old_low, old_high):
+            self.note(self._ranges, number, (low, high))
+
+    def learn_residue(self, number: int, known: ModularSet) -> None:
+        """Note the residue class of an atom."""
+        self.note(_Residues(self.atoms), number, known)
+
+    def relate(self, number: int, known: Inequality) -> None:
+        """Note an inequality about an atom."""
+        old = self.relations.get(number)
+        self.note(self.relations, number, [*(old or ()), known])
+
+    def bounds(self, terms: Terms, const: int) -> tuple[int, int]:
+        """Bound a polynomial by the bounds of its atoms."""
+        low = high = const
+        ranges = self._ranges
+        for mono, factor in terms.items():
+            a, b = ranges[mono[0]]
+            for number in mono[1:]:
+                c, d = ranges[number]
+                corners = (a * c, a * d, b * c, b * d)
+                a, b = min(corners), max(corners)
+            if factor > 0:
+                low += a * factor
+                high += b * factor
+            else:
+                low += b * factor
+                high += a * factor
+        return low, high
+
+    def lower(self, terms: Terms, const: int) -> int:
+        """Give a lower bound of a polynomial by the bounds of its atoms."""
+        return self.bounds(terms, const)[0]
+
+    def nonnegative(self, terms: Terms, const: int, fuel: int = _SEARCH) -> bool:
+        """Tell whether a polynomial is certainly at least 0."""
+        return nonnegative(self, terms, const, fuel, 0 if fuel == _SEARCH else CASES)
+
+    # -- atoms and forms ---------------------------------------------------------------------------
+    def atom(
+        self,
+        key: Key,
+        make: Callable[[], PrimExpr],
+        low: int,
+        high: int,
+        kind: int = AtomKind.OPAQUE,
+        parts: tuple[Form, ...] = (),
+        modular: ModularSet = ANY,
+    ) -> Atom:
+        """Find or make an atom; its bounds are those that hold here."""
+        found = self._table.get(key)
+        if found is None:
+            found = Atom(len(self.atoms), make(), kind, parts, modular)
+            self.atoms.append(found)
+            self.note(self._table, key, found)
+            self._ranges[found.number] = (low, high)
+        else:
+            self.tighten(found.number, low, high)
+        return found
+
+    def find(self, key: Key) -> Atom:
+        """Give an atom that there is."""
+        return self._table[key]
+
+    def form_of_atom(self, atom: Atom, dtype: DataType) -> Form:
+        """Give an atom as a form; its value must fit the dtype modulo its width."""
+        low, high = self._ranges[atom.number]
+        return Form({atom.mono: 1}, 0, low, high, dtype)
+
+    def form(
+        self, terms: Terms, const: int, dtype: DataType, within: Interval | None = None
+    ) -> Form:
+        """Make a form of a polynomial; ``within`` are bounds that are known otherwise."""
+        if not terms:
+            return self.constant(const, dtype)
+        low, high = self.bounds(terms, const)
+        if within is not None and within.low <= high and low <= within.high:
+            low, high = max(low, within.low), min(high, within.high)
+        made = Form(terms, const, low, high, dtype)
+        return made if made.exact else self._reduced(made)
+
+    def _reduced(self, form: Form) -> Form:
+        """Bring factors that may wrap into the range around 0, modulo the width."""
+        period = 1 << form.dtype.bits
+        half = period >> 1
+        if all(-half <= c < half for c in form.terms.values()) and -half <= form.const < half:
+            return form
+        terms = {m: (c + half) % period - half for m, c in form.terms.items()}
+        terms = {m: c for m, c in terms.items() if c}
+        if not terms:
+            return self.constant(form.const, form.dtype)
+        const = (form.const + half) % period - half
+        return Form(terms, const, *self.bounds(terms, const), form.dtype)
+
+    def constant(self, value: int, dtype: DataType) -> Form:
+        """Make the form of a constant, wrapped to its dtype."""
+        value = imm(value, dtype).value
+        return Form({}, value, value, value, dtype)
+
+    def exact(self, form: Form) -> Form:
+        """Give a form that is the value itself: an atom where the polynomial may wrap."""
+        if form.exact:
+            return form
+        key = ("wrap", form.dtype, *key_of(form.terms, form.const))
+        low, high = wrapped(form.interval, form.dtype)
+        modular = residue_of(form, self.atoms)
+        coeff = common_factor((modular.coeff, 1 << form.dtype.bits))
+        known = ModularSet(coeff, modular.base % coeff)
+        atom = self.atom(key, lambda: self.written(form), low, high, modular=known)
+        return self.form_of_atom(atom, form.dtype)
+
+    def value_bounds(self, form: Form) -> Interval:
+        """Bound the value of the expression that a form was read from."""
+        return wrapped(form.interval, form.dtype)
+
+    # -- writing -----------------------------------------------------------------------------------
+    def cons(self, kind: Any, *parts: Any) -> Any:
+        """Find or make a node of parts that are themselves such."""
+        key = (kind, *[p if p.__class__ in (int, DataType) else id(p) for p in parts])
+        found = self._table.get(key)
+        if found is None:
+            found = kind(*parts)
+            self.note(self._table, key, found)
+        return found
+
+    def imm(self, value: int, dtype: DataType) -> PrimExpr:
+        """Find or make a constant, wrapped."""
+        key = (IntImm, value, dtype)
+        found = self._table.get(key)
+        if found is None:
+            found = imm(value, dtype)
+            self.note(self._table, key, found)
+            wanted = (IntImm, found.value, dtype)
+            if wanted != key:
+                found = self._table.setdefault(wanted, found)
+                self.note(self._table, key, found)
+        return found
+
+    def written(self, form: Form) -> PrimExpr:
+        """Give the expression of a form."""
+        if form.expr is None:
+            form.expr = self.write(form.terms, form.const, form.dtype)
+        return form.expr
+
+    def write(self, terms: Terms, const: int, dtype: DataType) -> PrimExpr:
+        """Give the expression of a polynomial: what is added first, then what is subtracted."""
+        made: PrimExpr | None = None
+        minus: list[tuple[Monomial, int]] = []
+        low = dtype.min_value
+        for mono in sorted(terms) if len(terms) > 1 else terms:
+            factor = terms[mono]
+            if factor < 0:
+                minus.append((mono, -factor))
+                continue
+            part = self._product(mono, factor, dtype)
+            made = part if made is None else self.cons(Add, made, part)
+        rest = const
+        if made is None and minus and (const or low == 0 or minus[0][1] == 1):
+            made, rest = self.imm(const, dtype), 0
+        for mono, factor in minus:
+            if made is None:
+                made = self._product(mono, -factor, dtype)
+                continue
+            made = self.cons(Sub, made, self._product(mono, factor, dtype))
+        if made is None:
+            return self.imm(const, dtype)
+        if rest == 0:
+            return made
+        if rest < 0 and rest != low:
+            return self.cons(Sub, made, self.imm(-rest, dtype))
+        return self.cons(Add, made, self.imm(rest, dtype))
+
+    def _product(self, mono: Monomial, factor: int, dtype: DataType) -> PrimExpr:
+        made: PrimExpr | None = None
+        for number in mono:
+            part = self.atoms[number].expr
+            if part.dtype is not dtype:
+                part = self.cons(Cast, part, dtype)
+            made = part if made is None else self.cons(Mul, made, part)
+        assert made is not None
+        return made if factor == 1 else self.cons(Mul, made, self.imm(factor, dtype))
+
+    def expr_of(self, result: Result) -> PrimExpr:
+        """Give the canonical expression of what was read."""
+        return self.written(result) if isinstance(result, Form) else result
+
+    # -- reading -----------------------------------------------------------------------------------
+    def read(self, e: PrimExpr) -> Result:
+        """Read an expression of any depth."""
+        memo, serial, rules = self._memo, self._serial, _RULES
+        found = memo.get(id(e))
+        if found is not None and found[0] == serial:
+            return found[2]
+        stack: list[Any] = [e]
+        while stack:
+            node = stack.pop()
+            if node is None:
+                node = stack.pop()
+            else:
+                found = memo.get(id(node))
+                if found is not None and found[0] == serial:
+                    continue
+                parts = (node.a, node.b) if node.__class__ in _BINARY else children(node)
+                pending: list[Any] = []
+                for part in parts:
+                    found = memo.get(id(part))
+                    if found is None or found[0] != serial:
+                        if part.__class__ is IntImm:
+                            memo[id(part)] = (serial, part, self.number(cast_type("IntImm", part)))
+                        else:
+                            pending.append(part)
+                if pending:
+                    stack += (node, None)
+                    pending.reverse()
+                    stack += pending
+                    continue
+            memo[id(node)] = (serial, node, self._made(node, rules.get(node.__class__)))
+        return memo[id(e)][2]
+
+    def _made(self, node: Any, rule: Callable[[Canonical, Any], Result | None] | None) -> Result:
+        does = 0
+        if self._flags or node.__class__ not in _HARMLESS:
+            does = self._effects(node)
+        if rule is not None and not does & _HOLDS:
+            made = rule(self, node)
+            if made is None:
+                made = self._generic(node, does)
+        else:
+            made = self._generic(node, does)
+        if self.truths:
+            known = self.truths.get(id(made))
+            if known is not None:
+                return known
+        return made
+
+    def _effects(self, node: Any) -> int:
+        """Give what a node with all its parts may do; a divisor whose bounds exclude 0 is safe."""
+        flags = self._flags
+        does = 0
+        for part in children(node):
+            known = flags.get(id(part))
+            if known is not None:
+                does |= known[1]
+        if node.__class__ not in _HARMLESS:
+            own = int(effects_of_node(node))
+            if own & _FAILS and isinstance(node, _DIVISIONS):
+                divisor = self.get(node.b)
+                if isinstance(divisor, Form):
+                    low, high = self.value_bounds(divisor)
+                    if low > 0 or high < 0:
+                        own &= ~_FAILS
+            does |= own
+        if does or id(node) in flags:
+            self.note(flags, id(node), (node, does))
+        return does
+
+    def get(self, e: Any) -> Result:
+        """Give what a part was read as."""
+        return self._memo[id(e)][2]
+
+    def given(self, e: Any) -> Form:
+        """Give the form of a part that is a scalar integer, as its value itself."""
+        result = self._memo[id(e)][2]
+        assert isinstance(result, Form)
+        return result if result.exact else self.exact(result)
+
+    def _generic(self, node: Any, does: int) -> Result:
+        """Make a node again of its canonical parts."""
+        if isinstance(node, FloatImm):  # 0.0 and -0.0 are equal to Python
+            made = self._table.get((FloatImm, repr(node.value), node.dtype))
+            if made is None:
+                made = node
+                self.note(self._table, (FloatImm, repr(node.value), node.dtype), node)
+            return made
+        plan = plan_of(node.__class__)
+        done: dict[int, Any] = {id(None): None}
+        parts = children(node)
+        for part in parts:
+            done[id(part)] = self.expr_of(self.get(part))
+        key: Key
+        if does & _ACTS or not isinstance(node, PrimExpr):
+            key = ("node", id(node))
+        else:
+            held = [id(part) for value in plan.get(node) for part in nodes_in(value)]
+            refs = () if plan.get_refs is None else tuple(map(id, plan.get_refs(node)))
+            key = (node.__class__, plan.get_attrs(node), refs, tuple(id(done[i]) for i in held))
+        found = self._table.get(key)
+        if isinstance(found, Atom):
+            return self.form_of_atom(found, node.dtype)
+        if found is not None:
+            return found
+        made = remade(node, plan, done)
+        if isinstance(made, PrimExpr) and made.dtype.is_integer and made.dtype.lanes == 1:
+            low, high = self._generic_bounds(node)
+            return self.form_of_atom(self.atom(key, lambda: made, low, high), node.dtype)
+        # Both are kept alive by the table, so that their identities stay theirs.
+        self.note(self._table, key, made)
+        self.note(self._table, ("alive", id(node), id(made)), (node, made))
+        return made
+
+    def _generic_bounds(self, node: Any) -> Interval:
+        dtype: DataType = node.dtype
+        kind: type = node.__class__
+        if (
+            kind is Call
+            and isinstance(node.op, Op)
+            and node.args
+            and all(map(_is_scalar, node.args))
+        ):
+            args = [self.value_bounds(self.given(a)) for a in node.args]
+            name = node.op.name.removeprefix("tir.")
+            found = interval.call(name, args, node.args[0].dtype.bits)
+            if found is not None:
+                return wrapped(found, dtype)
+        if kind is Cast and node.value.dtype.is_bool:
+            return Interval(0, 1)
+        rule = interval.TRANSFER.get(kind)
+        if rule is not None:
+            a, b = self.given(node.a), self.given(node.b)
+            return wrapped(rule(self.value_bounds(a), self.value_bounds(b)), dtype)
+        return interval.full(dtype)
+
+    # -- rules -------------------------------------------------------------------------------------
+    def var(self, e: Var) -> Result | None:
+        """Read a variable: what it is bound to, or an atom."""
+        known = self.values.get(id(e))
+        if known is not None:
+            return known[1]
+        dtype = e.dtype
+        if not (dtype.is_integer and dtype.lanes == 1):
+            return e
+        atom = self.atom(("var", id(e)), lambda: e, dtype.min_value, dtype.max_value)
+        return self.form_of_atom(atom, dtype)
+
+    def bind_value(self, var: Var, form: Form) -> None:
+        """Read a variable as its value from here on."""
+        self.note(self.values, id(var), (var, form))
+
+    def number(self, e: IntImm) -> Result:
+        """Read a constant."""
+        if e.dtype.is_bool:
+            return TRUE if e.value else FALSE
+        return Form({}, e.value, e.value, e.value, e.dtype)
+
+    def add(self, e: Add | Sub) -> Result | None:
+        """Read a sum or difference."""
+        dtype = e.dtype
+        if not _is_index(dtype):
+            return None
+        a, b = self._memo[id(e.a)][2], self._memo[id(e.b)][2]
+        assert isinstance(a, Form)
+        assert isinstance(b, Form)
+        sign = 1 if e.__class__ is Add else -1
+        if len(a.terms) + len(b.terms) > _MOST_TERMS:
+            a, b = self._short(a), self._short(b)
+        return self._sum(a, b, sign, dtype)
+
+    def _sum(self, a: Form, b: Form, sign: int, dtype: DataType) -> Form:
+        low, high = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
+        within = Interval(a.low + low, a.high + high)
+        const = a.const + sign * b.const
+        if not b.terms:
+            made = Form(a.terms, const, *within, dtype)
+            return made if made.exact else self.form(a.terms, const, dtype)
+        terms = added(a.terms, b.terms, sign)
+        made = Form(terms, const, *within, dtype)
+        if len(terms) == len(a.terms) + len(b.terms) and made.exact:
+            return folded_remainders(self, made)
+        return folded_remainders(self, self.form(terms, const, dtype, within))
+
+    def _short(self, form: Form) -> Form:
+        """Give a form of one term, where it has many."""
+        if len(form.terms) <= _MOST_TERMS // 2:
+            return form
+        low, high = self.value_bounds(form)
+        key = ("wrap", form.dtype, *key_of(form.terms, form.const))
+        return self.form_of_atom(self.atom(key, lambda: self.written(form), low, high), form.dtype)
+
+    def mul(self, e: Mul) -> Result | None:
+        """Read a product."""
+        dtype = e.dtype
+        if not _is_index(dtype):
+            return None
+        a, b = self._memo[id(e.a)][2], self._memo[id(e.b)][2]
+        assert isinstance(a, Form)
+        assert isinstance(b, Form)
+        if not a.terms:
+            a, b = b, a
+        if not b.terms:
+            by = b.const
+            ends = (a.low * by, a.high * by)
+            made = Form(scaled(a.terms, by), a.const * by, min(ends), max(ends), dtype)
+            return made if made.exact else self.form(made.terms, made.const, dtype)
+        corners = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
+        within = Interval(min(corners), max(corners))
+        degree = max(map(len, a.terms)) + max(map(len, b.terms))
+        if degree > _MOST_FACTORS or len(a.terms) * len(b.terms) > _MOST_PRODUCTS:
+            low, high = wrapped(within, dtype)
+            x, y = self.written(a), self.written(b)
+            atom = self.atom(("mul", id(x), id(y)), lambda: self.cons(Mul, x, y), low, high)
+            return self.form_of_atom(atom, dtype)
+        return self.form(multiplied(a, b), a.const * b.const, dtype, within)
+
+    def floordiv(self, e: FloorDiv) -> Result | None:
+        """Read a quotient."""
+        if not _is_index(e.dtype):
+            return None
+        return floor_divided(self, self.given(e.a), self.given(e.b), e.dtype)
+
+    def floormod(self, e: FloorMod) -> Result | None:
+        """Read a remainder; by a power of two, that of anything congruent is the same."""
+        if not _is_index(e.dtype):
+            return None
+        by = e.b.value if isinstance(e.b, IntImm) else 0
+        if by > 0 and by & (by - 1) == 0:
+            a = self._memo[id(e.a)][2]
+            assert isinstance(a, Form)
+            return remainder(self, a, self.given(e.b), e.dtype)
+        return remainder(self, self.given(e.a), self.given(e.b), e.dtype)
+
+    def div(self, e: Div | Mod) -> Result | None:
+        """Read a truncated quotient or remainder of what is not negative."""
+        if not _is_index(e.dtype):
+            return None
+        a, b = self.given(e.a), self.given(e.b)
+        if a.low < 0 or b.low <= 0:
+            return None
+        rule = floor_divided if e.__class__ is Div else remainder
+        return rule(self, a, b, e.dtype)
+
+    def extreme(self, e: Min | Max) -> Result | None:
+        """Read the smaller or larger of two."""
+        dtype = e.dtype
+        if not _is_index(dtype):
+            return None
+        a, b = self.given(e.a), self.given(e.b)
+        smaller = e.__class__ is Min
+        gap, const = added(b.terms, a.terms, -1), b.const - a.const
+        if self.nonnegative(gap, const):
+            return a if smaller else b
+        if self.nonnegative(scaled(gap, -1), -const):
+            return b if smaller else a
+        kind = AtomKind.MIN if smaller else AtomKind.MAX
+        if (sorted(b.terms.items()), b.const) < (sorted(a.terms.items()), a.const):
+            a, b = b, a
+        rule = interval.TRANSFER[e.__class__]
+        low, high = rule(a.interval, b.interval)
+        key = (kind, key_of(a.terms, a.const), key_of(b.terms, b.const))
+        atom = self.atom(
+            key,
+            lambda: self.cons(e.__class__, self._as(a, dtype), self._as(b, dtype)),
+            low,
+            high,
+            kind,
+            (a, b),
+        )
+        return self.form_of_atom(atom, dtype)
+
+    def _as(self, form: Form, dtype: DataType) -> PrimExpr:
+        return (
+            self.written(form) if form.dtype is dtype else self.write(form.terms, form.const, dtype)
+        )
+
+    def cast(self, e: Cast) -> Result | None:
+        """Read a conversion: congruent to what is converted, unless that wrapped before."""
+        source, target = e.value.dtype, e.dtype
+        if source is target:
+            return self.get(e.value)
+        if not (_is_index(source) and _is_index(target)):
+            return None
+        form = self.get(e.value)
+        assert isinstance(form, Form)
+        if target.bits > source.bits and not form.exact:
+            form = self.exact(form)
+        return self.form(form.terms, form.const, target, form.interval)
+
+    def choice(self, e: Any) -> Result | None:
+        """Read a choice whose condition is known, or whose values are the same."""
+        condition, x, y = e.args if e.__class__ is Call else children(e)
+        test = self.get(condition)
+        if test is TRUE:
+            return self.get(x)
+        if test is FALSE:
+            return self.get(y)
+        a, b = self.get(x), self.get(y)
+        if self.expr_of(a) is self.expr_of(b):
+            return a
+        if not _is_index(e.dtype) or not isinstance(test, PrimExpr):
+            return None
+        a, b = self.given(x), self.given(y)
+        low, high = union(a.interval, b.interval)
+        key = (e.__class__, id(test), key_of(a.terms, a.const), key_of(b.terms, b.const))
+
+        def make() -> PrimExpr:
+            p, q = self._as(a, e.dtype), self._as(b, e.dtype)
+            if e.__class__ is Call:
+                return Call(e.dtype, e.op, (test, p, q), span=e.span)
+            return self.cons(Select, test, p, q)
+
+        atom = self.atom(key, make, low, high, AtomKind.SELECT, (a, b))
+        return self.form_of_atom(atom, e.dtype)
+
+    def call(self, e: Call) -> Result | None:
+        """Read a call."""
+        if e.op is IF_THEN_ELSE:
+            return self.choice(e)
+        if e.op is _LIKELY:
+            inside = self.get(e.args[0])
+            if inside is TRUE or inside is FALSE:
+                return inside
+        return None
+
+    # -- conditions --------------------------------------------------------------------------------
+    def compare(self, e: CmpOp) -> Result | None:
+        """Read a comparison of integers: whether a polynomial is at least 0, or is 0."""
+        if not _is_index(e.a.dtype):
+            return None
+        a, b, kind = self.given(e.a), self.given(e.b), e.__class__
+        if kind in (GT, GE):
+            a, b = b, a
+        terms, const = added(b.terms, a.terms, -1), b.const - a.const
+        if kind in (Eq, NE):
+            return self._equal(terms, const, e.a.dtype, kind is NE)
+        if kind in (LT, GT):
+            const -= 1
+        return self._at_least(terms, const, e.a.dtype, (a, b, kind in (LT, GT)))
+
+    def _at_least(
+        self, terms: Terms, const: int, dtype: DataType, sides: tuple[Form, Form, bool]
+    ) -> PrimExpr:
+        """Give the condition that a polynomial is at least 0."""
+        low, high = self.bounds(terms, const)
+        if low >= 0:
+            return TRUE
+        if high < 0:
+            return FALSE
+        if len(terms) > 1 or self.facts or self.relations:
+            if self.nonnegative(terms, const):
+                return TRUE
+            if self.nonnegative(scaled(terms, -1), -const - 1):
+                return FALSE
+        grain = common_factor(terms.values())
+        if grain > 1:
+            terms, const = {m: c // grain for m, c in terms.items()}, const // grain
+        key = ("ge", dtype, key_of(terms, const))
+        found = self._table.get(key)
+        if found is None:
+            found = self._inequality(terms, const, dtype)
+            if found is None:
+                a, b, strict = sides
+                found = self.cons(LT if strict else LE, self._as(a, dtype), self._as(b, dtype))
+            self.note(self._table, key, found)
+            self.note(self._tests, id(found), (found, True, terms, const))
+        return found
+
+    def _inequality(self, terms: Terms, const: int, dtype: DataType) -> PrimExpr | None:
+        """Write ``terms + const >= 0``, or give None where a side does not fit the dtype."""
+        left: Terms = {m: -c for m, c in terms.items() if c < 0}
+        right: Terms = {m: c for m, c in terms.items() if c > 0}
+        strict, less, more = False, 0, 0
+        if not right:  # left <= const
+            strict, more = True, const + 1
+        elif not left:
+            less = -const
+        elif const < 0:
+            strict = const == -1
+            less = 0 if strict else -const
+        else:
+            more = const
+        a = Form(left, less, *self.bounds(left, less), dtype)
+        b = Form(right, more, *self.bounds(right, more), dtype)
+        if not (a.exact and b.exact):
+            return None
+        x, y = self.written(a), self.written(b)
+        if not left and not strict:
+            return self.cons(GE, y, x)
+        return self.cons(LT if strict else LE, x, y)
+
+    def _equal(self, terms: Terms, const: int, dtype: DataType, negated: bool) -> PrimExpr | None:
+        """Give the condition that a polynomial is 0, or is not."""
+        low, high = self.bounds(terms, const)
+        no, yes = (TRUE, FALSE) if negated else (FALSE, TRUE)
+        if low > 0 or high < 0:
+            return no
+        if low == 0 == high:
+            return yes
+        grain = common_factor(terms.values())
+        if const % grain:
+            return no
+        form = Form(terms, const, low, high, dtype)
+        if not residue_of(form, self.atoms).holds(0):
+            return no
+        down = scaled(terms, -1)
+        if self.nonnegative(terms, const - 1) or self.nonnegative(down, -const - 1):
+            return no
+        if self.nonnegative(terms, const) and self.nonnegative(down, -const):
+            return yes
+        if terms[min(terms)] < 0:
+            terms, const = down, -const
+        terms, const = {m: c // grain for m, c in terms.items()}, const // grain
+        left: Terms = {m: c for m, c in terms.items() if c > 0}
+        right: Terms = {m: -c for m, c in terms.items() if c < 0}
+        less, more = (const, 0) if const > 0 and right else (0, -const)
+        a = Form(left, less, *self.bounds(left, less), dtype)
+        b = Form(right, more, *self.bounds(right, more), dtype)
+        if not (a.exact and b.exact):
+            return None
+        found = self.cons(NE if negated else Eq, self.written(a), self.written(b))
+        if not negated:
+            self.note(self._tests, id(found), (found, False, terms, const))
+        return found
+
+    def does(self, e: PrimExpr) -> Does:
+        """Give what evaluating an expression that was read may do."""
+        found = self._flags.get(id(e))
+        return Does.NOTHING if found is None else Does(found[1])
+
+    def test_of(self, condition: PrimExpr) -> tuple[bool, Terms, int] | None:
+        """Give ``(True, p)`` for the condition ``p >= 0``, ``(False, p)`` for ``p == 0``."""
+        found = self._tests.get(id(condition))
+        return None if found is None else found[1:]
+
+    def conjunction(self, e: And | Or) -> Result | None:
+        """Read a logical operation; what the other side implies goes."""
+        if e.dtype.lanes != 1:
+            return None
+        a, b = self.expr_of(self.get(e.a)), self.expr_of(self.get(e.b))
+        both = e.__class__ is And
+        unit, zero = (TRUE, FALSE) if both else (FALSE, TRUE)
+        if a is unit or a is b:
+            return b
+        if b is unit:
+            return a
+        if a is zero or b is zero:
+            return zero
+        x, y = self.test_of(a), self.test_of(b)
+        if x is not None and y is not None and x[0] and y[0]:
+            # x implies y where y - x >= 0.
+            gap, const = added(y[1], x[1], -1), y[2] - x[2]
+            low, high = self.bounds(gap, const)
+            if low >= 0:
+                return a if both else b
+            if high <= 0:
+                return b if both else a
+            total, const = added(y[1], x[1], 1), y[2] + x[2]
+            low, high = self.bounds(total, const)
+            if both and high < 0:
+                return FALSE
+            if not both and low >= -1:
+                return TRUE
+        return self.cons(e.__class__, a, b)
+
+    def negation(self, e: Not) -> Result | None:
+        """Read a negation: that of a comparison is one."""
+        inside = self.expr_of(self.get(e.a))
+        if inside is TRUE:
+            return FALSE
+        if inside is FALSE:
+            return TRUE
+        if isinstance(inside, Not):
+            return inside.a
+        test = self.test_of(inside)
+        if test is not None and test[0]:
+            assert isinstance(inside, CmpOp)
+            terms, const = scaled(test[1], -1), -test[2] - 1
+            made = self._inequality(terms, const, inside.a.dtype)
+            if made is not None:
+                self.note(self._tests, id(made), (made, True, terms, const))
+                return made
+        if isinstance(inside, (Eq, NE, LT, LE, GT, GE)) and not inside.a.dtype.is_float:
+            return self.cons(_OPPOSITE[inside.__class__], inside.a, inside.b)
+        return self.cons(Not, inside)
+
+
+_OPPOSITE: Final[dict[type, type]] = {Eq: NE, NE: Eq, LT: GE, GE: LT, GT: LE, LE: GT}
+
+
+def _is_scalar(e: PrimExpr) -> bool:
+    return _is_index(e.dtype)
+
+
+def _is_index(dtype: DataType) -> bool:
+    return dtype.is_integer and dtype.lanes == 1
+
+
+_RULES: Final[dict[type, Callable[[Canonical, Any], Result | None]]] = {
+    Var: Canonical.var,
+    IntImm: Canonical.number,
+    Add: Canonical.add,
+    Sub: Canonical.add,
+    Mul: Canonical.mul,
+    FloorDiv: Canonical.floordiv,
+    FloorMod: Canonical.floormod,
+    Div: Canonical.div,
+    Mod: Canonical.div,
+    Min: Canonical.extreme,
+    Max: Canonical.extreme,
+    Cast: Canonical.cast,
+    Select: Canonical.choice,
+    Call: Canonical.call,
+    And: Canonical.conjunction,
+    Or: Canonical.conjunction,
+    Not: Canonical.negation,
+    **dict.fromkeys((Eq, NE, LT, LE, GT, GE), Canonical.compare),
+}

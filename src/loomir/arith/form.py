@@ -1,0 +1,220 @@
+"""Polynomials over atoms: what canonical forms are made of.
+
+An atom is an integer that is not taken apart further: a variable, a quotient, a load. A monomial is
+a sorted tuple of atoms' numbers, a polynomial a constant plus multiples of monomials. Atoms stand
+for integers without end; what a dtype makes of a sum is the caller's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd
+from typing import Final, TypeAlias
+
+from loomir.arith.interval import Interval
+from loomir.arith.modular import ANY, ModularSet
+from loomir.support.dtype import DataType
+from loomir.tir.expr import PrimExpr
+
+__all__ = [
+    "Atom",
+    "AtomKind",
+    "Form",
+    "Key",
+    "Monomial",
+    "Terms",
+    "added",
+    "common_factor",
+    "divided",
+    "key_of",
+    "multiplied",
+    "residue_of",
+    "scaled",
+    "without",
+]
+
+Monomial: TypeAlias = "tuple[int, ...]"
+Terms: TypeAlias = "dict[Monomial, int]"
+Key: TypeAlias = "tuple[object, ...]"
+
+
+class AtomKind:
+    """What an atom is, where proofs take it apart."""
+
+    OPAQUE: Final = 0
+    FLOORDIV: Final = 1
+    FLOORMOD: Final = 2
+    MIN: Final = 3
+    MAX: Final = 4
+    SELECT: Final = 5
+
+
+class Atom:
+    """An integer that sums are made of: ``expr`` has its value.
+
+    ``parts`` are the operands of a quotient, remainder, minimum or maximum, over the integers.
+    """
+
+    __slots__ = ("expr", "kind", "modular", "mono", "number", "parts")
+
+    def __init__(
+        self, number: int, expr: PrimExpr, kind: int, parts: tuple[Form, ...], modular: ModularSet
+    ) -> None:
+        self.number = number
+        self.mono: Monomial = (number,)
+        self.expr = expr
+        self.kind = kind
+        self.parts = parts
+        self.modular = modular
+
+
+class Form:
+    """A polynomial: ``const`` plus each monomial times its factor; no factor is 0.
+
+    It is congruent to the expression that it was read from, modulo 2 to the width of ``dtype``.
+    ``low`` and ``high`` bound the polynomial; where both fit ``dtype`` it is ``exact``: the
+    expression's value itself.
+    """
+
+    __slots__ = ("const", "dtype", "exact", "expr", "high", "low", "terms")
+
+    def __init__(self, terms: Terms, const: int, low: int, high: int, dtype: DataType) -> None:
+        self.terms = terms
+        self.const = const
+        self.low = low
+        self.high = high
+        self.dtype = dtype
+        self.exact = dtype.min_value <= low and high <= dtype.max_value
+        self.expr: PrimExpr | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there are no monomials."""
+        return not self.terms
+
+    @property
+    def interval(self) -> Interval:
+        """The bounds of the polynomial."""
+        return Interval(self.low, self.high)
+
+
+def key_of(terms: Terms, const: int) -> Key:
+    """Give what two polynomials share exactly where they are the same."""
+    if len(terms) == 1:
+        ((mono, factor),) = terms.items()
+        return (const, mono, factor)
+    return (const, *sorted(terms.items()))
+
+
+def added(a: Terms, b: Terms, factor: int) -> Terms:
+    """Give ``a + factor * b``."""
+    made = dict(a)
+    for mono, times in b.items():
+        total = made.get(mono, 0) + factor * times
+        if total:
+            made[mono] = total
+        else:
+            made.pop(mono, None)
+    return made
+
+
+def scaled(a: Terms, factor: int) -> Terms:
+    """Give ``factor * a``."""
+    if factor == 0:
+        return {}
+    return {mono: times * factor for mono, times in a.items()}
+
+
+def multiplied(a: Form, b: Form) -> Terms:
+    """Give the monomials of a product, the constant left aside."""
+    made: Terms = {}
+    rows = [*a.terms.items(), ((), a.const)]
+    columns = [*b.terms.items(), ((), b.const)]
+    for mono, factor in rows:
+        for other, times in columns:
+            joined = tuple(sorted(mono + other)) if mono and other else mono or other
+            total = made.get(joined, 0) + factor * times
+            if total:
+                made[joined] = total
+            else:
+                made.pop(joined, None)
+    made.pop((), None)
+    return made
+
+
+def without(mono: Monomial, divisor: Monomial) -> Monomial | None:
+    """Divide a monomial by another one, or give None where it is no multiple."""
+    left = list(mono)
+    for number in divisor:
+        if number not in left:
+            return None
+        left.remove(number)
+    return tuple(left)
+
+
+_MOST_STEPS: Final = 16
+
+
+def divided(
+    terms: Terms, const: int, divisor: Terms, offset: int
+) -> tuple[Terms, int, Terms, int] | None:
+    """Divide a polynomial by one that is no constant, as long as terms are multiples of its first.
+
+    Gives quotient and rest with ``terms + const == quotient * divisor + rest``, or None where no
+    term is a multiple.
+    """
+    lead = max(divisor, key=lambda mono: (len(mono), mono))
+    factor = divisor[lead]
+    rest, left = dict(terms), const
+    quotient: Terms = {}
+    whole = 0
+    for _ in range(_MOST_STEPS):
+        for mono, times in rest.items():
+            over = without(mono, lead) if times % factor == 0 else None
+            if over is not None:
+                break
+        else:
+            break
+        times //= factor
+        if over:
+            quotient[over] = quotient.get(over, 0) + times
+        else:
+            whole += times
+        for own, by in divisor.items():
+            joined = tuple(sorted(own + over))
+            total = rest.get(joined, 0) - by * times
+            if total:
+                rest[joined] = total
+            else:
+                rest.pop(joined, None)
+        if over:
+            total = rest.get(over, 0) - offset * times
+            if total:
+                rest[over] = total
+            else:
+                rest.pop(over, None)
+        else:
+            left -= offset * times
+    quotient = {mono: times for mono, times in quotient.items() if times}
+    return (quotient, whole, rest, left) if quotient or whole else None
+
+
+def common_factor(values: Iterable[int]) -> int:
+    """Give the greatest common divisor of factors."""
+    return gcd(*values)
+
+
+def residue_of(form: Form, atoms: list[Atom]) -> ModularSet:
+    """Give the residue class of a polynomial."""
+    coeff, base = 0, form.const
+    for mono, factor in form.terms.items():
+        grain, rest = 0, factor
+        for number in mono:
+            known = atoms[number].modular
+            grain = gcd(grain * known.coeff, grain * known.base, rest * known.coeff)
+            rest *= known.base
+        coeff = gcd(coeff, grain)
+        base += rest
+    if coeff == 1:
+        return ANY
+    return ModularSet(coeff, base % coeff) if coeff else ModularSet(0, base)

@@ -1,0 +1,205 @@
+"""Intervals with symbolic ends, such as what a loop reads of a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from loomir.arith.fold import add, imm, mul, sub, to_int
+from loomir.arith.interval import Interval
+from loomir.ir.visit import fold
+from loomir.tir.buffer import Range
+from loomir.tir.expr import (
+    Add,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+)
+
+__all__ = ["IntSet", "set_of"]
+
+
+class Analyzer(Protocol):
+    """What is asked about expressions."""
+
+    def enter(self) -> None:
+        """Start a scope."""
+        ...
+
+    def exit(self) -> None:
+        """End it."""
+        ...
+
+    def is_bound(self, var: Var) -> bool:
+        """Tell whether a variable is bound."""
+        ...
+
+    def bind(self, var: Var, value: Range) -> None:
+        """Bind a variable to a range."""
+        ...
+
+    def simplify(self, expr: PrimExpr) -> PrimExpr:
+        """Simplify an expression."""
+        ...
+
+    def is_exact(self, expr: PrimExpr) -> bool:
+        """Tell whether an expression certainly does not wrap."""
+        ...
+
+    def interval_of(self, expr: PrimExpr) -> Interval:
+        """Bound a scalar integer."""
+        ...
+
+
+class IntSet(NamedTuple):
+    """The integers from ``min_value`` to ``max_value``, both inclusive; None for an open end."""
+
+    min_value: PrimExpr | None
+    max_value: PrimExpr | None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is known."""
+        return self.min_value is None and self.max_value is None
+
+
+_EVERYTHING: Final = IntSet(None, None)
+
+
+def set_of(analyzer: Analyzer, expr: PrimExpr, dom_map: Mapping[Var, Range]) -> IntSet:
+    """Bound an expression while the variables of ``dom_map`` run over their ranges.
+
+    Only what cannot wrap is followed: elsewhere the end is open.
+    """
+    analyzer.enter()
+    try:
+        domains = {id(var): (var, domain) for var, domain in dom_map.items()}
+        for var, domain in domains.values():
+            if not analyzer.is_bound(var):
+                analyzer.bind(var, domain)
+        reader = _Reader(analyzer, {key: domain for key, (_, domain) in domains.items()})
+        found = fold(analyzer.simplify(expr), reader.join)
+        return IntSet(reader.finished(found.min_value), reader.finished(found.max_value))
+    finally:
+        analyzer.exit()
+
+
+class _Reader:
+    """Follows an expression from its parts up, with an interval for each."""
+
+    def __init__(self, analyzer: Analyzer, domains: Mapping[int, Range]) -> None:
+        self.analyzer = analyzer
+        self.domains = domains
+
+    def finished(self, end: PrimExpr | None) -> PrimExpr | None:
+        """Simplify an end; open where computing it might wrap."""
+        if end is None or not self.analyzer.is_exact(end):
+            return None
+        return self.analyzer.simplify(end)
+
+    def join(self, e: Any, parts: list[IntSet]) -> IntSet:
+        """Give the interval of a node from those of its parts."""
+        if not isinstance(e, PrimExpr):
+            return _EVERYTHING
+        if isinstance(e, Var) and id(e) in self.domains:
+            return self._var(e)
+        if all(p.min_value is not None and p.min_value is p.max_value for p in parts):
+            return IntSet(e, e)  # nothing in it moves
+        if not (e.dtype.is_integer and e.dtype.lanes == 1):
+            return _EVERYTHING
+        rule = _RULES.get(e.__class__)
+        if rule is not None and self.analyzer.is_exact(e):
+            made = rule(self, e, *parts)
+            if made is not None:
+                return made
+        low, high = self.analyzer.interval_of(e)
+        return IntSet(
+            imm(low, e.dtype) if low > e.dtype.min_value else None,
+            imm(high, e.dtype) if high < e.dtype.max_value else None,
+        )
+
+    def _var(self, var: Var) -> IntSet:
+        domain = self.domains[id(var)]
+        if domain.extent is None:
+            return IntSet(domain.min, domain.min)
+        first = to_int(domain.min, var.dtype)
+        last = add(first, sub(to_int(domain.extent, var.dtype), imm(1, var.dtype)))
+        return IntSet(first, last)
+
+    def plus(self, e: Add, a: IntSet, b: IntSet) -> IntSet:
+        """Add ends."""
+        return IntSet(_with(add, a.min_value, b.min_value), _with(add, a.max_value, b.max_value))
+
+    def minus(self, e: Sub, a: IntSet, b: IntSet) -> IntSet:
+        """Subtract the opposite ends."""
+        return IntSet(_with(sub, a.min_value, b.max_value), _with(sub, a.max_value, b.min_value))
+
+    def times(self, e: Mul, a: IntSet, b: IntSet) -> IntSet | None:
+        """Scale by what does not move and has a known sign."""
+        if a.min_value is a.max_value:
+            a, b = b, a
+        by = b.min_value
+        if by is None or by is not b.max_value:
+            return None
+        low, high = self.analyzer.interval_of(by)
+        ends = IntSet(_with(mul, a.min_value, by), _with(mul, a.max_value, by))
+        if low >= 0:
+            return ends
+        return IntSet(ends.max_value, ends.min_value) if high <= 0 else None
+
+    def over(self, e: FloorDiv, a: IntSet, b: IntSet) -> IntSet | None:
+        """Divide ends by what does not move and is above 0."""
+        by = b.min_value
+        if by is None or by is not b.max_value or self.analyzer.interval_of(by).low <= 0:
+            return None
+        return IntSet(_with(FloorDiv, a.min_value, by), _with(FloorDiv, a.max_value, by))
+
+    def rest(self, e: FloorMod, a: IntSet, b: IntSet) -> IntSet | None:
+        """Bound a remainder by its divisor."""
+        by = b.min_value
+        if by is None or by is not b.max_value or self.analyzer.interval_of(by).low <= 0:
+            return None
+        if isinstance(by, IntImm):
+            return None
+        one = imm(1, e.dtype)
+        return IntSet(imm(0, e.dtype), sub(by, one))
+
+    def extreme(self, e: Min | Max, a: IntSet, b: IntSet) -> IntSet:
+        """Take the extreme of both ends."""
+        kind = e.__class__
+        return IntSet(_with(kind, a.min_value, b.min_value), _with(kind, a.max_value, b.max_value))
+
+    def cast(self, e: Cast, a: IntSet) -> IntSet | None:
+        """Convert ends that the new dtype holds."""
+        if not (e.value.dtype.is_integer and self.analyzer.is_exact(e.value)):
+            return None
+        held = self.analyzer.interval_of(e.value)
+        if held.low < e.dtype.min_value or held.high > e.dtype.max_value:
+            return None
+        ends = [None if x is None else to_int(x, e.dtype) for x in a]
+        return IntSet(ends[0], ends[1])
+
+
+def _with(
+    make: Callable[[Any, Any], PrimExpr], a: PrimExpr | None, b: PrimExpr | None
+) -> PrimExpr | None:
+    return None if a is None or b is None else make(a, b)
+
+
+_RULES: Final[dict[type, Callable[..., IntSet | None]]] = {
+    Add: _Reader.plus,
+    Sub: _Reader.minus,
+    Mul: _Reader.times,
+    FloorDiv: _Reader.over,
+    FloorMod: _Reader.rest,
+    Min: _Reader.extreme,
+    Max: _Reader.extreme,
+    Cast: _Reader.cast,
+}

@@ -1,0 +1,210 @@
+"""Intervals of integers, and what each operator does to them.
+
+A transfer function gives the interval of the exact result, as if integers did not end; ``wrapped``
+then says which values a dtype makes of it. The tests run these very functions on symbols and have
+z3 prove that no result lies outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Add, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Sub
+
+__all__ = [
+    "TRANSFER",
+    "Interval",
+    "fits",
+    "full",
+    "shift_right",
+    "span",
+    "union",
+    "wrapped",
+]
+
+
+class Interval(NamedTuple):
+    """All integers from ``low`` to ``high``, both inclusive."""
+
+    low: int
+    high: int
+
+
+def full(dtype: DataType) -> Interval:
+    """Give all values of an integer dtype."""
+    return Interval(dtype.min_value, dtype.max_value)
+
+
+def fits(interval: Interval, dtype: DataType) -> bool:
+    """Tell whether a dtype holds all values of an interval."""
+    return dtype.min_value <= interval.low and interval.high <= dtype.max_value
+
+
+def wrapped(interval: Interval, dtype: DataType) -> Interval:
+    """Give the values that a dtype makes of an interval of exact results."""
+    low, high = dtype.min_value, dtype.max_value
+    return _wrapped(interval, low, high, high - low + 1)
+
+
+def _wrapped(interval: Interval, low: int, high: int, period: int) -> Interval:
+    if low <= interval.low and interval.high <= high:
+        return interval
+    turn = (interval.low - low) // period
+    if turn == (interval.high - low) // period:  # all of it wraps equally often
+        return Interval(interval.low - turn * period, interval.high - turn * period)
+    return Interval(low, high)
+
+
+def union(a: Interval, b: Interval) -> Interval:
+    """Give the least interval that holds both."""
+    return Interval(min(a.low, b.low), max(a.high, b.high))
+
+
+def _add(a: Interval, b: Interval) -> Interval:
+    return Interval(a.low + b.low, a.high + b.high)
+
+
+def _sub(a: Interval, b: Interval) -> Interval:
+    return Interval(a.low - b.high, a.high - b.low)
+
+
+def _mul(a: Interval, b: Interval) -> Interval:
+    p, q, r, s = a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high
+    return Interval(min(p, q, r, s), max(p, q, r, s))
+
+
+def _min(a: Interval, b: Interval) -> Interval:
+    return Interval(min(a.low, b.low), min(a.high, b.high))
+
+
+def _max(a: Interval, b: Interval) -> Interval:
+    return Interval(max(a.low, b.low), max(a.high, b.high))
+
+
+def _positive_floordiv(a: Interval, b: Interval) -> Interval:
+    """Divide by values above 0: quotients are farthest from 0 for the least divisor."""
+    return Interval(
+        a.low // (b.low if a.low < 0 else b.high),
+        a.high // (b.high if a.high < 0 else b.low),
+    )
+
+
+def _negated(a: Interval) -> Interval:
+    return Interval(-a.high, -a.low)
+
+
+def _nonzero(b: Interval) -> tuple[Interval | None, Interval | None]:
+    """Give the parts above and below 0; division by 0 gives no value at all."""
+    above = Interval(max(b.low, 1), b.high) if b.high > 0 else None
+    below = Interval(b.low, min(b.high, -1)) if b.low < 0 else None
+    return above, below
+
+
+def _floordiv(a: Interval, b: Interval) -> Interval:
+    above, below = _nonzero(b)
+    up = None if above is None else _positive_floordiv(a, above)
+    down = None if below is None else _positive_floordiv(_negated(a), _negated(below))
+    if up is None or down is None:
+        return up or down or a
+    return union(up, down)
+
+
+def _positive_floormod(a: Interval, b: Interval) -> Interval:
+    if b.low == b.high:
+        turn = a.low // b.low
+        if turn == a.high // b.low:
+            return Interval(a.low - turn * b.low, a.high - turn * b.low)
+    if a.low >= 0:
+        return a if a.high < b.low else Interval(0, min(a.high, b.high - 1))
+    return Interval(0, b.high - 1)
+
+
+def _floormod(a: Interval, b: Interval) -> Interval:
+    above, below = _nonzero(b)
+    up = None if above is None else _positive_floormod(a, above)
+    down = None if below is None else _negated(_positive_floormod(_negated(a), _negated(below)))
+    if up is None or down is None:
+        return up or down or a
+    return union(up, down)
+
+
+def _truncated(a: int, b: int) -> int:
+    """Divide towards 0 by a value above 0."""
+    return a // b if a >= 0 else -(-a // b)
+
+
+def _positive_div(a: Interval, b: Interval) -> Interval:
+    return Interval(
+        _truncated(a.low, b.low if a.low < 0 else b.high),
+        _truncated(a.high, b.high if a.high < 0 else b.low),
+    )
+
+
+def _div(a: Interval, b: Interval) -> Interval:
+    above, below = _nonzero(b)
+    up = None if above is None else _positive_div(a, above)
+    down = None if below is None else _negated(_positive_div(a, _negated(below)))
+    if up is None or down is None:
+        return up or down or a
+    return union(up, down)
+
+
+def _mod(a: Interval, b: Interval) -> Interval:
+    """Bound the remainder of the truncated division: it has the sign of ``a``."""
+    most = max(b.high, -b.low) - 1  # no remainder is larger than this, of either sign
+    if most < 0:
+        return a  # by 0 only: there is no value
+    if a.low >= 0 and b.low > a.high:
+        return a
+    return Interval(max(min(a.low, 0), -most), min(max(a.high, 0), most))
+
+
+TRANSFER: Final[dict[type, Callable[[Interval, Interval], Interval]]] = {
+    Add: _add,
+    Sub: _sub,
+    Mul: _mul,
+    Min: _min,
+    Max: _max,
+    FloorDiv: _floordiv,
+    FloorMod: _floormod,
+    Div: _div,
+    Mod: _mod,
+}
+"""The interval of exact results for each operator."""
+
+
+def span(base: Interval, stride: Interval, steps: int) -> Interval:
+    """Give the values of ``base + t * stride`` for ``t`` from 0 to ``steps``."""
+    low, high = stride.low * steps, stride.high * steps
+    return Interval(base.low + min(low, 0), base.high + max(high, 0))
+
+
+def shift_right(a: Interval, amount: int) -> Interval:
+    """Give the values of an arithmetic shift to the right."""
+    return Interval(a.low >> amount, a.high >> amount)
+
+
+def mask(a: Interval, b: Interval) -> Interval | None:
+    """Give the values of a bitwise and, or None where neither side is certain to be at least 0."""
+    tops = [x.high for x in (a, b) if x.low >= 0]
+    return Interval(0, min(tops)) if tops else None
+
+
+def call(name: str, args: list[Any], bits: int) -> Interval | None:
+    """Give the values of a builtin of integers, or None where only its dtype bounds them.
+
+    Shifts are by the amount modulo the width, ``bits``.
+    """
+    if name == "bitwise_and":
+        return mask(args[0], args[1])
+    if name == "shift_right" and args[1].low == args[1].high and 0 <= args[1].low < bits:
+        return shift_right(args[0], args[1].low)
+    if name in ("popcount", "clz"):
+        return Interval(0, 64)
+    if name == "abs":
+        low, high = args[0]
+        least = 0 if low <= 0 <= high else min(abs(low), abs(high))
+        return Interval(least, max(abs(low), abs(high)))
+    return None

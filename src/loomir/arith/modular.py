@@ -1,0 +1,90 @@
+"""Residue classes of integers: ``coeff * t + base`` for some integer ``t``.
+
+A ``coeff`` of 0 says that the value is ``base``. Transfer functions speak of exact results;
+``wrapped`` then keeps of the class what wrapping leaves of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import Final, NamedTuple
+
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub
+
+__all__ = ["ANY", "TRANSFER", "ModularSet", "constant", "join", "residue", "wrapped"]
+
+
+class ModularSet(NamedTuple):
+    """The integers ``coeff * t + base``; ``0 <= base < coeff``, or one value where coeff is 0."""
+
+    coeff: int
+    base: int
+
+    def holds(self, value: int) -> bool:
+        """Tell whether a value is in the set."""
+        return value == self.base if self.coeff == 0 else (value - self.base) % self.coeff == 0
+
+
+ANY: Final = ModularSet(1, 0)
+
+
+def residue(coeff: int, base: int) -> ModularSet:
+    """Make a class, its base brought into range."""
+    return ModularSet(coeff, base % coeff) if coeff else ModularSet(0, base)
+
+
+def constant(value: int) -> ModularSet:
+    """Make the class of one value."""
+    return ModularSet(0, value)
+
+
+def join(a: ModularSet, b: ModularSet) -> ModularSet:
+    """Give the least class that holds both."""
+    return residue(gcd(a.coeff, b.coeff, a.base - b.base), a.base)
+
+
+def wrapped(a: ModularSet, dtype: DataType) -> ModularSet:
+    """Give the class of what a dtype makes of exact results that may not fit it."""
+    return residue(gcd(a.coeff, 1 << dtype.bits), a.base)
+
+
+def _add(a: ModularSet, b: ModularSet) -> ModularSet:
+    return residue(gcd(a.coeff, b.coeff), a.base + b.base)
+
+
+def _sub(a: ModularSet, b: ModularSet) -> ModularSet:
+    return residue(gcd(a.coeff, b.coeff), a.base - b.base)
+
+
+def _mul(a: ModularSet, b: ModularSet) -> ModularSet:
+    grain = gcd(a.coeff * b.coeff, a.coeff * b.base, b.coeff * a.base)
+    return residue(grain, a.base * b.base)
+
+
+def _floordiv(a: ModularSet, b: ModularSet) -> ModularSet:
+    if b.coeff == 0 and b.base != 0 and a.coeff % b.base == 0:
+        return residue(abs(a.coeff // b.base), a.base // b.base)
+    return ANY
+
+
+def _floormod(a: ModularSet, b: ModularSet) -> ModularSet:
+    if b.coeff == 0 and b.base != 0:
+        if a.coeff % b.base == 0:
+            return constant(a.base % b.base)
+        return residue(gcd(a.coeff, b.base), a.base)
+    # Whole multiples of the divisor go.
+    return residue(gcd(a.coeff, b.coeff, b.base), a.base)
+
+
+TRANSFER: Final[dict[type, Callable[[ModularSet, ModularSet], ModularSet]]] = {
+    Add: _add,
+    Sub: _sub,
+    Mul: _mul,
+    FloorDiv: _floordiv,
+    FloorMod: _floormod,
+    Min: join,
+    Max: join,
+}
+"""The class of exact results for each operator; any other operator gives ``ANY``."""

@@ -1,0 +1,225 @@
+"""Proves that polynomials are not negative, by eliminating atoms through what bounds them.
+
+Each inequality is exact over the integers: quotients lie between what they divide, minima below
+their operands, variables inside their ranges, and conditions that are assumed hold. To prove ``p >=
+0``, a monomial of ``p`` is replaced by a bound on it on the side that makes ``p`` smaller, until an
+interval decides. The number of attempts is limited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from loomir.arith.form import Atom, AtomKind, Form, Key, Monomial, Terms, added, key_of, without
+
+__all__ = ["CASES", "FUEL", "Inequality", "Knowledge", "nonnegative"]
+
+FUEL: Final = 80
+_MOST_TERMS: Final = 24
+CASES: Final = 3
+_MOST_FACTS: Final = 16
+_BOUNDED: Final = (AtomKind.FLOORDIV, AtomKind.FLOORMOD, AtomKind.MIN, AtomKind.MAX)
+_CHOICES: Final = (AtomKind.MIN, AtomKind.MAX, AtomKind.SELECT)
+
+
+class Inequality(NamedTuple):
+    """``terms + const >= 0``."""
+
+    terms: Terms
+    const: int
+
+
+class Knowledge(Protocol):
+    """What the prover asks of an analyzer."""
+
+    atoms: list[Atom]
+    relations: dict[int, list[Inequality]]
+    """What is known about variables, by atom."""
+    facts: list[Inequality]
+    """What is assumed."""
+
+    def range_of(self, number: int) -> tuple[int, int]:
+        """Give the bounds of an atom."""
+        ...
+
+    def lower(self, terms: Terms, const: int) -> int:
+        """Give a lower bound by the bounds of atoms alone."""
+        ...
+
+
+def nonnegative(
+    known: Knowledge, terms: Terms, const: int, fuel: int = FUEL, most_cases: int = CASES
+) -> bool:
+    """Tell whether a polynomial is certainly at least 0.
+
+    A minimum, maximum or choice is one of its operands: where nothing else helps, all are tried.
+    """
+    cases = [(terms, const, 0)]
+    while cases:
+        terms, const, depth = cases.pop()
+        if _search(known, terms, const, fuel):
+            continue
+        chosen = _choice(known, terms) if depth < most_cases else None
+        if chosen is None:
+            return False
+        for part in chosen.parts:
+            made, total = _replaced(terms, const, chosen, part)
+            cases.append((made, total, depth + 1))
+    return True
+
+
+def _choice(known: Knowledge, terms: Terms) -> Atom | None:
+    """Give the latest atom that is one of its operands."""
+    found = -1
+    for mono in terms:
+        for number in mono:
+            if number > found and known.atoms[number].kind in _CHOICES and mono.count(number) == 1:
+                found = number
+    return known.atoms[found] if found >= 0 else None
+
+
+def _replaced(terms: Terms, const: int, atom: Atom, part: Form) -> tuple[Terms, int]:
+    """Put a polynomial in place of an atom that occurs at most once in each monomial."""
+    made: Terms = {}
+
+    def add(mono: Monomial, factor: int) -> None:
+        total = made.get(mono, 0) + factor
+        if total:
+            made[mono] = total
+        else:
+            made.pop(mono, None)
+
+    for mono, factor in terms.items():
+        rest = without(mono, atom.mono)
+        if rest is None or atom.number in rest:
+            add(mono, factor)
+            continue
+        for own, times in part.terms.items():
+            add(tuple(sorted(own + rest)), factor * times)
+        if rest:
+            add(rest, factor * part.const)
+        else:
+            const += factor * part.const
+    return {mono: factor for mono, factor in made.items() if factor}, const
+
+
+def _search(known: Knowledge, terms: Terms, const: int, fuel: int) -> bool:
+    seen: set[Key] = set()
+    stack = [(terms, const)]
+    while stack and fuel > 0:
+        terms, const = stack.pop()
+        fuel -= 1
+        if known.lower(terms, const) >= 0:
+            return True
+        if not terms or len(terms) > _MOST_TERMS:
+            continue
+        key = key_of(terms, const)
+        if key in seen:
+            continue
+        seen.add(key)
+        ways = list(_smaller(known, terms, const))
+        ways.reverse()
+        stack += ways
+    return False
+
+
+def _smaller(known: Knowledge, terms: Terms, const: int) -> Iterator[tuple[Terms, int]]:
+    """Give polynomials that are at most this one, each with a monomial eliminated.
+
+    The latest atoms come first: they are made of earlier ones.
+    """
+    for mono in sorted(terms, reverse=True):
+        factor = terms[mono]
+        for lead, bound in _bounds_in(known, mono):
+            share = bound.terms.get(lead, 0)
+            rest = without(mono, lead)
+            if rest is None or share == 0 or (share > 0) != (factor > 0):
+                continue
+            sign = _sign(known, rest)
+            if sign <= 0:
+                continue
+            # share * p - factor * rest * bound has no such monomial, and p >= 0 where it is.
+            times, other = abs(share), abs(factor)
+            made: Terms = {m: c * times for m, c in terms.items()}
+            total = const * times
+            for m, c in bound.terms.items():
+                joined = tuple(sorted(m + rest))
+                value = made.get(joined, 0) - c * other
+                if value:
+                    made[joined] = value
+                else:
+                    made.pop(joined, None)
+            if rest:
+                value = made.get(rest, 0) - bound.const * other
+                if value:
+                    made[rest] = value
+                else:
+                    made.pop(rest, None)
+            else:
+                total -= bound.const * other
+            yield made, total
+
+
+def _sign(known: Knowledge, mono: Monomial) -> int:
+    """Give 1 where a product of atoms is certainly at least 0, else 0."""
+    for number in mono:
+        if known.range_of(number)[0] < 0:
+            return 0
+    return 1
+
+
+def _bounds_in(known: Knowledge, mono: Monomial) -> Iterator[tuple[Monomial, Inequality]]:
+    """Give the inequalities about a monomial, or about atoms and products that divide it."""
+    for number in reversed(mono):
+        atom = known.atoms[number]
+        for bound in known.relations.get(number, ()):
+            yield atom.mono, bound
+        if atom.kind in _BOUNDED:
+            yield from _of_kind(known, atom)
+    for fact in known.facts[-_MOST_FACTS:]:
+        for lead in fact.terms:
+            if lead[0] in mono and (len(lead) == 1 or without(mono, lead) is not None):
+                yield lead, fact
+
+
+def _minus(a: Form, terms: Terms, extra: int = 0) -> Inequality:
+    """Give ``a - terms + extra >= 0``."""
+    return Inequality(added(a.terms, terms, -1), a.const + extra)
+
+
+def _plus(terms: Terms, a: Form, extra: int = 0) -> Inequality:
+    """Give ``terms - a + extra >= 0``."""
+    return Inequality(added(terms, a.terms, -1), extra - a.const)
+
+
+def _of_kind(known: Knowledge, atom: Atom) -> Iterator[tuple[Monomial, Inequality]]:
+    own: Terms = {atom.mono: 1}
+    if atom.kind == AtomKind.MIN:
+        for part in atom.parts:
+            yield atom.mono, _minus(part, own)
+        return
+    if atom.kind == AtomKind.MAX:
+        for part in atom.parts:
+            yield atom.mono, _plus(own, part)
+        return
+    a, b = atom.parts
+    positive = known.lower(b.terms, b.const) >= 1
+    if not positive:
+        return
+    if atom.kind == AtomKind.FLOORMOD:
+        yield atom.mono, _minus(b, own, -1)
+        if known.lower(a.terms, a.const) >= 0:
+            yield atom.mono, _minus(a, own)
+        return
+    # The dividend lies between the product and what is one divisor above it.
+    product: Terms = {tuple(sorted((*mono, atom.number))): c for mono, c in b.terms.items()}
+    if b.const:
+        product[atom.mono] = b.const
+    upper = _minus(a, product)
+    lower = Inequality(added(added(product, b.terms, 1), a.terms, -1), b.const - 1 - a.const)
+    for lead in product:
+        yield lead, upper
+        yield lead, lower
+    if known.lower(a.terms, a.const) >= 0:
+        yield atom.mono, _minus(a, own)
