@@ -289,7 +289,7 @@ def header(node: doc.AST) -> Span:
 
 
 def targets_of(node: doc.AST) -> list[str]:
-    """List the names that an assignment binds."""
+    """List the names that a statement binds."""
     found: list[str] = []
     stack: list[doc.AST | None] = []
     if isinstance(node, doc.Assign):
@@ -298,10 +298,16 @@ def targets_of(node: doc.AST) -> list[str]:
         stack.append(node.target)
     elif isinstance(node, doc.With):
         stack.extend(item.optional_vars for item in node.items)
+    elif isinstance(node, (doc.FunctionDef, doc.ClassDef)):
+        found.append(node.name)
+    elif isinstance(node, (doc.Import, doc.ImportFrom)):
+        found += [(name.asname or name.name).split(".")[0] for name in node.names]
     while stack:
         part = stack.pop()
         if isinstance(part, doc.Name):
             found.append(part.id)
         elif isinstance(part, (doc.Tuple, doc.List)):
             stack.extend(part.elts)
+        elif isinstance(part, doc.Starred):
+            stack.append(part.value)
     return found
