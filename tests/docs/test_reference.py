@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 
-from loomir.ir.op import Effect
+import pytest
+
+import loomir.script.tir
+from loomir.script import from_source
 from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.table import AXIS, NAMES
+from loomir.support.diagnostics import CompileError
 from loomir.tir.accuracy import ACCURACY
 from loomir.tir.op import BUILTINS
+from tests.docs.builtin_page import page
 from tests.docs.markdown import ROOT, headings
 
 PAGE = ROOT / "docs" / "reference" / "tirscript.md"
-# Used inside the compiler only; no program can write them.
-INSIDE = {name for name, row in BUILTINS.items() if row.op.effect is Effect.SPECIAL_CALL_ARG}
-INSIDE |= {"check", "checked_index"} | {name for name in BUILTINS if name.startswith("watch_")}
+TABLE = PAGE.with_name("builtins.md")
 
 
 def section(title: str) -> str:
@@ -24,14 +28,25 @@ def section(title: str) -> str:
     return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def builtin_rows() -> list[str]:
-    """Write the table of builtins as the page must have it."""
-    return [f"| `T.{n}` | {row.summary} |" for n, row in BUILTINS.items() if n not in INSIDE]
+def test_the_page_of_builtins_is_what_the_source_says(request: pytest.FixtureRequest):
+    if request.config.getoption("--update-golden"):
+        TABLE.write_text(page(), encoding="utf-8")
+    assert TABLE.read_text(encoding="utf-8") == page()
+    assert set(re.findall(r"^\| `T\.(\w+)\(", page(), re.MULTILINE)) == set(BUILTINS)
 
 
-def test_the_table_of_builtins_is_the_one_of_the_source():
-    rows = [line for line in section("Builtins").splitlines() if line.startswith("| `T.")]
-    assert rows == builtin_rows()
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_names_that_are_missing_are_refused_with_what_to_use(name: str):
+    assert name not in NAMES
+    assert not hasattr(loomir.script.tir, name)
+    text = f"from loomir.script import tir as T\n@T.prim_func\ndef f():\n    T.{name}()\n"
+    with pytest.raises(CompileError) as caught:
+        from_source(text)
+    (found,) = caught.value.diagnostics
+    assert found.code == "SCR0004"
+    assert REFUSED[name].why in found.message
+    assert found.help == REFUSED[name].instead
+    assert found.span is not None
 
 
 def test_the_bounds_of_errors_are_those_of_the_source():
@@ -40,10 +55,10 @@ def test_the_bounds_of_errors_are_those_of_the_source():
 
 
 def test_every_name_of_the_language_is_in_the_reference():
-    text = PAGE.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8") + TABLE.read_text(encoding="utf-8")
     # "Each dtype is a function in `T`" speaks of all of those.
     names = {n for n, value in NAMES.items() if not isinstance(value, DTypeFunction)}
-    assert sorted(names - set(re.findall(r"\bT\.(\w+)", text)) - INSIDE) == []
+    assert sorted(names - set(re.findall(r"\bT\.(\w+)", text))) == []
     axes = set(re.findall(r"\bT\.axis\.(\w+)", text))
     assert sorted(set(AXIS) - axes) == []
 

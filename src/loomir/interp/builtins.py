@@ -1,9 +1,9 @@
 """What each builtin does to scalars: one row per name of ``tir.BUILTINS``.
 
-Builtins that act on control or memory (``ret``, ``if_then_else``, ``checked_index``, …) are not
-functions of scalars; expressions and statements treat them. Transcendental functions are computed
-in float64, which is within two units in the last place there and correctly rounded but for rare
-cases in shorter floats.
+Builtins that act on control, on memory or on whole vectors (``CONTROL``) are not functions of
+scalars; ``special`` and the expressions and statements treat them. Transcendental functions are
+computed in float64, which is within two units in the last place there and correctly rounded but for
+rare cases in shorter floats.
 """
 
 from __future__ import annotations
@@ -42,6 +42,21 @@ CONTROL: Final = frozenset(
         "watch_read",
         "watch_start",
         "watch_write",
+        "reinterpret",
+        "vectorlow",
+        "vectorhigh",
+        "vectorcombine",
+        "dp4a",
+        "get_active_lane_mask",
+        "address_of",
+        "handle_add_byte_offset",
+        "ptr_byte_offset",
+        "isnullptr",
+        "type_annotation",
+        "tvm_access_ptr",
+        "undef",
+        "assume",
+        "tvm_tuple",
     }
 )
 """Builtins that are more than a function of scalars."""
@@ -266,6 +281,32 @@ def _same(dtype: DataType) -> One:
     return lambda x: x
 
 
+def _q_multiply_shift(dtype: DataType) -> Function:
+    wrap = wrapper(dtype)
+
+    def multiply(x: int, y: int, q: int, s: int) -> Any:
+        down = q - s
+        product = x * y
+        if down <= 0:
+            # Beyond 63 nothing of the product is left in the low bits.
+            return wrap(product << min(-down, 63))
+        if down > 64:
+            return 0  # the product has at most 63 bits
+        # Halves go up: add half of the unit, then round down.
+        return wrap((product + (1 << (down - 1))) >> down)
+
+    return multiply
+
+
+def _q_multiply_shift_per_axis(dtype: DataType) -> Function:
+    multiply = _q_multiply_shift(dtype)
+
+    def per_axis(x: int, y: int, ls: int, rs: int, q: int, left: bool, right: bool) -> Any:
+        return multiply(x, y, q, (ls if left else 0) - (rs if right else 0))
+
+    return per_axis
+
+
 _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
     "fma": _fma,
     "ldexp": _ldexp,
@@ -282,7 +323,10 @@ _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
     "shift_right": _shift_right,
     "popcount": _ones,
     "clz": _leading_zeros,
+    "q_multiply_shift": _q_multiply_shift,
+    "q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
     "likely": _same,
+    "ignore_loop_partition": _same,
 }
 
 
@@ -290,7 +334,7 @@ _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
 def builtin_function(name: str, dtype: DataType) -> Function:
     """Give what a builtin does to scalars, by the dtype of its first argument.
 
-    It acts lane by lane. ``reinterpret`` and those in ``CONTROL`` have no such function.
+    It acts lane by lane. Those in ``CONTROL`` have no such function.
     """
     element = dtype.element
     if name in _BY_DTYPE:

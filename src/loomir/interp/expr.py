@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from loomir.interp.arithmetic import binary_function, conversion, needs_guard, wrapper
 from loomir.interp.builtins import builtin_function
-from loomir.interp.calls_out import address_of, call_out
+from loomir.interp.calls_out import call_out
 from loomir.interp.machine import (
     RESULT,
     Code,
@@ -24,10 +24,11 @@ from loomir.interp.machine import (
 )
 from loomir.interp.memory import View, view_at
 from loomir.interp.scope import Scope, refuse
-from loomir.interp.values import Pointer, Value, decoder, pack, rounder, unpack
+from loomir.interp.special import SPECIAL
+from loomir.interp.values import Pointer, Value, decoder, rounder
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
-from loomir.ir.op import Op
+from loomir.ir.op import Effect, Op
 from loomir.ir.visit import children
 from loomir.runtime.fault import Fault
 from loomir.support.dtype import DataType
@@ -66,6 +67,7 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.faults import fault
+from loomir.tir.op import ADDRESS_OF, TVM_ACCESS_PTR
 from loomir.tir.op_calls import OUTSIDE, PACKED
 
 __all__ = ["compile_expr", "compile_outside", "find_view"]
@@ -101,7 +103,17 @@ def compile_expr(root: PrimExpr, scope: Scope) -> Code:
 
 
 def _parts(node: Node) -> list[Node]:
-    return [] if isinstance(node, Var) else children(node)
+    """List what is evaluated before a node."""
+    if isinstance(node, Var):
+        return []
+    if isinstance(node, Call) and isinstance(node.op, Op):
+        if node.op.effect is Effect.EMBED_INFO:
+            return []
+        if node.op is ADDRESS_OF:
+            return children(node.args[0])
+        if node.op is TVM_ACCESS_PTR:
+            return list(node.args[1:3])
+    return children(node)
 
 
 def _constant(value: Value) -> Code:
@@ -351,18 +363,15 @@ def _if_then_else(node: Call, parts: list[Code], scope: Scope) -> Code:
     return choosing(parts[0], lambda env, c: yes if c else no, parts[1:])
 
 
-def _as_bits(dtype: DataType) -> DataType:
-    return DataType("uint64") if dtype.is_handle else dtype
+def _address_of(node: Call, parts: list[Code], scope: Scope) -> Code:
+    element = node.args[0]
+    assert isinstance(element, BufferLoad)
+    view_in, span = find_view(element.buffer, scope, node.span), node.span
 
+    def address(env: Environment, *indices: int) -> Pointer:
+        return view_in(env).address(indices, span)
 
-def _reinterpret(node: Call, parts: list[Code], scope: Scope) -> Code:
-    source, target = (_as_bits(d) for d in (node.args[0].dtype, node.dtype))
-
-    def read(value: Value) -> Value:
-        number = address_of(value) if node.args[0].dtype.is_handle else value
-        return unpack(pack(number, source), target)
-
-    return strict(parts, read)
+    return reading(parts, address)
 
 
 def _checked_index(node: Call, parts: list[Code], scope: Scope) -> Code:
@@ -443,9 +452,10 @@ def _make_array(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 
 _SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
+    **SPECIAL,
     "if_then_else": _if_then_else,
-    "reinterpret": _reinterpret,
     "check": _check,
+    "address_of": _address_of,
     "checked_index": _checked_index,
     "watch_read": _watched,
     **dict.fromkeys(

@@ -168,6 +168,13 @@ class View:
             at += index * axis.stride
         return self.start + at * self.dtype.lanes
 
+    def address(self, indices: Sequence[int], span: Span | None) -> Pointer:
+        """Give where the element at ``indices`` lies."""
+        at = self.locate(indices, span)
+        if not 0 <= at <= len(self.cells) - self.dtype.lanes:
+            raise self.outside(indices, span)
+        return Pointer(self.memory, at * (self.dtype.itemsize // self.dtype.lanes) + self.shift)
+
     def outside(self, indices: Sequence[int], span: Span | None) -> RunError:
         """Make the error for indices outside of the buffer, or of what it is a region of."""
         layers: list[tuple[View, Sequence[int]]] = [(self, indices)]

@@ -7,7 +7,7 @@ statements need a builder: ``with IRBuilder() as ib: with T.prim_func(): …``, 
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from loomir.script.builder import (
     blocks,
@@ -32,6 +32,28 @@ from loomir.script.builder.buffers import (
     alloc_buffer,
     decl_buffer,
     match_buffer,
+)
+from loomir.script.builder.builtin_calls import (
+    address_of,
+    all,
+    any,
+    assume,
+    dp4a,
+    get_active_lane_mask,
+    handle_add_byte_offset,
+    ignore_loop_partition,
+    isnullptr,
+    logaddexp,
+    ptr_byte_offset,
+    q_multiply_shift,
+    q_multiply_shift_per_axis,
+    tvm_access_ptr,
+    tvm_tuple,
+    type_annotation,
+    undef,
+    vectorcombine,
+    vectorhigh,
+    vectorlow,
 )
 from loomir.script.builder.calls_out import (
     call_cpacked,
@@ -278,6 +300,7 @@ from loomir.script.builder.named_expressions import (
     watch_start,
     watch_write,
 )
+from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import (
     allocate,
     attr,
@@ -333,11 +356,15 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "address_of",
+    "all",
     "alloc_buffer",
     "allocate",
+    "any",
     "arg",
     "asin",
     "asinh",
+    "assume",
     "atan",
     "atan2",
     "atanh",
@@ -391,6 +418,7 @@ __all__ = [
     "cosh",
     "decl_buffer",
     "div",
+    "dp4a",
     "dtype",
     "erf",
     "evaluate",
@@ -429,10 +457,13 @@ __all__ = [
     "func_attr",
     "func_name",
     "func_ret",
+    "get_active_lane_mask",
     "grid",
     "handle",
+    "handle_add_byte_offset",
     "hypot",
     "if_then_else",
+    "ignore_loop_partition",
     "indexdiv",
     "indexmod",
     "infinity",
@@ -473,6 +504,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "isnullptr",
     "iter_var",
     "launch_thread",
     "ldexp",
@@ -481,6 +513,7 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "logaddexp",
     "macro",
     "match_buffer",
     "max",
@@ -495,6 +528,9 @@ __all__ = [
     "pow",
     "power",
     "prim_func",
+    "ptr_byte_offset",
+    "q_multiply_shift",
+    "q_multiply_shift_per_axis",
     "ramp",
     "reads",
     "reinterpret",
@@ -517,12 +553,15 @@ __all__ = [
     "trunc",
     "truncdiv",
     "truncmod",
+    "tvm_access_ptr",
     "tvm_call_cpacked",
     "tvm_call_cpacked_lowered",
     "tvm_call_packed",
     "tvm_call_packed_lowered",
     "tvm_stack_make_array",
     "tvm_stack_make_shape",
+    "tvm_tuple",
+    "type_annotation",
     "uint1",
     "uint8",
     "uint8x2",
@@ -556,9 +595,13 @@ __all__ = [
     "uint64x16",
     "uint64x32",
     "uint64x64",
+    "undef",
     "unroll",
     "var",
+    "vectorcombine",
+    "vectorhigh",
     "vectorized",
+    "vectorlow",
     "void",
     "watch_escape",
     "watch_iteration",
@@ -602,3 +645,14 @@ uint1 = dtypes.boolean
 def meta_var(value: _V) -> _V:
     """Give the value; in a program, a name assigned so stands for it while the program is read."""
     return value
+
+
+if not TYPE_CHECKING:  # a checker of types must see that these names are missing
+
+    def __getattr__(name: str) -> NoReturn:
+        """Say what to use in place of a name that others have."""
+        message = f"module {__name__!r} has no attribute {name!r}"
+        refused = REFUSED.get(name)
+        if refused is not None:
+            message += f": {refused.why}; {refused.instead}"
+        raise AttributeError(message)

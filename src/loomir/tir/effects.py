@@ -19,7 +19,7 @@ from loomir.tir.expr import (
     PrimExpr,
     Var,
 )
-from loomir.tir.op import CHECK, CHECKED_INDEX
+from loomir.tir.op import CHECK, CHECKED_INDEX, effect_of
 
 __all__ = ["Does", "effects", "is_discardable", "is_nonzero"]
 
@@ -68,6 +68,8 @@ def effects_of_node(e: Any) -> Does:
 
 def _join(e: Any, parts: list[Does]) -> Does:
     found = effects_of_node(e)
+    if e.__class__ is Call and effect_of(e) is Effect.EMBED_INFO:
+        return found  # its arguments are never evaluated
     for part in parts:
         found |= part
     return found

@@ -7,6 +7,7 @@ blocks promise about order (``init_order``) and views about extents. All mistake
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
@@ -31,6 +32,7 @@ from loomir.tir.function import PrimFunc, str_of
 from loomir.tir.init_order import check_init_order
 from loomir.tir.leaving import can_leave, may_return
 from loomir.tir.llvm_intrinsics import LLVM, mistake_of_llvm
+from loomir.tir.misplaced import misplaced
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
 from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.stmt import (
@@ -69,7 +71,7 @@ def verify(program: PrimFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List every mistake of a function or a module, in program order; none where it is well-formed.
 
     A function that stands alone may call itself only.
-    Errors: TIR0401 to TIR0418.
+    Errors: TIR0401 to TIR0418, TIR0430.
     """
     if isinstance(program, PrimFunc):
         return tuple(_function(program, {program.name: program}))
@@ -130,6 +132,7 @@ class _Walk:
         # Everything that was ever bound; a second binding is a mistake wherever it is.
         self.bound: dict[int, Node] = {}
         self.told: set[int] = set()
+        self.placed: Counter[int] = Counter()
         self.stack: list[_Enter | _Leave] = []
         self.returns = False
         self.span: Span | None = func.span
@@ -258,6 +261,9 @@ class _Walk:
                         stack.append(part)
 
     def _call(self, call: Call, loops: _Loops) -> None:
+        wrong = misplaced(call, self.placed)
+        if wrong is not None:
+            self.found.append(wrong.at(self.span))
         if isinstance(call.op, GlobalVar):
             self._module_call(call, call.op)
         elif call.op is RET:

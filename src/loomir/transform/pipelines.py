@@ -24,9 +24,11 @@ from loomir.transform.tir.lower_init_block import lower_init_block
 from loomir.transform.tir.lower_match_buffer import lower_match_buffer
 from loomir.transform.tir.lower_opaque_block import lower_opaque_block
 from loomir.transform.tir.lower_thread_binding import lower_thread_binding
+from loomir.transform.tir.lower_tvm_builtin import lower_tvm_builtin
 from loomir.transform.tir.plan_and_update_buffer_allocation_location import (
     plan_and_update_buffer_allocation_location,
 )
+from loomir.transform.tir.remove_assume import remove_assume
 from loomir.transform.tir.remove_no_op import remove_no_op
 from loomir.transform.tir.stmt_simplify import stmt_simplify
 from loomir.transform.tir.unroll_loop import UnrollOptions, unroll_loop
@@ -48,9 +50,11 @@ LOWER_CPU: Final = Pipeline(
         lower_thread_binding,
         instrument_bound_checkers,  # before flattening, which hides the axes
         flatten_buffer,
+        lower_tvm_builtin,  # before the next, which must see whose address is taken
         plan_and_update_buffer_allocation_location,  # what each iteration owns can become lanes
         stmt_simplify,  # constants first: they bound what the next step proves
         widen_indices,  # before vectors: an index that is affine in int64 becomes a ramp
+        remove_assume,  # hints have no lanes
         vectorize_loop,  # before unrolling, which would hide the vector loops
         unroll_loop,
         stmt_simplify,  # unrolling leaves constants behind

@@ -123,8 +123,15 @@ def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> 
 
 
 def ceildiv(a: ExprLike, b: ExprLike) -> PrimExpr:
-    """Divide and round up."""
+    """Give ``(a + b - 1) // b``: a / b rounded up, for b above 0 and sums that do not wrap."""
     x, y = match_dtypes(plain(a), plain(b))
+    if not x.dtype.is_integer:
+        raise wrong_argument(
+            a,
+            f"T.ceildiv takes integers, not {x.dtype}",
+            code="TIR0114",
+            help="round a quotient of floats up with T.ceil(a / b)",
+        )
     return nodes.FloorDiv((x + y) - 1, y)
 
 

@@ -34,6 +34,7 @@ from loomir.tir.buffer import (
     check_indices,
 )
 from loomir.tir.expr import ExprLike, PrimExpr, StringImm, Var
+from loomir.tir.op import pointer_type
 from loomir.tir.stmt import (
     TRUE,
     Allocate,
@@ -114,9 +115,13 @@ def let_stmt(value: ExprLike, var: Var | None = None) -> LetFrame:
 
 
 def fresh_for(value: PrimExpr, name: str = "") -> Var:
-    """Make a variable that can hold a value; a copy of a pointer points to the same elements."""
-    if isinstance(value, Var):
-        return Var(name, type_annotation=value.type_annotation)
+    """Make a variable that can hold a value; of a pointer it knows the elements as the value does.
+
+    Elements stay what they are where a pointer moves by bytes, unless the move says another dtype.
+    """
+    pointer = pointer_type(value) if value.dtype.is_handle else None
+    if pointer is not None:
+        return Var(name, type_annotation=pointer)
     return Var(name, value.dtype)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from loomir.script.builder import (
     blocks,
     buffers,
+    builtin_calls,
     calls_out,
     dtypes,
     function,
@@ -47,6 +48,7 @@ def dtype_named(name: str) -> DataType:
 
 NAMES: Final[dict[str, object]] = {
     **{name: getattr(named_expressions, name) for name in named_expressions.__all__},
+    **{name: getattr(builtin_calls, name) for name in builtin_calls.__all__},
     **_DTYPES,
     **{name: getattr(calls_out, name) for name in calls_out.__all__},
     "bool": dtypes.boolean,

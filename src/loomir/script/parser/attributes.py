@@ -10,9 +10,10 @@ from loomir.ir.node import Node
 from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_buffer
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.mistakes import mistake
+from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import buffer_store
 from loomir.script.parser.captured import MISSING, Foreign, attribute_of, items_of
-from loomir.script.parser.namespaces import ModuleNames, Namespace, R
+from loomir.script.parser.namespaces import ModuleNames, Namespace, R, T
 from loomir.script.parser.operators import kind
 from loomir.script.parser.var_table import POISON
 from loomir.support.diagnostics import CompileError, nearest
@@ -136,7 +137,6 @@ _KNOWN_ELSEWHERE: Final = {
     "anylist_resetitem": _NO_LISTS,
     "anylist_setitem_call_packed": _NO_LISTS,
     "anylist_setitem_call_cpacked": _NO_LISTS,
-    "tvm_storage_sync": "it is for GPUs; loops on the CPU need no fence",
 }
 
 
@@ -145,6 +145,10 @@ def _of_namespace(space: Namespace, name: str) -> object:
         return space.table[name]
     if space is R:
         raise relax()
+    refused = REFUSED.get(name) if space is T else None
+    if refused is not None:
+        message = f"there is no {space.name}.{name}: {refused.why}"
+        raise mistake("SCR0004", message, help=refused.instead)
     help_ = _KNOWN_ELSEWHERE.get(name)
     if help_ is None:
         near = nearest(name, space.table) or nearest(name.lower(), space.table)

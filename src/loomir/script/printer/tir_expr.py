@@ -245,7 +245,7 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
         return T.attr("Call").call(dtype_doc(node.dtype), text(node.op.name), ListDoc(args))
     if name in _OPERATORS:
         return OperationDoc(_OPERATORS[name], _anchored(*args))
-    if name == "reinterpret":
+    if BUILTINS[name].says_dtype:
         args = (dtype_doc(node.dtype), *args)
     return T.attr(name).call(*_anchored(*args))
 

@@ -14,7 +14,7 @@ from loomir.support.diagnostics import Diagnostic
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import STACK_MAKE_ARRAY
+from loomir.tir.op import ADDRESS_OF, PTR_BYTE_OFFSET, STACK_MAKE_ARRAY, TVM_ACCESS_PTR
 from loomir.tir.stmt import (
     AttrStmt,
     Block,
@@ -40,6 +40,7 @@ LOWERED: Final = frozenset(
         "no_thread_loops",
         "no_unroll_loops",
         "no_vector_loops",
+        "plain_addresses",
         "well_formed",
     }
 )
@@ -103,6 +104,10 @@ def _is_wide_access(part: Node) -> bool:
     )
 
 
+def _is_address(part: Node) -> bool:
+    return isinstance(part, Call) and part.op in (ADDRESS_OF, PTR_BYTE_OFFSET, TVM_ACCESS_PTR)
+
+
 _never("no_init", _has_init, "a block with an init that is not lowered")
 _never("opaque_blocks", _has_iterators, "a block with iterators")
 _never("no_match_buffers", _has_matches, "a match_buffer")
@@ -111,6 +116,7 @@ _never("no_attributes", _is_attribute, "an attribute statement")
 _never("flat_buffers", _is_wide_access, "an access that is not flat")
 _never("no_vector_loops", _kind(ForKind.VECTORIZED), "a vectorised loop")
 _never("no_unroll_loops", _kind(ForKind.UNROLLED), "an unrolled loop")
+_never("plain_addresses", _is_address, "an address that is not a pointer and a number of bytes")
 _never("no_thread_loops", _kind(ForKind.THREAD_BINDING), "a loop bound to threads")
 
 

@@ -23,6 +23,7 @@ from loomir.tir.buffer import Buffer, BufferLoad, IterVar
 from loomir.tir.expr import Call, IntImm, Let, Max, Min, PrimExpr, StringImm, Var, cast
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import (
+    ADDRESS_OF,
     STACK_MAKE_ARRAY,
     WATCH_ESCAPE,
     WATCH_ITERATION,
@@ -32,6 +33,7 @@ from loomir.tir.op import (
     WATCH_START,
     WATCH_WRITE,
     call_builtin,
+    pointer_base,
 )
 from loomir.tir.op_calls import EXTERN, PACKED
 from loomir.tir.stmt import (
@@ -287,6 +289,8 @@ class _Walk:
                 for escape in self._escapes(node):
                     made = Let(Var("escaped", HANDLE), escape, made)
                 return made
+            if node.op is ADDRESS_OF:
+                return _address(node)
             target = None
             if isinstance(node.op, GlobalVar):
                 target = self.plan.inner.get(node.op.name_hint)
@@ -306,8 +310,11 @@ class _Walk:
         """Take what a call out of the program gets as written: it may do anything."""
         escaping: dict[Var, None] = {}
         for part in pre_order(call):
-            if isinstance(part, Var) and id(part) in self.regions:
-                escaping[self.regions[id(part)]] = None
+            name = part if isinstance(part, Var) else None
+            if isinstance(part, Call) and part.op is ADDRESS_OF:
+                name = pointer_base(part)
+            if name is not None and id(name) in self.regions:
+                escaping[self.regions[id(name)]] = None
         return [Call(HANDLE, WATCH_ESCAPE, (region,)) for region in escaping]
 
     # -- statements ------------------------------------------------------------------------------
@@ -323,8 +330,8 @@ class _Walk:
             call = Call(s.value.dtype, s.value.op, args, span=s.value.span)
             escapes = [Evaluate(e) for e in self._escapes(s.value)]
             return seq((*escapes, Evaluate(call, span=s.span)), s.span)
-        if isinstance(s, LetStmt) and isinstance(s.value, Var) and s.var.dtype.is_handle:
-            region = self.regions.get(id(s.value))
+        if isinstance(s, LetStmt) and s.var.dtype.is_handle:
+            region = self.regions.get(id(pointer_base(s.value)))
             if region is not None:
                 self.regions[id(s.var)] = region
         opened = [(data, dtype, size, self.open(data)) for data, dtype, size in _allocated(s)]
@@ -389,6 +396,21 @@ def _quotient(size: PrimExpr, granule: int) -> PrimExpr:
 
 def _or_null(loops: Var | None) -> PrimExpr:
     return _NULL if loops is None else loops
+
+
+def _address(call: Call) -> PrimExpr:
+    """Take the address of an element whose load was announced: it is not read."""
+    lets: list[Let] = []
+    element = call.args[0]
+    while isinstance(element, Let):
+        lets.append(element)
+        element = element.body
+    if not isinstance(element, Call) or element.op is not WATCH_READ:
+        return call
+    made: PrimExpr = Call(call.dtype, call.op, element.args[:1], span=call.span)
+    for let in reversed(lets):
+        made = Let(let.var, let.value, made)
+    return made
 
 
 def _named(e: PrimExpr, name: str, lets: list[tuple[Var, PrimExpr]]) -> PrimExpr:

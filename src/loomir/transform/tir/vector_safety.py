@@ -142,6 +142,8 @@ def _node(part: Any, known: Loop) -> Refusal | None:
 def _expression(e: PrimExpr, known: Loop) -> Refusal | None:
     if e.dtype.lanes > 1:
         return Refusal("the body has vectors of its own")
+    if isinstance(e, Call) and (e.dtype.is_handle or any(a.dtype.is_handle for a in e.args)):
+        return Refusal("the body computes with pointers")
     if isinstance(e, BufferLoad) and e.buffer.dtype.lanes > 1:
         return Refusal("buffer {} holds vectors", (e.buffer.name,))
     does = effects_of_node(e)
@@ -171,16 +173,23 @@ class Access(NamedTuple):
     stores: bool
 
 
-def conflict(accesses: Iterable[Access], known: Loop, lanes: int, bounds: Bounds) -> Refusal | None:
+def conflict(
+    accesses: Iterable[Access], known: Loop, lanes: int, bounds: Bounds, pointers: frozenset[int]
+) -> Refusal | None:
     """Find two accesses by which one lane could disturb another, where that can be told.
 
     The language forbids that an iteration reads what another one writes, so that what cannot be
     told is taken to be right; but indices that provably meet, or that move in inner loops so that
-    nothing is known, keep the loop serial.
+    nothing is known, keep the loop serial. What lies at one of ``pointers``, which the program
+    computed, may be any buffer's.
     """
     by_data: dict[int, list[Access]] = {}
     for access in accesses:
         by_data.setdefault(id(access.buffer.data), []).append(access)
+    if len(by_data) > 1 and pointers & by_data.keys():
+        stores = any(a.stores for group in by_data.values() for a in group)
+        if stores:
+            return Refusal("a pointer may lead to memory of another buffer")
     for group in by_data.values():
         stores = [a for a in group if a.stores]
         for store in stores:

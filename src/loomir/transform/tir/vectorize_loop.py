@@ -77,11 +77,14 @@ def vectorize_loop(func: PrimFunc) -> PrimFunc:
         return func
     bounds = Bounds()
     bounds.learn(func.body)
+    pointers = frozenset(
+        id(p.var) for p in pre_order(func.body) if isinstance(p, LetStmt) and p.var.dtype.is_handle
+    )
 
     def lower(loop: For) -> Stmt:
         if loop.kind is not ForKind.VECTORIZED:
             return loop
-        made = _vectorized(loop, bounds)
+        made = _vectorized(loop, bounds, pointers)
         return _serial(loop) if isinstance(made, Refusal) else made
 
     return rewrite(func, {For: lower})
@@ -100,7 +103,7 @@ def _serial(loop: For) -> For:
     )
 
 
-def _vectorized(loop: For, bounds: Bounds) -> Stmt | Refusal:
+def _vectorized(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | Refusal:
     if not isinstance(loop.extent, IntImm):
         return Refusal("the extent is not constant")
     if loop.loop_var.dtype.bits < 64 and not isinstance(loop.min, IntImm):
@@ -119,7 +122,7 @@ def _vectorized(loop: For, bounds: Bounds) -> Stmt | Refusal:
     lane = Ramp(start, imm(1, dtype), lanes)
     body = _Lanes(known, lanes, lane)
     main = trampoline(body.statement(loop.body))
-    why = conflict(body.accesses, known, lanes, bounds)
+    why = conflict(body.accesses, known, lanes, bounds, pointers)
     if why is not None:
         return why
     made: list[Stmt] = [main]

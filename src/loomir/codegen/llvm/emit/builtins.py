@@ -11,6 +11,7 @@ from loomir.codegen.llvm.emit.choice import choose
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import store_value
 from loomir.codegen.llvm.emit.watch import WATCHING
+from loomir.codegen.llvm.emit.whole import WHOLE
 from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.mathlib import emit_math
 from loomir.codegen.llvm.types import I32, I64
@@ -100,23 +101,16 @@ def _check(frame: Frame, e: Call) -> Step[Value]:
 
 
 def _argument_only(frame: Frame, e: Call) -> Step[Value]:
-    raise InternalError(f"{e.op} stands outside of a call's arguments in lowered code")
+    raise InternalError(f"{e.op} is left in lowered code")
+    yield
+
+
+def _nothing(frame: Frame, e: Call) -> Step[Value]:
+    return NOTHING
     yield
 
 
 # -- bits --------------------------------------------------------------------------------------
-def _reinterpret(frame: Frame, e: Call) -> Step[Value]:
-    x: Value = yield frame.value(e.args[0])
-    b, to = frame.b, register_type(e.dtype)
-    if x.type is to:
-        return x
-    if x.type.is_ptr:
-        return b.bitcast(b.ptrtoint(x, I64), to)
-    if to.is_ptr:
-        return b.inttoptr(b.bitcast(x, I64), to)
-    return b.bitcast(x, to)
-
-
 def _amount(b: Builder, dtype: DataType, y: Value) -> Value:
     return b.and_(y, const(y.type, dtype.bits - 1))
 
@@ -160,10 +154,40 @@ def _math(name: str) -> Pure:
     return lambda b, dtype, args: emit_math(b, name, args, dtype)
 
 
+def _moved_product(b: Builder, x: Value, y: Value, down: Value) -> Value:
+    """Emit ``x * y / 2**down`` of 64-bit integers that hold 32 bits, rounded, halves up."""
+    t = x.type
+    zero, one, most = (const(t, n) for n in (0, 1, 63))
+    product = b.mul(x, y)
+    # Half a unit more, then down: in two steps, of which neither overflows.
+    before = b.intrinsic("llvm.smin", [b.sub(down, one), most])
+    before = b.intrinsic("llvm.smax", [before, zero])
+    rounded = b.ashr(b.add(b.ashr(product, before), one), one)
+    up = b.intrinsic("llvm.smin", [b.sub(zero, down), most])
+    up = b.intrinsic("llvm.smax", [up, zero])
+    return b.select(b.icmp("sgt", down, zero), rounded, b.shl(product, up))
+
+
+def _q_multiply_shift(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    t = I64.with_lanes(dtype.lanes)
+    x, y, q, s = (b.sext(a, t) for a in args)
+    return b.trunc(_moved_product(b, x, y, b.sub(q, s)), register_type(dtype))
+
+
+def _q_multiply_shift_per_axis(b: Builder, dtype: DataType, args: list[Value]) -> Value:
+    t = I64.with_lanes(dtype.lanes)
+    x, y, left, right, q = (b.sext(a, t) for a in args[:5])
+    zero = const(t, 0)
+    down = b.sub(q, b.select(args[5], left, zero))
+    down = b.add(down, b.select(args[6], right, zero))
+    return b.trunc(_moved_product(b, x, y, down), register_type(dtype))
+
+
 _FLOATS: Final = (Accepts.FLOAT, Accepts.FLOAT_INT32)
 _PURE: Final[dict[str, Pure]] = {
     **{name: _math(name) for name, row in BUILTINS.items() if row.accepts in _FLOATS},
     "likely": lambda b, dtype, args: args[0],
+    "ignore_loop_partition": lambda b, dtype, args: args[0],
     "bitwise_and": lambda b, dtype, args: b.and_(args[0], args[1]),
     "bitwise_or": lambda b, dtype, args: b.or_(args[0], args[1]),
     "bitwise_xor": lambda b, dtype, args: b.xor(args[0], args[1]),
@@ -174,6 +198,8 @@ _PURE: Final[dict[str, Pure]] = {
     "clz": _clz,
     "abs": _abs,
     "fma": _fma,
+    "q_multiply_shift": _q_multiply_shift,
+    "q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
 }
 
 
@@ -202,7 +228,13 @@ OPS: Final[dict[Op, Callable[[Frame, Call], Step[Value]]]] = {
         **WATCHING,
         "tvm_stack_make_shape": _argument_only,
         "tvm_stack_make_array": _argument_only,
-        "reinterpret": _reinterpret,
+        "type_annotation": _argument_only,
+        "tvm_access_ptr": _argument_only,
+        "address_of": _argument_only,
+        "ptr_byte_offset": _argument_only,
+        "assume": _nothing,
+        "tvm_tuple": _nothing,
+        **WHOLE,
         **{name: _strict(pure) for name, pure in _PURE.items()},
     }.items()
 }

@@ -1,0 +1,120 @@
+"""Builtins on whole vectors and on pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.floats import cast, register_type
+from loomir.codegen.llvm.types import I8, I16, I32, I64
+from loomir.codegen.llvm.values import NULL, Value, const, poison
+from loomir.ir.visit import Step
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Call
+from loomir.tir.op_hint import undefined
+
+__all__ = ["WHOLE"]
+
+_INT64: Final = DataType("int64")
+
+
+# -- vectors -----------------------------------------------------------------------------------
+def _reinterpret(frame: Frame, e: Call) -> Step[Value]:
+    x: Value = yield frame.value(e.args[0])
+    b, to = frame.b, register_type(e.dtype)
+    if x.type is to:
+        return x
+    if x.type.is_ptr:
+        return b.bitcast(b.ptrtoint(x, I64), to)
+    if to.is_ptr:
+        return b.inttoptr(b.bitcast(x, I64), to)
+    return b.bitcast(x, to)
+
+
+def _part(first: Callable[[int], int]) -> Callable[[Frame, Call], Step[Value]]:
+    """Emit half of a vector; ``first`` gives its first lane from the number of lanes of a half."""
+
+    def emit(frame: Frame, e: Call) -> Step[Value]:
+        x: Value = yield frame.value(e.args[0])
+        lanes = e.dtype.lanes
+        start = first(lanes)
+        if lanes == 1:
+            return frame.b.extractelement(x, start)
+        return frame.b.shufflevector(x, poison(x.type), list(range(start, start + lanes)))
+
+    return emit
+
+
+def _combine(frame: Frame, e: Call) -> Step[Value]:
+    low: Value = yield frame.value(e.args[0])
+    high: Value = yield frame.value(e.args[1])
+    b = frame.b
+    if low.type.lanes == 1:
+        made = b.insertelement(poison(register_type(e.dtype)), low, 0)
+        return b.insertelement(made, high, 1)
+    return b.shufflevector(low, high, list(range(2 * low.type.lanes)))
+
+
+def _dp4a(frame: Frame, e: Call) -> Step[Value]:
+    xs: Value = yield frame.value(e.args[0])
+    ys: Value = yield frame.value(e.args[1])
+    acc: Value = yield frame.value(e.args[2])
+    b, t = frame.b, I32.with_lanes(4)
+    wide = [
+        b.sext(v, t) if part.dtype.is_int else b.zext(v, t)
+        for v, part in zip((xs, ys), e.args, strict=False)
+    ]
+    total = b.intrinsic("llvm.vector.reduce.add", [b.mul(*wide)], result=I32)
+    return b.add(acc, total)
+
+
+def _lane_mask(frame: Frame, e: Call) -> Step[Value]:
+    base: Value = yield frame.value(e.args[0])
+    limit: Value = yield frame.value(e.args[1])
+    b, lanes, dtype = frame.b, e.dtype.lanes, e.args[0].dtype
+    x, n = (cast(b, v, dtype, _INT64) for v in (base, limit))
+    below = b.icmp("slt" if dtype.bits < 64 or dtype.is_int else "ult", x, n)
+    if lanes == 1:
+        return below
+    # How many are left fits 64 bits where any are, and no lane's number can wrap.
+    t = I64.with_lanes(lanes)
+    listed = ", ".join(const(I64, i).typed for i in range(lanes))
+    left = b.icmp("ult", Value(t, f"<{listed}>"), b.splat(b.sub(n, x), lanes))
+    return b.and_(left, b.splat(below, lanes))
+
+
+# -- pointers ----------------------------------------------------------------------------------
+def _add_bytes(frame: Frame, e: Call) -> Step[Value]:
+    pointer: Value = yield frame.value(e.args[0])
+    offset: Value = yield frame.value(e.args[1])
+    b = frame.b
+    return b.gep(I8, pointer, cast(b, offset, e.args[1].dtype, _INT64))
+
+
+def _is_null(frame: Frame, e: Call) -> Step[Value]:
+    pointer: Value = yield frame.value(e.args[0])
+    return frame.b.icmp("eq", pointer, NULL)
+
+
+# -- what is nothing in particular -------------------------------------------------------------
+def _undef(frame: Frame, e: Call) -> Step[Value]:
+    t, dtype = register_type(e.dtype), e.dtype
+    if dtype.is_bfloat:
+        return const(I16.with_lanes(dtype.lanes), 0x7FC0)
+    return const(t, undefined(dtype))
+    yield
+
+
+WHOLE: Final[dict[str, Callable[[Frame, Call], Step[Value]]]] = {
+    "reinterpret": _reinterpret,
+    "vectorlow": _part(lambda lanes: 0),
+    "vectorhigh": _part(lambda lanes: lanes),
+    "vectorcombine": _combine,
+    "dp4a": _dp4a,
+    "get_active_lane_mask": _lane_mask,
+    "handle_add_byte_offset": _add_bytes,
+    "isnullptr": _is_null,
+    "undef": _undef,
+}
+"""By name of the builtin."""

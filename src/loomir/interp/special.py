@@ -1,0 +1,135 @@
+"""The meaning of builtins on whole vectors, on pointers, and of those that only tell something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from loomir.interp.arithmetic import wrapper
+from loomir.interp.calls_out import address_of
+from loomir.interp.machine import Code, strict
+from loomir.interp.scope import Scope
+from loomir.interp.values import Pointer, Value, pack, unpack
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Call
+from loomir.tir.op_hint import undefined
+
+__all__ = ["SPECIAL"]
+
+_ADDRESS: Final = DataType("uint64")
+
+
+# -- vectors and bits --------------------------------------------------------------------------
+def _reinterpret(node: Call, parts: list[Code], scope: Scope) -> Code:
+    source, target = node.args[0].dtype, node.dtype
+
+    def read(value: Value) -> Value:
+        if source.is_handle:
+            return value if target.is_handle else unpack(pack(address_of(value), _ADDRESS), target)
+        return unpack(pack(value, source), _ADDRESS if target.is_handle else target)
+
+    return strict(parts, read)
+
+
+def _low(node: Call, parts: list[Code], scope: Scope) -> Code:
+    half = node.args[0].dtype.lanes // 2
+
+    def take(lanes: tuple[Value, ...]) -> Value:
+        return lanes[:half] if half > 1 else lanes[0]
+
+    return strict(parts, take)
+
+
+def _high(node: Call, parts: list[Code], scope: Scope) -> Code:
+    half = node.args[0].dtype.lanes // 2
+
+    def take(lanes: tuple[Value, ...]) -> Value:
+        return lanes[half:] if half > 1 else lanes[1]
+
+    return strict(parts, take)
+
+
+def _combine(node: Call, parts: list[Code], scope: Scope) -> Code:
+    many = node.args[0].dtype.is_vector
+
+    def join(low: Value, high: Value) -> Value:
+        return (*low, *high) if many else (low, high)
+
+    return strict(parts, join)
+
+
+def _dp4a(node: Call, parts: list[Code], scope: Scope) -> Code:
+    wrap = wrapper(node.dtype)
+
+    def dot(xs: tuple[int, ...], ys: tuple[int, ...], acc: int) -> Value:
+        return wrap(acc + sum(x * y for x, y in zip(xs, ys, strict=True)))
+
+    return strict(parts, dot)
+
+
+def _lane_mask(node: Call, parts: list[Code], scope: Scope) -> Code:
+    lanes = range(node.dtype.lanes)
+
+    def mask(base: int, limit: int) -> Value:
+        below = tuple([base + i < limit for i in lanes])
+        return below if len(lanes) > 1 else below[0]
+
+    return strict(parts, mask)
+
+
+# -- pointers ----------------------------------------------------------------------------------
+def _moved(pointer: Any, count: int) -> Value:
+    if isinstance(pointer, Pointer):
+        return Pointer(pointer.memory, pointer.offset + count)
+    return (address_of(pointer) + count) & _ADDRESS.max_value
+
+
+def _add_bytes(node: Call, parts: list[Code], scope: Scope) -> Code:
+    return strict(parts[:2], _moved)
+
+
+def _access_ptr(node: Call, parts: list[Code], scope: Scope) -> Code:
+    size = node.args[0].dtype.itemsize
+
+    def move(data: Value, offset: int) -> Value:
+        return _moved(data, offset * size)
+
+    return strict(parts, move)
+
+
+def _is_null(node: Call, parts: list[Code], scope: Scope) -> Code:
+    def is_null(pointer: Value) -> bool:
+        return not isinstance(pointer, (Pointer, str)) and not pointer
+
+    return strict(parts, is_null)
+
+
+# -- what only tells something -----------------------------------------------------------------
+def _undef(node: Call, parts: list[Code], scope: Scope) -> Code:
+    one = undefined(node.dtype)
+    value: Any = bool(one) if node.dtype.is_bool else one
+    many = (value,) * node.dtype.lanes
+    return Code(lambda env: many if node.dtype.is_vector else value)
+
+
+def _nothing(node: Call, parts: list[Code], scope: Scope) -> Code:
+    return Code(lambda env: None)
+
+
+SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
+    "reinterpret": _reinterpret,
+    "vectorlow": _low,
+    "vectorhigh": _high,
+    "vectorcombine": _combine,
+    "dp4a": _dp4a,
+    "get_active_lane_mask": _lane_mask,
+    "handle_add_byte_offset": _add_bytes,
+    "ptr_byte_offset": _add_bytes,
+    "tvm_access_ptr": _access_ptr,
+    "isnullptr": _is_null,
+    "undef": _undef,
+    "type_annotation": _nothing,
+    "assume": _nothing,
+    "tvm_tuple": _nothing,
+}
+"""By name of the builtin; ``parts`` are its arguments, or none where they are not evaluated."""

@@ -1,0 +1,105 @@
+"""Names of ``T`` that other implementations have and Loomir has not, each with what to use.
+
+They are of four kinds: what reads the structures of another runtime, what only a GPU does, what a
+text that is read and not run cannot say, and what would put memory at risk.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["REFUSED", "Refused"]
+
+
+class Refused(NamedTuple):
+    """Why a name is missing, and what to use."""
+
+    why: str
+    instead: str
+
+
+_STRUCT: Final = Refused(
+    "arguments are arrays and numbers here, not structures of a runtime",
+    "read an array's shape, strides and offset by variables in T.match_buffer",
+)
+_STACK: Final = Refused(
+    "calls put their arguments together themselves",
+    "call the function directly, and allocate arrays with T.alloc_buffer",
+)
+_WORKSPACE: Final = Refused(
+    "memory that is freed by hand can be freed too early, or never",
+    "allocate with T.alloc_buffer: it is freed on every way out",
+)
+_SCALABLE: Final = Refused(
+    "vectors have a fixed number of lanes, also on machines with scalable ones",
+    "write T.vectorized loops, for which the lanes are chosen by the machine",
+)
+_TRACE: Final = Refused(
+    "what is printed or traced is not the compiler's to choose",
+    "call a Python function: loomir.register_func(name, f), then T.call_packed(name, A)",
+)
+_THREADS: Final = Refused(
+    "there are no GPU threads here; loops bound to threads run as parallel loops",
+    "guard statements with `if`, and return after the loop",
+)
+_SYNC: Final = Refused(
+    "iterations of parallel loops do not wait for one another",
+    "end the loop and start another: all of the first is done then",
+)
+_ACROSS: Final = Refused(
+    "there are no GPU warps here",
+    "write the reduction as a block with T.init, over a loop of its own",
+)
+_MATRIX: Final = Refused(
+    "there are no matrix units of GPUs here",
+    "write the product as loops; T.dp4a and vectorized loops use what a CPU has",
+)
+_PROFILE: Final = Refused(
+    "compiled code has no hooks for a profiler",
+    "time whole calls from Python, or use a profiler of the system on the process",
+)
+
+REFUSED: Final[dict[str, Refused]] = {
+    "tvm_struct_get": _STRUCT,
+    "tvm_struct_set": _STRUCT,
+    "lookup_param": Refused(
+        "a function has no parameters but those it lists",
+        "make the array a parameter of the function, and pass it in the call",
+    ),
+    "tvm_stack_alloca": _STACK,
+    "TVMBackendAllocWorkspace": _WORKSPACE,
+    "TVMBackendFreeWorkspace": _WORKSPACE,
+    "print_buffer": _TRACE,
+    "trace": _TRACE,
+    "comm_reducer": Refused(
+        "a reduction is written out, since a text with lambda is not read",
+        "write a block with a T.axis.reduce axis and T.init",
+    ),
+    "vscale": _SCALABLE,
+    "get_vscale_expr": _SCALABLE,
+    "filter": _THREADS,
+    "selector": _THREADS,
+    "thread_return": _THREADS,
+    "tvm_storage_sync": _SYNC,
+    "tvm_global_barrier_kinit": _SYNC,
+    "tvm_kernel_replace_point": _SYNC,
+    "tvm_thread_invariant": _THREADS,
+    "tvm_thread_allreduce": _ACROSS,
+    "tvm_warp_activemask": _ACROSS,
+    "tvm_warp_shuffle": _ACROSS,
+    "tvm_warp_shuffle_down": _ACROSS,
+    "tvm_warp_shuffle_up": _ACROSS,
+    "tvm_warp_shuffle_xor": _ACROSS,
+    "tvm_load_matrix_sync": _MATRIX,
+    "tvm_mma_sync": _MATRIX,
+    "tvm_bmma_sync": _MATRIX,
+    "tvm_fill_fragment": _MATRIX,
+    "tvm_store_matrix_sync": _MATRIX,
+    "cooperative_tensor_fill": _MATRIX,
+    "cooperative_tensor_load": _MATRIX,
+    "cooperative_tensor_store": _MATRIX,
+    "cooperative_tensor_multiply_accumulate": _MATRIX,
+    "start_profile_intrinsic": _PROFILE,
+    "end_profile_intrinsic": _PROFILE,
+}
+"""By name; the reference lists them."""

@@ -1,0 +1,107 @@
+"""The page of builtins, written from the tables in the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loomir.ir.op import Effect
+from loomir.script.builder.refused_names import REFUSED
+from loomir.script.builder.table import NAMES
+from loomir.tir.op import BUILTINS, FAMILIES, Accepts, Builtin
+
+INTRODUCTION = """# Builtins of TIR
+
+A builtin is called by its name in `T`, and everything about it stands in one row of a table in the
+source, of which this page is a copy. The [language reference](tirscript.md) says what else there is.
+
+Arguments are evaluated from left to right, each once, unless the row says otherwise. Functions of
+numbers take vectors as well, and work lane by lane. A function of floats is computed in the float's
+own precision, those of 16 bits in `float32` and rounded at the end; "floats" are `float16`,
+`bfloat16`, `float32` and `float64`, "integers" the signed and unsigned ones of 8 to 64 bits. NaN gives
+NaN unless the row says otherwise.
+
+## Effects
+
+| effect | what a call may do |
+| --- | --- |"""
+
+EFFECTS = {
+    Effect.PURE: "evaluate its arguments and give a value, nothing else",
+    Effect.EXPR_ANNOTATION: "nothing: it is its argument, and tells the compiler something",
+    Effect.EMBED_INFO: "nothing: its arguments are never evaluated, and it gives no value",
+    Effect.READ_STATE: "read more than its arguments: another call may give another value",
+    Effect.UPDATE_STATE: "raise, or change memory",
+    Effect.SPECIAL_CALL_ARG: "make what only an argument of certain calls may be",
+    Effect.CONTROL_JUMP: "go on elsewhere",
+    Effect.OPAQUE: "anything; calls of functions are of this kind",
+}
+
+FORMS = """
+## Other names
+
+These are read too, and make operators or constants:
+
+| name | means |
+| --- | --- |"""
+
+COMPOSED = {
+    "any": "`a or b or …`",
+    "all": "`a and b and …`",
+    "logaddexp": "`log(exp(a) + exp(b))` without overflow, by `T.exp` and `T.log1p`",
+    "power": "`T.pow`",
+    "div": "`a / b`",
+    "truncdiv": "`a / b`",
+    "truncmod": "the remainder of it, with the sign of a",
+    "floordiv": "`a // b`",
+    "floormod": "`a % b`",
+    "indexdiv": "`a // b`",
+    "indexmod": "`a % b`",
+    "ceildiv": "`(a + b - 1) // b`: rounded up, for b above 0 and sums that do not wrap",
+    "min": "the smaller one, NaN if either is",
+    "max": "the larger one, NaN if either is",
+    "min_value": "the least finite value of a dtype",
+    "max_value": "the largest finite value of a dtype",
+    "infinity": "plus infinity of a float dtype",
+}
+
+MISSING = """
+## Names that Loomir has not
+
+Other implementations have these. A program that uses one is refused with this text.
+
+| name | why not | instead |
+| --- | --- | --- |"""
+
+
+def takes(row: Builtin) -> str:
+    """Say what the arguments may be."""
+    if row.accepts is Accepts.EACH:
+        return "; ".join(f"`{p.name}`: {p.kind.text}" for p in row.params if p.kind is not None)
+    return row.accepts.value if row.arity != 0 else ""
+
+
+def lines() -> Iterator[str]:
+    yield INTRODUCTION
+    assert set(EFFECTS) == set(Effect)
+    yield from (f"| `{effect.value}` | {text} |" for effect, text in EFFECTS.items())
+    for family in FAMILIES:
+        yield ""
+        yield f"## {family[:1].upper()}{family[1:]}"
+        yield ""
+        yield "| builtin | takes | gives | at the edges | effect |"
+        yield "| --- | --- | --- | --- | --- |"
+        for name, row in BUILTINS.items():
+            if row.family == family:
+                cells = (row.summary, row.corners, f"`{row.op.effect.value}`")
+                first = f"`T.{name}({row.signature})`"
+                yield "| " + " | ".join([first, takes(row), *cells]).replace("|  |", "| |") + " |"
+    yield FORMS
+    assert set(COMPOSED) <= set(NAMES)
+    yield from (f"| `T.{name}` | {text} |" for name, text in COMPOSED.items())
+    yield MISSING
+    yield from (f"| `T.{n}` | {r.why} | {r.instead} |" for n, r in REFUSED.items())
+
+
+def page() -> str:
+    """Write the page."""
+    return "\n".join(lines()).replace("|  |", "| |") + "\n"
