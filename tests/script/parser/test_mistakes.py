@@ -433,3 +433,26 @@ def test_tabs_are_one_column():
     (found,) = refused(text)
     assert found.span is not None
     assert found.span.column == 12
+
+
+OLD_NAMES = {
+    "load": "write A[i]",
+    "store": "write A[i] = x",
+    "let": "write x = value",
+    "bind": "write x = value",
+    "realize": "write T.alloc_buffer",
+    "preflattened_buffer": "write T.Buffer",
+    "match_buffer_region": "write T.match_buffer",
+    "buffer_decl": "write T.decl_buffer",
+    "allocate_const": "pass the constant",
+    "alloc_shared": 'write T.alloc_buffer(shape, dtype, scope="shared")',
+    "env_thread": "write `with T.launch_thread",
+    "range": "write range(n)",
+}
+
+
+@pytest.mark.parametrize(("name", "help"), OLD_NAMES.items())
+def test_a_name_of_another_generation_says_what_replaced_it(name: str, help: str):
+    (found,) = refused_body(f"T.{name}(x)")
+    assert found.code == "SCR0004"
+    assert found.help.startswith(help)

@@ -131,6 +131,22 @@ def attribute(value: object, name: str) -> object:
 
 _NO_LISTS: Final = "programs have no lists of values: pass them to T.call_packed one by one"
 _KNOWN_ELSEWHERE: Final = {
+    # Names of other generations of the language, and what is written instead.
+    "load": "write A[i]",
+    "store": "write A[i] = x",
+    "let": "write x = value, or T.Let(body, where={x: value}) in an expression",
+    "bind": "write x = value",
+    "realize": "write T.alloc_buffer(shape, dtype)",
+    "buffer_realize": "write T.alloc_buffer(shape, dtype)",
+    "preflattened_buffer": "write T.Buffer(shape, dtype) with the shape of the array",
+    "match_buffer_region": "write T.match_buffer(A[0:4], shape)",
+    "buffer_decl": "write T.decl_buffer(shape, dtype, data=pointer)",
+    "allocate_const": "pass the constant as an argument",
+    "alloc_local": 'write T.alloc_buffer(shape, dtype, scope="local")',
+    "alloc_shared": 'write T.alloc_buffer(shape, dtype, scope="shared")',
+    "env_thread": 'write `with T.launch_thread("threadIdx.x", extent) as t:`',
+    "prefetch": "leave it out: it is a hint, and the CPU fetches ahead itself",
+    "range": "write range(n), or T.serial(n)",
     "tvm_throw_last_error": "the errors of called functions come out by themselves",
     "tvm_check_return": "test what the call returned with assert",
     "anylist_getitem": _NO_LISTS,
