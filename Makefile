@@ -33,4 +33,5 @@ fuzz:  ## random programs on every engine, random texts, then property tests on 
 	$(PYTHON) -m tests.script.campaign round-trip --start $(START) --count 20000
 	$(PYTHON) -m tests.script.campaign mutate --start $(START) --count $(COUNT)
 	$(PYTHON) -m tests.script.campaign calls --start $(START) --count $(COUNT)
+	$(PYTHON) -m fuzz.defects --count 500
 	$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=search

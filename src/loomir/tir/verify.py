@@ -27,6 +27,7 @@ from loomir.tir.buffer import (
     MatchBufferRegion,
     Range,
 )
+from loomir.tir.constant_index import outside
 from loomir.tir.expr import Call, FloatImm, IntImm, Let, PrimExpr, StringImm, Var
 from loomir.tir.function import PrimFunc, str_of
 from loomir.tir.init_order import check_init_order
@@ -71,7 +72,7 @@ def verify(program: PrimFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List every mistake of a function or a module, in program order; none where it is well-formed.
 
     A function that stands alone may call itself only.
-    Errors: TIR0401 to TIR0418, TIR0430.
+    Errors: TIR0401 to TIR0419, TIR0430.
     """
     if isinstance(program, PrimFunc):
         return tuple(_function(program, {program.name: program}))
@@ -227,6 +228,11 @@ class _Walk:
         self.stack += (_Leave(names), _Enter(body, loops))
 
     # -- expressions -----------------------------------------------------------------------------
+    def _constant_index(self, node: BufferLoad | BufferStore) -> None:
+        found = outside(node.buffer, node.indices, node.span or self.span, "TIR0419")
+        if found is not None:
+            self.found.append(found)
+
     def _expressions(self, value: object, loops: _Loops) -> None:
         """Check the expressions in a field's value."""
         live = self.live
@@ -252,6 +258,8 @@ class _Walk:
             else:
                 if kind is BufferLoad or kind is BufferRegion:
                     self._use_buffer(node.buffer, node.span)
+                    if isinstance(node, BufferLoad):
+                        self._constant_index(node)
                 elif kind is Call:
                     self._call(node, loops)
                 for part in reversed(plan_of(kind).get(node)):
@@ -437,6 +445,7 @@ class _Walk:
         else:
             if isinstance(node, BufferStore):
                 self._use_buffer(node.buffer, node.span)
+                self._constant_index(node)
             parts = children(node)
             self._expressions(tuple(p for p in parts if not isinstance(p, Stmt)), loops)
             bodies = [part for part in parts if isinstance(part, Stmt)]

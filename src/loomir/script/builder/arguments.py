@@ -11,6 +11,7 @@ from loomir.script.builder.mistakes import ArgumentError, wrong_argument
 from loomir.support.diagnostics import CompileError, with_article
 from loomir.support.dtype import LANES, DataType
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, Range
+from loomir.tir.constant_index import outside
 from loomir.tir.expr import (
     Add,
     Broadcast,
@@ -266,6 +267,7 @@ def _same(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 _MAYBE_CONSTANT: Final = frozenset((int, bool, IntImm, Ramp))
+_INSIDE: Final = Var("inside", DataType("int64"))
 
 
 def check_index(buffer: Buffer, axis: int, index: object, is_last: bool = True) -> None:
@@ -296,41 +298,11 @@ def check_index(buffer: Buffer, axis: int, index: object, is_last: bool = True) 
 def _check_constant_index(buffer: Buffer, axis: int, index: object) -> None:
     if type(index) not in _MAYBE_CONSTANT or axis >= len(buffer.shape):
         return
-    low, high = _constant_span(index)
-    extent = buffer.shape[axis]
-    if low is None or high is None:
-        return
-    if low < 0:
+    found = outside(buffer, [*[_INSIDE] * axis, as_expr(index, "an index")], None, "SCR0019")
+    if found is not None:
         raise wrong_argument(
-            index,
-            code="SCR0019",
-            message=f"index {low} of axis {axis} of {buffer.called} is negative",
-            help="indices start at 0 and do not count from the end",
+            index, code="SCR0019", message=found.message, label=found.label, help=found.help
         )
-    if isinstance(extent, IntImm) and high >= extent.value:
-        raise wrong_argument(
-            index,
-            code="SCR0019",
-            message=f"index {high} is outside of axis {axis} of {buffer.called}",
-            label=f"the axis has {extent.value} elements",
-            help=f"use an index from 0 to {extent.value - 1}"
-            if extent.value
-            else "the axis is empty: nothing can be accessed",
-        )
-
-
-def _constant_span(index: object) -> tuple[int | None, int | None]:
-    """Give the least and the greatest value of a constant index, a vector's lanes together."""
-    if isinstance(index, IntImm):
-        return index.value, index.value
-    if isinstance(index, int):
-        return index, index
-    if isinstance(index, Ramp):
-        base, stride = index.base, index.stride
-        if isinstance(base, IntImm) and isinstance(stride, IntImm):
-            last = base.value + stride.value * (index.lanes - 1)
-            return min(base.value, last), max(base.value, last)
-    return None, None
 
 
 def region_of(buffer: Buffer, items: Sequence[object]) -> BufferRegion:
