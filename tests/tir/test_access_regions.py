@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from loomir.ir import pre_order
-from loomir.tir import Block
+import loomir
+from loomir.ir import pre_order, structural_equal
+from loomir.support.dtype import DataType
+from loomir.tir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    BufferRealize,
+    BufferStore,
+    IntImm,
+    Let,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Var,
+    decl_buffer,
+)
 from loomir.tir.access_regions import infer_access_regions
-from loomir.tir.stmt import SeqStmt
 from tests.clause import clauses
 from tests.script.parser.programs import read
 
@@ -87,3 +101,36 @@ def f(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
 
 def test_an_empty_body_accesses_nothing():
     assert infer_access_regions(SeqStmt(())) == ((), ())
+
+
+def test_a_buffer_declared_inside_stands_for_its_memory():
+    body = 'D = T.decl_buffer((64,), "float32", data=A.data)\nB[vi, vj] = D[vi]'
+    lines = "".join(f"            {line}\n" for line in body.split("\n"))
+    block = block_of(HEAD + lines)
+    assert [r.buffer.name for r in block.reads] == ["A"]
+    assert [r.buffer.name for r in block.writes] == ["B"]
+    assert not loomir.verify(read(HEAD + lines))
+
+
+def test_memory_that_is_allocated_inside_has_no_region():
+    inner = decl_buffer((4,), "int32", "C")
+    outer = decl_buffer((4,), "int32", "A")
+    one = IntImm(1, DataType("int32"))
+    bounds = (Range(IntImm(0, DataType("int32")), IntImm(4, DataType("int32"))),)
+    store = SeqStmt((BufferStore(inner, one, (one,)), BufferStore(outer, one, (one,))))
+    reads, writes = infer_access_regions(BufferRealize(inner, bounds, TRUE, store))
+    assert reads == ()
+    assert [r.buffer for r in writes] == [outer]
+
+
+def test_a_let_in_an_index_is_not_copied():
+    x, i = Var("x", "int32"), Var("i", "int32")
+    a = decl_buffer((8,), "int32", "A")
+    index = Let(x, i + 1, x + x)
+    reads, writes = infer_access_regions(BufferStore(a, i, (index,)))
+    assert reads == ()
+    assert structural_equal(writes[0], a.whole())
+    block = Block((), reads, writes, "b", BufferStore(a, i, (index,)))
+    handle = Var("a", "handle")
+    func = PrimFunc((handle, i), BlockRealize((), TRUE, block), None, {handle: a})
+    assert loomir.verify(func) == ()

@@ -21,7 +21,9 @@ from loomir.tir.stmt import (
     AttrStmt,
     Block,
     BlockRealize,
+    BufferRealize,
     BufferStore,
+    DeclBuffer,
     For,
     LetStmt,
     Stmt,
@@ -80,6 +82,7 @@ class _Accesses:
         self.reads, self.writes = _Regions(), _Regions()
         self.inner: set[int] = set()
         self.skipped: set[int] = set()
+        self.declared: set[int] = set()
         self.pointers = pointers
         self.matched = {id(m.buffer.data): m.source for m in matches}
         for match in matches:
@@ -125,6 +128,10 @@ class _Accesses:
         elif isinstance(node, Block):
             self.inner.update(id(it.var) for it in node.iter_vars)
             self.skip(b.data for b in node.alloc_buffers)
+        elif isinstance(node, BufferRealize):
+            self.skip((node.buffer.data,))
+        elif isinstance(node, DeclBuffer):
+            self.declared.add(id(node.buffer))
 
     def _opaque(self, buffer: Buffer) -> None:
         if id(buffer.data) not in self.skipped:
@@ -154,6 +161,11 @@ class _Accesses:
             seen.add(id(buffer.data))
             source = self.matched[id(buffer.data)]
             buffer, ranges = source.buffer, list(source.region)
+        if id(buffer) in self.declared:  # which has no name outside; its memory may have one
+            owner = self.pointers.get(id(buffer.data))
+            if owner is None or id(owner) in self.declared:
+                return
+            buffer, ranges = owner, list(owner.whole().region)
         if id(buffer.data) not in self.skipped:
             into.add(buffer, ranges)
 
@@ -170,7 +182,7 @@ class _Accesses:
     def _outer(self, buffer: Buffer, axis: int, found: Range) -> Range:
         """Give the range, or the whole axis where it depends on what happens in the block."""
         for node in pre_order(found):
-            if isinstance(node, BufferLoad):
+            if isinstance(node, (BufferLoad, Let)):  # a copy of the latter would bind twice
                 return self._whole(buffer, axis)
         if any(id(name) in self.inner for name in free_definitions(found)):
             return self._whole(buffer, axis)
