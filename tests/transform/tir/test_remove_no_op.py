@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import loomir
+from loomir.script import from_source
 from loomir.transform.tir.remove_no_op import remove_no_op
+from tests.clause import clauses
 from tests.transform.meaning import assert_becomes, assert_stays
 
 HEAD = """
@@ -44,3 +47,20 @@ def test_what_does_nothing_goes(before: str, after: str):
 )
 def test_what_acts_or_may_fail_stays(text: str):
     assert_stays(remove_no_op, indented(text))
+
+
+@clauses("TIR-STMT-03e")
+def test_loads_of_volatile_memory_stay():
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    with T.attr(A.data, "volatile_scope", 1):
+        T.evaluate(A[0])
+        T.evaluate(B[0])
+        x: T.int32 = A[2]
+        A[1] = 5
+        A[1] = 6
+""")
+    lines = loomir.compile(func, cache=False).llvm_ir().splitlines()
+    assert sum("load volatile" in line for line in lines) == 2
+    assert sum("store volatile" in line for line in lines) == 2

@@ -95,6 +95,7 @@ def _is_block(part: Node) -> bool:
     return isinstance(part, (Block, BlockRealize, BufferRealize))
 
 
+# What is volatile stays so to the end: code generation makes its accesses volatile.
 def _is_attribute(part: Node) -> bool:
     return isinstance(part, AttrStmt) and part.attr_key != VOLATILE
 
