@@ -127,6 +127,7 @@ class Report:
     kinds: Counter[str] = field(default_factory=Counter)
     engines: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
+    slowest: dict[str, Any] = field(default_factory=dict)
     spent: Counter[str] = field(default_factory=Counter)
     """Seconds by what they went to."""
     twice: int = 0
@@ -143,6 +144,8 @@ class Report:
             self.spent[name] += seconds
         if "seconds" in reply:
             self.seconds.append(reply["seconds"])
+            if reply["seconds"] > self.slowest.get("seconds", 0):
+                self.slowest = reply
         if reply["found"]:
             self.failures.append(reply)
 
@@ -157,8 +160,8 @@ class Report:
             f"{name} {seconds / sum(self.seconds):.0%}"
             for name, seconds in self.spent.most_common()
         )
-        most = max(self.seconds) * 1e3
-        return f"ms per program: mean {mean:.0f}, {marks}, most {most:.0f}\nof it {shares}"
+        most = f"most {max(self.seconds) * 1e3:.0f} (seed {self.slowest['seed']})"
+        return f"ms per program: mean {mean:.0f}, {marks}, {most}\nof it {shares}"
 
 
 class _Campaign:

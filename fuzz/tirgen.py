@@ -50,7 +50,7 @@ from loomir.tir.verify import verify
 
 __all__ = ["VERSION", "generate", "program_of_seed"]
 
-VERSION = 3
+VERSION = 4
 BUDGETS = (1_500, 5_000, 20_000)
 """Scalar operations that the interpreter may spend on a program, about, by the program's size."""
 
@@ -264,7 +264,7 @@ class _Generator:
             extent = 0 if c.chance(0.01) else c.pick(extents_here)
             if math.prod(extents) * extent > 1024:
                 extent = 1
-            extent, written = self._extent(extent)
+            extent, written = self._extent(extent, 1024 // max(1, math.prod(extents)))
             extents.append(extent)
             shape.append(written)
         steps: tuple[int, ...] = ()
@@ -277,13 +277,14 @@ class _Generator:
         buffer = decl_buffer(shape, dtype, name, strides=strides)
         return Known(buffer, tuple(extents), root=id(buffer), passable=not strides)
 
-    def _extent(self, extent: int) -> tuple[int, PrimExpr]:
-        """Write an extent as a constant, a name, or an expression of names."""
+    def _extent(self, extent: int, most: int) -> tuple[int, PrimExpr]:
+        """Write an extent as a constant, a name, or an expression of names, up to ``most``."""
         c = self.c
         if extent and c.chance(0.3):
-            if self.bindings and c.chance(0.5):
-                var, value = c.pick(self.bindings)
-                if c.chance(0.3) and value <= 8:
+            known = [(var, value) for var, value in self.bindings if value <= most]
+            if known and c.chance(0.5):
+                var, value = c.pick(known)
+                if c.chance(0.3) and value <= 8 and value * 2 <= most:
                     return value * 2, var * 2
                 return value, var
             var = Var(self.exprs.name("n"), c.pick([INT64, INT64, INT32]))
