@@ -147,3 +147,21 @@ def test_help_names_every_command():
     assert status == 0
     for command in ("run", "check", "fmt", "doctor"):
         assert command in output
+
+
+def test_run_checks_where_the_program_runs(tmp_path: Path):
+    path = tmp_path / "races.py"
+    path.write_text(
+        "from loomir.script import tir as T\n\n\n"
+        "@T.prim_func\n"
+        'def total(x: T.Buffer((8,), "int32"), y: T.Buffer((1,), "int32")):\n'
+        "    for i in T.parallel(8):\n"
+        "        y[0] = y[0] + x[i]\n",
+        encoding="utf-8",
+    )
+    status, output = invoke("run", str(path), "--checked")
+    assert status == 1
+    assert "RUN0210" in output
+    assert "races.py:7" in output
+    for option in ("--check-bounds", "--checked"):
+        assert invoke("run", str(EXAMPLES / "vector_add.py"), option)[0] == 0
