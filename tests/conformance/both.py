@@ -143,6 +143,7 @@ def both(program: Program, *args: object, **options: Any) -> Any:
 def fails(code: str, program: Program, *args: object, **options: Any) -> Diagnostic:
     """Hold that a program fails when it runs, in both ways with the same words and place."""
     name, alias = options.pop("name", None), options.get("allow_alias", False)
+    options.setdefault("opt_level", 0)  # what is run to its end is compiled as users do
     made, compiled = prepared(program, options)
     entry = entry_of(made, name)
     with pytest.raises(RunError) as oracle:

@@ -342,8 +342,13 @@ def test_T12_example_next_of_the_largest(dtype: str):
 @given(st.lists(st.tuples(int32s, int32s), min_size=8, max_size=8))
 def test_T12_property_modulo_a_power_of_two(rows: list[tuple[int, int]]):
     """Sums and products are those of the integers, modulo 2 to the power of the width."""
-    a, b = i32(*(x for x, _ in rows)), i32(*(y for _, y in rows))
-    out = each("a * b - (a + b) * 3", a=a, b=b)
+    source = """
+        @T.prim_func
+        def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+            for i in range(8):
+                B[i] = A[i] * B[i] - (A[i] + B[i]) * 3
+    """
+    out = both(source, i32(*(x for x, _ in rows)), i32(*(y for _, y in rows)))
     assert [int(o) % 2**32 for o in out] == [(x * y - (x + y) * 3) % 2**32 for x, y in rows]
 
 
@@ -392,11 +397,18 @@ floats32 = st.floats(width=32, allow_subnormal=True)
 @given(st.lists(st.tuples(floats32, floats32, floats32), min_size=8, max_size=8))
 def test_T13_property_as_numpy(rows: list[tuple[float, float, float]]):
     """Each operation is rounded by itself, as NumPy's is."""
+    source = """
+        @T.prim_func
+        def main(
+            A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")
+        ):
+            for i in range(8):
+                C[i] = (A[i] + B[i]) * C[i] - A[i] / B[i]
+    """
     a, b, c = (f32(*column) for column in zip(*rows, strict=True))
-    out = each("(a + b) * c - a / b", a=a, b=b, c=c)
     with np.errstate(all="ignore"):
         wanted = (a + b) * c - a / b
-    np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(both(source, a, b, c), wanted)
 
 
 def test_T13_negative_comparisons_of_nan():
