@@ -20,11 +20,8 @@ ROOT = SUITE.parents[1]
 PAGE = ROOT / "docs" / "reference" / "conformance.md"
 TITLES = {"tir": "TIR", "tvmscript": "TVMScript"}
 
-# Sentences on features that Loomir does not have yet. The list only gets shorter.
-WAITING: dict[str, str] = {
-    "TIR-BLTN-04": "no builtin reads memory",
-    "TIR-BLTN-08": "no builtin only informs the compiler",
-}
+# Sentences that wait for a feature, with the reason. The list only gets shorter.
+WAITING: dict[str, str] = {}
 
 
 def sentences_of(specification: str) -> list[str]:
@@ -43,7 +40,7 @@ def test_every_sentence_of_tir_has_a_test():
 
 
 def test_what_waits_has_no_test_and_a_reason():
-    assert len(WAITING) == 2
+    assert len(WAITING) == 0
     assert [c for c in WAITING if c in held() or c not in sentences_of("tir")] == []
     assert all(WAITING.values())
 
@@ -124,15 +121,9 @@ def sections() -> str:
     return "\n".join(rows)
 
 
-def waiting() -> str:
-    """Write the table of sentences without a test."""
-    rows = ["| sentence | why it waits |", "| --- | --- |"]
-    return "\n".join([*rows, *(f"| {clause} | {why} |" for clause, why in WAITING.items())])
-
-
 def test_the_page_says_what_the_tests_hold(request: pytest.FixtureRequest):
     text = PAGE.read_text(encoding="utf-8")
-    tables = {"summary": summary(), "sections": sections(), "waiting": waiting()}
+    tables = {"summary": summary(), "sections": sections()}
     for name, table in tables.items():
         wanted = f"<!-- {name} -->\n\n{table}\n\n<!-- end -->"
         pattern = re.compile(rf"<!-- {name} -->.*?<!-- end -->", re.DOTALL)

@@ -76,6 +76,19 @@ def test_TIR_BLTN_03_pure(name: str):
     fails("RUN0201", source, 0, f32(4, 5))
 
 
+def test_TIR_BLTN_04_read():
+    """A builtin that reads state gives something other than its arguments say, wherever it stands."""
+    assert with_effect(Effect.READ_STATE) == {"undef"}
+    source = """
+        @T.prim_func
+        def main(x: T.int32, A: T.Buffer((2,), "int32")):
+            y = T.undef("int32")
+            A[0] = T.if_then_else(x > 0, x, y)
+            A[1] = y - y
+    """
+    assert both(source, 3, zeros(2)).tolist() == [3, 0]
+
+
 def test_TIR_BLTN_05_update():
     """A builtin that updates state does so each time: a check of an index is never dropped."""
     assert with_effect(Effect.UPDATE_STATE) >= {"checked_index"}
@@ -147,6 +160,25 @@ def test_TIR_BLTN_07_arguments_of_certain_calls():
                 )
     """
     assert both(inside, zeros(4)).tolist() == [0, 5, 0, 0]
+    outside = """
+        @T.prim_func
+        def main(A: T.Buffer((4,), "int32")):
+            T.evaluate(T.type_annotation("int32"))  # <--
+    """
+    refused("TIR0430", outside)
+
+
+def test_TIR_BLTN_08_embedded_information():
+    """What only informs the compiler leaves no code: its argument is never evaluated."""
+    assert "assume" in with_effect(Effect.EMBED_INFO)
+    source = """
+        @T.prim_func
+        def main(x: T.int32, A: T.Buffer((4,), "int32")):
+            for i in range(4):
+                T.assume(1 // x == A[i * 1000])
+                A[i] = i + x
+    """
+    assert both(source, 0, zeros(4), check_bounds=True).tolist() == [0, 1, 2, 3]
 
 
 def test_TIR_BLTN_09_jumps():
