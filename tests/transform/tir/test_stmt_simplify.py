@@ -121,6 +121,29 @@ def test_a_loop_that_runs_once_from_anywhere():
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("A[(i * 4 + j) // 4] = i", "A[i] = i"),
+        ("A[(i * 4 + j) % 4] = i", "A[j] = i"),
+        ("A[i // 4 * 4 + i % 4] = i // 16", "A[i // 4 * 4 + i % 4] = 0"),
+        ("A[T.min(i, 40)] = T.max(j, 0)", "A[i] = j"),
+        ("if i * 4 + j < 64:\n    A[i] = j", "A[i] = j"),
+        ("if i * 4 + j >= 64:\n    A[i] = j", ""),
+        ("A[i] = T.min(i + n, i + n + 1)", "A[i] = T.min(i + n, i + n + 1)"),  # it may wrap
+    ],
+)
+def test_what_loops_tell(before: str, after: str):
+    def nest(text: str) -> str:
+        inside = "\n".join("        " + line for line in text.splitlines())
+        return f"for i in range(16):\n    for j in range(4):\n{inside}"
+
+    if after:
+        becomes(nest(before), nest(after))
+    else:
+        check(HEAD + "\n".join("    " + line for line in nest(before).splitlines()) + "\n")
+
+
 def test_a_loop_that_is_left_stays_a_loop():
     check(HEAD + "    for i in range(1):\n        if n > 2:\n            break\n        A[i] = 5\n")
 

@@ -1,5 +1,8 @@
 """Fold what is constant in integers, conditions and loops.
 
+Quotients, minima and comparisons are simplified by what is known about the variables of loops, and
+only where they get cheaper: sums and products keep the form that their author gave them.
+
 Only rewrites that hold for every value: integers wrap as their dtype does, floats are left alone,
 and nothing goes whose evaluation may fail. A division by a constant zero stays as it is, so that
 dead code may hold one.
@@ -10,12 +13,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from loomir.arith.fold import FOLDS
+from loomir.arith import Analyzer
+from loomir.arith.fold import FOLDS, fold_node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rewrite
+from loomir.tir.buffer import Range
 from loomir.tir.effects import is_discardable
-from loomir.tir.expr import Call, IntImm, Let, PrimExpr, Var
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Call,
+    Div,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    PrimExpr,
+    Var,
+)
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import AssertStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
@@ -73,6 +96,38 @@ _RULES: Final[dict[type, Callable[[Any], Any]]] = {
 }
 
 
+class _Prover:
+    """Simplifies single nodes; an analyzer is made, and told of the variables, when one is met."""
+
+    def __init__(self, binders: list[For | LetStmt]) -> None:
+        self._binders = binders
+        self._analyzer: Analyzer | None = None
+
+    def simplify(self, e: Any) -> PrimExpr:
+        """Give a cheaper expression of the same value, or the same one."""
+        made = fold_node(e)
+        dtype = e.a.dtype
+        if made is not e or not dtype.is_integer or dtype.lanes != 1:
+            return made
+        if self._analyzer is None:
+            self._analyzer = self._informed()
+        return self._analyzer.simplify(e, rules=False)
+
+    def _informed(self) -> Analyzer:
+        """Make an analyzer that knows the variables, outer ones first."""
+        analyzer = Analyzer()
+        for part in self._binders:
+            if isinstance(part, For):
+                if not analyzer.is_bound(part.loop_var):
+                    analyzer.bind(part.loop_var, Range(part.min, part.extent))
+            elif part.var.dtype.is_integer and part.var.dtype.lanes == 1:
+                analyzer.know_equal(part.var, part.value)
+        return analyzer
+
+
+_PROVED: Final = (FloorDiv, FloorMod, Div, Mod, Min, Max, Eq, NE, LT, LE, GT, GE)
+
+
 @register("tir.StmtSimplify", requires={"well_formed"})
 def stmt_simplify(func: PrimFunc) -> PrimFunc:
     """Fold constant integers and conditions; put constants in place of variables bound to them.
@@ -80,8 +135,10 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
     A loop that runs once binds its variable instead, one that never runs goes.
     """
     leaves = _leaves_loops(func)
-    known = _constants(func, leaves)
-    rules = _RULES if leaves else {**_RULES, For: _once}
+    known, binders = _constants(func, leaves)
+    rules = {**_RULES, **dict.fromkeys(_PROVED, _Prover(binders).simplify)}
+    if not leaves:
+        rules[For] = _once
 
     def drop(s: Any) -> Any:
         return s.body if s.var in known else s
@@ -94,10 +151,13 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
     return rewrite(substitute(bare, known), rules)
 
 
-def _constants(func: PrimFunc, leaves: bool) -> dict[Var, PrimExpr]:
-    """Find variables whose only value is a constant or another variable."""
+def _constants(func: PrimFunc, leaves: bool) -> tuple[dict[Var, PrimExpr], list[For | LetStmt]]:
+    """Find variables whose only value is a constant or another variable, and all that bind one."""
     known: dict[Var, PrimExpr] = {}
+    binders: list[For | LetStmt] = []
     for part in pre_order(func.body):
+        if isinstance(part, (For, LetStmt)):
+            binders.append(part)
         if isinstance(part, (Let, LetStmt)):
             var, value = part.var, part.value
         elif isinstance(part, For) and isinstance(part.extent, IntImm) and not leaves:
@@ -111,4 +171,4 @@ def _constants(func: PrimFunc, leaves: bool) -> dict[Var, PrimExpr]:
         plain = isinstance(value, (IntImm, Var)) and not value.dtype.is_handle
         if plain and var.dtype is value.dtype:
             known[var] = value
-    return known
+    return known, binders
