@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loomir
 from loomir.interp import Interpreter, interpret
+from loomir.ir import structural_equal
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import attr, node
 from loomir.runtime.errors import RunIndexError, RunRecursionError, RunZeroDivisionError
+from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.support.dtype import DataType
 from loomir.tir import (
@@ -235,3 +238,32 @@ def test_a_scalar_expression_by_itself() -> None:
         value_of(X + Y, {X: 1})
     with pytest.raises(RunZeroDivisionError):
         value_of(i32(1) // X, {X: 0})
+
+
+def test_a_view_is_passed_as_it_lies():
+    mod = from_source(
+        """
+from loomir.script import ir as I, tir as T
+
+@I.ir_module
+class M:
+    @T.prim_func
+    def add(a: T.handle):
+        s0, s1 = T.int32(), T.int32()
+        A = T.match_buffer(a, (2, 2), "int32", strides=(s0, s1))
+        for i, j in T.grid(2, 2):
+            A[i, j] = A[i, j] + 100
+
+    @T.prim_func
+    def main(y: T.Buffer((4, 4), "int32")):
+        V = T.decl_buffer((2, 2), "int32", data=y.data, strides=(4, 1), elem_offset=5)
+        M.add(V)
+"""
+    )
+    assert structural_equal(from_source(mod.script()), mod)
+    expected = np.arange(16, dtype="int32").reshape(4, 4)
+    expected[1:3, 1:3] += 100
+    for run in (loomir.compile(mod)["main"], lambda a: loomir.interpret(mod, "main", a)):
+        array = np.arange(16, dtype="int32").reshape(4, 4)
+        run(array)
+        np.testing.assert_array_equal(array, expected)

@@ -161,3 +161,15 @@ def f(a: T.handle):
         cost(text)
     with pytest.raises(CompileError, match=r"no size .row.(.|\n)*did you mean .rows."):
         cost(text, rows=2, row=3)
+
+
+def test_what_is_called_is_not_known():
+    found = cost(
+        """
+@T.prim_func
+def f(A: T.Buffer((4,), "float32")):
+    T.call_packed("a.function", A)
+"""
+    )
+    assert not found.exact
+    assert found.flops == 0

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
+from loomir.ir.op import Effect
 from loomir.ir.visit import children, pre_order
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
@@ -95,7 +96,7 @@ class _Work(NamedTuple):
 def estimate_cost(func: PrimFunc, sizes: Mapping[str, int] | None = None) -> Cost:
     """Estimate what a call of ``func`` costs; ``sizes`` gives its symbolic sizes by name.
 
-    Calls of other functions are not counted in. Errors: TIR0601 for a size that is not given.
+    What called functions do is not counted in. Errors: TIR0601 for a size that is not given.
     """
     return _Count(func, sizes or {}).run()
 
@@ -292,7 +293,7 @@ class _Count:
             stack += children(node)
 
     def _call(self, call: Call, times: Fraction) -> None:
-        if isinstance(call.op, GlobalVar):
+        if isinstance(call.op, GlobalVar) or call.op.effect is Effect.OPAQUE:
             self.exact = False
             return
         name = call.op.name.rpartition(".")[2]

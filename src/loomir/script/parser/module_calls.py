@@ -16,8 +16,9 @@ from loomir.script.parser.namespaces import ModuleFunction
 from loomir.script.parser.operators import is_expr, kind
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import HANDLE, VOID, DataType
+from loomir.tir.array_argument import describe
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import Call, PrimExpr, Var
+from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 
 __all__ = ["make_call", "returns_value", "unquoted"]
 
@@ -77,7 +78,7 @@ def _count(number: int) -> str:
 
 def _argument(value: object, wanted: DataType | str) -> PrimExpr | None:
     if isinstance(value, Buffer):
-        return value.data if wanted in (BUFFER, HANDLE) else None
+        return _passed(value) if wanted in (BUFFER, HANDLE) else None
     if wanted in (BUFFER, HANDLE):
         return value if isinstance(value, PrimExpr) and value.dtype.is_handle else None
     if not isinstance(wanted, DataType) or not (
@@ -86,6 +87,13 @@ def _argument(value: object, wanted: DataType | str) -> PrimExpr | None:
         return None
     made = as_stored(value, wanted)
     return made if made.dtype is wanted else None
+
+
+def _passed(buffer: Buffer) -> PrimExpr:
+    """Pass a buffer by its pointer; one that lies elsewhere in that memory by a description."""
+    offset = buffer.elem_offset
+    at_start = offset is None or (isinstance(offset, IntImm) and offset.value == 0)
+    return buffer.data if at_start and not buffer.strides else describe(buffer)
 
 
 def _head(evaluator: ExprEvaluator, node: doc.FunctionDef) -> Head:

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from loomir.arith.fold import int64
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.dtype import HANDLE, DataType
+from loomir.tir.array_argument import describe
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import Call, IntImm, PrimExpr, Var, const
+from loomir.tir.expr import Call, PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
+from loomir.tir.op import STACK_MAKE_ARRAY
 from loomir.tir.op_calls import PACKED
 from loomir.transform.tir.views import Layout
 
 __all__ = ["legalize_calls"]
 
 
-def _shape(extents: tuple[PrimExpr, ...]) -> PrimExpr:
-    return Call(HANDLE, STACK_MAKE_SHAPE, tuple(int64(e) for e in extents))
-
-
 def _array(buffer: Buffer, layout: Layout) -> PrimExpr:
-    """Describe a buffer: data, shape, strides (none where row-major), rank, an element, offset."""
+    """Describe a buffer by where it lies."""
     view = layout.view(buffer)
     dense = id(buffer) not in layout.matches and not buffer.strides
-    return Call(
-        HANDLE,
-        STACK_MAKE_ARRAY,
-        (
-            view.data,
-            _shape(buffer.shape),
-            _shape(() if dense else view.strides),
-            IntImm(len(buffer.shape), DataType("int32")),
-            const(0, buffer.dtype),
-            view.offset,
-        ),
-    )
+    return describe(buffer, view.data, () if dense else view.strides, view.offset)
 
 
 @register("tir.LegalizeCalls", requires={"well_formed"}, establishes={"calls_lowered"})
