@@ -28,8 +28,9 @@ COUNT ?= 100000
 START ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-fuzz:  ## random programs on every engine, random texts, then property tests on new cases
+fuzz:  ## random programs on every engine, random expressions and texts, then property tests on new cases
 	$(PYTHON) -m fuzz.campaign --start $(START) --count $(COUNT) --jobs $(JOBS) --kinds
+	$(PYTHON) -m fuzz.simplify --count $(COUNT)
 	$(PYTHON) -m tests.script.campaign round-trip --start $(START) --count 20000
 	$(PYTHON) -m tests.script.campaign mutate --start $(START) --count $(COUNT)
 	$(PYTHON) -m tests.script.campaign calls --start $(START) --count $(COUNT)
