@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from loomir.codegen.llvm.emit.arguments import define_checked
-from loomir.codegen.llvm.emit.entry import define_entry
+from loomir.codegen.llvm.emit.entry import ONCE, define_entry
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
 from loomir.codegen.llvm.emit.faults import FAULTED, FEW, FINE, MANY, FaultTable
 from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
@@ -25,7 +25,7 @@ from loomir.codegen.llvm.floats import register_type
 from loomir.codegen.llvm.text import Function, Module, Param
 from loomir.codegen.llvm.types import I32, PTR
 from loomir.ir.module import GlobalVar, IRModule
-from loomir.ir.visit import pre_order, trampoline
+from loomir.ir.visit import by_class, trampoline
 from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import InternalError, with_article
 from loomir.support.dtype import VOID
@@ -109,13 +109,23 @@ def generate(
     functions = {
         var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
     }
-    recursive = _recursive(functions)
-    open_ = _calling_out(functions)
+    reach = _reach(functions)
+    recursive = {name for name, found in reach.items() if name in found}
+    # What is outside may see any of the arrays.
+    open_ = {name for name, found in reach.items() if _OUT in found}
+    called = frozenset[str]().union(*reach.values())
     parts: dict[str, tuple[Function, Function]] = {}
     for name, symbol in _symbols(functions).items():
         signature = _found(signatures, name)
         parts[name] = _declare(
-            unit, name, symbol, functions[name], signature, unit.allow_alias or name in open_
+            unit,
+            name,
+            symbol,
+            functions[name],
+            signature,
+            unit.allow_alias or name in open_,
+            # Other functions may call it often; the world calls it once for each run.
+            {} if name in called else ONCE,
         )
     entries: dict[str, str] = {}
     for name, (body, checked) in parts.items():
@@ -166,25 +176,15 @@ _OUT: Final = ""
 """The name that stands for everything outside of the module."""
 
 
-def _recursive(functions: Mapping[str, PrimFunc]) -> set[str]:
-    """Find the functions that may call themselves, through others or not."""
-    return {name for name, called in _reach(functions).items() if name in called}
-
-
-def _calling_out(functions: Mapping[str, PrimFunc]) -> set[str]:
-    """Find the functions that may call something outside, which may see any of their arrays."""
-    return {name for name, called in _reach(functions).items() if _OUT in called}
-
-
 def _reach(functions: Mapping[str, PrimFunc]) -> dict[str, set[str]]:
     """List what each function may call, through others or not."""
     calls: dict[str, set[str]] = {}
     for name, func in functions.items():
         calls[name] = set()
-        for part in pre_order(func.body):
-            if isinstance(part, Call) and isinstance(part.op, GlobalVar):
-                calls[name].add(part.op.name_hint)
-            elif isinstance(part, Call) and part.op in OUTSIDE and part.op is not CALL_PURE_EXTERN:
+        for call in by_class(func.body).get(Call, ()):
+            if isinstance(call.op, GlobalVar):
+                calls[name].add(call.op.name_hint)
+            elif call.op in OUTSIDE and call.op is not CALL_PURE_EXTERN:
                 calls[name].add(_OUT)
     found: dict[str, set[str]] = {}
     for name in functions:
@@ -201,7 +201,13 @@ def _reach(functions: Mapping[str, PrimFunc]) -> dict[str, set[str]]:
 
 # -- functions ---------------------------------------------------------------------------------
 def _declare(
-    unit: Unit, name: str, symbol: str, func: PrimFunc, signature: Signature, alias: bool
+    unit: Unit,
+    name: str,
+    symbol: str,
+    func: PrimFunc,
+    signature: Signature,
+    alias: bool,
+    attributes: Mapping[str, str | None],
 ) -> tuple[Function, Function]:
     """Open the body and the checked function, so that others can call them."""
     distinct = "" if alias else "noalias"
@@ -220,7 +226,11 @@ def _declare(
     params: list[Param] = [("context", PTR, "noalias"), *arrays, *bound, *scalars, result]
     body = unit.module.define(f"{symbol}.body", I32, params, linkage="internal")
     outer = unit.module.define(
-        f"{symbol}.checked", I32, [*checked, ("result", PTR, "noalias")], linkage="internal"
+        f"{symbol}.checked",
+        I32,
+        [*checked, ("result", PTR, "noalias")],
+        linkage="internal",
+        attributes=attributes,
     )
     returns = dtype_of_type(func.ret_type)
     unit.functions[name] = Linked(name, symbol, signature, returns, outer)

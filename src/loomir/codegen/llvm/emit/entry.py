@@ -16,7 +16,11 @@ from loomir.runtime import layout as at
 from loomir.support.dtype import DataType
 from loomir.tir.signature import Parameter
 
-__all__ = ["define_entry"]
+__all__ = ["ONCE", "define_entry"]
+
+ONCE: Final = {"noinline": None, "optnone": None}
+"""Attributes of code that runs once for each call from outside: to improve it would take LLVM
+longer than a small kernel itself."""
 
 _INT64: Final = DataType("int64")
 _FLOAT64: Final = DataType("float64")
@@ -25,7 +29,7 @@ _FLOAT64: Final = DataType("float64")
 def define_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     """Define the entry: decode the arguments, call, encode the result or raise the fault."""
     params = [("self", PTR), ("args", PTR), ("count", I32), ("ret", PTR)]
-    made = unit.module.define(symbol, I32, params)
+    made = unit.module.define(symbol, I32, params, attributes=ONCE)
     b = Builder(made)
     context = b.alloca(unit.faults.context, hint="context")
     b.store(const(I32, 0), b.field(CONTEXT, context, 1))
