@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from loomir.support.printing import set_printer, to_text
+
 if TYPE_CHECKING:
-    from loomir import ir, runtime, script, tir
+    from loomir import ir, runtime, script, te, tir
     from loomir.build import compile  # the name that users expect
     from loomir.interp import interpret
     from loomir.runtime.executable import Executable
@@ -47,6 +49,7 @@ __all__ = [
     "register_func",
     "runtime",
     "script",
+    "te",
     "tir",
     "verify",
 ]
@@ -69,7 +72,16 @@ _HOMES: Final = {
     "register_func": "loomir.runtime.packed",
     "verify": "loomir.tir.verify",
 }
-_PACKAGES: Final = ("ir", "runtime", "script", "tir")
+_PACKAGES: Final = ("ir", "runtime", "script", "te", "tir")
+
+
+def _print(node: object) -> str:
+    """Load the printer, which takes this one's place, and write the first node by it."""
+    importlib.import_module("loomir.script.printer")
+    return to_text(node)
+
+
+set_printer(_print)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,10 +8,10 @@ from loomir.arith.fold import imm
 from loomir.ir.passes import register
 from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.tir.expr import Call, IntImm
+from loomir.tir.fresh import fresh_copy
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import For, ForKind, Stmt, seq
-from loomir.transform.tir.fresh import fresh_copy
 
 __all__ = ["UnrollOptions", "unroll_loop"]
 

@@ -28,6 +28,7 @@ from loomir.tir.expr import (
     Sub,
     Var,
 )
+from loomir.tir.fresh import fresh_copy, fresh_var
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import (
@@ -43,7 +44,6 @@ from loomir.tir.stmt import (
     Stmt,
     seq,
 )
-from loomir.transform.tir.fresh import fresh_copy, fresh_var
 from loomir.transform.tir.vector_safety import (
     Access,
     Loop,

@@ -1,0 +1,348 @@
+"""Tensors to a function of TIR: each operation becomes loops around a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import rewrite
+from loomir.support.dtype import HANDLE
+from loomir.te.operation import (
+    ComputeOp,
+    ExternOp,
+    Operation,
+    PlaceholderOp,
+    PrimFuncOp,
+    ScanOp,
+)
+from loomir.te.place import user_span
+from loomir.te.reduction import Reduce
+from loomir.te.tensor import Tensor, TensorLoad
+from loomir.tir.access_regions import infer_access_regions
+from loomir.tir.buffer import (
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    IterVar,
+    IterVarType,
+    Range,
+    decl_buffer,
+    extent_between,
+)
+from loomir.tir.expr import IntImm, PrimExpr, Var, match_dtypes
+from loomir.tir.fresh import fresh_copy
+from loomir.tir.function import PrimFunc
+from loomir.tir.rules import refuse
+from loomir.tir.stmt import (
+    TRUE,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    seq,
+)
+from loomir.tir.types import VOID_TYPE
+
+__all__ = ["create_prim_func"]
+
+
+def create_prim_func(args: Sequence[Tensor | Var], *, name: str = "main") -> PrimFunc:
+    """Make a function whose parameters are ``args``: tensors, given or computed, and scalars.
+
+    What lies between is allocated inside. Outputs are written in place, as all arrays of TIR.
+    Errors: TE0010 for a placeholder that is needed but not among ``args``, or something else among
+    them, or twice.
+    """
+    return _Maker(args, name).make()
+
+
+class _Maker:
+    def __init__(self, args: Sequence[Tensor | Var], name: str) -> None:
+        self.args, self.name = args, name
+        self.span = user_span()
+        self.buffers: dict[Tensor, Buffer] = {}
+        self.allocated: list[Buffer] = []
+        self.names: dict[str, int] = {}
+
+    def make(self) -> PrimFunc:
+        params: list[Var] = []
+        buffer_map: dict[Var, Buffer] = {}
+        for arg in self.args:
+            if arg in self.buffers or arg in params:
+                self._refuse(f"{_called(arg)} is given twice", "name each argument once")
+            if isinstance(arg, Tensor):
+                buffer = self._declare(arg)
+                handle = Var(f"{buffer.name}_handle", HANDLE, span=arg.span)
+                params.append(handle)
+                buffer_map[handle] = buffer
+            elif isinstance(arg, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
+                params.append(arg)
+            else:
+                self._refuse(
+                    f"{_called(arg)} cannot be an argument", "give tensors, and variables of te.var"
+                )
+        order = _in_order([a.op for a in self.args if isinstance(a, Tensor)])
+        body = seq([s for op in order for s in self._operation(op)])
+        root = Block((), (), (), "root", body, None, tuple(self.allocated))
+        func = BlockRealize((), TRUE, root)
+        return PrimFunc(
+            tuple(params), func, VOID_TYPE, buffer_map, {"global_symbol": self.name}, span=self.span
+        )
+
+    def _refuse(self, message: str, help: str) -> NoReturn:
+        refuse("TE0010", message, help=help, span=self.span)
+
+    def _declare(self, tensor: Tensor) -> Buffer:
+        count = self.names.get(tensor.name, 0)
+        self.names[tensor.name] = count + 1
+        name = f"{tensor.name}_{count}" if count else tensor.name
+        made = decl_buffer(tensor.shape, tensor.dtype, name, span=tensor.span)
+        self.buffers[tensor] = made
+        return made
+
+    def _buffer(self, tensor: Tensor) -> Buffer:
+        """Give the buffer of a tensor; one that is no argument is allocated."""
+        found = self.buffers.get(tensor)
+        if found is None:
+            found = self._declare(tensor)
+            self.allocated.append(found)
+        return found
+
+    # -- operations ------------------------------------------------------------------------------
+    def _operation(self, op: Operation) -> list[Stmt]:
+        if isinstance(op, PlaceholderOp):
+            tensor = op.outputs[0]
+            if tensor not in self.buffers:
+                refuse(
+                    "TE0010",
+                    f"placeholder {tensor.name!r} is needed but not among the arguments",
+                    help="add it to the arguments of create_prim_func",
+                    span=op.span or self.span,
+                )
+            return []
+        if isinstance(op, ComputeOp):
+            return [self._compute(op, [self._buffer(t) for t in op.outputs], {})]
+        if isinstance(op, ExternOp):
+            return [self._extern(op)]
+        if isinstance(op, PrimFuncOp):
+            return [self._function(op)]
+        assert isinstance(op, ScanOp)
+        return self._scan(op)
+
+    def _expr(self, expr: PrimExpr) -> PrimExpr:
+        """Read from buffers what the expression reads from tensors."""
+
+        def element(load: TensorLoad) -> PrimExpr:
+            return BufferLoad(self._buffer(load.tensor), load.indices, span=load.span)
+
+        made: PrimExpr = rewrite(expr, {TensorLoad: element})
+        return made
+
+    def _compute(
+        self,
+        op: ComputeOp,
+        outputs: list[Buffer],
+        fixed: Mapping[Var, Var],
+        shape: tuple[PrimExpr, ...] | None = None,
+    ) -> Stmt:
+        """Emit a compute; ``fixed`` are axes that loops around run over already.
+
+        ``shape``: how much of the outputs is computed, all where it is left out.
+        """
+        loops: list[tuple[Var, PrimExpr, PrimExpr]] = []
+        iters: list[IterVar] = []
+        values: list[PrimExpr] = []
+        names: dict[Any, PrimExpr] = {}
+
+        def add(var: Var, least: PrimExpr, extent: PrimExpr, kind: IterVarType) -> None:
+            block_var = Var(f"v_{var.name_hint}", var.dtype, span=var.span)
+            iters.append(IterVar(Range(least, extent), block_var, kind, span=var.span))
+            names[var] = block_var
+            outer = fixed.get(var)
+            if outer is None:
+                outer = Var(var.name_hint, var.dtype, span=var.span)
+                loops.append((outer, least, extent))
+            values.append(outer)
+
+        for var, extent in zip(op.axis, shape or outputs[0].shape, strict=True):
+            kind = IterVarType.ORDERED if var in fixed else IterVarType.DATA_PAR
+            add(var, IntImm(0, var.dtype), extent, kind)
+        for axis in op.reduce_axis:
+            least, extent = axis.dom.min, axis.dom.extent
+            assert extent is not None
+            add(axis, self._expr(least), self._expr(extent), IterVarType.COMM_REDUCE)
+        at = tuple(names[v] for v in op.axis)
+        init, body = self._body(op, outputs, at)
+        made = substitute(body, names)
+        first = None if init is None else substitute(init, names)
+        reads, writes = infer_access_regions(made, first)
+        block = Block(tuple(iters), reads, writes, op.name, made, first, annotations=dict(op.attrs))
+        stmt: Stmt = BlockRealize(tuple(values), TRUE, block, span=op.span)
+        for var, least, extent in reversed(loops):
+            stmt = For(var, least, extent, ForKind.SERIAL, stmt)
+        return stmt
+
+    def _body(
+        self, op: ComputeOp, outputs: list[Buffer], at: tuple[PrimExpr, ...]
+    ) -> tuple[Stmt | None, Stmt]:
+        first = op.body[0]
+        if not isinstance(first, Reduce):
+            stores = [
+                BufferStore(b, self._expr(e), at, span=op.span)
+                for b, e in zip(outputs, op.body, strict=True)
+            ]
+            return None, seq(stores)
+        combiner = first.combiner
+        start = first.init or combiner.identity
+        init = seq(
+            [
+                BufferStore(b, self._expr(v), at, span=op.span)
+                for b, v in zip(outputs, start, strict=True)
+            ]
+        )
+        table: dict[Any, PrimExpr] = {}
+        for buffer, lhs in zip(outputs, combiner.lhs, strict=True):
+            table[lhs] = BufferLoad(buffer, at, span=op.span)
+        for rhs, value in zip(combiner.rhs, first.source, strict=True):
+            table[rhs] = self._expr(value)
+        results = [substitute(r, table) for r in combiner.result]
+        # What is stored first must not change what is stored next.
+        held = [Var(f"v_{b.name}", b.dtype) for b in outputs] if len(outputs) > 1 else []
+        stored: Sequence[PrimExpr] = held or results
+        body = seq(
+            [BufferStore(b, v, at, span=op.span) for b, v in zip(outputs, stored, strict=True)]
+        )
+        for var, value in reversed(list(zip(held, results, strict=False))):
+            body = LetStmt(var, value, body)
+        condition = self._expr(first.condition)
+        if not (isinstance(condition, IntImm) and condition.value):
+            body = IfThenElse(condition, body)
+        return init, body
+
+    def _extern(self, op: ExternOp) -> Stmt:
+        outer = [self._buffer(t) for t in op.sources]
+        outer += [self._buffer(t) for t in op.outputs]
+        table = _renamed((*op.input_buffers, *op.output_buffers), outer)
+        body = fresh_copy(op.body, table)
+        reads = tuple(_whole(self._buffer(t)) for t in op.sources)
+        writes = tuple(_whole(self._buffer(t)) for t in op.outputs)
+        block = Block((), reads, writes, op.name, body, annotations=dict(op.attrs))
+        return BlockRealize((), TRUE, block, span=op.span)
+
+    def _function(self, op: PrimFuncOp) -> Stmt:
+        outer = [self._buffer(t) for t in op.sources]
+        outer += [self._buffer(t) for t in op.outputs]
+        inner = (*op.input_buffers, *op.output_buffers)
+        table = _renamed(inner, outer)
+        for mine, theirs in zip(inner, outer, strict=True):
+            for size, extent in zip(mine.shape, theirs.shape, strict=True):
+                if isinstance(size, Var):
+                    table.setdefault(size, extent)
+        body = fresh_copy(op.func.body, table)
+        if isinstance(body, BlockRealize) and body.block.name_hint == "root":
+            # A function has one root block; what this one allocates, the outer one does.
+            self.allocated += body.block.alloc_buffers
+            return body.block.body
+        return body
+
+    def _scan(self, op: ScanOp) -> list[Stmt]:
+        """Emit the first steps, then a loop over the others with all that depends on states."""
+        statements: list[Stmt] = []
+        inner = _between(op)
+        for out, state in zip(op.outputs, op.state, strict=True):
+            self.buffers[state] = self._buffer(out)
+        for first, out in zip(op.init, op.outputs, strict=True):
+            statements.append(self._copy(first, self._buffer(out), op))
+        steps = op.init[0].shape[0]
+        total = op.outputs[0].shape[0]
+        time = Var(op.name, total.dtype, span=op.span)
+        body: list[Stmt] = []
+        for part in inner:
+            states = [op.outputs[op.update.index(t)] if t in op.update else t for t in part.outputs]
+            outputs = [self._buffer(t) for t in states]
+            body.append(self._compute(part, outputs, {part.axis[0]: time}))
+        steps, total = match_dtypes(steps, total)
+        extent = extent_between(steps, total)
+        statements.append(For(time, steps, extent, ForKind.SERIAL, seq(body)))
+        return statements
+
+    def _copy(self, source: Tensor, target: Buffer, op: ScanOp) -> Stmt:
+        axis = tuple(Var(f"i{k}", e.dtype) for k, e in enumerate(source.shape))
+        load = TensorLoad(source, axis)
+        copy = ComputeOp(name=f"{op.name}_init", span=op.span, axis=axis, body=(load,))
+        return self._compute(copy, [target], {}, source.shape)
+
+
+def _called(arg: object) -> str:
+    name = getattr(arg, "name", None) or getattr(arg, "name_hint", None)
+    return repr(name) if isinstance(name, str) else f"a {type(arg).__name__}"
+
+
+def _whole(buffer: Buffer) -> BufferRegion:
+    return buffer.whole()
+
+
+def _renamed(inner: Sequence[Buffer], outer: Sequence[Buffer]) -> dict[Any, Any]:
+    table: dict[Any, Any] = {}
+    for mine, theirs in zip(inner, outer, strict=True):
+        table[mine] = theirs
+        table[mine.data] = theirs.data
+    return table
+
+
+def _in_order(outputs: Sequence[Operation]) -> list[Operation]:
+    """List operations, each after those that it reads."""
+    done: dict[Operation, None] = {}
+    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(outputs)]
+    while stack:
+        op, ready = stack.pop()
+        if op in done:
+            continue
+        if ready:
+            done[op] = None
+            continue
+        stack.append((op, True))
+        stack += [(t.op, False) for t in reversed(_needs(op)) if t.op not in done]
+    return list(done)
+
+
+def _needs(op: Operation) -> tuple[Tensor, ...]:
+    if not isinstance(op, ScanOp):
+        return op.inputs()
+    # What an update reads besides states is computed before the scan.
+    inside = {t for part in _between(op) for t in part.outputs} | set(op.state)
+    outside = [t for part in _between(op) for t in part.inputs() if t not in inside]
+    return (*op.inputs(), *outside)
+
+
+def _between(op: ScanOp) -> list[ComputeOp]:
+    """List the computes from the states to the updates, each after those that it reads."""
+    found: dict[Operation, bool] = {s.op: True for s in op.state}
+    order: list[ComputeOp] = []
+    stack: list[tuple[Operation, bool]] = [(t.op, False) for t in reversed(op.update)]
+    updates = {t.op for t in op.update}
+    while stack:
+        part, ready = stack.pop()
+        if part in found:
+            continue
+        if not ready:
+            stack.append((part, True))
+            stack += [(t.op, False) for t in part.inputs() if t.op not in found]
+            continue
+        depends = part in updates or any(found.get(t.op, False) for t in part.inputs())
+        found[part] = depends
+        if depends:
+            if not isinstance(part, ComputeOp) or not part.axis:
+                refuse(
+                    "TE0009",
+                    f"{part.name!r} depends on a state of {op.name!r} but is no compute over steps",
+                    help="make it by te.compute, with the steps as its first axis",
+                    span=part.span or op.span,
+                )
+            order.append(part)
+    return order

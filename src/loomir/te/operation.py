@@ -1,0 +1,481 @@
+"""Operations on tensors: what is given, what is computed, and what other code computes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, cast
+
+from typing_extensions import override
+
+from loomir.ir.visit import children, post_order
+from loomir.support.diagnostics import counted
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.te.place import located, user_span
+from loomir.te.reduction import Reduce, ReduceAxis, listed
+from loomir.te.tensor import Tensor, TensorLoad
+from loomir.tir.buffer import Buffer, decl_buffer
+from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
+from loomir.tir.function import PrimFunc
+from loomir.tir.rules import refuse
+from loomir.tir.signature import signature_of
+from loomir.tir.stmt import Evaluate, Stmt
+
+__all__ = [
+    "ComputeOp",
+    "ExternOp",
+    "Operation",
+    "PlaceholderOp",
+    "PrimFuncOp",
+    "ScanOp",
+    "compute",
+    "extern",
+    "extern_primfunc",
+    "placeholder",
+    "scan",
+    "size_var",
+    "var",
+]
+
+Shape: TypeAlias = ExprLike | Sequence[ExprLike]
+
+
+# -- what there is -----------------------------------------------------------------------------
+@dataclass(eq=False, kw_only=True)
+class Operation:
+    """The root of operations; ``outputs`` are the tensors that one gives."""
+
+    name: str
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    span: Span | None = None
+    outputs: tuple[Tensor, ...] = field(default=())
+
+    def inputs(self) -> tuple[Tensor, ...]:
+        """List the tensors that it reads, in order of first use."""
+        return ()
+
+    def output(self, index: int) -> Tensor:
+        """Give one of the outputs."""
+        return self.outputs[index]
+
+
+@dataclass(eq=False, kw_only=True)
+class PlaceholderOp(Operation):
+    """A tensor that the caller gives."""
+
+
+@dataclass(eq=False, kw_only=True)
+class ComputeOp(Operation):
+    """Elements by formula: ``body`` gives one expression for each output, over ``axis``."""
+
+    axis: tuple[Var, ...]
+    body: tuple[PrimExpr, ...]
+
+    @property
+    def reduce_axis(self) -> tuple[ReduceAxis, ...]:
+        """The axes that the bodies reduce over."""
+        first = self.body[0]
+        return first.axis if isinstance(first, Reduce) else ()
+
+    @override
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(dict.fromkeys(load.tensor for e in self.body for load in loads_in(e)))
+
+
+@dataclass(eq=False, kw_only=True)
+class ExternOp(Operation):
+    """Elements by a statement on buffers that stand for the inputs and outputs."""
+
+    sources: tuple[Tensor, ...]
+    input_buffers: tuple[Buffer, ...]
+    output_buffers: tuple[Buffer, ...]
+    body: Stmt
+
+    @override
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.sources
+
+
+@dataclass(eq=False, kw_only=True)
+class PrimFuncOp(Operation):
+    """Elements by a function of TIR."""
+
+    sources: tuple[Tensor, ...]
+    func: PrimFunc
+    input_buffers: tuple[Buffer, ...]
+    output_buffers: tuple[Buffer, ...]
+
+    @override
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.sources
+
+
+@dataclass(eq=False, kw_only=True)
+class ScanOp(Operation):
+    """Elements by recurrence along the first axis: ``init``, then ``update`` of the states."""
+
+    init: tuple[Tensor, ...]
+    update: tuple[Tensor, ...]
+    state: tuple[Tensor, ...]
+    sources: tuple[Tensor, ...]
+
+    @override
+    def inputs(self) -> tuple[Tensor, ...]:
+        return (*self.init, *self.sources)
+
+
+def loads_in(expr: PrimExpr) -> Iterator[TensorLoad]:
+    """List the elements that an expression reads."""
+    for part in post_order(expr):
+        if isinstance(part, TensorLoad):
+            yield part
+
+
+# -- sizes -------------------------------------------------------------------------------------
+def var(name: str = "n", dtype: str | DataType = "int32") -> Var:
+    """Make a variable, such as a symbolic size or a scalar argument."""
+    return Var(name, DataType(str(dtype)), span=user_span())
+
+
+def size_var(name: str = "n", dtype: str | DataType = "int32") -> Var:
+    """Make a symbolic size; sizes are 0 or more."""
+    return var(name, dtype)
+
+
+def _shape(shape: object, name: str, span: Span | None) -> tuple[PrimExpr, ...]:
+    made = tuple(convert(e) for e in listed(shape))
+    for axis, extent in enumerate(made):
+        if not extent.dtype.is_integer or extent.dtype.lanes != 1:
+            refuse(
+                "TE0006",
+                f"extent {axis} of {name!r} is {extent.dtype}",
+                help="use integers: numbers, te.var or formulas of them",
+                span=span,
+            )
+        if isinstance(extent, IntImm) and extent.value < 0:
+            refuse(
+                "TE0006",
+                f"extent {axis} of {name!r} is {extent.value}",
+                help="an extent is 0 or more",
+                span=span,
+            )
+    return made
+
+
+# -- operations --------------------------------------------------------------------------------
+def placeholder(
+    shape: Shape, dtype: str | DataType = "float32", name: str = "placeholder"
+) -> Tensor:
+    """Declare a tensor that the caller gives. Errors: TE0006."""
+    span = user_span()
+    op = PlaceholderOp(name=name, span=span)
+    made = Tensor(name, DataType(str(dtype)), _shape(shape, name, span), op, span=span)
+    op.outputs = (made,)
+    return made
+
+
+_MANY_NAMES: Final = "i"
+_POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+
+
+def compute(
+    shape: Shape,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Compute a tensor by formula: ``fcompute(i, j, ...)`` gives the element at ``[i, j, ...]``.
+
+    A tuple of expressions gives as many tensors.
+    Errors: TE0005 for a reduction inside of another expression, TE0006 for a shape of other than
+    integers, TE0007 for a formula of another number of indices or that gives no expression.
+    """
+    span = user_span()
+    extents = _shape(shape, name, span)
+    names = _index_names(fcompute, len(extents), name, span)
+    axis = tuple(Var(n, e.dtype) for n, e in zip(names, extents, strict=True))
+    with located():
+        value: Any = fcompute(*axis)
+        body = tuple(_expression(v, name) for v in listed(value))
+    _check_reductions(body, name, span)
+    options = dict(attrs or {})
+    if tag:
+        options["tag"] = tag
+    op = ComputeOp(name=name, attrs=options, span=span, axis=axis, body=body)
+    outputs = _outputs(op, [(extents, e.dtype) for e in body], span)
+    op.outputs = outputs
+    return outputs if isinstance(value, (tuple, list)) else outputs[0]
+
+
+def _outputs(
+    op: Operation, kinds: Sequence[tuple[tuple[PrimExpr, ...], DataType]], span: Span | None
+) -> tuple[Tensor, ...]:
+    several = len(kinds) > 1
+    return tuple(
+        Tensor(f"{op.name}_v{i}" if several else op.name, dtype, shape, op, i, span=span)
+        for i, (shape, dtype) in enumerate(kinds)
+    )
+
+
+def _index_names(
+    fcompute: Callable[..., Any], ndim: int, name: str, span: Span | None
+) -> list[str]:
+    """Take the names of indices from the formula's parameters; ``*indices`` takes any number."""
+    names: list[str] = []
+    rest = False
+    for parameter in inspect.signature(fcompute).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            rest = True
+        elif parameter.kind in _POSITIONAL and (
+            # What has a default beyond the axes is the formula's own business.
+            parameter.default is inspect.Parameter.empty or len(names) < ndim
+        ):
+            names.append(parameter.name)
+    if rest:
+        names += [f"{_MANY_NAMES}{k}" for k in range(len(names), ndim)]
+    if len(names) != ndim:
+        refuse(
+            "TE0007",
+            f"the formula of {name!r} takes {counted(len(names), 'index', 'indices')}, its shape "
+            f"has {counted(ndim, 'axis', 'axes')}",
+            help="take one index per axis, or *indices",
+            span=span,
+        )
+    return names
+
+
+def _expression(value: Any, name: str) -> PrimExpr:
+    if isinstance(value, (PrimExpr, int, float)):
+        return convert(value)
+    what = "a whole tensor" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+    refuse(
+        "TE0007",
+        f"the formula of {name!r} gives {what}, not an expression",
+        help="give the element at the indices, as in A[i, j] + 1"
+        if isinstance(value, Tensor)
+        else "give an expression, a number, or a tuple of them",
+    )
+
+
+def _check_reductions(body: tuple[PrimExpr, ...], name: str, span: Span | None) -> None:
+    for expr in body:
+        inner = children(expr) if isinstance(expr, Reduce) else [expr]
+        for part in inner:
+            for found in post_order(part):
+                if isinstance(found, Reduce):
+                    refuse(
+                        "TE0005",
+                        f"{name!r} has a reduction inside of another expression",
+                        help="compute the reduction as a tensor of its own, and use its elements",
+                        span=found.span or span,
+                    )
+    first = body[0]
+    for number, expr in enumerate(body):
+        together = (
+            isinstance(expr, Reduce)
+            and isinstance(first, Reduce)
+            and expr.combiner is first.combiner
+            and expr.value_index == number
+        )
+        if not together and (isinstance(expr, Reduce) or isinstance(first, Reduce)) and number:
+            refuse(
+                "TE0005",
+                f"the outputs of {name!r} are not those of one reduction",
+                help="give what one comm_reducer made, whole and in order, or compute them apart",
+                span=span,
+            )
+
+
+def extern(
+    shape: Shape | Sequence[Shape],
+    inputs: Sequence[Tensor],
+    fcompute: Callable[[Sequence[Buffer], Sequence[Buffer]], Stmt | PrimExpr],
+    name: str = "extern",
+    dtype: str | DataType | Sequence[str | DataType] | None = None,
+    in_buffers: Sequence[Buffer] | None = None,
+    out_buffers: Sequence[Buffer] | None = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Compute tensors by a statement: ``fcompute(ins, outs)`` on buffers gives it, or a call.
+
+    ``shape``: one, or a list of shapes for several outputs. ``dtype``: that of the first input
+    where it is left out. Errors: TE0006, TE0008 for what fits neither.
+    """
+    span = user_span()
+    shapes = _shapes(shape, name, span)
+    dtypes = _dtypes(dtype, len(shapes), inputs, name, span)
+    for tensor in inputs:
+        if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse(
+                "TE0008",
+                f"an input of {name!r} is a {type(tensor).__name__}",
+                help="give tensors of te.placeholder or te.compute",
+                span=span,
+            )
+    ins = tuple(in_buffers or [decl_buffer(t.shape, t.dtype, t.name) for t in inputs])
+    outs = tuple(
+        out_buffers or [decl_buffer(s, d, name) for s, d in zip(shapes, dtypes, strict=True)]
+    )
+    with located():
+        body = fcompute(ins, outs)
+    if isinstance(body, PrimExpr):
+        body = Evaluate(body)
+    if not isinstance(body, Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
+        refuse(
+            "TE0008",
+            f"the body of {name!r} is a {type(body).__name__}",
+            help="give a statement of TIR, or a call such as T.call_packed(...)",
+            span=span,
+        )
+    options = {**(attrs or {}), **({"tag": tag} if tag else {})}
+    op = ExternOp(
+        name=name,
+        attrs=options,
+        span=span,
+        sources=tuple(inputs),
+        input_buffers=ins,
+        output_buffers=outs,
+        body=body,
+    )
+    outputs = _outputs(op, list(zip(shapes, dtypes, strict=True)), span)
+    op.outputs = outputs
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _shapes(shape: Any, name: str, span: Span | None) -> list[tuple[PrimExpr, ...]]:
+    given = listed(shape)
+    several = isinstance(shape, (tuple, list)) and given and isinstance(given[0], (tuple, list))
+    shapes: list[Any] = list(given) if several else [cast("Any", shape)]
+    return [_shape(s, name, span) for s in shapes]
+
+
+def _dtypes(
+    dtype: Any, count: int, inputs: Sequence[Tensor], name: str, span: Span | None
+) -> list[DataType]:
+    if dtype is None and inputs:
+        return [inputs[0].dtype] * count
+    given = listed(dtype) if isinstance(dtype, (tuple, list)) else [dtype] * count
+    if dtype is None or len(given) != count:
+        refuse(
+            "TE0008",
+            f"{name!r} has {counted(count, 'output')}, but "
+            + ("no dtype" if dtype is None else counted(len(given), "dtype")),
+            help="give dtype=, one for each output",
+            span=span,
+        )
+    return [DataType(str(d)) for d in given]
+
+
+def extern_primfunc(
+    input_tensors: Sequence[Tensor], primfunc: PrimFunc, name: str | None = None
+) -> Any:
+    """Compute tensors by a function: the arrays that it writes are outputs, the others inputs.
+
+    Errors: TE0008 where the inputs are not those that it takes.
+    """
+    span = user_span()
+    label = name or primfunc.name
+    arrays = [p for p in signature_of(primfunc).parameters if p.buffer is not None]
+    if len(arrays) != len(primfunc.params):
+        refuse(
+            "TE0008",
+            f"{label!r} takes arguments that are no arrays",
+            help="use te.extern for functions of scalars",
+            span=span,
+        )
+    ins = tuple(p.buffer for p in arrays if not p.written and p.buffer is not None)
+    outs = tuple(p.buffer for p in arrays if p.written and p.buffer is not None)
+    given = [(t.dtype, t.ndim) for t in input_tensors]
+    if given != [(b.dtype, len(b.shape)) for b in ins]:
+        takes = ", ".join(f"{b.name}: {b.dtype} of {len(b.shape)} axes" for b in ins)
+        refuse(
+            "TE0008",
+            f"{label!r} does not take these inputs",
+            notes=(f"it takes {takes or 'none'}",),
+            help="give one tensor for each array that it only reads, in order",
+            span=span,
+        )
+    op = PrimFuncOp(
+        name=label,
+        span=span,
+        sources=tuple(input_tensors),
+        func=primfunc,
+        input_buffers=ins,
+        output_buffers=outs,
+    )
+    bound = _bound_sizes(ins, input_tensors)
+    outputs = _outputs(op, [(_sized(b.shape, bound), b.dtype) for b in outs], span)
+    op.outputs = outputs
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _bound_sizes(buffers: Sequence[Buffer], tensors: Sequence[Tensor]) -> dict[Var, PrimExpr]:
+    """Take what symbolic sizes of a function stand for from the shapes of its inputs."""
+    bound: dict[Var, PrimExpr] = {}
+    for buffer, tensor in zip(buffers, tensors, strict=True):
+        for inner, outer in zip(buffer.shape, tensor.shape, strict=True):
+            if isinstance(inner, Var):
+                bound.setdefault(inner, outer)
+    return bound
+
+
+def _sized(shape: tuple[PrimExpr, ...], bound: Mapping[Var, PrimExpr]) -> tuple[PrimExpr, ...]:
+    from_inputs = [bound.get(e, e) if isinstance(e, Var) else e for e in shape]
+    return tuple(from_inputs)
+
+
+def scan(
+    init: Tensor | Sequence[Tensor],
+    update: Tensor | Sequence[Tensor],
+    state_placeholder: Tensor | Sequence[Tensor],
+    inputs: Sequence[Tensor] = (),
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Compute states along the first axis: ``init`` gives the first, ``update`` each of the others.
+
+    ``update`` is a compute over the whole shape that reads ``state_placeholder`` at earlier steps.
+    Errors: TE0009 where the parts do not fit each other.
+    """
+    span = user_span()
+    first, then, state = (listed(p) for p in (init, update, state_placeholder))
+    if not len(first) == len(then) == len(state):
+        refuse(
+            "TE0009",
+            f"{name!r} has {counted(len(first), 'init')}, {counted(len(then), 'update')} and "
+            f"{counted(len(state), 'state')}",
+            help="give one of each per state",
+            span=span,
+        )
+    for i, u, s in zip(first, then, state, strict=True):
+        same = i.dtype is u.dtype is s.dtype and i.ndim == u.ndim == s.ndim and s.ndim >= 1
+        if not same or not isinstance(u.op, ComputeOp) or not isinstance(s.op, PlaceholderOp):
+            refuse(
+                "TE0009",
+                f"state {s.name!r} of {name!r} is {s.dtype} of {s.ndim} axes, its init "
+                f"{i.dtype} of {i.ndim}, its update {u.dtype} of {u.ndim}",
+                help="compute init and update with the dtype and the axes of the state, which is "
+                "a te.placeholder",
+                span=span,
+            )
+    options = {**(attrs or {}), **({"tag": tag} if tag else {})}
+    op = ScanOp(
+        name=name,
+        attrs=options,
+        span=span,
+        init=first,
+        update=then,
+        state=state,
+        sources=tuple(inputs),
+    )
+    outputs = _outputs(op, [(s.shape, s.dtype) for s in state], span)
+    op.outputs = outputs
+    return outputs[0] if len(outputs) == 1 else outputs

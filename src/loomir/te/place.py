@@ -1,0 +1,83 @@
+"""Where in the user's Python a tensor expression was written.
+
+Tensor expressions are Python that runs, so the place of a mistake is that of the innermost frame
+outside of Loomir.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Any, Final, cast
+
+from loomir.support.diagnostics import CompileError
+from loomir.support.span import Source, Span
+
+__all__ = ["located", "user_span"]
+
+_OURS: Final = str(Path(__file__).parents[1])
+
+
+def user_span() -> Span | None:
+    """Give the place in the user's code that led here."""
+    frame: FrameType | None = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return None if frame is None else _span(frame.f_code, frame.f_lineno, frame.f_lasti)
+
+
+@contextmanager
+def located() -> Generator[None]:
+    """Give mistakes found inside the place in the user's code that made them."""
+    try:
+        yield
+    except CompileError as error:
+        if all(d.span is not None for d in error.diagnostics):
+            raise
+        span = _innermost(error.__traceback__) or user_span()
+        raise CompileError.of(tuple(d.at(span) for d in error.diagnostics)) from None
+
+
+def _innermost(traceback: TracebackType | None) -> Span | None:
+    found: Span | None = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not code.co_filename.startswith(_OURS) and code.co_filename != __file__:
+            found = _span(code, traceback.tb_lineno, traceback.tb_lasti)
+        traceback = traceback.tb_next
+    return found
+
+
+def _span(code: CodeType, line: int, instruction: int) -> Span:
+    source = _source(code.co_filename)
+    text = source.line(line)
+    start, end = 1, len(text or "") + 1
+    if text is not None:
+        start = len(text) - len(text.lstrip()) + 1
+    # Columns are known since Python 3.11.
+    positions: Any = getattr(code, "co_positions", None)
+    if positions is not None and instruction >= 0:
+        rows: list[Any] = list(islice(positions(), instruction // 2, instruction // 2 + 1))
+        where: Any = rows[0] if rows else None
+        if where is not None and where[0] is not None and where[2] is not None:
+            line, end_line, column, end_column = cast("tuple[int, int, int, int | None]", where)
+            if end_line == line and end_column is not None:
+                # Columns count bytes of UTF-8.
+                raw = (source.line(line) or "").encode()
+                start = len(raw[:column].decode(errors="replace")) + 1
+                end = len(raw[:end_column].decode(errors="replace")) + 1
+            else:
+                start = column + 1
+                end = len(source.line(line) or "") + 1
+    return Span(source, line, start, line, max(end, start + 1))
+
+
+@lru_cache(maxsize=64)
+def _source(name: str) -> Source:
+    return Source(name, "".join(linecache.getlines(name)))

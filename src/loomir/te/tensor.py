@@ -1,0 +1,90 @@
+"""Tensors that are computed, and their elements in expressions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from loomir.ir.node import Node, attr, meta, node, uses
+from loomir.support.diagnostics import counted
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.te.place import user_span
+from loomir.tir.expr import ExprLike, IntImm, PrimExpr, convert
+from loomir.tir.rules import refuse
+
+if TYPE_CHECKING:
+    from loomir.te.operation import Operation
+
+__all__ = ["Tensor", "TensorLoad"]
+
+
+@node
+class Tensor(Node):
+    """What an operation gives: ``A[i, j]`` or ``A(i, j)`` is an element of it."""
+
+    is_definition: ClassVar[bool] = True
+
+    name: str = meta()
+    dtype: DataType = attr()
+    shape: tuple[PrimExpr, ...]
+    op: Operation = meta()
+    value_index: int = attr(default=0)
+    span: Span | None = meta(default=None, kw_only=True)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorLoad:
+        items = indices if isinstance(indices, tuple) else (indices,)
+        return TensorLoad(self, tuple(convert(i) for i in items), span=user_span())
+
+    def __call__(self, *indices: ExprLike) -> TensorLoad:
+        """Give an element, as ``A[indices]`` does."""
+        return TensorLoad(self, tuple(convert(i) for i in indices), span=user_span())
+
+
+@node
+class TensorLoad(PrimExpr):
+    """An element of a tensor; a constant index must lie within the axis.
+
+    Errors: TE0001 for another number of indices than axes, TE0002 for an index that is no integer
+    or lies outside.
+    """
+
+    tensor: Tensor = uses()
+    indices: tuple[PrimExpr, ...]
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        tensor = self.tensor
+        if len(self.indices) != tensor.ndim:
+            refuse(
+                "TE0001",
+                f"tensor {tensor.name!r} has {counted(tensor.ndim, 'axis', 'axes')} but is "
+                f"accessed with {counted(len(self.indices), 'index', 'indices')}",
+                help=f"give {counted(tensor.ndim, 'index', 'indices')}",
+                span=self.span,
+            )
+        for axis, (index, extent) in enumerate(zip(self.indices, tensor.shape, strict=True)):
+            if not index.dtype.is_integer or index.dtype.lanes != 1:
+                refuse(
+                    "TE0002",
+                    f"index {axis} of tensor {tensor.name!r} is {index.dtype}",
+                    help="index with integers; .astype converts",
+                    span=self.span,
+                )
+            if (
+                isinstance(index, IntImm)
+                and isinstance(extent, IntImm)
+                and not 0 <= index.value < extent.value
+            ):
+                refuse(
+                    "TE0002",
+                    f"index {axis} of tensor {tensor.name!r} is {index.value}, outside of "
+                    f"its extent {extent.value}",
+                    help="indices count from 0, and negative ones do not count from the end",
+                    span=self.span,
+                )
+        self.dtype = tensor.dtype
