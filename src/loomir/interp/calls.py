@@ -18,6 +18,7 @@ from loomir.runtime.callout import CalleeError
 from loomir.runtime.errors import RunTypeError
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.span import Span
+from loomir.tir.foreign import refuse_foreign
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 
@@ -93,6 +94,7 @@ class Interpreter:
                         help="call a PrimFunc of the module",
                     )
                 )
+            refuse_foreign(func)
             scope = Scope(self._trackers, self._flat)
             program = self._program
             binder = Binder(func, scope, program if isinstance(program, IRModule) else None)

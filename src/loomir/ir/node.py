@@ -79,6 +79,8 @@ class Node:
     """Whether other nodes refer to this one by identity (variables, buffers)."""
     lends_scope: ClassVar[bool] = False
     """Whether what this node binds is in scope in its owner (an iterator of a block)."""
+    lowered_by: ClassVar[str] = ""
+    """What replaces such nodes where no program may hold them; empty for parts of programs."""
     node_kind: ClassVar[str] = "Node"
     """The qualified name, such as ``tir.Add``."""
 

@@ -13,6 +13,7 @@ from loomir.te.operation import (
     size_var,
     var,
 )
+from loomir.te.prefetch import Prefetch, prefetch
 from loomir.te.reduction import (
     CommReducer,
     Reduce,
@@ -28,6 +29,8 @@ from loomir.te.reduction import (
 )
 from loomir.te.scalar import (
     abs,
+    all_of,
+    any_of,
     ceil,
     const,
     cos,
@@ -57,13 +60,16 @@ from loomir.te.tensor import Tensor, TensorLoad
 
 __all__ = [
     "CommReducer",
+    "Prefetch",
     "Reduce",
     "ReduceAxis",
     "Tensor",
     "TensorLoad",
     "abs",
     "all",
+    "all_of",
     "any",
+    "any_of",
     "ceil",
     "comm_reducer",
     "compute",
@@ -88,6 +94,7 @@ __all__ = [
     "min_value",
     "placeholder",
     "power",
+    "prefetch",
     "prod",
     "reduce_axis",
     "round",

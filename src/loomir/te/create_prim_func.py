@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
-from loomir.support.dtype import HANDLE
+from loomir.support.dtype import BOOL, HANDLE, DataType
 from loomir.te.operation import (
     ComputeOp,
     ExternOp,
@@ -17,7 +17,8 @@ from loomir.te.operation import (
     ScanOp,
 )
 from loomir.te.place import user_span
-from loomir.te.reduction import Reduce
+from loomir.te.prefetch import Prefetch
+from loomir.te.reduction import Reduce, ReduceAxis
 from loomir.te.tensor import Tensor, TensorLoad
 from loomir.tir.access_regions import infer_access_regions
 from loomir.tir.buffer import (
@@ -30,7 +31,7 @@ from loomir.tir.buffer import (
     decl_buffer,
     extent_between,
 )
-from loomir.tir.expr import IntImm, PrimExpr, Var, match_dtypes
+from loomir.tir.expr import IntImm, Min, Or, PrimExpr, Var, match_dtypes
 from loomir.tir.fresh import fresh_copy
 from loomir.tir.function import PrimFunc
 from loomir.tir.rules import refuse
@@ -39,6 +40,7 @@ from loomir.tir.stmt import (
     Block,
     BlockRealize,
     BufferStore,
+    Evaluate,
     For,
     ForKind,
     IfThenElse,
@@ -67,13 +69,13 @@ class _Maker:
         self.span = user_span()
         self.buffers: dict[Tensor, Buffer] = {}
         self.allocated: list[Buffer] = []
-        self.names: dict[str, int] = {}
+        self.names: set[str] = set()
 
     def make(self) -> PrimFunc:
         params: list[Var] = []
         buffer_map: dict[Var, Buffer] = {}
         for arg in self.args:
-            if arg in self.buffers or arg in params:
+            if any(arg is other for other in (*self.buffers, *params)):
                 self._refuse(f"{_called(arg)} is given twice", "name each argument once")
             if isinstance(arg, Tensor):
                 buffer = self._declare(arg)
@@ -98,9 +100,11 @@ class _Maker:
         refuse("TE0010", message, help=help, span=self.span)
 
     def _declare(self, tensor: Tensor) -> Buffer:
-        count = self.names.get(tensor.name, 0)
-        self.names[tensor.name] = count + 1
-        name = f"{tensor.name}_{count}" if count else tensor.name
+        name, count = tensor.name, 0
+        while name in self.names:
+            count += 1
+            name = f"{tensor.name}_{count}"
+        self.names.add(name)
         made = decl_buffer(tensor.shape, tensor.dtype, name, span=tensor.span)
         self.buffers[tensor] = made
         return made
@@ -134,8 +138,9 @@ class _Maker:
         assert isinstance(op, ScanOp)
         return self._scan(op)
 
-    def _expr(self, expr: PrimExpr) -> PrimExpr:
+    def _expr(self, expr: PrimExpr | None) -> PrimExpr:
         """Read from buffers what the expression reads from tensors."""
+        assert expr is not None
 
         def element(load: TensorLoad) -> PrimExpr:
             return BufferLoad(self._buffer(load.tensor), load.indices, span=load.span)
@@ -154,6 +159,29 @@ class _Maker:
 
         ``shape``: how much of the outputs is computed, all where it is left out.
         """
+        init, body = self._body(op, outputs, op.axis)
+        extents = shape or outputs[0].shape
+        if init is None:
+            return self._nest(op, op.name, extents, fixed, (), None, body)
+        # A block starts its outputs at the first step of a reduction; without steps nothing would.
+        full = self._nest(op, op.name, extents, fixed, op.reduce_axis, init, body)
+        none = _is_empty([self._expr(axis.dom.extent) for axis in op.reduce_axis])
+        if isinstance(none, IntImm) and not none.value:
+            return full
+        start = self._nest(op, f"{op.name}_empty", extents, fixed, (), None, fresh_copy(init, {}))
+        return start if isinstance(none, IntImm) else seq([IfThenElse(none, start), full])
+
+    def _nest(
+        self,
+        op: ComputeOp,
+        name: str,
+        extents: tuple[PrimExpr, ...],
+        fixed: Mapping[Var, Var],
+        reduced: tuple[ReduceAxis, ...],
+        init: Stmt | None,
+        body: Stmt,
+    ) -> Stmt:
+        """Put loops over the axes around a block of ``body``."""
         loops: list[tuple[Var, PrimExpr, PrimExpr]] = []
         iters: list[IterVar] = []
         values: list[PrimExpr] = []
@@ -169,26 +197,23 @@ class _Maker:
                 loops.append((outer, least, extent))
             values.append(outer)
 
-        for var, extent in zip(op.axis, shape or outputs[0].shape, strict=True):
+        for var, extent in zip(op.axis, extents, strict=True):
             kind = IterVarType.ORDERED if var in fixed else IterVarType.DATA_PAR
             add(var, IntImm(0, var.dtype), extent, kind)
-        for axis in op.reduce_axis:
-            least, extent = axis.dom.min, axis.dom.extent
-            assert extent is not None
-            add(axis, self._expr(least), self._expr(extent), IterVarType.COMM_REDUCE)
-        at = tuple(names[v] for v in op.axis)
-        init, body = self._body(op, outputs, at)
+        for axis in reduced:
+            extent = self._expr(axis.dom.extent)
+            add(axis, self._expr(axis.dom.min), extent, IterVarType.COMM_REDUCE)
         made = substitute(body, names)
         first = None if init is None else substitute(init, names)
         reads, writes = infer_access_regions(made, first)
-        block = Block(tuple(iters), reads, writes, op.name, made, first, annotations=dict(op.attrs))
+        block = Block(tuple(iters), reads, writes, name, made, first, annotations=dict(op.attrs))
         stmt: Stmt = BlockRealize(tuple(values), TRUE, block, span=op.span)
         for var, least, extent in reversed(loops):
             stmt = For(var, least, extent, ForKind.SERIAL, stmt)
         return stmt
 
     def _body(
-        self, op: ComputeOp, outputs: list[Buffer], at: tuple[PrimExpr, ...]
+        self, op: ComputeOp, outputs: list[Buffer], at: tuple[Var, ...]
     ) -> tuple[Stmt | None, Stmt]:
         first = op.body[0]
         if not isinstance(first, Reduce):
@@ -227,8 +252,13 @@ class _Maker:
     def _extern(self, op: ExternOp) -> Stmt:
         outer = [self._buffer(t) for t in op.sources]
         outer += [self._buffer(t) for t in op.outputs]
-        table = _renamed((*op.input_buffers, *op.output_buffers), outer)
-        body = fresh_copy(op.body, table)
+        inner = (*op.input_buffers, *op.output_buffers)
+        table = _renamed(inner, outer)
+        for mine, theirs in zip(inner, outer, strict=True):
+            for size, extent in zip(mine.shape, theirs.shape, strict=True):
+                if isinstance(size, Var) and size is not extent:
+                    table.setdefault(size, extent)
+        body = fresh_copy(rewrite(op.body, {Prefetch: _nothing}), table)
         reads = tuple(_whole(self._buffer(t)) for t in op.sources)
         writes = tuple(_whole(self._buffer(t)) for t in op.outputs)
         block = Block((), reads, writes, op.name, body, annotations=dict(op.attrs))
@@ -238,13 +268,9 @@ class _Maker:
         outer = [self._buffer(t) for t in op.sources]
         outer += [self._buffer(t) for t in op.outputs]
         inner = (*op.input_buffers, *op.output_buffers)
-        table = _renamed(inner, outer)
-        for mine, theirs in zip(inner, outer, strict=True):
-            for size, extent in zip(mine.shape, theirs.shape, strict=True):
-                if isinstance(size, Var):
-                    table.setdefault(size, extent)
+        table = {**_renamed(inner, outer), **op.sizes}
         body = fresh_copy(op.func.body, table)
-        if isinstance(body, BlockRealize) and body.block.name_hint == "root":
+        if isinstance(body, BlockRealize) and _is_root(body.block):
             # A function has one root block; what this one allocates, the outer one does.
             self.allocated += body.block.alloc_buffers
             return body.block.body
@@ -254,28 +280,50 @@ class _Maker:
         """Emit the first steps, then a loop over the others with all that depends on states."""
         statements: list[Stmt] = []
         inner = _between(op)
+        steps, total = match_dtypes(op.init[0].shape[0], op.outputs[0].shape[0])
+        if not isinstance(steps, IntImm) or not isinstance(total, IntImm):
+            steps = Min(steps, total)
         for out, state in zip(op.outputs, op.state, strict=True):
             self.buffers[state] = self._buffer(out)
         for first, out in zip(op.init, op.outputs, strict=True):
-            statements.append(self._copy(first, self._buffer(out), op))
-        steps = op.init[0].shape[0]
-        total = op.outputs[0].shape[0]
+            statements.append(self._copy(first, self._buffer(out), op, steps))
         time = Var(op.name, total.dtype, span=op.span)
         body: list[Stmt] = []
         for part in inner:
             states = [op.outputs[op.update.index(t)] if t in op.update else t for t in part.outputs]
             outputs = [self._buffer(t) for t in states]
             body.append(self._compute(part, outputs, {part.axis[0]: time}))
-        steps, total = match_dtypes(steps, total)
         extent = extent_between(steps, total)
         statements.append(For(time, steps, extent, ForKind.SERIAL, seq(body)))
         return statements
 
-    def _copy(self, source: Tensor, target: Buffer, op: ScanOp) -> Stmt:
-        axis = tuple(Var(f"i{k}", e.dtype) for k, e in enumerate(source.shape))
+    def _copy(self, source: Tensor, target: Buffer, op: ScanOp, steps: PrimExpr) -> Stmt:
+        shape = (steps, *source.shape[1:])
+        axis = tuple(Var(f"i{k}", e.dtype) for k, e in enumerate(shape))
         load = TensorLoad(source, axis)
         copy = ComputeOp(name=f"{op.name}_init", span=op.span, axis=axis, body=(load,))
-        return self._compute(copy, [target], {}, source.shape)
+        return self._compute(copy, [target], {}, shape)
+
+
+def _is_empty(extents: list[PrimExpr]) -> PrimExpr:
+    """Tell whether loops over the extents run not at all, as a constant where constants decide."""
+    unknown = [e for e in extents if not isinstance(e, IntImm)]
+    empty = any(isinstance(e, IntImm) and e.value <= 0 for e in extents)
+    if empty or not unknown:
+        return IntImm(int(empty), BOOL)
+    made = unknown[0] <= 0
+    for extent in unknown[1:]:
+        made = Or(made, extent <= 0)
+    return made
+
+
+def _is_root(block: Block) -> bool:
+    plain = not block.iter_vars and not block.match_buffers and block.init is None
+    return plain and block.name_hint == "root"
+
+
+def _nothing(_hint: Prefetch) -> Stmt:
+    return Evaluate(IntImm(0, DataType("int32")))
 
 
 def _called(arg: object) -> str:

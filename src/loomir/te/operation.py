@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from typing_extensions import override
 
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, post_order
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
@@ -19,8 +21,9 @@ from loomir.te.tensor import Tensor, TensorLoad
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
 from loomir.tir.function import PrimFunc
+from loomir.tir.leaving import may_return
 from loomir.tir.rules import refuse
-from loomir.tir.signature import signature_of
+from loomir.tir.signature import Parameter, signature_of
 from loomir.tir.stmt import Evaluate, Stmt
 
 __all__ = [
@@ -43,7 +46,7 @@ Shape: TypeAlias = ExprLike | Sequence[ExprLike]
 
 
 # -- what there is -----------------------------------------------------------------------------
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class Operation:
     """The root of operations; ``outputs`` are the tensors that one gives."""
 
@@ -60,13 +63,17 @@ class Operation:
         """Give one of the outputs."""
         return self.outputs[index]
 
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
 
-@dataclass(eq=False, kw_only=True)
+
+@dataclass(eq=False, kw_only=True, repr=False)
 class PlaceholderOp(Operation):
     """A tensor that the caller gives."""
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class ComputeOp(Operation):
     """Elements by formula: ``body`` gives one expression for each output, over ``axis``."""
 
@@ -84,7 +91,7 @@ class ComputeOp(Operation):
         return tuple(dict.fromkeys(load.tensor for e in self.body for load in loads_in(e)))
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class ExternOp(Operation):
     """Elements by a statement on buffers that stand for the inputs and outputs."""
 
@@ -98,7 +105,7 @@ class ExternOp(Operation):
         return self.sources
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class PrimFuncOp(Operation):
     """Elements by a function of TIR."""
 
@@ -106,13 +113,14 @@ class PrimFuncOp(Operation):
     func: PrimFunc
     input_buffers: tuple[Buffer, ...]
     output_buffers: tuple[Buffer, ...]
+    sizes: Mapping[Var, PrimExpr]
 
     @override
     def inputs(self) -> tuple[Tensor, ...]:
         return self.sources
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class ScanOp(Operation):
     """Elements by recurrence along the first axis: ``init``, then ``update`` of the states."""
 
@@ -264,32 +272,43 @@ def _expression(value: Any, name: str) -> PrimExpr:
 
 
 def _check_reductions(body: tuple[PrimExpr, ...], name: str, span: Span | None) -> None:
-    for expr in body:
-        inner = children(expr) if isinstance(expr, Reduce) else [expr]
-        for part in inner:
-            for found in post_order(part):
-                if isinstance(found, Reduce):
-                    refuse(
-                        "TE0005",
-                        f"{name!r} has a reduction inside of another expression",
-                        help="compute the reduction as a tensor of its own, and use its elements",
-                        span=found.span or span,
-                    )
     first = body[0]
-    for number, expr in enumerate(body):
-        together = (
-            isinstance(expr, Reduce)
-            and isinstance(first, Reduce)
-            and expr.combiner is first.combiner
-            and expr.value_index == number
-        )
-        if not together and (isinstance(expr, Reduce) or isinstance(first, Reduce)) and number:
+    over: tuple[ReduceAxis, ...] = first.axis if isinstance(first, Reduce) else ()
+    parts = [p for e in body for p in (children(e) if isinstance(e, Reduce) else [e])]
+    inside = [n for part in parts for n in post_order(part)]
+    for found in inside:
+        if isinstance(found, Reduce):
             refuse(
                 "TE0005",
-                f"the outputs of {name!r} are not those of one reduction",
-                help="give what one comm_reducer made, whole and in order, or compute them apart",
+                f"{name!r} has a reduction inside of another expression",
+                help="compute the reduction as a tensor of its own, and use its elements",
+                span=found.span or span,
+            )
+    for found in inside:
+        if isinstance(found, ReduceAxis) and found not in over:
+            refuse(
+                "TE0003",
+                f"{name!r} uses axis {found.name_hint!r}, over which it does not reduce",
+                help=f"reduce over it, as in te.sum(..., axis={found.name_hint})",
                 span=span,
             )
+    if any(isinstance(e, Reduce) for e in body) and not _are_one_reduction(body):
+        refuse(
+            "TE0005",
+            f"the outputs of {name!r} are not those of one reduction",
+            help="give what one comm_reducer made, whole and in order, or compute them apart",
+            span=span,
+        )
+
+
+def _are_one_reduction(body: tuple[PrimExpr, ...]) -> bool:
+    first = body[0]
+    if not isinstance(first, Reduce) or len(first.source) != len(body):
+        return False
+    return all(
+        isinstance(e, Reduce) and e.combiner is first.combiner and e.value_index == number
+        for number, e in enumerate(body)
+    )
 
 
 def extern(
@@ -319,10 +338,10 @@ def extern(
                 help="give tensors of te.placeholder or te.compute",
                 span=span,
             )
-    ins = tuple(in_buffers or [decl_buffer(t.shape, t.dtype, t.name) for t in inputs])
-    outs = tuple(
-        out_buffers or [decl_buffer(s, d, name) for s, d in zip(shapes, dtypes, strict=True)]
-    )
+    kinds = [(t.shape, t.dtype) for t in inputs]
+    ins = _stand_ins(in_buffers, kinds, [t.name for t in inputs], name, span)
+    kinds = list(zip(shapes, dtypes, strict=True))
+    outs = _stand_ins(out_buffers, kinds, [name] * len(kinds), name, span)
     with located():
         body = fcompute(ins, outs)
     if isinstance(body, PrimExpr):
@@ -347,6 +366,70 @@ def extern(
     outputs = _outputs(op, list(zip(shapes, dtypes, strict=True)), span)
     op.outputs = outputs
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+Kind: TypeAlias = tuple[tuple[PrimExpr, ...], DataType]
+
+
+def _stand_ins(
+    given: Sequence[Buffer] | None,
+    kinds: Sequence[Kind],
+    names: Sequence[str],
+    name: str,
+    span: Span | None,
+) -> tuple[Buffer, ...]:
+    """Give the buffers that stand for tensors in the statement of an extern."""
+    if given is None:
+        return tuple(decl_buffer(s, d, n) for (s, d), n in zip(kinds, names, strict=True))
+    fits = len(given) == len(kinds) and all(
+        b.dtype is d and len(b.shape) == len(s) and not b.strides and b.elem_offset is None
+        for b, (s, d) in zip(given, kinds, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(
+            f"{n}: {d} of {counted(len(s), 'axis', 'axes')}" for n, (s, d) in zip(names, kinds)
+        )
+        refuse(
+            "TE0008",
+            f"the buffers given to {name!r} do not stand for its tensors",
+            notes=(f"the tensors are {wanted}",),
+            help="declare one compact buffer for each, with its dtype and number of axes",
+            span=span,
+        )
+    bound: dict[Var, PrimExpr] = {}
+    for buffer, (shape, _) in zip(given, kinds, strict=True):
+        _unify(buffer, shape, bound, name, span)
+    return tuple(given)
+
+
+def _unify(
+    buffer: Buffer,
+    shape: tuple[PrimExpr, ...],
+    bound: dict[Var, PrimExpr],
+    name: str,
+    span: Span | None,
+) -> None:
+    """Bind symbolic sizes of a buffer to those of the tensor that it stands for."""
+    for inner, outer in zip(buffer.shape, shape, strict=True):
+        if isinstance(inner, Var):
+            bound.setdefault(inner, outer)
+    for axis, (inner, outer) in enumerate(zip(buffer.shape, shape, strict=True)):
+        made = substitute(inner, bound)
+        if same_size(made, outer):
+            continue
+        refuse(
+            "TE0008",
+            f"axis {axis} of {buffer.name!r} in {name!r} has extent {made}, but the tensor {outer}",
+            help="give tensors of the shapes that it takes",
+            span=span,
+        )
+
+
+def same_size(a: PrimExpr, b: PrimExpr) -> bool:
+    """Tell whether two extents are the same number or formula."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return structural_equal(a, b)
 
 
 def _shapes(shape: Any, name: str, span: Span | None) -> list[tuple[PrimExpr, ...]]:
@@ -382,24 +465,32 @@ def extern_primfunc(
     """
     span = user_span()
     label = name or primfunc.name
-    arrays = [p for p in signature_of(primfunc).parameters if p.buffer is not None]
-    if len(arrays) != len(primfunc.params):
-        refuse(
-            "TE0008",
-            f"{label!r} takes arguments that are no arrays",
-            help="use te.extern for functions of scalars",
-            span=span,
-        )
-    ins = tuple(p.buffer for p in arrays if not p.written and p.buffer is not None)
-    outs = tuple(p.buffer for p in arrays if p.written and p.buffer is not None)
+    parameters = signature_of(primfunc).parameters
+    _check_function(primfunc, parameters, label, span)
+    ins = tuple(p.buffer for p in parameters if not p.written and p.buffer is not None)
+    outs = tuple(p.buffer for p in parameters if p.written and p.buffer is not None)
     given = [(t.dtype, t.ndim) for t in input_tensors]
     if given != [(b.dtype, len(b.shape)) for b in ins]:
-        takes = ", ".join(f"{b.name}: {b.dtype} of {len(b.shape)} axes" for b in ins)
+        takes = ", ".join(
+            f"{b.name}: {b.dtype} of {counted(len(b.shape), 'axis', 'axes')}" for b in ins
+        )
         refuse(
             "TE0008",
             f"{label!r} does not take these inputs",
             notes=(f"it takes {takes or 'none'}",),
             help="give one tensor for each array that it only reads, in order",
+            span=span,
+        )
+    bound: dict[Var, PrimExpr] = {}
+    for buffer, tensor in zip(ins, input_tensors, strict=True):
+        _unify(buffer, tensor.shape, bound, label, span)
+    shapes = [tuple(substitute(e, bound) for e in b.shape) for b in outs]
+    unknown = [v for b in outs for e in b.shape for v in free_definitions(e) if v not in bound]
+    if unknown:
+        refuse(
+            "TE0008",
+            f"no input of {label!r} tells its size {unknown[0]}",
+            help="use a function whose output sizes are sizes of inputs",
             span=span,
         )
     op = PrimFuncOp(
@@ -409,26 +500,32 @@ def extern_primfunc(
         func=primfunc,
         input_buffers=ins,
         output_buffers=outs,
+        sizes=bound,
     )
-    bound = _bound_sizes(ins, input_tensors)
-    outputs = _outputs(op, [(_sized(b.shape, bound), b.dtype) for b in outs], span)
-    op.outputs = outputs
-    return outputs[0] if len(outputs) == 1 else outputs
+    op.outputs = _outputs(op, [(s, b.dtype) for s, b in zip(shapes, outs, strict=True)], span)
+    return op.outputs[0] if len(outs) == 1 else op.outputs
 
 
-def _bound_sizes(buffers: Sequence[Buffer], tensors: Sequence[Tensor]) -> dict[Var, PrimExpr]:
-    """Take what symbolic sizes of a function stand for from the shapes of its inputs."""
-    bound: dict[Var, PrimExpr] = {}
-    for buffer, tensor in zip(buffers, tensors, strict=True):
-        for inner, outer in zip(buffer.shape, tensor.shape, strict=True):
-            if isinstance(inner, Var):
-                bound.setdefault(inner, outer)
-    return bound
-
-
-def _sized(shape: tuple[PrimExpr, ...], bound: Mapping[Var, PrimExpr]) -> tuple[PrimExpr, ...]:
-    from_inputs = [bound.get(e, e) if isinstance(e, Var) else e for e in shape]
-    return tuple(from_inputs)
+def _check_function(
+    func: PrimFunc, parameters: Sequence[Parameter], label: str, span: Span | None
+) -> None:
+    arrays = [p.buffer for p in parameters if p.buffer is not None]
+    what = ""
+    if len(arrays) != len(parameters):
+        what = "takes arguments that are no arrays"
+    elif any(b.strides or b.elem_offset is not None for b in arrays):
+        what = "takes arrays with strides or an offset of their own"
+    elif may_return(func.body):
+        what = "returns before its end, or a value"
+    elif not any(p.written for p in parameters):
+        what = "writes no array"
+    if what:
+        refuse(
+            "TE0008",
+            f"{label!r} {what}",
+            help="use a function that reads compact arrays and writes others",
+            span=span,
+        )
 
 
 def scan(
@@ -466,6 +563,7 @@ def scan(
                 "a te.placeholder",
                 span=span,
             )
+        _check_steps(i, u, s, name, span)
     options = {**(attrs or {}), **({"tag": tag} if tag else {})}
     op = ScanOp(
         name=name,
@@ -479,3 +577,23 @@ def scan(
     outputs = _outputs(op, [(s.shape, s.dtype) for s in state], span)
     op.outputs = outputs
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _check_steps(
+    first: Tensor, update: Tensor, state: Tensor, name: str, span: Span | None
+) -> None:
+    """Refuse a scan whose parts have other extents than the state, beside the steps of ``init``."""
+    pairs = [*zip(update.shape, state.shape, strict=True)]
+    pairs += zip(first.shape[1:], state.shape[1:], strict=True)
+    steps, total = first.shape[0], state.shape[0]
+    known = isinstance(steps, IntImm) and isinstance(total, IntImm)
+    if all(same_size(a, b) for a, b in pairs) and not (
+        known and cast("IntImm", steps).value > cast("IntImm", total).value
+    ):
+        return
+    refuse(
+        "TE0009",
+        f"init and update of {name!r} do not have the extents of state {state.name!r}",
+        help="give the update the shape of the state, and init fewer steps of the same",
+        span=span,
+    )

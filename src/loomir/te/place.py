@@ -10,9 +10,7 @@ import inspect
 import linecache
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, cast
 
@@ -21,13 +19,13 @@ from loomir.support.span import Source, Span
 
 __all__ = ["located", "user_span"]
 
-_OURS: Final = str(Path(__file__).parents[1])
+_OURS: Final = __name__.partition(".")[0]
 
 
 def user_span() -> Span | None:
     """Give the place in the user's code that led here."""
     frame: FrameType | None = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and _is_ours(frame):
         frame = frame.f_back
     return None if frame is None else _span(frame.f_code, frame.f_lineno, frame.f_lasti)
 
@@ -47,11 +45,15 @@ def located() -> Generator[None]:
 def _innermost(traceback: TracebackType | None) -> Span | None:
     found: Span | None = None
     while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if not code.co_filename.startswith(_OURS) and code.co_filename != __file__:
-            found = _span(code, traceback.tb_lineno, traceback.tb_lasti)
+        if not _is_ours(traceback.tb_frame):
+            found = _span(traceback.tb_frame.f_code, traceback.tb_lineno, traceback.tb_lasti)
         traceback = traceback.tb_next
     return found
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Tell by the module, for methods that Python generates are in no file."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _OURS
 
 
 def _span(code: CodeType, line: int, instruction: int) -> Span:
@@ -78,6 +80,13 @@ def _span(code: CodeType, line: int, instruction: int) -> Span:
     return Span(source, line, start, line, max(end, start + 1))
 
 
-@lru_cache(maxsize=64)
+# Files of each name as last seen: notebooks and generated programs change under one name.
+_sources: Final[dict[str, tuple[list[str], Source]]] = {}
+
+
 def _source(name: str) -> Source:
-    return Source(name, "".join(linecache.getlines(name)))
+    lines = linecache.getlines(name)
+    known = _sources.get(name)
+    if known is None or known[0] is not lines:
+        known = _sources[name] = (lines, Source(name, "".join(lines)))
+    return known[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from loomir.ir.node import Node, attr, binds, child, meta, node
 from loomir.support.diagnostics import counted
@@ -48,6 +48,8 @@ __all__ = [
 class ReduceAxis(Var):
     """A variable that runs over ``dom`` inside of a reduction, in an order that nobody may know."""
 
+    lowered_by: ClassVar[str] = "te.create_prim_func"
+
     dom: Range = child(default=None, kw_only=True)
 
     @property
@@ -84,6 +86,8 @@ class CommReducer(Node):
     ``identity`` combined with anything gives that thing.
     """
 
+    lowered_by: ClassVar[str] = "te.create_prim_func"
+
     lhs: tuple[Var, ...] = binds()
     rhs: tuple[Var, ...] = binds()
     result: tuple[PrimExpr, ...]
@@ -98,6 +102,8 @@ class Reduce(PrimExpr):
     ``init`` are the values to start from, the combiner's identity where there are none. Of several
     sources, this is the result number ``value_index``.
     """
+
+    lowered_by: ClassVar[str] = "te.create_prim_func"
 
     combiner: CommReducer
     source: tuple[PrimExpr, ...]
@@ -131,7 +137,7 @@ def comm_reducer(
         source = tuple(convert(e) for e in listed(expr))
         with located():
             combiner = _combiner(fcombine, fidentity, source, several, name, span)
-        axes: tuple[Any, ...] = (axis,) if isinstance(axis, ReduceAxis) else tuple(axis)
+        axes = listed(axis)
         condition = IntImm(1, BOOL) if where is None else convert(where)
         start: tuple[PrimExpr, ...] = ()
         if init is not None:
@@ -202,12 +208,15 @@ def _check(
     span: Span | None,
 ) -> None:
     wrong = [a for a in axes if not isinstance(a, ReduceAxis)]
-    if not axes or wrong:
+    twice = len(set(map(id, axes))) < len(axes)
+    if not axes or wrong or twice:
         refuse(
             "TE0003",
             f"{name!r} has no axis to reduce over"
             if not axes
-            else f"{name!r} cannot reduce over a {type(wrong[0]).__name__}",
+            else f"{name!r} cannot reduce over a {type(wrong[0]).__name__}"
+            if wrong
+            else f"{name!r} reduces over an axis twice",
             help="make axes with te.reduce_axis((0, n))",
             span=span,
         )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from loomir.support.dtype import DataType
 from loomir.te.place import located
-from loomir.tir.expr import ExprLike, PrimExpr, Select, cast, convert, match_dtypes
+from loomir.tir.expr import And, ExprLike, Or, PrimExpr, Select, cast, convert, match_dtypes
 from loomir.tir.expr import const as constant
 from loomir.tir.op import call_builtin
 
 __all__ = [
     "abs",
+    "all_of",
+    "any_of",
     "ceil",
     "const",
     "cos",
@@ -63,6 +67,18 @@ def select(condition: ExprLike, then: ExprLike, other: ExprLike) -> PrimExpr:
         return Select(convert(condition), *match_dtypes(then, other))
 
 
+def all_of(*conditions: ExprLike) -> PrimExpr:
+    """Give whether all conditions hold; those after one that does not are not evaluated."""
+    with located():
+        return reduce(And, map(convert, conditions))
+
+
+def any_of(*conditions: ExprLike) -> PrimExpr:
+    """Give whether a condition holds; those after one that does are not evaluated."""
+    with located():
+        return reduce(Or, map(convert, conditions))
+
+
 def power(base: ExprLike, exponent: ExprLike) -> PrimExpr:
     """Give ``base`` to the power ``exponent``, as floats."""
     return _call("pow", *match_dtypes(_float(base), exponent))
@@ -76,13 +92,13 @@ def abs(x: ExprLike) -> PrimExpr:  # noqa: A001 - the name of the field
 def min_value(dtype: str | DataType) -> PrimExpr:
     """Give the least finite value of a dtype."""
     kind = DataType(str(dtype))
-    return constant(kind.min_value, kind)
+    return constant(-kind.max_finite if kind.is_float else kind.min_value, kind)
 
 
 def max_value(dtype: str | DataType) -> PrimExpr:
     """Give the greatest finite value of a dtype."""
     kind = DataType(str(dtype))
-    return constant(kind.max_value, kind)
+    return constant(kind.max_finite if kind.is_float else kind.max_value, kind)
 
 
 def exp(x: ExprLike) -> PrimExpr:

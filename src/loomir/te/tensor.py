@@ -22,6 +22,7 @@ __all__ = ["Tensor", "TensorLoad"]
 class Tensor(Node):
     """What an operation gives: ``A[i, j]`` or ``A(i, j)`` is an element of it."""
 
+    lowered_by: ClassVar[str] = "te.create_prim_func"
     is_definition: ClassVar[bool] = True
 
     name: str = meta()
@@ -52,6 +53,8 @@ class TensorLoad(PrimExpr):
     Errors: TE0001 for another number of indices than axes, TE0002 for an index that is no integer
     or lies outside.
     """
+
+    lowered_by: ClassVar[str] = "te.create_prim_func"
 
     tensor: Tensor = uses()
     indices: tuple[PrimExpr, ...]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loomir.ir.node import Node, Role
-from loomir.ir.substitution import substitute
+from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import nodes_in, pre_order
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
@@ -58,7 +58,7 @@ def fresh_copy(body: Stmt, mapping: Mapping[Any, Node]) -> Stmt:
     """
     table: dict[Any, Node] = dict(mapping)
     found = definitions_in(body)
-    for definition in found:
+    for definition in (*found, *_bound_with(found, body)):
         if isinstance(definition, Var):
             table[definition] = fresh_var(definition)
     variables = dict(table)
@@ -67,3 +67,13 @@ def fresh_copy(body: Stmt, mapping: Mapping[Any, Node]) -> Stmt:
             made = substitute(definition, variables)
             table[definition] = fresh_buffer(made) if made is definition else made
     return substitute(body, table)
+
+
+def _bound_with(found: Sequence[Node], body: Stmt) -> list[Var]:
+    """List what the bindings of buffers bind besides: their data, and lone sizes and strides."""
+    buffers = [d for d in found if isinstance(d, Buffer)]
+    if not buffers:
+        return []
+    free = set(free_definitions(body))
+    parts = [(b.data, *b.shape, *b.strides, b.elem_offset) for b in buffers]
+    return [v for row in parts for v in row if isinstance(v, Var) and v not in free]

@@ -29,6 +29,7 @@ from loomir.tir.buffer import (
 )
 from loomir.tir.constant_index import outside
 from loomir.tir.expr import Call, FloatImm, IntImm, Let, PrimExpr, StringImm, Var
+from loomir.tir.foreign import mistake_of_foreign
 from loomir.tir.function import PrimFunc, str_of
 from loomir.tir.init_order import check_init_order
 from loomir.tir.leaving import can_leave, may_return
@@ -61,7 +62,7 @@ _CONCURRENT: Final = {
     ForKind.VECTORIZED: "vectorized",
     ForKind.THREAD_BINDING: "thread",
 }
-_SCOPES: Final = frozenset({"TIR0401", "TIR0402"})
+_SCOPES: Final = frozenset({"TIR0401", "TIR0402", "TIR0420"})
 _NO_PARTS: Final = frozenset({IntImm, FloatImm, StringImm})
 _AXES: Final = frozenset(
     {IterVarType.DATA_PAR, IterVarType.COMM_REDUCE, IterVarType.ORDERED, IterVarType.OPAQUE}
@@ -72,7 +73,7 @@ def verify(program: PrimFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List every mistake of a function or a module, in program order; none where it is well-formed.
 
     A function that stands alone may call itself only.
-    Errors: TIR0401 to TIR0419, TIR0430.
+    Errors: TIR0401 to TIR0420, TIR0430.
     """
     if isinstance(program, PrimFunc):
         return tuple(_function(program, {program.name: program}))
@@ -255,6 +256,8 @@ class _Walk:
                 stack += (_Leave([node.name]), body)
             elif kind is _Leave:
                 live.difference_update(id(name) for name in node.names)
+            elif kind.lowered_by:
+                self.found.append(mistake_of_foreign(node, self.span))
             else:
                 if kind is BufferLoad or kind is BufferRegion:
                     self._use_buffer(node.buffer, node.span)
@@ -442,6 +445,8 @@ class _Walk:
             self.stack += (_Leave(names), _Enter(node.body, loops))
         elif isinstance(node, BlockRealize):
             self._block(node, loops)
+        elif node.lowered_by:
+            self.found.append(mistake_of_foreign(node, self.span))
         else:
             if isinstance(node, BufferStore):
                 self._use_buffer(node.buffer, node.span)
@@ -494,6 +499,8 @@ class _Walk:
     def _attr(self, node: AttrStmt, loops: _Loops) -> None:
         self._expressions(node.value, loops)
         subject = node.node.var if isinstance(node.node, IterVar) else node.node
+        if isinstance(subject, Node) and subject.lowered_by:
+            self.found.append(mistake_of_foreign(subject, self.span))
         if node.is_binding and isinstance(subject, Var):
             self._run_in(node.body, [subject], _Loops("thread", "thread", loops.vectorized))
         else:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from loomir import tir
+import loomir
+from loomir import te, tir
 from loomir.ir.node import NODE_CLASSES
+from loomir.ir.visit import post_order
+from loomir.support.diagnostics import CompileError
+from loomir.tir.buffer import Range, decl_buffer
+from loomir.tir.expr import StringImm, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import AttrStmt, Evaluate
+from loomir.tir.verify import verify
 from tests.conformance.both import refused
 
+const = te.const
 KINDS = {c.__name__ for c in NODE_CLASSES.values() if c.__module__.startswith("loomir.tir")}
 
 
@@ -54,3 +64,43 @@ def test_TIR_TE_03_allocate_const():
                 T.evaluate(x)
         """,
     )
+
+
+def built_by_hand(name: str) -> PrimFunc:
+    """Put a node of tensor expressions into a function."""
+    a = te.placeholder((4,), name="A")
+    k = te.reduce_axis((0, 4), name="k")
+    total = te.sum(a[k], axis=k)
+    assert isinstance(total, te.Reduce)
+    buffer = decl_buffer((4,), "float32", "B")
+    body = {
+        "CommReducer": AttrStmt(total.combiner, "note", StringImm("sum"), Evaluate(const(0))),
+        "Prefetch": te.prefetch(buffer, (Range(const(0), const(4)),)),
+        "Reduce": Evaluate(total),
+        "ReduceAxis": Evaluate(k + 1),
+        "TensorLoad": Evaluate(a[0] * 2.0),
+    }[name]
+    handle = Var("B_handle", "handle")
+    return PrimFunc((handle,), body, buffer_map={handle: buffer})
+
+
+@pytest.mark.parametrize("name", ["CommReducer", "Prefetch", "Reduce", "ReduceAxis", "TensorLoad"])
+def test_TIR_TE_01_built_by_hand(name: str):
+    """A function that holds a node of tensor expressions is refused by that node's name."""
+    func = built_by_hand(name)
+    assert [d.code for d in verify(func)] == ["TIR0420"]
+    for run in (loomir.compile, loomir.interpret):
+        with pytest.raises(CompileError, match=rf"te\.{name} is no part of programs"):
+            run(func)
+
+
+def test_TIR_TE_01_lowered_before_execution():
+    """What tensor expressions become holds none of their nodes, and runs."""
+    a = te.placeholder((4,), name="A")
+    k = te.reduce_axis((0, 4), name="k")
+    func = te.create_prim_func([a, te.compute((), lambda: te.sum(a[k], axis=k), name="B")])
+    assert verify(func) == ()
+    assert not any(part.lowered_by for part in post_order(func))
+    total = np.zeros((), "float32")
+    loomir.compile(func)(np.arange(4, dtype="float32"), total)
+    assert total == 6
