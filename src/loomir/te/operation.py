@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from typing_extensions import override
@@ -17,7 +17,7 @@ from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.te.place import located, user_span
 from loomir.te.reduction import Reduce, ReduceAxis, listed
-from loomir.te.tensor import Tensor, TensorLoad
+from loomir.te.tensor import Operation, Tensor, TensorLoad
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
 from loomir.tir.function import PrimFunc
@@ -46,28 +46,6 @@ Shape: TypeAlias = ExprLike | Sequence[ExprLike]
 
 
 # -- what there is -----------------------------------------------------------------------------
-@dataclass(eq=False, kw_only=True, repr=False)
-class Operation:
-    """The root of operations; ``outputs`` are the tensors that one gives."""
-
-    name: str
-    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    span: Span | None = None
-    outputs: tuple[Tensor, ...] = field(default=())
-
-    def inputs(self) -> tuple[Tensor, ...]:
-        """List the tensors that it reads, in order of first use."""
-        return ()
-
-    def output(self, index: int) -> Tensor:
-        """Give one of the outputs."""
-        return self.outputs[index]
-
-    @override
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-
 @dataclass(eq=False, kw_only=True, repr=False)
 class PlaceholderOp(Operation):
     """A tensor that the caller gives."""

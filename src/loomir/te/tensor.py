@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from typing_extensions import override
 
 from loomir.ir.node import Node, attr, meta, node, uses
 from loomir.support.diagnostics import counted
@@ -12,10 +16,29 @@ from loomir.te.place import user_span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, convert
 from loomir.tir.rules import refuse
 
-if TYPE_CHECKING:
-    from loomir.te.operation import Operation
+__all__ = ["Operation", "Tensor", "TensorLoad"]
 
-__all__ = ["Tensor", "TensorLoad"]
+
+@dataclass(eq=False, kw_only=True, repr=False)
+class Operation:
+    """The root of operations; ``outputs`` are the tensors that one gives."""
+
+    name: str
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    span: Span | None = None
+    outputs: tuple[Tensor, ...] = field(default=())
+
+    def inputs(self) -> tuple[Tensor, ...]:
+        """List the tensors that it reads, in order of first use."""
+        return ()
+
+    def output(self, index: int) -> Tensor:
+        """Give one of the outputs."""
+        return self.outputs[index]
+
+    @override
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
 
 
 @node
