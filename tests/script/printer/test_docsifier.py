@@ -42,5 +42,8 @@ def test_names_end_with_their_frame():
 @clauses("TS-TREF-17")
 def test_a_fence_for_gpus_is_refused_by_name():
     (found,) = refused_body('T.tvm_storage_sync("shared")')
-    assert (found.code, found.message) == ("SCR0004", "there is no T.tvm_storage_sync")
+    assert (found.code, found.message) == (
+        "SCR0004",
+        "there is no T.tvm_storage_sync: iterations of parallel loops do not wait for one another",
+    )
     assert "GPU" in found.help
