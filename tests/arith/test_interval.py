@@ -8,8 +8,10 @@ import pytest
 import z3
 
 from loomir.arith import interval
+from loomir.arith.bounds import Bounds
 from loomir.arith.interval import TRANSFER, Interval, fits, full, wrapped
 from loomir.support.dtype import DataType
+from loomir.tir import Var
 from tests.arith.symbols import WIDE, Paths, Symbol, floor_divide, term
 
 
@@ -157,3 +159,13 @@ def test_fitting():
     assert full(DataType("uint8")) == Interval(0, 255)
     assert wrapped(Interval(256, 300), DataType("uint8")) == Interval(0, 44)
     assert wrapped(Interval(200, 300), DataType("uint8")) == Interval(0, 255)
+
+
+def test_bounds_learnt_late_are_asked_for_again():
+    x = Var("x", "int32")
+    total = x + 1
+    bounds = Bounds()
+    assert bounds.wraps(total)
+    bounds.set(x, Interval(0, 9))
+    assert not bounds.wraps(total)
+    assert bounds.of(x) == Interval(0, 9)

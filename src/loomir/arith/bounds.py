@@ -98,7 +98,9 @@ class Bounds:
         return not fits(self._exact(e), e.dtype)
 
     def _get(self, e: PrimExpr) -> Interval:
-        return self._known[id(e)][1]
+        # A variable whose bounds were set since then is computed again.
+        found = self._known.get(id(e))
+        return self.of(e) if found is None else found[1]
 
     def _exact(self, e: PrimExpr) -> Interval:
         """Give the bounds of a node's value as if integers did not end."""
