@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from loomir.support.span import Span
 
@@ -45,27 +46,29 @@ class Diagnostic:
 
     def as_dict(self) -> dict[str, object]:
         """Give plain data for ``--json``."""
-        place: dict[str, object] = {}
-        if self.span is not None:
-            place = {
-                "file": self.span.source.name,
-                "line": self.span.line,
-                "column": self.span.column,
-                "end_line": self.span.end_line,
-                "end_column": self.span.end_column,
-            }
         return {
             "code": self.code,
             "severity": self.severity,
             "message": self.message,
-            **place,
+            **({} if self.span is None else _place(self.span)),
             "label": self.label,
+            "secondary": [{**_place(span), "label": label} for span, label in self.secondary],
             "notes": list(self.notes),
             "help": self.help,
         }
 
     def __str__(self) -> str:
         return render(self)
+
+
+def _place(span: Span) -> dict[str, object]:
+    return {
+        "file": span.source.name,
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+    }
 
 
 def render(diagnostic: Diagnostic) -> str:
@@ -111,8 +114,16 @@ def _snippet(span: Span, label: str, mark: str, width: int) -> list[str]:
     return lines
 
 
+_GUESSED: Final = 3
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Give the known name closest to a misspelt one, or None where none is close."""
+    """Give the known name closest to a misspelt one, or None where none is close.
+
+    One or two letters are too few to be a misspelling of another name, but for their case.
+    """
+    if len(name) < _GUESSED:
+        return next((k for k in known if k != name and k.lower() == name.lower()), None)
     hits = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return hits[0] if hits else None
 

@@ -262,9 +262,9 @@ class BufferRegion(Node):
         if len(self.region) != len(self.buffer.shape):
             refuse(
                 "TIR0303",
-                f"a region of {self.buffer.called} needs "
-                f"{counted(len(self.buffer.shape), 'range')}, not {len(self.region)}",
-                help="give one index or slice per axis",
+                f"{self.buffer.called} has {counted(len(self.buffer.shape), 'axis', 'axes')}, "
+                f"but this region has {len(self.region)}",
+                help="give an index or a slice for each axis; to write all elements, write a loop",
                 span=self.span,
             )
 

@@ -14,7 +14,7 @@ from loomir.script.builder.arguments import (
     describe,
 )
 from loomir.script.builder.dtypes import DTypeLike
-from loomir.script.builder.mistakes import wrong_argument
+from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferType, decl_buffer
@@ -41,12 +41,13 @@ class BufferSpec:
 
     Python evaluates annotations when it defines a function, so nothing is checked here: the parser
     reads the same text and reports what is wrong with it. A string as an extent names a variable.
+    The dtype is float32 where none is given.
     """
 
     def __init__(
         self,
-        shape: ShapeLike,
-        dtype: DTypeLike = "float32",
+        shape: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
         data: Var | None = None,
         strides: ShapeLike | None = None,
         elem_offset: Extent | None = None,
@@ -83,6 +84,10 @@ def declared(spec: BufferSpec, name: str, names: dict[str, Var], span: Span | No
             f"data= must be a pointer variable, not {describe(spec.data)}",
             help="pass A.data, or what T.allocate gave",
         )
+    if spec.shape is None:
+        raise mistake(
+            "SCR0005", "the shape of the buffer is missing", help="give it first, as in (8, 8)"
+        )
     strides = () if spec.strides is None else _extents(spec.strides, "strides", names)
     offset = None if spec.elem_offset is None else _extent(spec.elem_offset, "elem_offset", names)
     kind = "default" if spec.buffer_type is None else as_text(spec.buffer_type, "buffer_type")
@@ -97,7 +102,7 @@ def declared(spec: BufferSpec, name: str, names: dict[str, Var], span: Span | No
     separators = as_items(spec.axis_separators or [], "axis_separators")
     return decl_buffer(
         _extents(spec.shape, "the shape", names),
-        as_dtype(spec.dtype),
+        as_dtype("float32" if spec.dtype is None else spec.dtype),
         name,
         data=spec.data,
         strides=strides,

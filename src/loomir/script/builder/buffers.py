@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from loomir.ir.visit import pre_order
 from loomir.script.builder.arguments import as_region, describe
 from loomir.script.builder.blocks import SBlockFrame, head_of_block
-from loomir.script.builder.buffer_spec import BufferSpec, Extent, ShapeLike
-from loomir.script.builder.dtypes import DTypeLike
+from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.frame import Frame, IRBuilder
 from loomir.script.builder.function import PrimFuncFrame
 from loomir.script.builder.mistakes import mistake, wrong_argument
@@ -20,58 +21,71 @@ from loomir.tir.expr import PrimExpr, Var
 
 __all__ = ["alloc_buffer", "decl_buffer", "local_scalar", "match_buffer"]
 
+_Spec = ParamSpec("_Spec")
+_Param = TypeVar("_Param")
+_Made = TypeVar("_Made")
 
-def match_buffer(
-    param: Var | BufferLoad | BufferRegion | Buffer,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-    data: Var | None = None,
-    strides: ShapeLike | None = None,
-    elem_offset: Extent | None = None,
-    scope: str | None = None,
-    align: int | None = None,
-    offset_factor: int | None = None,
-    buffer_type: str | None = None,
-    axis_separators: Sequence[int] | None = None,
-    type: str | None = None,  # another name of buffer_type
-) -> Buffer:
+
+# What describes a buffer is listed once, by BufferSpec: these functions take its arguments.
+def _described(
+    like: Callable[_Spec, BufferSpec],
+) -> Callable[[Callable[[BufferSpec], _Made]], Callable[_Spec, _Made]]:
+    def over(make: Callable[[BufferSpec], _Made]) -> Callable[_Spec, _Made]:
+        @functools.wraps(make)
+        def made(*args: _Spec.args, **keywords: _Spec.kwargs) -> _Made:
+            return make(like(*args, **keywords))
+
+        cast("Any", made).__signature__ = inspect.signature(like)
+        return made
+
+    return over
+
+
+def _described_after_param(
+    like: Callable[_Spec, BufferSpec],
+) -> Callable[[Callable[[_Param, BufferSpec], _Made]], Callable[Concatenate[_Param, _Spec], _Made]]:
+    def over(
+        make: Callable[[_Param, BufferSpec], _Made],
+    ) -> Callable[Concatenate[_Param, _Spec], _Made]:
+        @functools.wraps(make)
+        def made(param: _Param, *args: _Spec.args, **keywords: _Spec.kwargs) -> _Made:
+            return make(param, like(*args, **keywords))
+
+        first = inspect.signature(make).parameters["param"]
+        known = inspect.signature(like)
+        parts = [first, *known.parameters.values()]
+        cast("Any", made).__signature__ = known.replace(parameters=parts)
+        return made
+
+    return over
+
+
+@_described_after_param(BufferSpec)
+def match_buffer(param: Var | BufferLoad | BufferRegion | Buffer, spec: BufferSpec) -> Buffer:
     """Give a parameter the shape of a buffer, or a region of a buffer another name.
 
     Errors: SCR0018 for what is no parameter and no region, or has a buffer already.
     """
-    if shape is None:
+    if spec.shape is None:
         if not isinstance(param, (BufferLoad, BufferRegion)):
             raise mistake(
                 "SCR0005",
                 "T.match_buffer lacks the shape",
                 help='write T.match_buffer(a, (m, n), "float32")',
             )
-        shape = [
+        spec.shape = [
             r.extent for r in as_region(param, "T.match_buffer").region if r.extent is not None
         ]
-    spec = BufferSpec(
-        shape,
-        "float32" if dtype is None else dtype,
-        data,
-        strides,
-        elem_offset,
-        scope,
-        align,
-        offset_factor,
-        buffer_type,
-        axis_separators,
-        type,
-    )
     func = _function("T.match_buffer")
     if isinstance(param, Var):
         return _match_parameter(func, param, spec)
     source = as_region(param, "T.match_buffer")
     block = head_of_block("T.match_buffer of a region")
-    if dtype is None:
+    if spec.dtype is None:
         spec.dtype = source.buffer.dtype
-    if scope is None:
+    if spec.scope is None:
         spec.scope = source.buffer.scope
-    if align is None:
+    if spec.align is None:
         spec.align = source.buffer.data_alignment
     buffer = spec.make("", func.shape_names, None)
     block.match_buffers.append(MatchBufferRegion(buffer, source, span=source.span))
@@ -108,18 +122,8 @@ def _function(what: str) -> PrimFuncFrame:
     return IRBuilder.current().need(PrimFuncFrame, what, "write it in `with T.prim_func():`")
 
 
-def alloc_buffer(
-    shape: ShapeLike,
-    dtype: DTypeLike = "float32",
-    data: Var | None = None,
-    strides: ShapeLike | None = None,
-    elem_offset: Extent | None = None,
-    scope: str = "global",
-    align: int | None = None,
-    offset_factor: int | None = None,
-    buffer_type: str | None = None,
-    axis_separators: Sequence[int] | None = None,
-) -> Buffer:
+@_described(BufferSpec)
+def alloc_buffer(spec: BufferSpec) -> Buffer:
     """Allocate a buffer.
 
     In the body of a block or function it belongs to that; in a loop or branch, to the rest of its
@@ -127,18 +131,6 @@ def alloc_buffer(
     """
     builder = IRBuilder.current()
     func = _function("T.alloc_buffer")
-    spec = BufferSpec(
-        shape,
-        dtype,
-        data,
-        strides,
-        elem_offset,
-        scope,
-        align,
-        offset_factor,
-        buffer_type,
-        axis_separators,
-    )
     buffer = func.know(spec.make("", func.shape_names, None))
     home = builder.scope()
     if not isinstance(home, (SBlockFrame, PrimFuncFrame)) or _is_local(builder, home, buffer):
@@ -167,34 +159,12 @@ def _is_local(builder: IRBuilder, home: Frame[Any], buffer: Buffer) -> bool:
     )
 
 
-def decl_buffer(
-    shape: ShapeLike,
-    dtype: DTypeLike = "float32",
-    data: Var | None = None,
-    strides: ShapeLike | None = None,
-    elem_offset: Extent | None = None,
-    scope: str | None = None,
-    align: int | None = None,
-    offset_factor: int | None = None,
-    buffer_type: str | None = None,
-    axis_separators: Sequence[int] | None = None,
-) -> RestFrame:
+@_described(BufferSpec)
+def decl_buffer(spec: BufferSpec) -> RestFrame:
     """Declare a buffer on memory that exists; without ``data`` the memory is allocated with it."""
     func = _function("T.decl_buffer")
-    spec = BufferSpec(
-        shape,
-        dtype,
-        data,
-        strides,
-        elem_offset,
-        scope,
-        align,
-        offset_factor,
-        buffer_type,
-        axis_separators,
-    )
     buffer = func.know(spec.make("", func.shape_names, None))
-    return DeclBufferFrame(buffer, owns=data is None)
+    return DeclBufferFrame(buffer, owns=spec.data is None)
 
 
 def local_scalar(dtype: DataType) -> Buffer:

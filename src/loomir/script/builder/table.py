@@ -12,6 +12,7 @@ from loomir.script.builder import (
     buffers,
     builtin_calls,
     calls_out,
+    dtype_names,
     dtypes,
     function,
     loops,
@@ -24,10 +25,6 @@ from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.support.dtype import DataType
 
 __all__ = ["AXIS", "BUILDER_NAMES", "MODULE_NAMES", "NAMES"]
-
-_DTYPES: Final[dict[str, object]] = {
-    name: value for name, value in vars(dtypes).items() if isinstance(value, dtypes.DTypeFunction)
-}
 
 AXIS: Final[dict[str, object]] = {
     "spatial": blocks.axis.spatial,
@@ -49,10 +46,8 @@ def dtype_named(name: str) -> DataType:
 NAMES: Final[dict[str, object]] = {
     **{name: getattr(named_expressions, name) for name in named_expressions.__all__},
     **{name: getattr(builtin_calls, name) for name in builtin_calls.__all__},
-    **_DTYPES,
+    **{name: getattr(dtype_names, name) for name in dtype_names.__all__},
     **{name: getattr(calls_out, name) for name in calls_out.__all__},
-    "bool": dtypes.boolean,
-    "uint1": dtypes.boolean,
     # functions and buffers
     "Buffer": BufferSpec,
     "match_buffer": buffers.match_buffer,

@@ -7,6 +7,7 @@ would have bound are poisoned, so that nothing is reported for using them.
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ __all__ = ["MAX_STATEMENTS", "FunctionState", "Parser", "header", "targets_of"]
 # What stands in a scope whose head was refused cannot be judged by its place.
 _JUDGED_BY_PLACE: Final = frozenset({"SCR0017", "SCR0021", "SCR0022", "SCR0024"})
 MAX_STATEMENTS: Final = 100_000
+_MODULES: Final = sys.stdlib_module_names | {
+    *("jax", "jnp", "loomir", "ml_dtypes", "np", "numpy", "onnx", "pd", "scipy", "torch", "tvm")
+}
 _FALLBACK: Final[Mapping[str, object]] = {"T": T, "I": I, "R": R}
 
 
@@ -217,6 +221,8 @@ class Parser(doc.NodeVisitor):
         help_ = f"did you mean {near!r}?" if near else "define it before its use"
         if hasattr(builtins, node.id):
             help_ = "Python's functions cannot be called in a program"
+        elif near is None and node.id in _MODULES:
+            help_ = "modules of Python are not read: use what T has, or a value from around"
         return mistake(
             "SCR0003",
             f"{node.id!r} is not defined",

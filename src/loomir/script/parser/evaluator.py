@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from loomir.ir.module import BaseFunc, IRModule
-from loomir.ir.node import Node, reset
+from loomir.ir.node import Node
 from loomir.ir.visit import Step, trampoline
 from loomir.script.builder.arguments import as_expr, check_index, region_of
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.buffers import alloc_buffer, decl_buffer, match_buffer
 from loomir.script.builder.dtypes import DTypeFunction
-from loomir.script.builder.frame import Frame
-from loomir.script.builder.mistakes import ArgumentError, mistake, placed
+from loomir.script.builder.mistakes import mistake, placed
 from loomir.script.parser import doc
 from loomir.script.parser.attributes import Method, attribute, item
 from loomir.script.parser.captured import Foreign
@@ -35,14 +34,15 @@ from loomir.script.parser.operators import (
     literal,
     unary,
 )
+from loomir.script.parser.places import blamed, stamped
 from loomir.script.parser.plain_functions import PlainFunction
 from loomir.script.parser.var_table import POISON, MutableLocal
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad, Range
-from loomir.tir.expr import IntImm, PrimExpr, Var
+from loomir.tir.expr import IntImm, PrimExpr
 
-__all__ = ["Expansion", "ExprEvaluator", "Names", "Poisoned", "blamed"]
+__all__ = ["Expansion", "ExprEvaluator", "Names", "Poisoned"]
 
 
 AnySlice: TypeAlias = "slice[Any, Any, Any]"
@@ -466,58 +466,6 @@ class ExprEvaluator:
 
 def _load(buffer: Buffer, indices: list[object]) -> BufferLoad:
     return BufferLoad(buffer, tuple([as_expr(index, "an index") for index in indices]))
-
-
-def stamped(made: object, span: Span, given: Sequence[object]) -> object:
-    """Give a new node its place; what was given is left as it is."""
-    if isinstance(made, PrimExpr):
-        known: Any = made  # every class of expressions but the root has a span
-        if known.span is None and type(made) is not Var:
-            for value in given:
-                if value is made:
-                    return made
-            reset(made, "span", span)
-        return made
-    if isinstance(made, Frame):
-        frame = cast("Frame[Any]", made)
-        if frame.span is None:
-            frame.span = span
-        return frame
-    if isinstance(made, Node) and getattr(made, "span", span) is None:
-        is_new = not any(made is value for value in given)
-        if (not made.is_definition and is_new) or (isinstance(made, Buffer) and not made.name):
-            reset(made, "span", span)
-    return made
-
-
-def blamed(
-    error: CompileError, span: Span, values: Sequence[object], parts: Sequence[doc.ExprNode]
-) -> CompileError:
-    """Place an error at the argument that it blames, or at the whole expression."""
-    if isinstance(error, ArgumentError):
-        # Equal numbers are one object: the last argument is the likeliest.
-        given = list(zip(values, parts, strict=True))
-        given.reverse()
-        for value, part in given:
-            if value is error.culprit:
-                return placed(error, index_span(part, error.axis))
-        for value, part in given:
-            if not isinstance(value, (tuple, list)):
-                continue
-            items = list(cast("tuple[object, ...]", value))
-            inner = part.elts if isinstance(part, (doc.Tuple, doc.List)) else [part] * len(items)
-            for item_, at in zip(items, inner, strict=True):
-                if item_ is error.culprit:
-                    return placed(error, index_span(at, error.axis))
-    return placed(error, span)
-
-
-def index_span(node: doc.AST, axis: int | None) -> Span:
-    """Give the place of one index of an access, or of all of it."""
-    if axis is None or not isinstance(node, doc.Subscript):
-        return node.span
-    parts = node.slice.elts if isinstance(node.slice, doc.Tuple) else [node.slice]
-    return parts[axis].span if axis < len(parts) else node.span
 
 
 def _not_callable(func: object, span: Span) -> CompileError:

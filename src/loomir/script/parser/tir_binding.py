@@ -24,8 +24,8 @@ from loomir.script.builder.scopes import (
 from loomir.script.parser import doc
 from loomir.script.parser.captured import Foreign
 from loomir.script.parser.core import Parser
-from loomir.script.parser.evaluator import blamed
 from loomir.script.parser.operators import is_expr, kind
+from loomir.script.parser.places import blamed
 from loomir.script.parser.var_table import Entry, MutableLocal
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Span

@@ -34,11 +34,12 @@ from loomir.script.builder.scopes import (
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header, targets_of
 from loomir.script.parser.decorators import read_decorators
-from loomir.script.parser.evaluator import Expansion, Poisoned, blamed
+from loomir.script.parser.evaluator import Expansion, Poisoned
 from loomir.script.parser.macros import define_macro, expand
 from loomir.script.parser.module_calls import unquoted
 from loomir.script.parser.namespaces import INLINE, MACRO
 from loomir.script.parser.operators import binary, is_static, kind
+from loomir.script.parser.places import blamed
 from loomir.script.parser.tir_binding import (
     FIXED,
     bind_assign_value,

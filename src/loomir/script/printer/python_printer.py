@@ -127,9 +127,13 @@ def _strength(doc: ExprDoc) -> int:
         return (_BINARY if len(operation.operands) == 2 else _PREFIX)[operation.symbol]
     if kind is LiteralDoc:
         literal = cast("LiteralDoc", doc)
-        if literal.is_number and str(literal.value).startswith("-"):
+        if literal.is_number and _is_signed(literal.value):
             return _UNARY
     return _ATOM
+
+
+def _is_signed(value: object) -> bool:
+    return value < 0 if isinstance(value, int) else str(value).startswith("-")
 
 
 def _comma(items: tuple[ExprDoc, ...]) -> list[Piece]:
@@ -161,7 +165,15 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _literal(doc: LiteralDoc) -> list[Piece]:
-    return [quote(doc.value) if isinstance(doc.value, str) else repr(doc.value)]
+    value = doc.value
+    if isinstance(value, str):
+        return [quote(value)]
+    if isinstance(value, int) and value.bit_length() > _DECIMAL_BITS:
+        return [hex(value)]  # Python writes so many digits only in a power of two
+    return [repr(value)]
+
+
+_DECIMAL_BITS: Final = 10_000
 
 
 def _id(doc: IdDoc) -> list[Piece]:
