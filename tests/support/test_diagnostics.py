@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest, render
 from loomir.support.span import Source, Span
 
@@ -58,6 +62,21 @@ def test_the_nearest_name_is_close_or_none():
     assert nearest("zzz", ["serial", "parallel"]) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "known", "found"),
+    [
+        ("np", ["n"], None),
+        ("n", ["m", "nn"], None),
+        ("vI", ["vi", "vj"], "vi"),
+        ("a", ["B", "A"], "A"),
+        ("idx", ["id", "idy"], "id"),
+        ("n", ["n"], None),
+    ],
+)
+def test_short_names_are_near_only_by_their_case(name: str, known: list[str], found: str | None):
+    assert nearest(name, known) == found
+
+
 def test_as_dict_has_what_machines_need():
     made = Diagnostic("A", "one", Span(SOURCE, 2, 6, 2, 8), help="do").as_dict()
     assert (made["file"], made["line"], made["column"], made["end_column"]) == (
@@ -67,3 +86,20 @@ def test_as_dict_has_what_machines_need():
         8,
     )
     assert made["help"] == "do"
+
+
+def test_as_dict_has_every_place():
+    second = (Span(SOURCE, 1, 1, 1, 3), "first here")
+    made = Diagnostic("A", "one", Span(SOURCE, 2, 6, 2, 8), secondary=(second,)).as_dict()
+    assert made["secondary"] == [
+        {
+            "file": "kernel.py",
+            "line": 1,
+            "column": 1,
+            "end_line": 1,
+            "end_column": 3,
+            "label": "first here",
+        }
+    ]
+    assert json.loads(json.dumps(made)) == made
+    assert "file" not in Diagnostic("A", "one").as_dict()

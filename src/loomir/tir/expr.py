@@ -224,7 +224,7 @@ class IntImm(PrimExpr):
         if not dtype.min_value <= self.value <= dtype.max_value:
             refuse(
                 "TIR0103",
-                f"{self.value} does not fit {dtype}",
+                f"{_number(self.value)} does not fit {dtype}",
                 notes=(f"{dtype} holds {dtype.min_value} to {dtype.max_value}",),
                 help="use a wider dtype, or a value in that range",
                 span=self.span,
@@ -245,7 +245,7 @@ class FloatImm(PrimExpr):
     def __post_init__(self) -> None:
         dtype = self.dtype
         if type(self.value) is not float:
-            reset(self, "value", float(self.value))
+            reset(self, "value", _as_float(self.value, dtype, self.span))
         if dtype.lanes != 1 or not dtype.is_float:
             refuse(
                 "TIR0104",
@@ -774,6 +774,24 @@ _INT64 = DataType("int64")
 _FLOAT32 = DataType("float32")
 
 
+def _number(value: int | float) -> str:
+    if isinstance(value, int) and value.bit_length() > 512:  # more digits than can be read
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
+
+
+def _as_float(value: int | float, dtype: DataType, span: Span | None) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        refuse(
+            "TIR0103",
+            f"{_number(value)} does not fit {dtype}",
+            help="use T.infinity, T.max_value, or a smaller number",
+            span=span,
+        )
+
+
 def const(value: int | float | bool, dtype: DataType | str) -> PrimExpr:
     """Make a constant of ``dtype``; a vector dtype gives a broadcast.
 
@@ -783,7 +801,7 @@ def const(value: int | float | bool, dtype: DataType | str) -> PrimExpr:
     if wanted.lanes > 1:
         return Broadcast(const(value, wanted.element), wanted.lanes)
     if wanted.is_float:
-        return FloatImm(float(value), wanted)
+        return FloatImm(_as_float(value, wanted, None), wanted)
     if isinstance(value, float) and not value.is_integer():
         refuse(
             "TIR0103",

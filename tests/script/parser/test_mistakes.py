@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
-from tests.script.parser.programs import HEAD, marked, refused, refused_body
+from tests.script.parser.programs import HEAD, marked, read, refused, refused_body
 
 MODULE = "@I.ir_module\nclass M:\n"
 
@@ -367,6 +368,26 @@ def test_the_nearest_name_in_scope_is_proposed():
     assert (found.code, found.help) == ("SCR0003", "did you mean 'index'?")
 
 
+@pytest.mark.parametrize("module", ["np", "math", "os", "torch"])
+def test_a_module_of_python_is_not_read(module: str):
+    text = (
+        f'@T.prim_func\ndef f(A: T.Buffer((8,), "float32"), n: T.int32):\n    A[n] = {module}.pi\n'
+    )
+    (found,) = refused(text)
+    assert (found.code, found.message) == ("SCR0003", f"{module!r} is not defined")
+    assert found.help == "modules of Python are not read: use what T has, or a value from around"
+
+
+@pytest.mark.parametrize("store", ["A[:] = 0.0", "A[0:8] = 1.0"])
+def test_a_region_of_too_few_axes_says_how_many_there_are(store: str):
+    (found,) = refused_body(store)
+    assert (found.code, found.message) == (
+        "TIR0303",
+        "buffer 'A' has 2 axes, but this region has 1",
+    )
+    assert found.help.endswith("to write all elements, write a loop")
+
+
 def test_a_name_whose_scope_has_ended_says_so():
     (found,) = refused_body("for i in range(8):", "    A[i, 0] = 1.0", "A[i, 0] = 2.0")
     assert (found.code, found.span.column if found.span else 0) == ("SCR0003", 7)
@@ -456,3 +477,33 @@ def test_a_name_of_another_generation_says_what_replaced_it(name: str, help: str
     (found,) = refused_body(f"T.{name}(x)")
     assert found.code == "SCR0004"
     assert found.help.startswith(help)
+
+
+# -- numbers beyond all bounds -------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A[0, 0] = K",
+        "A[K, 0] = 1.0",
+        "y = x + K",
+        "y = T.float64(K)",
+        "y = T.exp(A[0, 0] + K)",
+        "y = T.Ramp(0, 1, K)",
+        "y = (1, 2)[K]",
+        "for i in range(K):\n        T.evaluate(i)",
+        "C = T.alloc_buffer((K,))",
+        'assert x < 0, f"{K}"[0:1] * K',
+    ],
+)
+@pytest.mark.parametrize("bits", [1_100, 9_999, 16_700])
+def test_a_number_far_too_large_is_refused_in_its_place(line: str, bits: int):
+    for written in (line, line.replace("K", hex(1 << bits))):
+        (found,) = refused(f"{HEAD}    {written}\n", K=1 << bits)
+        assert found.span is not None
+        assert (found.span.line, len(found.message) < 4_000) == (3, True)
+    with pytest.raises(CompileError):
+        read(f"{HEAD}    {line}\n", K=Number(1 << bits))
+
+
+class Number(int):
+    """An integer of another class."""

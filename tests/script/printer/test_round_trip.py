@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from loomir.tir import PrimFunc
 from loomir.tir.verify import verify
 from loomir.transform.pipelines import LowerOptions, lower
 from tests.clause import clauses
+from tests.script.parser.programs import read
 from tests.script.printer.random_program import Maker
 
 
@@ -61,3 +63,16 @@ def test_every_stage_of_the_examples_comes_back(path: Path):
         for checked in (False, True):
             lower(module, LowerOptions(checked=checked), on_stage=stage)
     assert len(seen) > 10
+
+
+@pytest.mark.parametrize(
+    "value", [10**4299, 10**4300, -(10**5000), 1 << 20_000], ids=["a", "b", "c", "d"]
+)
+def test_attributes_of_any_length_come_back(value: int):
+    plain = read("@T.prim_func\ndef f(x: T.int32):\n    T.evaluate(x)\n")
+    attrs = {"k": value, "deep": {"in": ((value, 1), -value)}}
+    made = replace(plain, attrs=attrs)
+    again = from_source(made.script())
+    assert isinstance(again, PrimFunc)
+    assert again.attrs == attrs
+    assert_round_trip(made)

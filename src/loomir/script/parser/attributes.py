@@ -12,7 +12,7 @@ from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import buffer_store
-from loomir.script.parser.captured import MISSING, Foreign, attribute_of, items_of
+from loomir.script.parser.captured import MISSING, Foreign, attribute_of, items_of, literal
 from loomir.script.parser.namespaces import ModuleNames, Namespace, R, T
 from loomir.script.parser.operators import kind
 from loomir.script.parser.var_table import POISON
@@ -211,7 +211,8 @@ def item(value: object, index: object) -> object:
                 help="use a constant; to index at run time, use a buffer",
             )
         try:
-            return container[index]
+            found: object = container[index]
+            return literal(found) if type(found) is int else found
         except (LookupError, TypeError, ValueError) as error:
             raise mistake(
                 "SCR0008",

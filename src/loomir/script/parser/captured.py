@@ -16,10 +16,13 @@ from typing import Any, Final, NamedTuple, cast
 from loomir.ir.node import Node
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.mistakes import mistake
 from loomir.script.parser.namespaces import Macro, is_exported, namespace_of
 from loomir.support.dtype import DataType, dtype_of_numpy
 
-__all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "items_of", "static"]
+__all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "items_of", "literal", "static"]
+
+MAX_LITERAL_BITS: Final = 10_000
 
 
 class Missing:
@@ -73,10 +76,21 @@ def _same(value: Any) -> object:
     return value
 
 
+def literal(value: int) -> int:
+    """Refuse a number that Python could not print again.
+
+    Errors: SCR0020.
+    """
+    if value.bit_length() > MAX_LITERAL_BITS:
+        help_ = f"stay below {MAX_LITERAL_BITS} bits"
+        raise mistake("SCR0020", "the number is too large", help=help_)
+    return value
+
+
 # By exact type first: nothing of the value's own class is called.
 _PLAIN: Final[dict[type, Callable[[Any], object]]] = {
     bool: _same,
-    int: _same,
+    int: literal,
     float: _same,
     str: _same,
     type(None): _same,
@@ -117,7 +131,7 @@ def _number(value: Any) -> object:
 
 # Values of derived classes lose what the class adds.
 _SUBCLASSES: Final[tuple[tuple[type[Any], Callable[[Any], object]], ...]] = (
-    (int, int.__int__),
+    (int, lambda v: literal(int.__int__(v))),
     (float, float.__float__),
     (str, str.__str__),
 )

@@ -20,7 +20,7 @@ from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.mistakes import mistake, placed
 from loomir.script.parser import doc
 from loomir.script.parser.attributes import Method, attribute, item
-from loomir.script.parser.captured import Foreign
+from loomir.script.parser.captured import Foreign, literal
 from loomir.script.parser.convert import read_expression
 from loomir.script.parser.namespaces import Macro, ModuleFunction, Namespace, is_exported
 from loomir.script.parser.operators import (
@@ -31,7 +31,6 @@ from loomir.script.parser.operators import (
     joined,
     kind,
     limited,
-    literal,
     unary,
 )
 from loomir.script.parser.places import blamed, stamped
@@ -105,6 +104,7 @@ class ExprEvaluator:
         self.names = names
         self.in_shape = False
         self.may_declare = False
+        self.in_data = False  # where numbers are only kept, they may be of any length
         self.statement: doc.ExprNode | None = None
 
     def evaluate_alone(self, node: doc.ExprNode) -> object:
@@ -126,7 +126,7 @@ class ExprEvaluator:
         if isinstance(node, doc.Constant):
             if isinstance(node.value, str) and self.in_shape:
                 return self._named_shape(node)
-            if type(node.value) is int:
+            if type(node.value) is int and not self.in_data:
                 return self._at(node.span, literal, node.value)
             return node.value
         if not node.id:
@@ -257,7 +257,12 @@ class ExprEvaluator:
                     help="use a string, a number or a variable",
                     span=key_node.span,
                 )
-            made[key] = yield self.on_one(value_node)
+            was_data = self.in_data
+            self.in_data = was_data or _is_data(value_node)
+            try:
+                made[key] = yield self.on_one(value_node)
+            finally:
+                self.in_data = was_data
         return made
 
     def on_slice(self, node: doc.Slice) -> Step[object]:
@@ -462,6 +467,22 @@ class ExprEvaluator:
             given = (*parts, *(k.value for k in node.keywords))
             raise blamed(error, node.span, values, given) from error
         return stamped(made, node.span, (*args, *keywords.values()))
+
+
+def _is_data(node: doc.AST) -> bool:
+    """Whether an expression holds nothing but constants."""
+    stack: list[doc.AST | None] = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (doc.Tuple, doc.List)):
+            stack += part.elts
+        elif isinstance(part, doc.Dict):
+            stack += [*part.keys, *part.values]
+        elif isinstance(part, doc.UnaryOp):
+            stack.append(part.operand)
+        elif not isinstance(part, doc.Constant):
+            return False
+    return True
 
 
 def _load(buffer: Buffer, indices: list[object]) -> BufferLoad:

@@ -45,12 +45,10 @@ __all__ = [
     "joined",
     "kind",
     "limited",
-    "literal",
     "unary",
 ]
 
 MAX_BITS: Final = 1024
-MAX_LITERAL_BITS: Final = 10_000
 MAX_ITEMS: Final = 65536
 _STATIC: Final = frozenset((bool, int, float, str, tuple, list, dict, range, type(None), DataType))
 
@@ -76,17 +74,6 @@ def limited(value: object) -> object:
         if len(cast("Sequence[object]", value)) > MAX_ITEMS:
             raise mistake("SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items")
         return cast("object", value)
-    return value
-
-
-def literal(value: int) -> int:
-    """Refuse a written number that Python could not print again.
-
-    Errors: SCR0020.
-    """
-    if value.bit_length() > MAX_LITERAL_BITS:
-        help_ = f"stay below {MAX_LITERAL_BITS} bits"
-        raise mistake("SCR0020", "the number is too large", help=help_)
     return value
 
 
