@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import inspect
 import linecache
-from collections.abc import Generator
-from contextlib import contextmanager
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, cast
@@ -30,15 +28,19 @@ def user_span() -> Span | None:
     return None if frame is None else _span(frame.f_code, frame.f_lineno, frame.f_lasti)
 
 
-@contextmanager
-def located() -> Generator[None]:
+class located:  # noqa: N801 - used as a function in ``with``
     """Give mistakes found inside the place in the user's code that made them."""
-    try:
-        yield
-    except CompileError as error:
-        if all(d.span is not None for d in error.diagnostics):
-            raise
-        span = _innermost(error.__traceback__) or user_span()
+
+    def __enter__(self) -> None:
+        """Do nothing: the place is found once there is a mistake."""
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Raise a mistake without a place again, with the place."""
+        if not isinstance(error, CompileError) or all(d.span for d in error.diagnostics):
+            return
+        span = _innermost(traceback) or user_span()
         raise CompileError.of(tuple(d.at(span) for d in error.diagnostics)) from None
 
 

@@ -1,0 +1,12 @@
+"""Operators on tensors, with the meaning that they have in NumPy and the Array API.
+
+Tensors go in, and tensors come out; sizes may be symbolic. Operands of one operator have one dtype,
+for nothing is promoted; plain numbers take that of the tensor. Negative axes count from the end.
+Shapes that do not broadcast surely are refused (TE0101), as are axes (TE0102), dtypes (TE0103) and
+parameters (TE0104) that make no sense.
+"""
+
+from loomir.te.topi.broadcast import *  # noqa: F403
+from loomir.te.topi.elementwise import *  # noqa: F403
+from loomir.te.topi.manipulate import *  # noqa: F403
+from loomir.te.topi.reduction import *  # noqa: F403

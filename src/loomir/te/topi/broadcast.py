@@ -1,0 +1,243 @@
+"""Operators on pairs of elements, of shapes that broadcast.
+
+Both operands have one dtype, which is also that of the result, or ``bool`` for comparisons; one of
+them may be a number, which takes the dtype of the other. Integers wrap, and a division of integers
+by zero raises (RUN0201), where NumPy warns and gives 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from loomir.te.scalar import select
+from loomir.te.tensor import Tensor
+from loomir.te.topi.shape import (
+    Size,
+    bad,
+    broadcast_shapes,
+    dims,
+    equal_sizes,
+    make,
+    need,
+    read,
+    refuse_shapes,
+    size,
+    widened,
+)
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Div,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    PrimExpr,
+    Sub,
+    const,
+)
+from loomir.tir.expr import cast as converted
+from loomir.tir.op import call_builtin
+
+__all__ = [
+    "add",
+    "atan2",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "broadcast_to",
+    "copysign",
+    "divide",
+    "equal",
+    "floor_divide",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "left_shift",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "nextafter",
+    "not_equal",
+    "power",
+    "remainder",
+    "right_shift",
+    "subtract",
+]
+
+Operand: TypeAlias = Tensor | int | float | bool
+Scalar: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
+Operator: TypeAlias = Callable[[Operand, Operand], Tensor]
+
+
+def _operator(name: str, kind: str, scalar: Scalar, summary: str) -> Operator:
+    """Make an operator of a function of two scalars."""
+
+    def operator(a: Operand, b: Operand) -> Tensor:
+        tensors = [t for t in (a, b) if isinstance(t, Tensor)]
+        if not tensors:
+            bad(name, "neither operand is a tensor", "give a tensor and a number, or two tensors")
+        need(name, kind, *tensors)
+        shape = broadcast_shapes(name, *map(dims, tensors))
+        dtype = tensors[0].dtype
+
+        def element(x: Operand, at: Sequence[PrimExpr]) -> PrimExpr:
+            return read(x, at) if isinstance(x, Tensor) else const(x, dtype)
+
+        return make(name, shape, lambda *i: scalar(element(a, i), element(b, i)))
+
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = (
+        f"{summary}\n\nShapes: what both broadcast to. Errors: TE0101, TE0103, TE0104."
+    )
+    return operator
+
+
+def _wide(scalar: Scalar) -> Scalar:
+    return lambda a, b: converted(scalar(widened(a), widened(b)), a.dtype)
+
+
+def _builtin(name: str) -> Scalar:
+    return lambda a, b: call_builtin(name, a, b)
+
+
+# -- arithmetic ------------------------------------------------------------------------------
+add = _operator("add", "number", Add, "Add.")
+subtract = _operator("subtract", "number", Sub, "Subtract.")
+multiply = _operator("multiply", "number", Mul, "Multiply.")
+divide = _operator("divide", "float", Div, "Divide floats.")
+maximum = _operator("maximum", "number", Max, "Take the greater; NaN where one is NaN.")
+minimum = _operator("minimum", "number", Min, "Take the lesser; NaN where one is NaN.")
+
+
+def _signs_differ(rest: PrimExpr, b: PrimExpr) -> PrimExpr:
+    zero = const(0, b.dtype)
+    return Or(And(LT(rest, zero), GT(b, zero)), And(GT(rest, zero), LT(b, zero)))
+
+
+def _float_remainder(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """Give what is left of ``a``, with the sign of ``b`` also where it is zero."""
+    zero = const(0, a.dtype)
+    rest = call_builtin("fmod", a, b)
+    signed = select(rest.equal(zero), call_builtin("copysign", zero, b), rest)
+    return select(_signs_differ(rest, b), rest + b, signed)
+
+
+def _float_floor_divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """Divide what the remainder leaves over, so that quotient and remainder belong together."""
+    zero, quotient = const(0, a.dtype), a / b
+    rest = call_builtin("fmod", a, b)
+    even = (a - rest) / b
+    even = select(_signs_differ(rest, b), even - 1.0, even)
+    down = call_builtin("floor", even)
+    nearest = select(even - down > const(0.5, a.dtype), down + 1.0, down)
+    whole = select(even.equal(zero), call_builtin("copysign", zero, quotient), nearest)
+    return select(b.equal(zero), quotient, whole)
+
+
+def _by_kind(floats: Scalar, integers: Scalar) -> Scalar:
+    wide = _wide(floats)
+    return lambda a, b: wide(a, b) if a.dtype.is_float else integers(a, b)
+
+
+floor_divide = _operator(
+    "floor_divide",
+    "number",
+    _by_kind(_float_floor_divide, FloorDiv),
+    "Divide, rounding towards minus infinity.",
+)
+remainder = _operator(
+    "remainder",
+    "number",
+    _by_kind(_float_remainder, FloorMod),
+    "Give what floor_divide leaves, with the sign of the divisor.",
+)
+fmod = _operator(
+    "fmod",
+    "number",
+    _by_kind(_builtin("fmod"), Mod),
+    "Give what division towards zero leaves, with the sign of the dividend.",
+)
+power = _operator("power", "float", _wide(_builtin("pow")), "Raise to powers.")
+atan2 = _operator("atan2", "float", _wide(_builtin("atan2")), "Give angles of points (y, x).")
+hypot = _operator(
+    "hypot", "float", _wide(_builtin("hypot")), "Give lengths of vectors, without overflow."
+)
+copysign = _operator(
+    "copysign", "float", _builtin("copysign"), "Give magnitudes with signs of others."
+)
+nextafter = _operator(
+    "nextafter", "float", _builtin("nextafter"), "Give the next value towards another."
+)
+
+# -- comparisons and truths ------------------------------------------------------------------
+equal = _operator("equal", "any", Eq, "Tell where both are equal; NaN equals nothing.")
+not_equal = _operator("not_equal", "any", NE, "Tell where both differ.")
+less = _operator("less", "any", LT, "Tell where the first is below the second.")
+less_equal = _operator("less_equal", "any", LE, "Tell where the first is not above the second.")
+greater = _operator("greater", "any", GT, "Tell where the first is above the second.")
+greater_equal = _operator(
+    "greater_equal", "any", GE, "Tell where the first is not below the second."
+)
+logical_and = _operator("logical_and", "bool", And, "Tell where both hold.")
+logical_or = _operator("logical_or", "bool", Or, "Tell where one holds or both.")
+logical_xor = _operator("logical_xor", "bool", NE, "Tell where one holds and not the other.")
+
+
+# -- bits ------------------------------------------------------------------------------------
+def _bits(name: str, truths: Scalar) -> Scalar:
+    return lambda a, b: truths(a, b) if a.dtype.is_bool else call_builtin(name, a, b)
+
+
+def _shift(name: str, right: bool) -> Scalar:
+    """Make a shift that leaves nothing of a number shifted by its width or more."""
+
+    def scalar(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        dtype, zero = a.dtype, const(0, a.dtype)
+        within = LT(b, const(dtype.bits, dtype))
+        if dtype.is_int:
+            within = And(within, GE(b, zero))
+        gone = select(LT(a, zero), const(-1, dtype), zero) if right and dtype.is_int else zero
+        return select(within, call_builtin(name, a, b), gone)
+
+    return scalar
+
+
+bitwise_and = _operator("bitwise_and", "bits", _bits("bitwise_and", And), "Keep bits of both.")
+bitwise_or = _operator("bitwise_or", "bits", _bits("bitwise_or", Or), "Keep bits of either.")
+bitwise_xor = _operator("bitwise_xor", "bits", _bits("bitwise_xor", NE), "Keep bits of one.")
+left_shift = _operator("left_shift", "integer", _shift("shift_left", right=False), "Shift bits up.")
+right_shift = _operator(
+    "right_shift", "integer", _shift("shift_right", right=True), "Shift bits down, sign kept."
+)
+
+
+def broadcast_to(x: Tensor, shape: Sequence[Size]) -> Tensor:
+    """Repeat axes of extent 1, and add axes in front, to a shape.
+
+    Shapes: ``shape``. Errors: TE0101.
+    """
+    wanted = [size(s) for s in shape]
+    own = wanted[len(wanted) - x.ndim :] if x.ndim <= len(wanted) else []
+    fits = [
+        (not isinstance(d, PrimExpr) and d == 1) or equal_sizes(d, w) for d, w in zip(dims(x), own)
+    ]
+    if len(fits) < x.ndim or not all(fits):
+        refuse_shapes("broadcast_to", dims(x), wanted)
+    return make("broadcast_to", wanted, lambda *i: read(x, i))
