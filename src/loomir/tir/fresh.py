@@ -7,10 +7,10 @@ from typing import Any
 
 from loomir.ir.node import Node, Role
 from loomir.ir.substitution import free_definitions, substitute
-from loomir.ir.visit import nodes_in, pre_order
+from loomir.ir.visit import by_class, nodes_in, pre_order
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
-from loomir.tir.stmt import AttrStmt, Stmt
+from loomir.tir.stmt import AttrStmt, DeclBuffer, Stmt
 
 __all__ = ["definitions_in", "fresh_buffer", "fresh_copy", "fresh_var"]
 
@@ -70,8 +70,12 @@ def fresh_copy(body: Stmt, mapping: Mapping[Any, Node]) -> Stmt:
 
 
 def _bound_with(found: Sequence[Node], body: Stmt) -> list[Var]:
-    """List what the bindings of buffers bind besides: their data, and lone sizes and strides."""
-    buffers = [d for d in found if isinstance(d, Buffer)]
+    """List what the bindings of buffers bind besides: their data, and lone sizes and strides.
+
+    A declared buffer lies in memory that there is already, and its fields use what is in scope.
+    """
+    declared = {id(s.buffer) for s in by_class(body).get(DeclBuffer, ())}
+    buffers = [d for d in found if isinstance(d, Buffer) and id(d) not in declared]
     if not buffers:
         return []
     free = set(free_definitions(body))

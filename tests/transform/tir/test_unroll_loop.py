@@ -116,3 +116,15 @@ def test_a_note_about_a_buffer_binds_nothing():
     )
     notes = [p for p in pre_order(only(made).body) if isinstance(p, AttrStmt)]
     assert len({id(p.node) for p in notes}) == 1
+
+
+def test_a_buffer_declared_inside_stays_in_the_memory_around():
+    made = check(
+        HEAD
+        + """
+    for i in T.unroll(3):
+        D = T.decl_buffer((8,), "int32", data=A.data, elem_offset=i)
+        D[i] = D[0] + n
+"""
+    )
+    assert not [p for p in pre_order(only(made).body) if isinstance(p, For)]
