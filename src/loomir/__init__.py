@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from loomir.support.compiling import set_compiler, to_executable
 from loomir.support.printing import set_printer, to_text
 
 if TYPE_CHECKING:
-    from loomir import ir, runtime, script, te, tir
+    from loomir import ir, runtime, script, tc, te, tir
     from loomir.build import compile  # the name that users expect
     from loomir.interp import interpret
     from loomir.runtime.executable import Executable
@@ -49,6 +50,7 @@ __all__ = [
     "register_func",
     "runtime",
     "script",
+    "tc",
     "te",
     "tir",
     "verify",
@@ -72,7 +74,7 @@ _HOMES: Final = {
     "register_func": "loomir.runtime.packed",
     "verify": "loomir.tir.verify",
 }
-_PACKAGES: Final = ("ir", "runtime", "script", "te", "tir")
+_PACKAGES: Final = ("ir", "runtime", "script", "tc", "te", "tir")
 
 
 def _print(node: object) -> str:
@@ -81,7 +83,14 @@ def _print(node: object) -> str:
     return to_text(node)
 
 
+def _compile(program: object, **options: Any) -> Any:
+    """Load the compiler, which takes this one's place, and compile the first program by it."""
+    importlib.import_module("loomir.build")
+    return to_executable(program, **options)
+
+
 set_printer(_print)
+set_compiler(_compile)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from loomir.runtime.externs import find_extern
 from loomir.runtime.function import Function
 from loomir.runtime.object_cache import ObjectCache
 from loomir.runtime.parameter import Parameter
+from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.target import Target
@@ -161,3 +162,6 @@ def _explain(
     func: PrimFunc, allow_alias: bool, module: IRModule
 ) -> Callable[[tuple[object, ...]], None]:
     return lambda args: explain(func, args, allow_alias, module)
+
+
+set_compiler(compile)

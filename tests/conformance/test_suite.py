@@ -18,7 +18,11 @@ from tests.conformance.names import (
 
 ROOT = SUITE.parents[1]
 PAGE = ROOT / "docs" / "reference" / "conformance.md"
-TITLES = {"tir": "TIR", "tvmscript": "TVMScript"}
+TITLES = {
+    "tir": "TIR",
+    "tvmscript": "TVMScript",
+    "tensor_comprehensions": "Tensor Comprehensions",
+}
 
 # Sentences that wait for a feature, with the reason. The list only gets shorter.
 WAITING: dict[str, str] = {}
@@ -37,6 +41,10 @@ def held() -> set[str]:
 
 def test_every_sentence_of_tir_has_a_test():
     assert [c for c in sentences_of("tir") if c not in held() | set(WAITING)] == []
+
+
+def test_every_sentence_of_tensor_comprehensions_has_a_test():
+    assert [c for c in sentences_of("tensor_comprehensions") if c not in held()] == []
 
 
 def test_what_waits_has_no_test_and_a_reason():

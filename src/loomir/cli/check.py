@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from loomir.cli.report import Report, fail
-from loomir.cli.source import read_text, split_target
+from loomir.cli.source import is_tc, read_tc, read_text, split_target
 from loomir.script import parse_file
 from loomir.support.diagnostics import CompileError, LoomirError
 from loomir.tir.verify import verify
@@ -23,7 +23,13 @@ def check(
     report = Report(json)
     try:
         path, _ = split_target(target)
-        programs = parse_file(read_text(path), name=str(path))
+        if is_tc(path):
+            lowered = read_tc(path)
+            for warning in lowered.warnings:
+                report.line(f"{warning}\n", "yellow")
+            programs = {unit.name: unit.func for unit in lowered.units}
+        else:
+            programs = parse_file(read_text(path), name=str(path))
         found = [d for program in programs.values() for d in verify(program)]
         if found:
             raise CompileError.of(found)

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from loomir.cli.report import Report, fail
-from loomir.cli.source import read_text, split_target
+from loomir.cli.source import is_tc, read_text, split_target
 from loomir.script import parse_file
 from loomir.support.diagnostics import LoomirError
+from loomir.tc.fmt import fmt as fmt_tc
+from loomir.tc.parse import parse
 
 __all__ = ["fmt"]
 
@@ -22,10 +24,14 @@ def fmt(
     report = Report(json)
     try:
         path, _ = split_target(target)
-        programs = parse_file(read_text(path), name=str(path))
+        text = read_text(path)
+        if is_tc(path):
+            texts = {path.stem: fmt_tc(parse(text, str(path)))}
+        else:
+            programs = parse_file(text, name=str(path))
+            texts = {name: program.script() for name, program in programs.items()}
     except LoomirError as error:
         fail(error, json)
-    texts = {name: program.script() for name, program in programs.items()}
     report.fact("programs", texts)
     report.line("\n\n".join(text.rstrip() for text in texts.values()))
     report.finish()

@@ -25,7 +25,14 @@ from loomir.cli.judge import (
 )
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
-from loomir.cli.source import Program, load_file, pick, programs_of, split_target
+from loomir.cli.source import (
+    Program,
+    load_file,
+    pick,
+    programs_of,
+    split_target,
+    warnings_of,
+)
 from loomir.cli.work import steps
 from loomir.ir.module import IRModule
 from loomir.runtime.executable import Executable
@@ -74,7 +81,8 @@ def run(
 
     The judges are the interpreter and, where the file defines NAME_reference or reference, NumPy. A
     file may also define SIZES (sizes of symbolic shapes), INTERPRET (smaller constants for the
-    interpreter), inputs(rng, **sizes), and for --time baseline(*arguments) and flops().
+    interpreter), inputs(rng, **sizes), and for --time baseline(*arguments) and flops(). For a file
+    in Tensor Comprehensions, FILE.tc, these stand in FILE.py beside it.
     """
     report = Report(json)
     try:
@@ -82,6 +90,8 @@ def run(
         settings = read_settings(arg or [], "--arg")
         _check_show(show)
         module = load_file(path, settings)
+        for warning in warnings_of(module):
+            report.line(f"{warning}\n", "yellow")
         programs = pick(programs_of(module), name, path)
         _check_names(settings, module, programs)
         right = True

@@ -9,13 +9,25 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from loomir.ir.module import IRModule
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.tc.lower import Lowered, lower
+from loomir.tc.parse import parse
 from loomir.tir.function import PrimFunc
 
-__all__ = ["Program", "load_file", "pick", "programs_of", "read_text", "split_target"]
+__all__ = [
+    "Program",
+    "is_tc",
+    "load_file",
+    "pick",
+    "programs_of",
+    "read_tc",
+    "read_text",
+    "split_target",
+    "warnings_of",
+]
 
 Program: TypeAlias = PrimFunc | IRModule
 
@@ -88,8 +100,13 @@ class _Constants(ast.NodeTransformer):
 def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) -> ModuleType:
     """Run a Python file and give its module; ``overrides`` replace top-level constants.
 
+    A file in Tensor Comprehensions is read, and gives a module of its functions beside what the
+    Python file of the same name defines, where there is one.
+
     Errors: CLI0001, and whatever the file raises.
     """
+    if is_tc(path):
+        return _load_tc(path, overrides or {})
     read_text(path)
     name = f"_loomir_{path.stem}"
     loader = _Loader(name, str(path.absolute()), overrides or {})
@@ -103,6 +120,35 @@ def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) ->
     finally:
         sys.path.remove(str(path.parent))
     return module
+
+
+def is_tc(path: Path) -> bool:
+    """Tell whether a file is in Tensor Comprehensions."""
+    return path.suffix == ".tc"
+
+
+def read_tc(path: Path) -> Lowered:
+    """Read a file in Tensor Comprehensions. Errors: CLI0001, and every mistake in the text."""
+    return lower(parse(read_text(path), str(path)))
+
+
+def _load_tc(path: Path, overrides: Mapping[str, int | float]) -> ModuleType:
+    lowered = read_tc(path)
+    module = ModuleType(f"_loomir_{path.stem}")
+    beside = path.with_suffix(".py")
+    if beside.exists():
+        vars(module).update(vars(load_file(beside, overrides)))
+    vars(module).update({unit.name: unit.func for unit in lowered.units})
+    vars(module)[_WARNINGS] = lowered.warnings
+    return module
+
+
+_WARNINGS: Final = "__loomir_warnings__"
+
+
+def warnings_of(module: ModuleType) -> tuple[Diagnostic, ...]:
+    """List what may surprise in the programs of a file."""
+    return getattr(module, _WARNINGS, ())
 
 
 def programs_of(module: ModuleType) -> dict[str, Program]:

@@ -1,0 +1,219 @@
+"""Hold that accesses stay inside: proved, or else checked once before the program runs.
+
+An index that reads memory is known only when its element is read; such an access is checked where
+the program is compiled with ``check_bounds``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.substitution import substitute
+from loomir.support.span import Span
+from loomir.tc.mistakes import Mistakes
+from loomir.tc.ranges import (
+    Access,
+    Interval,
+    extremes,
+    linear_of,
+    reads_memory,
+    variables_in,
+)
+from loomir.tc.types import INDEX
+from loomir.tir.expr import GE, GT, LT, And, IntImm, Not, Or, PrimExpr, StringImm, Sub, Var
+from loomir.tir.stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, Stmt
+
+__all__ = ["Preconditions", "all_of", "extent_of", "loops"]
+
+_ZERO = IntImm(0, INDEX)
+_OUTSIDE = "it may lie outside"
+
+
+def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
+    """Give the conjunction of at least one condition."""
+    made = conditions[0]
+    for condition in conditions[1:]:
+        made = And(made, condition)
+    return made
+
+
+def extent_of(interval: Interval, analyzer: Analyzer) -> PrimExpr:
+    """Give how many values a range has, below 1 where it is empty."""
+    if isinstance(interval.start, IntImm) and interval.start.value == 0:
+        return interval.stop
+    return analyzer.simplify(Sub(interval.stop, interval.start))
+
+
+def loops(
+    variables: Sequence[Var], ranges: Mapping[Var, Interval], analyzer: Analyzer, body: Stmt
+) -> Stmt:
+    """Put serial loops over variables around a statement."""
+    for var in reversed(variables):
+        extent = extent_of(ranges[var], analyzer)
+        body = For(var, ranges[var].start, extent, ForKind.SERIAL, body, span=var.span)
+    return body
+
+
+class Preconditions:
+    """What must hold before the loops of a function run.
+
+    ``asserts`` are conditions on sizes with their texts, ``loops`` statements that check more.
+    """
+
+    def __init__(self, analyzer: Analyzer, mistakes: Mistakes) -> None:
+        self.analyzer, self.mistakes = analyzer, mistakes
+        self.asserts: list[tuple[PrimExpr, str, Span | None]] = []
+        self.loops: list[Stmt] = []
+
+    def require(self, condition: PrimExpr, text: str, span: Span | None) -> bool:
+        """Prove a condition on sizes, or else check it; tells whether it was proved."""
+        if self.analyzer.can_prove(condition):
+            return True
+        self.asserts.append((condition, text, span))
+        self.analyzer.enter(condition)  # it holds from here on
+        return False
+
+    # -- one statement -----------------------------------------------------------------------------
+    def access(
+        self, access: Access, variables: Sequence[Var], ranges: Mapping[Var, Interval]
+    ) -> None:
+        """Hold that an access stays inside while the variables run their ranges."""
+        if access.informs or reads_memory(access.at):
+            return
+        form = linear_of(access.at, variables)
+        if access.guards is None and form is not None:
+            least, greatest = extremes(form, ranges)
+            self._linear(access, least, greatest, variables, ranges)
+        else:
+            self._pointwise(access, variables, ranges)
+
+    def inside(
+        self,
+        access: Access,
+        interval: Interval,
+        variables: Sequence[Var],
+        ranges: Mapping[Var, Interval],
+    ) -> None:
+        """Hold that a range lies in an axis, unless some range of the statement is empty."""
+        last = self.analyzer.simplify(Sub(interval.stop, IntImm(1, INDEX)))
+        self._linear(access, interval.start, last, variables, ranges)
+
+    def _linear(
+        self,
+        access: Access,
+        least: PrimExpr,
+        greatest: PrimExpr,
+        variables: Sequence[Var],
+        ranges: Mapping[Var, Interval],
+    ) -> None:
+        tests: list[PrimExpr] = [GE(least, _ZERO), LT(greatest, access.size)]
+        runs = [LT(ranges[v].start, ranges[v].stop) for v in variables]
+        if self._certain(runs, tests):
+            return
+        empty = [Not(r) for r in runs if not self.analyzer.can_prove(r)]
+        if not empty and any(self.analyzer.can_prove(Not(t)) for t in tests):
+            self._outside(access)
+            return
+        analyzer = self.analyzer
+        tests = [analyzer.simplify(t) for t in tests if not analyzer.can_prove(t)] or tests
+        condition = all_of(tests)
+        for test in empty:
+            condition = Or(condition, analyzer.simplify(test))
+        self._warn(access)
+        self.asserts.append((condition, self._text(access), access.span))
+        analyzer.enter(condition)
+
+    def _certain(self, assumed: Sequence[PrimExpr], wanted: Sequence[PrimExpr]) -> bool:
+        for condition in assumed:
+            self.analyzer.enter(condition)
+        try:
+            return all(self.analyzer.can_prove(w) for w in wanted)
+        finally:
+            for _ in assumed:
+                self.analyzer.exit()
+
+    def _pointwise(
+        self, access: Access, variables: Sequence[Var], ranges: Mapping[Var, Interval]
+    ) -> None:
+        tests: list[PrimExpr] = [GE(access.at, _ZERO), LT(access.at, access.size)]
+        guards = _listed(access.guards)
+        known = [g for g in guards if not reads_memory(g)]
+        bounds = [
+            test
+            for var in variables
+            for test in (GE(var, ranges[var].start), LT(var, ranges[var].stop))
+        ]
+        if self._certain([*bounds, *known], tests):
+            return
+        self._warn(access, depends=len(known) < len(guards))
+        if len(known) < len(guards):
+            return
+        body: Stmt = AssertStmt(
+            all_of(tests), StringImm(self._text(access)), Evaluate(_ZERO), span=access.span
+        )
+        if known:
+            body = IfThenElse(all_of(known), body)
+        used = variables_in(all_of([*tests, *known]), variables)
+        fresh = {var: Var(var.name_hint, INDEX, span=var.span) for var in used}
+        others = [v for v in variables if v not in fresh]
+        checked = loops(used, ranges, self.analyzer, body)
+        for var in others:  # nothing is read where another range is empty
+            run = GT(extent_of(ranges[var], self.analyzer), _ZERO)
+            if not self.analyzer.can_prove(run):
+                checked = IfThenElse(run, checked)
+        self.loops.append(_renamed(checked, fresh))
+
+    # -- words -------------------------------------------------------------------------------------
+    def _text(self, access: Access) -> str:
+        return f"index {access.axis} of {access.name} leaves the tensor"
+
+    def _outside(self, access: Access) -> None:
+        self.mistakes.add(
+            "TC0303",
+            f"index {access.axis} of {access.name!r} leaves the tensor",
+            access.span,
+            "whatever the sizes are",
+            help="make the range smaller",
+        )
+
+    def _warn(self, access: Access, *, depends: bool = False) -> None:
+        if depends:
+            how = "whether it is read depends on data, so that only check_bounds=True checks it"
+        else:
+            how = "the sizes decide, which is checked before the loops run"
+        self.mistakes.warn(
+            "TC0304",
+            f"index {access.axis} of {access.name!r} is not proved to stay inside of the tensor",
+            access.span,
+            _OUTSIDE,
+            notes=(how,),
+            help="leave the range to inference, or use the sizes of this tensor in where",
+        )
+
+
+def _listed(guards: Any) -> list[PrimExpr]:
+    found: list[PrimExpr] = []
+    while guards is not None:
+        condition, guards = guards
+        found.append(condition)
+    return found[::-1]
+
+
+def _renamed(statement: Stmt, fresh: Mapping[Var, Var]) -> Stmt:
+    """Give each loop a variable of its own: a variable is bound once in a program."""
+    wrapped: list[For | IfThenElse] = []
+    body = statement
+    while isinstance(body, (For, IfThenElse)):
+        wrapped.append(body)
+        body = body.body if isinstance(body, For) else body.then_case
+    made = substitute(body, fresh)
+    for outer in reversed(wrapped):
+        if isinstance(outer, For):
+            var = fresh[outer.loop_var]
+            made = For(var, outer.min, outer.extent, outer.kind, made, span=outer.span)
+        else:
+            condition: PrimExpr = substitute(outer.condition, fresh)
+            made = IfThenElse(condition, made, span=outer.span)
+    return made

@@ -1,0 +1,246 @@
+"""Infer over which values index variables run, in rounds.
+
+A round looks at each index expression that is linear and has exactly one variable without a range.
+That the index stays inside of the axis, for all values of the variables that have a range, gives
+the largest interval for that variable; all intervals of one round are intersected. Rounds follow
+until every variable has its range. What is left over must hold before the program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from loomir.arith.analyzer import Analyzer
+from loomir.arith.fold import fold_node
+from loomir.ir.visit import children, fold, post_order
+from loomir.support.span import Span
+from loomir.tc.types import INDEX
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    GE,
+    LE,
+    Add,
+    And,
+    Call,
+    FloorDiv,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Sub,
+    Var,
+)
+from loomir.tir.op import IF_THEN_ELSE
+
+__all__ = [
+    "Access",
+    "Interval",
+    "Linear",
+    "extremes",
+    "find_accesses",
+    "infer",
+    "linear_of",
+    "reads_memory",
+    "variables_in",
+]
+
+
+class Access(NamedTuple):
+    """One index of one access: which axis of which size, and under which conditions.
+
+    ``guards`` is a chain ``(condition, rest)``. An access that only informs (``exists``) need not
+    stay inside.
+    """
+
+    name: str
+    axis: int
+    size: PrimExpr
+    at: PrimExpr
+    guards: Any
+    span: Span | None
+    informs: bool = False
+
+
+class Interval(NamedTuple):
+    """The integers from ``start`` up to ``stop``, which is not among them."""
+
+    start: PrimExpr
+    stop: PrimExpr
+
+
+class Linear(NamedTuple):
+    """``sum of factor * variable + rest``, where the rest has no index variable."""
+
+    factors: dict[Var, int]
+    rest: PrimExpr
+
+
+# -- arithmetic on sizes ---------------------------------------------------------------------------
+def _int(value: int) -> PrimExpr:
+    return IntImm(value, INDEX)
+
+
+def _add(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return fold_node(Add(a, b))
+
+
+def _sub(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return fold_node(Sub(a, b))
+
+
+def _times(a: PrimExpr, factor: int) -> PrimExpr:
+    return a if factor == 1 else fold_node(Mul(a, _int(factor)))
+
+
+def _over(a: PrimExpr, divisor: int) -> PrimExpr:
+    return a if divisor == 1 else fold_node(FloorDiv(a, _int(divisor)))
+
+
+# -- reading index expressions ---------------------------------------------------------------------
+def reads_memory(expr: PrimExpr) -> bool:
+    """Tell whether an expression depends on data."""
+    return any(isinstance(node, BufferLoad) for node in post_order(expr))
+
+
+def variables_in(expr: PrimExpr, wanted: Iterable[Var]) -> list[Var]:
+    """List those of the variables that an expression mentions, in their order."""
+    found = {id(node) for node in post_order(expr) if isinstance(node, Var)}
+    return [var for var in wanted if id(var) in found]
+
+
+def linear_of(expr: PrimExpr, variables: Iterable[Var]) -> Linear | None:
+    """Read an index as a linear form of the variables, or give None where it is none."""
+    known = {id(v) for v in variables}
+
+    def join(node: Any, parts: list[Linear | None]) -> Linear | None:
+        if isinstance(node, Var) and id(node) in known:
+            return Linear({node: 1}, _int(0))
+        if any(part is None for part in parts) or isinstance(node, BufferLoad):
+            return None
+        made = [part for part in parts if part is not None]
+        if not any(part.factors for part in made):
+            return Linear({}, node)
+        if isinstance(node, (Add, Sub)):
+            return _combined(made[0], made[1], 1 if isinstance(node, Add) else -1)
+        if isinstance(node, Mul):
+            for form, other in ((made[0], node.b), (made[1], node.a)):
+                if isinstance(other, IntImm):
+                    factors = {v: f * other.value for v, f in form.factors.items() if other.value}
+                    return Linear(factors, _times(form.rest, other.value))
+        return None
+
+    return fold(expr, join)
+
+
+def _combined(a: Linear, b: Linear, sign: int) -> Linear:
+    factors = dict(a.factors)
+    for var, factor in b.factors.items():
+        factors[var] = factors.get(var, 0) + sign * factor
+    rest = _add(a.rest, b.rest) if sign == 1 else _sub(a.rest, b.rest)
+    return Linear({v: f for v, f in factors.items() if f}, rest)
+
+
+def find_accesses(
+    value: PrimExpr, sizes: Mapping[int, tuple[str, tuple[PrimExpr, ...]]]
+) -> Iterator[Access]:
+    """List the accesses of an expression from left to right, with the conditions around them.
+
+    ``sizes`` gives name and sizes of the tensor that a data variable belongs to, by its id.
+    """
+    stack: list[tuple[Any, Any]] = [(value, None)]
+    while stack:
+        node, guards = stack.pop()
+        if isinstance(node, BufferLoad):
+            buffer: Buffer = node.buffer
+            name, dims = sizes[id(buffer.data)]
+            for axis, (index, size) in enumerate(zip(node.indices, dims, strict=True)):
+                yield Access(name, axis, size, index, guards, node.span)
+        parts: list[tuple[Any, Any]]
+        if isinstance(node, Call) and node.op is IF_THEN_ELSE:
+            condition, then, otherwise = node.args
+            parts = [
+                (condition, guards),
+                (then, (condition, guards)),
+                (otherwise, (Not(condition), guards)),
+            ]
+        elif isinstance(node, And):
+            parts = [(node.a, guards), (node.b, (node.a, guards))]
+        elif isinstance(node, Or):
+            parts = [(node.a, guards), (node.b, (Not(node.a), guards))]
+        else:
+            parts = [(part, guards) for part in children(node)]
+        stack.extend(reversed(parts))
+
+
+# -- rounds ----------------------------------------------------------------------------------------
+def extremes(form: Linear, ranges: Mapping[Var, Interval]) -> tuple[PrimExpr, PrimExpr]:
+    """Give the least and the greatest value of a form whose variables all have ranges."""
+    least = greatest = form.rest
+    for var, factor in form.factors.items():
+        first, last = ranges[var].start, _sub(ranges[var].stop, _int(1))
+        if factor < 0:
+            first, last = last, first
+        least, greatest = _add(least, _times(first, factor)), _add(greatest, _times(last, factor))
+    return least, greatest
+
+
+def _solved(var: Var, form: Linear, size: PrimExpr, ranges: Mapping[Var, Interval]) -> Interval:
+    """Solve ``0 <= index < size`` for one variable, for all values of the others."""
+    factor = form.factors[var]
+    others = Linear({v: f for v, f in form.factors.items() if v is not var}, form.rest)
+    least, greatest = extremes(others, ranges)
+    above = _sub(_sub(size, _int(1)), greatest)  # factor * var must not be more
+    if factor > 0:
+        start = _sub(_int(0), _over(least, factor))
+        return Interval(start, _add(_over(above, factor), _int(1)))
+    start = _sub(_int(0), _over(above, -factor))
+    return Interval(start, _add(_over(least, -factor), _int(1)))
+
+
+def _picked(analyzer: Analyzer, terms: Sequence[PrimExpr], greatest: bool) -> PrimExpr:
+    """Give the greatest (or least) of expressions, without those that cannot be it."""
+    order = GE if greatest else LE
+    kept: list[PrimExpr] = []
+    for term in map(analyzer.simplify, terms):
+        if any(analyzer.can_prove(order(k, term)) for k in kept):
+            continue
+        kept = [*(k for k in kept if not analyzer.can_prove(order(term, k))), term]
+    made = kept[0]
+    for term in kept[1:]:
+        made = Max(made, term) if greatest else Min(made, term)
+    return made
+
+
+def infer(
+    variables: Sequence[Var],
+    fixed: Mapping[Var, Interval],
+    accesses: Sequence[Access],
+    analyzer: Analyzer,
+) -> tuple[dict[Var, Interval], list[Access], list[Var]]:
+    """Give the ranges, the accesses that gave none, and the variables that are without a range."""
+    ranges = dict(fixed)
+    left: list[tuple[Access, Linear | None]] = [(a, linear_of(a.at, variables)) for a in accesses]
+    missing = [v for v in variables if v not in ranges]
+    while missing:
+        found: dict[Var, list[Interval]] = {}
+        unused: list[tuple[Access, Linear | None]] = []
+        for access, form in left:
+            open_ = [v for v in form.factors if v not in ranges] if form is not None else []
+            if form is not None and len(open_) == 1:
+                solved = _solved(open_[0], form, access.size, ranges)
+                found.setdefault(open_[0], []).append(solved)
+            else:
+                unused.append((access, form))
+        if not found:
+            break
+        for var, intervals in found.items():
+            start = _picked(analyzer, [i.start for i in intervals], True)
+            stop = _picked(analyzer, [i.stop for i in intervals], False)
+            ranges[var] = Interval(start, stop)
+        left = unused
+        missing = [v for v in missing if v not in ranges]
+    return ranges, [access for access, _ in left], missing
