@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of
 
 __all__ = ["Lender", "array_at", "view_arguments"]
+
+
+_NOWHERE: Final = 64
 
 
 class Lender:
@@ -46,7 +49,8 @@ def array_at(
         "shape": (*shape, *lanes),
         "strides": steps,
         "typestr": bits.str,
-        "data": (address, False),
+        # NumPy before 2.3 does not take NULL, where an empty array may lie.
+        "data": (address or _NOWHERE, False),
     }
     memory: Any = np.asarray(lender)
     return memory.view(numpy_of(dtype))

@@ -350,7 +350,7 @@ HEADS = [
     ("if True:\n    pass\n", ("SCR0002", 1, 1), "see the reference"),
     ("N = T.exp(1.0)\n", ("SCR0025", 1, 1), "write NAME = value"),
     ("@R.function\ndef f(x):\n    return x\n", ("SCR0010", 1, 2), "write the function as"),
-    ("a\0b", ("SCR0001", 1, 2), "correct the syntax"),
+    ("a\0b", ("SCR0001", 1, 2), "save the text as UTF-8"),
     ("x = '\ud800'", ("SCR0001", 1, 6), "save the text as UTF-8"),
 ]
 

@@ -145,11 +145,13 @@ class _Fixed(Places):
 
 def _read(text: str, mode: str, places: Places, span: Span | None = None) -> ast.AST:
     try:
+        if "\0" in text:  # some versions of Python call it a mistake of syntax
+            raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of what is refused here anyway
             return ast.parse(text, mode=mode)
     except SyntaxError as error:
-        place = span or _syntax_place(error, places) or places.at(max(text.find("\0"), 0), text)
+        place = span or _syntax_place(error, places)
         message = (error.msg or "invalid syntax").split("\n")[0]
         raise _unreadable(
             message, place, "correct the syntax: a program is written as Python"
