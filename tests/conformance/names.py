@@ -59,7 +59,8 @@ def _tests_in(path: Path) -> Iterator[SuiteTest]:
 
 
 @cache
-def decisions() -> dict[str, str]:
-    """Give the decisions on TIR and their classes."""
-    rows = (LISTS / "decisions-tir.txt").read_text(encoding="utf-8").splitlines()
+def decisions(specification: str) -> dict[str, str]:
+    """Give the decisions on a specification and their classes."""
+    path = LISTS / f"decisions-{specification}.txt"
+    rows = path.read_text(encoding="utf-8").splitlines()
     return dict(row.split(" ", 1) for row in rows if not row.startswith("#"))
