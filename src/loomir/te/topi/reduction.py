@@ -213,7 +213,7 @@ def counted_as(count: Size, dtype: DataType) -> PrimExpr:
     return const(count, dtype) if isinstance(count, int) else converted(count, dtype)
 
 
-def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+def wide_mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """Give means in the dtype to compute in."""
     wide = working(x.dtype)
     total = reduced("sum", x, axes, keepdims, lambda at, _: converted(x(*at), wide), te.sum)
@@ -227,7 +227,7 @@ def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102, TE0103.
     """
     need("mean", "float", x)
-    made = _mean(x, as_axes("mean", axis, x.ndim), keepdims)
+    made = wide_mean(x, as_axes("mean", axis, x.ndim), keepdims)
     return made if made.dtype is x.dtype else cast(made, x.dtype)
 
 
@@ -236,7 +236,7 @@ def wide_variance(
 ) -> Tensor:
     """Give variances in the dtype to compute in, from the squares of distances to the mean."""
     wide = working(x.dtype)
-    middle = _mean(x, axes, keepdims=True)
+    middle = wide_mean(x, axes, keepdims=True)
 
     def square(at: Sequence[PrimExpr], _: Sequence[PrimExpr]) -> PrimExpr:
         rest = converted(x(*at), wide) - middle(*(0 if a in axes else i for a, i in enumerate(at)))

@@ -1,0 +1,265 @@
+"""Operators that read or write at places which tensors hold.
+
+Negative places count from the end. Others outside of an axis are a mistake of the caller's data:
+``loomir.compile(..., check_bounds=True)`` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from loomir.support.dtype import DataType
+from loomir.te.operation import extern
+from loomir.te.scalar import if_then_else, select
+from loomir.te.tensor import Tensor
+from loomir.te.topi.manipulate import flatten
+from loomir.te.topi.shape import (
+    Size,
+    as_axis,
+    bad,
+    broadcast_shapes,
+    dims,
+    equal_sizes,
+    make,
+    need,
+    read,
+    refuse_shapes,
+)
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, Eq, Max, Min, Mul, PrimExpr, Var, const, convert
+from loomir.tir.expr import cast as converted
+from loomir.tir.stmt import BufferStore, For, ForKind, Stmt, seq
+
+__all__ = [
+    "gather_elements",
+    "gather_nd",
+    "one_hot",
+    "scatter_elements",
+    "scatter_nd",
+    "take",
+    "where",
+]
+
+
+def _place(index: PrimExpr, extent: Size) -> PrimExpr:
+    """Count negative places from the end."""
+    if index.dtype.is_uint:
+        return index
+    wide = converted(index, "int64")
+    return select(wide < 0, wide + extent, wide)
+
+
+def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
+    """Choose elements of ``a`` where the condition holds, of ``b`` elsewhere.
+
+    Shapes: what all three broadcast to. Errors: TE0101, TE0103, TE0104.
+    """
+    need("where", "bool", condition)
+    tensors = [t for t in (a, b) if isinstance(t, Tensor)]
+    if not tensors:
+        bad("where", "neither choice is a tensor", "give one, as by topi.full")
+    need("where", "any", *tensors)
+    dtype = tensors[0].dtype
+    shape = broadcast_shapes("where", dims(condition), *map(dims, tensors))
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        choices = [read(t, i) if isinstance(t, Tensor) else const(t, dtype) for t in (a, b)]
+        return if_then_else(read(condition, i), *choices)
+
+    return make("where", shape, element)
+
+
+def one_hot(
+    indices: Tensor,
+    depth: int,
+    on: float = 1,
+    off: float = 0,
+    axis: int = -1,
+    dtype: str | DataType = "float32",
+) -> Tensor:
+    """Write ``on`` at places along a new axis, ``off`` elsewhere and for places outside.
+
+    Shapes: with ``depth`` at ``axis``. Errors: TE0102, TE0103.
+    """
+    need("one_hot", "integer", indices)
+    new = as_axis("one_hot", axis, indices.ndim + 1)
+    wanted = DataType(str(dtype))
+    shape: list[Size] = dims(indices)
+    shape.insert(new, depth)
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        at = _place(indices(*(v for a, v in enumerate(i) if a != new)), depth)
+        here = Eq(converted(at, "int64"), converted(i[new], "int64"))
+        return select(here, const(on, wanted), const(off, wanted))
+
+    return make("one_hot", shape, element)
+
+
+# -- reading ---------------------------------------------------------------------------------
+def take(x: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
+    """Take what stands at places along an axis, or in row-major order of all elements.
+
+    Shapes: that of ``indices`` in place of ``axis``. Errors: TE0102, TE0103.
+    """
+    need("take", "integer", indices)
+    if axis is None:
+        return take(flatten(x), indices, 0)
+    along = as_axis("take", axis, x.ndim)
+    shape = [*dims(x)[:along], *dims(indices), *dims(x)[along + 1 :]]
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        before, after = i[:along], i[along + indices.ndim :]
+        at = _place(indices(*i[along : along + indices.ndim]), dims(x)[along])
+        return x(*before, at, *after)
+
+    return make("take", shape, element)
+
+
+def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
+    """Take one element for each place, which stands in line with it along an axis.
+
+    Shapes: that of ``indices``, of as many axes; extents but at ``axis`` are not above those of
+    ``x``. Errors: TE0101 to TE0103.
+    """
+    need("gather_elements", "integer", indices)
+    along = as_axis("gather_elements", axis, x.ndim)
+    _in_line("gather_elements", x, indices, along)
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        at = _place(indices(*i), dims(x)[along])
+        return x(*(at if a == along else v for a, v in enumerate(i)))
+
+    return make("gather_elements", dims(indices), element)
+
+
+def _in_line(name: str, x: Tensor, indices: Tensor, along: int) -> None:
+    pairs = enumerate(zip(dims(indices), dims(x), strict=False))
+    fits = indices.ndim == x.ndim and all(
+        a == along or equal_sizes(i, d) or (isinstance(i, int) and isinstance(d, int) and i <= d)
+        for a, (i, d) in pairs
+    )
+    if not fits:
+        refuse_shapes(name, dims(x), dims(indices))
+
+
+def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+    """Take parts whose first indices are the rows of ``indices``, after axes that both share.
+
+    Shapes: ``(*batch, ..., k)`` gives ``(*batch, ..., *x.shape[batch_dims + k:])``.
+    Errors: TE0101, TE0103, TE0104.
+    """
+    need("gather_nd", "integer", indices)
+    count = _depth("gather_nd", x, indices, batch_dims)
+    outer = dims(indices)[:-1]
+    shape = [*outer, *dims(x)[batch_dims + count :]]
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        row, rest = i[: len(outer)], i[len(outer) :]
+        at = [_place(indices(*row, k), dims(x)[batch_dims + k]) for k in range(count)]
+        return x(*row[:batch_dims], *at, *rest)
+
+    return make("gather_nd", shape, element)
+
+
+def _depth(name: str, x: Tensor, indices: Tensor, batch_dims: int) -> int:
+    """Give how many axes a row of indices names."""
+    count = dims(indices)[-1] if indices.ndim else 0
+    if not isinstance(count, int) or not 0 <= batch_dims < max(indices.ndim, 1):
+        bad(name, "the length of an index is unknown", "give indices of shape (..., k), k a number")
+    if count < 1 or batch_dims + count > x.ndim:
+        bad(name, f"indices of {count} axes are too long or empty for {x.ndim}", "name fewer axes")
+    for d, e in zip(dims(x)[:batch_dims], dims(indices)[:batch_dims], strict=True):
+        if not equal_sizes(d, e):
+            refuse_shapes(name, dims(x), dims(indices))
+    return count
+
+
+# -- writing -----------------------------------------------------------------------------------
+_COMBINED: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    "update": lambda _, new: new,
+    "add": Add,
+    "mul": Mul,
+    "min": Min,
+    "max": Max,
+}
+
+
+def _loops(shape: Sequence[PrimExpr], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
+    """Run a statement for each element of a shape, in row-major order."""
+    variables = [Var(f"i{a}", e.dtype) for a, e in enumerate(shape)]
+    made = body(list(variables))
+    for var, extent in reversed(list(zip(variables, shape, strict=True))):
+        made = For(var, const(0, var.dtype), extent, ForKind.SERIAL, made)
+    return made
+
+
+def _scattered(
+    name: str,
+    x: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    reduction: str,
+    place: Callable[[Buffer, list[PrimExpr]], list[PrimExpr]],
+) -> Tensor:
+    combine = _COMBINED.get(reduction)
+    if combine is None:
+        bad(name, f"{reduction!r} is no way to combine", f"use one of {', '.join(_COMBINED)}")
+    need(name, "any" if reduction == "update" else "number", x, updates)
+
+    def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        source, at, new = ins
+        (out,) = outs
+        copy = _loops(out.shape, lambda i: BufferStore(out, BufferLoad(source, tuple(i)), tuple(i)))
+
+        def write(i: list[PrimExpr]) -> Stmt:
+            to = tuple(place(at, i))
+            return BufferStore(out, combine(BufferLoad(out, to), BufferLoad(new, tuple(i))), to)
+
+        return seq([copy, _loops(new.shape, write)])
+
+    return extern(x.shape, [x, indices, updates], body, name=name, dtype=x.dtype)
+
+
+def scatter_elements(
+    x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
+) -> Tensor:
+    """Copy ``x`` and write each update at its place along an axis, in row-major order of updates.
+
+    ``reduction``: ``update``, ``add``, ``mul``, ``min`` or ``max`` with what is there.
+    Shapes: that of ``x``; updates have that of ``indices``. Errors: TE0101 to TE0104.
+    """
+    need("scatter_elements", "integer", indices)
+    along = as_axis("scatter_elements", axis, x.ndim)
+    _in_line("scatter_elements", x, indices, along)
+    _same_shape("scatter_elements", dims(indices), dims(updates))
+
+    def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
+        i = list(i)
+        i[along] = _place(BufferLoad(at, tuple(i)), dims(x)[along])
+        return i
+
+    return _scattered("scatter_elements", x, indices, updates, reduction, place)
+
+
+def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "update") -> Tensor:
+    """Copy ``x`` and write parts at places that the rows of ``indices`` name, in row-major order.
+
+    ``reduction``: ``update``, ``add``, ``mul``, ``min`` or ``max`` with what is there.
+    Shapes: that of ``x``; ``(..., k)`` takes updates of ``(..., *x.shape[k:])``.
+    Errors: TE0101, TE0103, TE0104.
+    """
+    need("scatter_nd", "integer", indices)
+    count = _depth("scatter_nd", x, indices, 0)
+    rows = indices.ndim - 1
+    _same_shape("scatter_nd", [*dims(indices)[:-1], *dims(x)[count:]], dims(updates))
+
+    def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
+        row = [_place(BufferLoad(at, (*i[:rows], convert(k))), dims(x)[k]) for k in range(count)]
+        return [*row, *i[rows:]]
+
+    return _scattered("scatter_nd", x, indices, updates, reduction, place)
+
+
+def _same_shape(name: str, a: Sequence[Size], b: Sequence[Size]) -> None:
+    if len(a) != len(b) or not all(map(equal_sizes, a, b)):
+        refuse_shapes(name, a, b)

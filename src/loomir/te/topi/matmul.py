@@ -1,0 +1,178 @@
+"""Products of matrices, and sums of products by subscripts.
+
+Floats of 16 bits are summed in float32 and rounded once; integers wrap in their own dtype, unless
+``out_dtype`` says another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from loomir.support.dtype import DataType
+from loomir.te import reduction as te
+from loomir.te.tensor import Tensor
+from loomir.te.topi.elementwise import cast
+from loomir.te.topi.shape import (
+    Size,
+    bad,
+    broadcast_shapes,
+    dims,
+    equal_sizes,
+    make,
+    need,
+    read,
+    refuse_shapes,
+    working,
+)
+from loomir.tir.expr import Mul, PrimExpr, convert
+from loomir.tir.expr import cast as converted
+
+__all__ = ["batch_matmul", "dense", "einsum", "matmul"]
+
+
+def _dtypes(x: Tensor, out_dtype: str | None) -> tuple[DataType, DataType]:
+    """Give the dtype of the result, and the one to sum in."""
+    out = x.dtype if out_dtype is None else DataType(out_dtype)
+    return out, working(out)
+
+
+def rounded(x: Tensor, dtype: DataType) -> Tensor:
+    """Give a tensor in the dtype of a result."""
+    return x if x.dtype is dtype else cast(x, dtype)
+
+
+def matmul(a: Tensor, b: Tensor, out_dtype: str | None = None) -> Tensor:
+    """Multiply matrices, as NumPy's ``@`` does.
+
+    Shapes: ``(..., n, k)`` and ``(..., k, m)`` give ``(..., n, m)``, where the axes in front
+    broadcast; a vector is a row on the left, a column on the right, and leaves no axis.
+    Errors: TE0101 to TE0104.
+    """
+    need("matmul", "number", a, b)
+    if not a.ndim or not b.ndim:
+        bad("matmul", "a tensor of no axes is no matrix", "multiply by topi.multiply")
+    left, right = dims(a), dims(b)
+    row, column = a.ndim == 1, b.ndim == 1
+    inner = left[-1]
+    if not equal_sizes(inner, right[0 if column else -2]):
+        refuse_shapes("matmul", left, right)
+    batch = broadcast_shapes("matmul", left[:-2], right[:-2])
+    out, wide = _dtypes(a, out_dtype)
+    k = te.reduce_axis((0, convert(inner)), "k")
+    shape = [*batch, *([] if row else left[-2:-1]), *([] if column else right[-1:])]
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        front = i[: len(batch)]
+        rest = list(i[len(batch) :])
+        x = a(k) if row else read(a, [*front, rest.pop(0), k])
+        y = b(k) if column else read(b, [*front, k, rest.pop(0)])
+        return te.sum(converted(x, wide) * converted(y, wide), axis=k)
+
+    # The summed axis and those of the matrix are no axes to broadcast.
+    return rounded(make("matmul", shape, element), out)
+
+
+def dense(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None
+) -> Tensor:
+    """Apply a linear layer: ``x @ weight.T + bias``.
+
+    Shapes: ``(..., k)``, ``(n, k)`` and ``(n,)`` give ``(..., n)``. Errors: TE0101, TE0103.
+    """
+    need("dense", "number", x, weight)
+    own, rows = dims(x), dims(weight)
+    if x.ndim < 1 or weight.ndim != 2 or not equal_sizes(own[-1], rows[1]):
+        refuse_shapes("dense", own, rows)
+    out, wide = _dtypes(x, out_dtype)
+    k = te.reduce_axis((0, convert(own[-1])), "k")
+    shape = [*own[:-1], rows[0]]
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        return te.sum(converted(x(*i[:-1], k), wide) * converted(weight(i[-1], k), wide), axis=k)
+
+    made: Tensor = make("dense", shape, element)
+    if bias is None:
+        return rounded(made, out)
+    if bias.ndim != 1 or not equal_sizes(dims(bias)[0], rows[0]):
+        refuse_shapes("dense", rows, dims(bias))
+    return make("bias", shape, lambda *i: converted(made(*i) + converted(bias(i[-1]), wide), out))
+
+
+def batch_matmul(
+    a: Tensor,
+    b: Tensor,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Multiply the matrices of two batches, each transposed or not.
+
+    Shapes: ``(batch, n, k)`` and ``(batch, k, m)`` give ``(batch, n, m)``; a batch of 1 repeats.
+    Errors: TE0101, TE0103.
+    """
+    need("batch_matmul", "number", a, b)
+    left, right = dims(a), dims(b)
+    if a.ndim != 3 or b.ndim != 3:
+        refuse_shapes("batch_matmul", left, right)
+    n, inner = (left[2], left[1]) if transpose_a else (left[1], left[2])
+    other, m = (right[2], right[1]) if transpose_b else (right[1], right[2])
+    if not equal_sizes(inner, other):
+        refuse_shapes("batch_matmul", left, right)
+    (batch,) = broadcast_shapes("batch_matmul", left[:1], right[:1])
+    out, wide = _dtypes(a, out_dtype)
+    k = te.reduce_axis((0, convert(inner)), "k")
+
+    def element(g: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
+        at = 0 if left[0] == 1 and isinstance(left[0], int) else g
+        x = a(at, k, i) if transpose_a else a(at, i, k)
+        at = 0 if right[0] == 1 and isinstance(right[0], int) else g
+        y = b(at, j, k) if transpose_b else b(at, k, j)
+        return te.sum(converted(x, wide) * converted(y, wide), axis=k)
+
+    return rounded(make("batch_matmul", [batch, n, m], element), out)
+
+
+def _subscripts(text: str, count: int) -> tuple[list[str], str]:
+    """Read the letters of the operands and of the result, in NumPy's order where it is implied."""
+    found = re.fullmatch(r"([A-Za-z]*(?:,[A-Za-z]*)*)(->([A-Za-z]*))?", text.replace(" ", ""))
+    if found is None:
+        bad("einsum", f"{text!r} are no subscripts", 'write letters, as in "ij,jk->ik"')
+    inputs = found[1].split(",")
+    every = "".join(inputs)
+    output = found[3] if found[2] else "".join(c for c in sorted({*every}) if every.count(c) == 1)
+    if len(inputs) != count or len({*output}) < len(output) or not {*output} <= {*every}:
+        bad("einsum", f"{text!r} does not fit {count} operands", "name each axis of each operand")
+    return inputs, output
+
+
+def einsum(subscripts: str, *operands: Tensor) -> Tensor:
+    """Sum products over letters: ``einsum("ij,jk->ik", a, b)``; without ``->``, over repeated ones.
+
+    Shapes: those of the letters, each of one extent, or 1. Errors: TE0101, TE0103, TE0104.
+    """
+    if not operands:
+        bad("einsum", "there are no operands", "give a tensor for each group of letters")
+    need("einsum", "number", *operands)
+    inputs, output = _subscripts(subscripts, len(operands))
+    extents: dict[str, Size] = {}
+    for letters, x in zip(inputs, operands, strict=True):
+        if len(letters) != x.ndim:
+            bad("einsum", f"{letters!r} does not name {x.ndim} axes", "name each axis")
+        for letter, d in zip(letters, dims(x), strict=True):
+            before = extents.get(letter, 1)
+            (extents[letter],) = broadcast_shapes("einsum", [before], [d])
+    out, wide = _dtypes(operands[0], None)
+    summed = [c for c in extents if c not in output]
+    axes = {c: te.reduce_axis((0, convert(extents[c])), c) for c in summed}
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        at: dict[str, PrimExpr] = {**dict(zip(output, i, strict=True)), **axes}
+        made: PrimExpr | None = None
+        for letters, x in zip(inputs, operands, strict=True):
+            value = converted(read(x, [at[c] for c in letters]), wide)
+            made = value if made is None else Mul(made, value)
+        return te.sum(made, axis=list(axes.values())) if axes else made  # pyright: ignore[reportReturnType]
+
+    shape: Sequence[Size] = [extents[c] for c in output]
+    return rounded(make("einsum", shape, element), out)
