@@ -165,3 +165,21 @@ def test_run_checks_where_the_program_runs(tmp_path: Path):
     assert "races.py:7" in output
     for option in ("--check-bounds", "--checked"):
         assert invoke("run", str(EXAMPLES / "vector_add.py"), option)[0] == 0
+
+
+def test_run_names_the_option_that_explains_a_difference(tmp_path: Path):
+    path = tmp_path / "unwritten.py"
+    path.write_text(
+        "from loomir.script import tir as T\n\n\n"
+        "@T.prim_func\n"
+        'def keep(x: T.Buffer((8,), "int32")):\n'
+        '    t = T.alloc_buffer((8,), "int32")\n'
+        "    for i in range(8):\n"
+        "        x[i] = t[i]\n",
+        encoding="utf-8",
+    )
+    status, output = invoke("run", str(path))
+    assert status == 1
+    assert "DIFFERS from the interpreter" in output
+    assert "--checked tells of reads before a write" in output
+    assert "--checked tells" not in invoke("run", str(path), "--checked")[1]

@@ -196,6 +196,10 @@ class _Job:
             article = judge if judge.startswith("NumPy") else f"the {judge}"
             text = f"agrees with {article}" if agrees else f"DIFFERS from {article}: {difference}"
             self.report.line(f"{shown}: {text}", "green" if agrees else "bold red")
+        if any(difference is not None for _, difference in verdicts) and not self.checks.all:
+            self.report.line(
+                "  --checked tells of reads before a write, races and indices out of bounds"
+            )
         if wanted is None:
             self.report.line(f"{shown}: the file has no reference to compare with NumPy")
         return all(difference is None for _, difference in verdicts)
