@@ -7,9 +7,15 @@ parameters (TE0104) that make no sense.
 """
 
 from loomir.te.topi.broadcast import *  # noqa: F403
+from loomir.te.topi.conv import *  # noqa: F403
+from loomir.te.topi.create import *  # noqa: F403
 from loomir.te.topi.elementwise import *  # noqa: F403
 from loomir.te.topi.index import *  # noqa: F403
 from loomir.te.topi.manipulate import *  # noqa: F403
 from loomir.te.topi.matmul import *  # noqa: F403
 from loomir.te.topi.norm import *  # noqa: F403
+from loomir.te.topi.pad import *  # noqa: F403
+from loomir.te.topi.pool import *  # noqa: F403
 from loomir.te.topi.reduction import *  # noqa: F403
+from loomir.te.topi.scan import *  # noqa: F403
+from loomir.te.topi.sort import *  # noqa: F403

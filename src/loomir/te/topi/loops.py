@@ -1,0 +1,43 @@
+"""Loops for operators that statements write, for lack of a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from loomir.te.topi.shape import Size
+from loomir.tir.expr import ExprLike, IntImm, Max, Min, PrimExpr, Var, cast, convert, match_dtypes
+from loomir.tir.stmt import For, ForKind, Stmt
+
+__all__ = ["counting", "greater_size", "lesser_size", "nest", "wide"]
+
+
+def wide(value: ExprLike) -> PrimExpr:
+    """Give an integer as int64, where products of extents have room."""
+    return cast(convert(value), "int64")
+
+
+def counting(name: str, extent: ExprLike, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+    """Run ``body`` of each integer from 0 up to an extent."""
+    size = convert(extent)
+    var = Var(name, size.dtype)
+    return For(var, IntImm(0, var.dtype), size, ForKind.SERIAL, body(var))
+
+
+def nest(extents: Sequence[PrimExpr], body: Callable[[Sequence[Any]], Stmt]) -> Stmt:
+    """Run ``body`` at each index of a shape, the last axis fastest."""
+    at = [Var(f"i{k}", e.dtype) for k, e in enumerate(extents)]
+    made = body(at)
+    for var, extent in zip(reversed(at), reversed(extents), strict=True):
+        made = For(var, IntImm(0, var.dtype), extent, ForKind.SERIAL, made)
+    return made
+
+
+def greater_size(a: Size, b: Size) -> Size:
+    """Give the greater of two extents."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else Max(*match_dtypes(a, b))
+
+
+def lesser_size(a: Size, b: Size) -> Size:
+    """Give the lesser of two extents."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else Min(*match_dtypes(a, b))
