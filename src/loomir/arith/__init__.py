@@ -1,8 +1,45 @@
-"""Proofs over index expressions: bounds, residue classes, canonical forms, rewrite rules."""
+"""Proofs over index expressions: bounds, residue classes, canonical forms, iterator maps."""
 
 from loomir.arith.analyzer import Analyzer, ConstIntBound
+from loomir.arith.index_map import IndexMap, is_bijective
 from loomir.arith.int_set import IntSet
 from loomir.arith.interval import Interval
+from loomir.arith.iter_expr import (
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    normalize_iter_map_to_expr,
+)
+from loomir.arith.iter_inverse import inverse_affine_iter_map
+from loomir.arith.iter_map import (
+    IterMapResult,
+    detect_iter_map,
+    iter_map_simplify,
+    normalize_to_iter_sum,
+)
 from loomir.arith.modular import ModularSet
+from loomir.arith.size import IterMapError
+from loomir.arith.subspace import DividedIter, SubspaceDivision, subspace_divide
 
-__all__ = ["Analyzer", "ConstIntBound", "IntSet", "Interval", "ModularSet"]
+__all__ = [
+    "Analyzer",
+    "ConstIntBound",
+    "DividedIter",
+    "IndexMap",
+    "IntSet",
+    "Interval",
+    "IterMapError",
+    "IterMapResult",
+    "IterMark",
+    "IterSplitExpr",
+    "IterSumExpr",
+    "ModularSet",
+    "SubspaceDivision",
+    "detect_iter_map",
+    "inverse_affine_iter_map",
+    "is_bijective",
+    "iter_map_simplify",
+    "normalize_iter_map_to_expr",
+    "normalize_to_iter_sum",
+    "subspace_divide",
+]

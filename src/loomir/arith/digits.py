@@ -1,0 +1,517 @@
+"""Digits of iterators, and what index arithmetic does to sums of them.
+
+An iterator that counts from 0 has digits as a number has: ``i // 4 % 8`` is one, of extent 8, that
+stands at 4. Adding, cutting and joining digits is all that quotients and remainders need, as long
+as the cuts fall between digits. Where one does not, as in ``(i * 3 + j) // 2``, the digits are
+fused: they become parts of a new mark, which owns them from then on, and has digits of its own.
+A condition ``i * 4 + j < n`` makes such a mark too, with fewer values than its parts have together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+from loomir.arith.size import ONE, ZERO, Poly, Refused, Size, Sizes
+from loomir.tir.expr import PrimExpr, Var
+
+__all__ = ["Chain", "Digit", "Digits", "Mark", "Sum"]
+
+Key = tuple[int, Size, Size]
+
+
+class Mark:
+    """An iterator over ``[0, extent)``.
+
+    It counts a variable from ``shift``, or is the sum of ``parts``, each times its scale, less
+    ``shift``. ``owners`` are the marks that digits of it are parts of.
+    """
+
+    __slots__ = ("extent", "limited", "owners", "parts", "shift", "var")
+
+    def __init__(
+        self, var: Var | None, extent: Size, shift: Poly, parts: tuple[Digit, ...] = ()
+    ) -> None:
+        self.var = var
+        self.extent = extent
+        self.shift = shift
+        self.parts = parts
+        self.limited = False
+        self.owners: list[tuple[Digit, Mark]] = []
+
+
+class Digit(NamedTuple):
+    """``mark // lower % extent * scale``."""
+
+    mark: Mark
+    lower: Size
+    extent: Size
+    scale: Size
+
+    @property
+    def key(self) -> Key:
+        """What is the same for a digit at any scale."""
+        return (id(self.mark), self.lower, self.extent)
+
+
+def _place(digit: Digit) -> tuple[int, int, tuple[int, ...]]:
+    """Order digits of one mark: what divides another place comes before it."""
+    return len(digit.lower.atoms), digit.lower.number, digit.lower.atoms
+
+
+def _is_whole(digit: Digit) -> bool:
+    """Tell whether a digit is all of its variables."""
+    todo = [digit]
+    while todo:
+        each = todo.pop()
+        if each.lower != ONE or each.extent != each.mark.extent:
+            return False
+        todo += each.mark.parts
+    return True
+
+
+class Sum(NamedTuple):
+    """Digits, no two alike, and a base without iterators."""
+
+    digits: dict[Key, Digit]
+    base: Poly
+
+    @property
+    def is_invariant(self) -> bool:
+        """Whether there are no digits."""
+        return not self.digits
+
+
+class Chain(NamedTuple):
+    """Digits, lowest first, where each takes up where the one below ends: one fused iterator."""
+
+    digits: tuple[Digit, ...]
+    scale: Size
+    extent: Size
+
+
+class Digits:
+    """Computes with sums of digits."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self.limited: list[Mark] = []
+
+    def overlap(self, group: list[Digit]) -> tuple[Digit, Digit] | None:
+        """Give two digits of one mark of which neither stands above the other, sorting them."""
+        group.sort(key=_place)
+        for below, above in pairwise(group):
+            end = self.sizes.mul(below.lower, below.extent)
+            if self.sizes.divide(above.lower, end) is None:
+                return below, above
+        return None
+
+    # -- sums --------------------------------------------------------------------------------------
+    def whole(self, mark: Mark) -> Digit:
+        """Give a mark as its only digit."""
+        return Digit(mark, ONE, mark.extent, ONE)
+
+    def gather(self, digits: Iterable[Digit], base: Poly) -> Sum:
+        """Make a sum; digits that are alike become one, those of extent 1 go."""
+        made: dict[Key, Digit] = {}
+        for digit in digits:
+            if digit.extent == ONE or digit.scale == ZERO:
+                continue
+            key = digit.key
+            found = made.get(key)
+            if found is None:
+                made[key] = digit
+                continue
+            scale = self.sizes.sum(found.scale, digit.scale)
+            if scale == ZERO:
+                del made[key]
+            else:
+                made[key] = digit._replace(scale=scale)
+        return Sum(made, base)
+
+    def plus(self, a: Sum, b: Sum, factor: int) -> Sum:
+        """Give ``a + factor * b``."""
+        more = b.digits.values()
+        if factor != 1:
+            more = [d._replace(scale=Size(d.scale.number * factor, d.scale.atoms)) for d in more]
+        base = self.sizes.plus(a.base, b.base, factor)
+        if not a.digits and factor == 1:
+            return Sum(b.digits, base)
+        return self.gather((*a.digits.values(), *more), base)
+
+    def times(self, a: Sum, factor: Poly) -> Sum:
+        """Give ``factor * a``."""
+        base = self.sizes.times(a.base, factor)
+        if not a.digits:
+            return Sum({}, base)
+        size = self.sizes.size(factor)
+        if size == ZERO:
+            return Sum({}, base)
+        mul = self.sizes.mul
+        made = [d._replace(scale=mul(d.scale, size)) for d in a.digits.values()]
+        return Sum({d.key: d for d in made}, base)
+
+    # -- one digit ---------------------------------------------------------------------------------
+    def is_top(self, digit: Digit) -> bool:
+        """Tell whether nothing of its mark lies above a digit."""
+        whole = digit.mark.extent
+        if not (whole.atoms or digit.lower.atoms or digit.extent.atoms):
+            return digit.lower.number * digit.extent.number >= whole.number
+        return digit.extent == self.sizes.ceil_divide(whole, digit.lower)
+
+    def cut(self, digit: Digit, at: Size) -> tuple[Digit, Digit] | None:
+        """Cut a digit in two, the upper one first; None where the cut falls into a digit."""
+        sizes = self.sizes
+        upper = sizes.divide(digit.extent, at)
+        lower = sizes.mul(digit.lower, at)
+        if upper is None:
+            if not self.is_top(digit):
+                return None
+            upper = sizes.ceil_divide(digit.mark.extent, lower)
+        high = Digit(digit.mark, lower, upper, sizes.mul(digit.scale, at))
+        return high, Digit(digit.mark, digit.lower, at, digit.scale)
+
+    def _end(self, digit: Digit) -> Size | None:
+        """Give where a digit ends, None where its mark ends too."""
+        return None if self.is_top(digit) else self.sizes.mul(digit.lower, digit.extent)
+
+    def _toward(self, digit: Digit, part: Digit, owner: Mark) -> tuple[list[Digit], Poly] | None:
+        """Move a digit that overlaps a part towards the part's owner, or cut it at the part's ends.
+
+        Gives None where they do not overlap, or not in a way that digits can say.
+        """
+        sizes = self.sizes
+        inside = sizes.divide(digit.lower, part.lower)
+        end, limit = self._end(digit), self._end(part)
+        if inside is None:
+            at = sizes.divide(part.lower, digit.lower)
+            if at is None or (end is not None and sizes.divide(part.lower, end) is not None):
+                return None
+            pieces = self.cut(digit, at)
+            return None if pieces is None else (list(pieces), {})
+        if limit is not None:
+            if sizes.divide(digit.lower, limit) is not None:
+                return None
+            if end is None or sizes.divide(limit, end) is None:
+                at = sizes.divide(limit, digit.lower)
+                pieces = None if at is None else self.cut(digit, at)
+                return None if pieces is None else (list(pieces), {})
+        elif part is not owner.parts[-1]:
+            # The part ends in its owner, though its mark has nothing above it.
+            over = part.extent if end is None else sizes.divide(part.extent, digit.extent)
+            if over is None or sizes.divide(over, inside) is None:
+                return None
+        return self._lifted(digit, part, owner, sizes.mul(inside, part.scale))
+
+    def _lifted(
+        self, digit: Digit, part: Digit, owner: Mark, lower: Size
+    ) -> tuple[list[Digit], Poly] | None:
+        """Give a digit within a part as the digit of the part's owner that stands at ``lower``."""
+        sizes = self.sizes
+        reaches = sizes.mul(lower, digit.extent)
+        top = (
+            (
+                part is owner.parts[-1]
+                and (
+                    sizes.mul(digit.lower, digit.extent) == sizes.mul(part.lower, part.extent)
+                    or self.is_top(digit)
+                )
+            )
+            # A limit may leave nothing of the parts above.
+            or (not owner.shift and sizes.is_at_least(reaches, owner.extent))
+        )
+        extent = sizes.ceil_divide(owner.extent, lower) if top else digit.extent
+        base: Poly = {}
+        if owner.shift:
+            shift = sizes.size(owner.shift)
+            if top:
+                whole = sizes.divide(shift, lower)
+                if whole is None:
+                    return None
+                base = sizes.poly(sizes.mul(whole, digit.scale))
+            elif sizes.divide(shift, sizes.mul(lower, extent)) is None:
+                return None
+        return [Digit(owner, lower, extent, digit.scale)], base
+
+    # -- tidy sums ---------------------------------------------------------------------------------
+    def tidy(self, e: Sum) -> Sum:
+        """Write a sum by the marks that own others, with digits joined where they meet."""
+        made = self._joined(self._raised(e))
+        while True:
+            shifted = self._shifted(made)
+            if shifted is None:
+                return made
+            made = self._joined(self._raised(shifted))
+
+    def _raised(self, e: Sum) -> Sum:
+        if not any(digit.mark.owners for digit in e.digits.values()):
+            return e
+        base = e.base
+        made: list[Digit] = []
+        todo = list(e.digits.values())
+        while todo:
+            digit = todo.pop()
+            for part, owner in digit.mark.owners:
+                found = self._toward(digit, part, owner)
+                if found is not None:
+                    todo += found[0]
+                    base = self.sizes.plus(base, found[1])
+                    break
+            else:
+                made.append(digit)
+        return self.gather(made, base)
+
+    def _shifted(self, e: Sum) -> Sum | None:
+        """Replace all parts of one mark that does not start at 0 by that mark."""
+        sizes = self.sizes
+        for digit in e.digits.values():
+            for part, owner in digit.mark.owners:
+                if not owner.shift or part is not owner.parts[0] or part.key != digit.key:
+                    continue
+                times, rest = digit.scale, dict(e.digits)
+                for each in owner.parts:
+                    found = rest.pop(each.key, None)
+                    if found is None or found.scale != sizes.mul(times, each.scale):
+                        break
+                else:
+                    base = sizes.plus(e.base, sizes.times(owner.shift, {times.atoms: times.number}))
+                    return self.gather(
+                        (*rest.values(), Digit(owner, ONE, owner.extent, times)), base
+                    )
+        return None
+
+    def _joined(self, e: Sum) -> Sum:
+        groups: dict[int, list[Digit]] = {}
+        for digit in e.digits.values():
+            groups.setdefault(id(digit.mark), []).append(digit)
+        if len(groups) == len(e.digits):
+            return e
+        made: list[Digit] = []
+        for group in groups.values():
+            made += group if len(group) == 1 else self._meet(self._refined(group))
+        return self.gather(made, e.base)
+
+    def _refined(self, group: list[Digit]) -> list[Digit]:
+        """Cut digits of one mark that overlap where others of them end, and add what is alike."""
+        if self.overlap(group) is None:
+            return group
+        marks = {digit.lower for digit in group}
+        marks.update(end for end in map(self._end, group) if end is not None)
+        made: list[Digit] = []
+        todo = list(group)
+        while todo:
+            digit = todo.pop()
+            for mark in marks:
+                at = self.sizes.divide(mark, digit.lower)
+                if at is None or at in (ONE, digit.extent) or not self._exceeds(digit, at):
+                    continue
+                pieces = self.cut(digit, at)
+                if pieces is not None:
+                    todo += pieces
+                    break
+            else:
+                made.append(digit)
+        return list(self.gather(made, {}).digits.values())
+
+    def _meet(self, group: list[Digit]) -> list[Digit]:
+        """Join digits of one mark where one ends and the next begins."""
+        sizes = self.sizes
+        at = {digit.lower: digit for digit in group}
+        if len(at) != len(group):
+            return group
+        after: dict[Size, Digit] = {}
+        for digit in group:
+            above = at.get(sizes.mul(digit.lower, digit.extent))
+            if above is not None and above.scale == sizes.mul(digit.scale, digit.extent):
+                after[digit.lower] = above
+        inner = {digit.lower for digit in after.values()}
+        made: list[Digit] = []
+        for digit in group:
+            if digit.lower in inner:
+                continue
+            extent, last = digit.extent, digit
+            while last.lower in after:
+                last = after[last.lower]
+                extent = sizes.mul(extent, last.extent)
+            if last is not digit and self.is_top(last):
+                extent = sizes.ceil_divide(digit.mark.extent, digit.lower)
+            made.append(digit._replace(extent=extent))
+        return made
+
+    def _exceeds(self, digit: Digit, at: Size) -> bool:
+        """Tell whether a digit may reach a value."""
+        extent, sizes = digit.extent, self.sizes
+        if not extent.atoms and not at.atoms:
+            return extent.number > at.number
+        if sizes.divide(at, extent) is not None:
+            return False
+        return sizes.divide(extent, at) is not None or not sizes.is_at_least(at, extent)
+
+    # -- quotients ---------------------------------------------------------------------------------
+    def divided(self, e: Sum, by: Size, expr: PrimExpr) -> tuple[Sum, Sum]:
+        """Give quotient and remainder by a size that is not negative."""
+        sizes = self.sizes
+        e = self.tidy(e)
+        whole, base = self._parted(e.base, by)
+        upper: list[Digit] = []
+        rest: list[Digit] = []
+        for digit in e.digits.values():
+            scale = sizes.divide(digit.scale, by)
+            if scale is None:
+                rest.append(digit)
+            else:
+                upper.append(digit._replace(scale=scale))
+        if self._within(rest, base, by):
+            return self.gather(upper, whole), self.gather(rest, base)
+        lower: list[Digit] = []
+        cuts: list[Digit] = []
+        for digit in rest:
+            at = sizes.divide(by, digit.scale) if sizes.sign(digit.scale) > 0 else None
+            pieces = self.cut(digit, at) if at is not None and self._exceeds(digit, at) else None
+            if pieces is None:
+                lower.append(digit)
+            else:
+                cuts.append(pieces[0]._replace(scale=ONE))
+                lower.append(pieces[1])
+        if self._within(lower, base, by):
+            return self.gather((*upper, *cuts), whole), self.gather(lower, base)
+        if base:
+            raise Refused("an offset moves the values across multiples of the divisor", expr)
+        digit = self.fused(self.chain(rest, expr))
+        at = sizes.divide(by, digit.scale)
+        pieces = None if at is None else self.cut(digit, at)
+        if pieces is None:
+            raise Refused("the divisor is no multiple of what the iterators step by", expr)
+        high, low = pieces
+        return self.gather((*upper, high._replace(scale=ONE)), whole), self.gather((low,), {})
+
+    def _parted(self, base: Poly, by: Size) -> tuple[Poly, Poly]:
+        """Part a base into a quotient and a rest that is not a multiple, its number in range."""
+        whole: Poly = {}
+        rest: Poly = {}
+        for atoms, number in base.items():
+            exact = self.sizes.divide(Size(number, atoms), by)
+            if exact is not None:
+                whole = self.sizes.plus(whole, {exact.atoms: exact.number})
+            elif atoms or by.atoms:
+                rest[atoms] = number
+            else:
+                quotient, rest[()] = divmod(number, by.number)
+                whole = self.sizes.plus(whole, {(): quotient})
+        return {atoms: number for atoms, number in whole.items() if number}, rest
+
+    def _within(self, digits: list[Digit], base: Poly, by: Size) -> bool:
+        """Tell whether a sum lies in ``[0, by)``."""
+        ends = self.bounds(digits, base)
+        if ends is None:
+            return False
+        low, high = ends
+        gap = self.sizes.plus(self.sizes.plus(self.sizes.poly(by), {(): 1}, -1), high, -1)
+        return self.sizes.is_nonnegative(low) and self.sizes.is_nonnegative(gap)
+
+    def bounds(self, digits: Iterable[Digit], base: Poly) -> tuple[Poly, Poly] | None:
+        """Give the least and the greatest value of a sum, None where signs are not known."""
+        sizes = self.sizes
+        low, high = base, base
+        for digit in digits:
+            sign = sizes.sign(digit.scale)
+            if sign == 0:
+                return None
+            last = sizes.plus(
+                sizes.poly(sizes.mul(digit.extent, digit.scale)), sizes.poly(digit.scale), -1
+            )
+            if sign > 0:
+                high = sizes.plus(high, last)
+            else:
+                low = sizes.plus(low, last)
+        return low, high
+
+    # -- fusing ------------------------------------------------------------------------------------
+    def chain(self, digits: list[Digit], expr: PrimExpr) -> Chain:
+        """Order digits so that each stands where the one below ends."""
+        sizes = self.sizes
+        if not digits:
+            return Chain((), ONE, ONE)
+        at: dict[Size, Digit] = {}
+        for digit in digits:
+            if sizes.sign(digit.scale) <= 0:
+                raise Refused("an iterator runs backwards, or its step may be negative", expr)
+            if digit.scale in at:
+                raise Refused(
+                    "two iterators step by the same amount, so that values coincide", expr
+                )
+            at[digit.scale] = digit
+        ends = {sizes.mul(digit.scale, digit.extent) for digit in digits}
+        first = [digit for digit in digits if digit.scale not in ends]
+        if len(first) != 1:
+            raise Refused("iterators overlap, or leave gaps", expr)
+        found = [first[0]]
+        while len(found) < len(digits):
+            above = at.get(sizes.mul(found[-1].scale, found[-1].extent))
+            if above is None or len(found) > len(digits):
+                raise Refused("iterators overlap, or leave gaps", expr)
+            found.append(above)
+        extent = ONE
+        for digit in found:
+            extent = sizes.mul(extent, digit.extent)
+        return Chain(tuple(found), first[0].scale, extent)
+
+    def fused(self, chain: Chain) -> Digit:
+        """Make one mark of a chain, which owns its digits, unless it is the whole of one."""
+        first = chain.digits[0]
+        if len(chain.digits) == 1 and first.lower == ONE and first.extent == first.mark.extent:
+            return first
+        mark = self._owning(chain.digits, chain.scale, chain.extent, {})
+        return Digit(mark, ONE, mark.extent, chain.scale)
+
+    def limit(self, chain: Chain, low: Poly, high: Poly, expr: PrimExpr) -> None:
+        """Keep a fused iterator, counted in steps of its scale, within ``[low, high)``."""
+        sizes = self.sizes
+        first, last = sizes.size(low), sizes.size(high)
+        digits, scale, extent = chain
+        while len(digits) > 1:
+            step = digits[0].extent
+            low_step, high_step = sizes.divide(first, step), sizes.divide(last, step)
+            if low_step is None or high_step is None:
+                break
+            first, last = low_step, high_step
+            scale, digits = digits[1].scale, digits[1:]
+            extent = ONE
+            for digit in digits:
+                extent = sizes.mul(extent, digit.extent)
+        if len(digits) == 1 and self.is_top(digits[0]):
+            # A limit of the highest digit is one of the whole iterator.
+            digit = digits[0]
+            first, last = sizes.mul(first, digit.lower), sizes.mul(last, digit.lower)
+            extent = digit.mark.extent
+            digits, scale = (self.whole(digit.mark),), ONE
+        if not sizes.is_at_least(first, ZERO):
+            if not sizes.is_at_least(ZERO, first):
+                raise Refused("it is not known whether a condition limits an iterator", expr)
+            first = ZERO
+        if sizes.is_at_least(last, extent):
+            last = extent
+        elif not sizes.is_at_least(extent, last):
+            raise Refused("it is not known whether a condition limits an iterator", expr)
+        if first == ZERO and last == extent:
+            return
+        count = sizes.size(sizes.plus(sizes.poly(last), sizes.poly(first), -1))
+        if not sizes.is_at_least(count, ONE if not count.atoms else ZERO):
+            raise Refused("a condition may leave no values", expr)
+        if count == ONE and first != ZERO and not all(map(_is_whole, digits)):
+            # The digit is then no iterator any more, from which its own could be found again.
+            raise Refused("a condition leaves one value of a digit", expr)
+        mark = self._owning(digits, scale, count, sizes.poly(first))
+        mark.limited = True
+        self.limited.append(mark)
+
+    def _owning(self, digits: tuple[Digit, ...], scale: Size, extent: Size, shift: Poly) -> Mark:
+        parts: list[Digit] = []
+        for digit in digits:
+            position = self.sizes.divide(digit.scale, scale)
+            parts.append(digit._replace(scale=ONE if position is None else position))
+        mark = Mark(None, extent, shift, tuple(parts))
+        for part in parts:
+            part.mark.owners.append((part, mark))
+        return mark
