@@ -6,6 +6,7 @@ Shapes that do not broadcast surely are refused (TE0101), as are axes (TE0102), 
 parameters (TE0104) that make no sense.
 """
 
+from loomir.te.topi.attention import *  # noqa: F403
 from loomir.te.topi.broadcast import *  # noqa: F403
 from loomir.te.topi.conv import *  # noqa: F403
 from loomir.te.topi.create import *  # noqa: F403
@@ -17,5 +18,6 @@ from loomir.te.topi.norm import *  # noqa: F403
 from loomir.te.topi.pad import *  # noqa: F403
 from loomir.te.topi.pool import *  # noqa: F403
 from loomir.te.topi.reduction import *  # noqa: F403
+from loomir.te.topi.resize import *  # noqa: F403
 from loomir.te.topi.scan import *  # noqa: F403
 from loomir.te.topi.sort import *  # noqa: F403
