@@ -284,6 +284,8 @@ class Look:
 
     def is_injective(self) -> bool:
         """Tell whether no two points have the same indices."""
+        if not self.values:
+            return self.count <= 1
         return len(set(zip(*(value.tolist() for value in self.values)))) == self.count
 
     def number(self, expr: PrimExpr) -> int:

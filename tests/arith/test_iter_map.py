@@ -207,6 +207,7 @@ def test_a_predicate_limits_fused_iterators(text: str, predicate: str, wanted: s
         ("i.not_equal(3)", "not understood as a limit of iterators: i != 3"),
         ("i * j < 4", "a product of two iterators: i * j"),
         ("Eq(i % 4, num(3))", "a condition leaves one value of a digit: i % 4 == 3"),
+        ("And(i % 4 > 0, i % 4 < 2)", "a condition leaves one value of a digit: i % 4 < 2"),
     ],
 )
 def test_a_predicate_that_no_fused_iterator_has_is_refused(predicate: str, wanted: str):

@@ -71,6 +71,17 @@ def _is_whole(digit: Digit) -> bool:
     return True
 
 
+def _is_moved(digit: Digit) -> bool:
+    """Tell whether a fused iterator below a digit was limited from below."""
+    todo = [digit.mark]
+    while todo:
+        mark = todo.pop()
+        if mark.parts and mark.shift:
+            return True
+        todo += [part.mark for part in mark.parts]
+    return False
+
+
 class Sum(NamedTuple):
     """Digits, no two alike, and a base without iterators."""
 
@@ -499,7 +510,8 @@ class Digits:
         count = sizes.size(sizes.plus(sizes.poly(last), sizes.poly(first), -1))
         if not sizes.is_at_least(count, ONE if not count.atoms else ZERO):
             raise Refused("a condition may leave no values", expr)
-        if count == ONE and first != ZERO and not all(map(_is_whole, digits)):
+        moved = first != ZERO or any(map(_is_moved, digits))
+        if count == ONE and moved and not all(map(_is_whole, digits)):
             # The digit is then no iterator any more, from which its own could be found again.
             raise Refused("a condition leaves one value of a digit", expr)
         mark = self._owning(digits, scale, count, sizes.poly(first))
