@@ -2,8 +2,7 @@
 
 import numpy as np
 
-SIZES = {"N": 2, "G": 2, "C": 4, "F": 6, "H": 17, "W": 20, "KH": 3, "KW": 3}
-INTERPRET = {"N": 2, "G": 2, "C": 2, "F": 3, "H": 7, "W": 8, "KH": 3, "KW": 2}
+SIZES = {"N": 1, "G": 2, "C": 3, "F": 4, "H": 11, "W": 13, "KH": 3, "KW": 3}
 
 
 def _windows(X, K):

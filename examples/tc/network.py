@@ -3,7 +3,6 @@
 import numpy as np
 
 SIZES = {"B": 16, "I": 40, "H": 32, "O": 10}
-INTERPRET = {"B": 3, "I": 8, "H": 6, "O": 5}
 
 
 def linear_reference(X, W, bias, Y):

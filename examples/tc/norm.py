@@ -3,7 +3,6 @@
 import numpy as np
 
 SIZES = {"N": 8, "D": 60, "C": 5, "H": 9, "W": 7}
-INTERPRET = {"N": 3, "D": 8, "C": 2, "H": 4, "W": 3}
 
 
 def moments_reference(X, mean, variance):

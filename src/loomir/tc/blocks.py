@@ -75,16 +75,22 @@ def blocks_of(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer
 def _nest(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer) -> Stmt:
     order = _order(update)
     reduced = {id(v) for v in update.reduced}
-    iters: dict[Var, Var] = {}
+    values: dict[Var, PrimExpr] = {}
     iter_vars: list[IterVar] = []
+    starts: dict[Var, PrimExpr] = {}
     for var in order:
-        iters[var] = inner = Var(f"v{var.name_hint}", INDEX, span=var.span)
+        inner = Var(f"v{var.name_hint}", INDEX, span=var.span)
+        start, extent = ranges[var].start, extent_of(ranges[var], analyzer)
         kind = IterVarType.COMM_REDUCE if id(var) in reduced else IterVarType.DATA_PAR
-        dom = Range(ranges[var].start, extent_of(ranges[var], analyzer))
-        iter_vars.append(IterVar(dom, inner, kind))
+        values[var] = inner
+        if id(var) in reduced and not isinstance(start, IntImm):
+            # Where a reduction starts must be plain to see: it counts from 0, and is moved.
+            values[var], start = Add(inner, start), IntImm(0, INDEX)
+        starts[var] = start
+        iter_vars.append(IterVar(Range(start, extent), inner, kind))
     outer = {var: Var(var.name_hint, INDEX, span=var.span) for var in order}
-    indices = tuple(iters[v] for v in update.left)
-    value = substitute(update.value, iters)
+    indices = tuple(values[v] for v in update.left)
+    value = substitute(update.value, values)
     body = BufferStore(update.buffer, _stored(update, value, indices), indices, span=update.span)
     init: Stmt | None = None
     if update.op.endswith("!"):
@@ -95,7 +101,7 @@ def _nest(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer) ->
     nest: Stmt = BlockRealize(tuple(outer[v] for v in order), TRUE, block, span=update.span)
     for var in reversed(order):
         extent = extent_of(ranges[var], analyzer)
-        nest = For(outer[var], ranges[var].start, extent, ForKind.SERIAL, nest, span=var.span)
+        nest = For(outer[var], starts[var], extent, ForKind.SERIAL, nest, span=var.span)
     return nest
 
 

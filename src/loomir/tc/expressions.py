@@ -27,11 +27,13 @@ from loomir.tir.expr import (
     NE,
     Add,
     And,
+    BinaryOp,
     Div,
     Eq,
     FloatImm,
     FloorDiv,
     FloorMod,
+    IntImm,
     Mul,
     Not,
     Or,
@@ -287,7 +289,7 @@ class Expressions:
             return FloatImm(-value.value, dtype, span=expr.span)
         if dtype.is_float:
             return Mul(value, const(-1.0, dtype), span=expr.span)
-        return fold_node(Sub(const(0, dtype), value, span=expr.span))
+        return _folded(Sub(const(0, dtype), value, span=expr.span))
 
     def _binary(self, expr: Binary, left: PrimExpr, right: PrimExpr) -> Value:
         if expr.op in ("&&", "||"):
@@ -311,7 +313,7 @@ class Expressions:
         if dtype.is_float:
             return _COMPUTE[expr.op](a, b, span=expr.span)
         make = FloorDiv if expr.op == "/" else _COMPUTE[expr.op]
-        return fold_node(make(a, b, span=expr.span))
+        return _folded(make(a, b, span=expr.span))
 
     def _ternary(
         self, expr: Ternary, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr
@@ -327,3 +329,11 @@ class Expressions:
             convert(otherwise, dtype),
             span=expr.span,
         )
+
+
+def _folded(made: PrimExpr) -> PrimExpr:
+    """Compute with constants; what has variables stays, since each access in it tells ranges."""
+    if not isinstance(made, BinaryOp):
+        return made
+    constant = isinstance(made.a, IntImm) and isinstance(made.b, IntImm)
+    return fold_node(made) if constant else made

@@ -27,7 +27,7 @@ from loomir.tir.stmt import TRUE, AssertStmt, Block, BlockRealize, SeqStmt, Stmt
 
 __all__ = ["Lowered", "Unit", "lower"]
 
-_MOST_STATEMENTS: Final = 10_000
+_MOST_STATEMENTS: Final = 2_000
 # Sizes are far below this: no array of so many elements fits an address space.
 _SIZE_LIMIT: Final = 1 << 40
 
@@ -139,8 +139,8 @@ class _Body:
     def __init__(self, lowering: _Lowering, function: Def) -> None:
         self.lowering, self.function = lowering, function
         self.mistakes = lowering.mistakes
-        self.analyzer = Analyzer()
-        self.checks = Preconditions(self.analyzer, self.mistakes)
+        self.plain = Analyzer()
+        self.checks = Preconditions(self.plain, self.mistakes)
         self.statements: list[Stmt] = []
         self.locals: dict[int, Tensor] = {}
         self.block_names: dict[str, int] = {}
@@ -222,7 +222,8 @@ class _Body:
         if given is not None:
             return IntImm(given, INDEX)
         var = Var(ident.name, INDEX, span=ident.span)
-        self.analyzer.assume_size(var, _SIZE_LIMIT)
+        for analyzer in (self.plain, self.checks.analyzer):
+            analyzer.assume_size(var, _SIZE_LIMIT)
         sizes.append(var)
         return var
 
@@ -431,9 +432,9 @@ class _Body:
         return names, changed
 
     def _same(self, arg: Ident, axis: int, size: Ident, known: PrimExpr, dim: PrimExpr) -> None:
-        if self.analyzer.can_prove_equal(known, dim):
+        if self.checks.analyzer.can_prove_equal(known, dim):
             return
-        if self.analyzer.can_prove(NE(known, dim)):
+        if self.plain.can_prove(NE(known, dim)):
             self.mistakes.add(
                 "TC0202",
                 f"axis {axis} of {arg.name!r} never has the size {size.name!r} that an earlier "

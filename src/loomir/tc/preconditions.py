@@ -22,6 +22,7 @@ from loomir.tc.ranges import (
     variables_in,
 )
 from loomir.tc.types import INDEX
+from loomir.tir.buffer import Range
 from loomir.tir.expr import GE, GT, LT, And, IntImm, Not, Or, PrimExpr, StringImm, Sub, Var
 from loomir.tir.stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, Stmt
 
@@ -60,12 +61,17 @@ class Preconditions:
     """What must hold before the loops of a function run.
 
     ``asserts`` are conditions on sizes with their texts, ``loops`` statements that check more.
+    ``plain`` knows only what holds for every call, not what is checked.
     """
 
-    def __init__(self, analyzer: Analyzer, mistakes: Mistakes) -> None:
-        self.analyzer, self.mistakes = analyzer, mistakes
+    def __init__(self, plain: Analyzer, mistakes: Mistakes) -> None:
+        self.plain, self.analyzer, self.mistakes = plain, Analyzer(), mistakes
         self.asserts: list[tuple[PrimExpr, str, Span | None]] = []
         self.loops: list[Stmt] = []
+
+    def know(self, condition: PrimExpr) -> None:
+        """Take a condition as holding."""
+        self.analyzer.enter(condition)
 
     def require(self, condition: PrimExpr, text: str, span: Span | None) -> bool:
         """Prove a condition on sizes, or else check it; tells whether it was proved."""
@@ -97,7 +103,7 @@ class Preconditions:
         ranges: Mapping[Var, Interval],
     ) -> None:
         """Hold that a range lies in an axis, unless some range of the statement is empty."""
-        last = self.analyzer.simplify(Sub(interval.stop, IntImm(1, INDEX)))
+        last = self.plain.simplify(Sub(interval.stop, IntImm(1, INDEX)))
         self._linear(access, interval.start, last, variables, ranges)
 
     def _linear(
@@ -112,11 +118,12 @@ class Preconditions:
         runs = [LT(ranges[v].start, ranges[v].stop) for v in variables]
         if self._certain(runs, tests):
             return
-        empty = [Not(r) for r in runs if not self.analyzer.can_prove(r)]
-        if not empty and any(self.analyzer.can_prove(Not(t)) for t in tests):
+        certain = all(self.plain.can_prove(r) for r in runs)
+        if certain and any(self.plain.can_prove(Not(t)) for t in tests):
             self._outside(access)
             return
         analyzer = self.analyzer
+        empty = [Not(r) for r in runs if not analyzer.can_prove(r)]
         tests = [analyzer.simplify(t) for t in tests if not analyzer.can_prove(t)] or tests
         condition = all_of(tests)
         for test in empty:
@@ -140,13 +147,15 @@ class Preconditions:
         tests: list[PrimExpr] = [GE(access.at, _ZERO), LT(access.at, access.size)]
         guards = _listed(access.guards)
         known = [g for g in guards if not reads_memory(g)]
-        bounds = [
-            test
-            for var in variables
-            for test in (GE(var, ranges[var].start), LT(var, ranges[var].stop))
-        ]
-        if self._certain([*bounds, *known], tests):
-            return
+        self.analyzer.enter()
+        try:
+            for var in variables:
+                extent = Sub(ranges[var].stop, ranges[var].start)
+                self.analyzer.bind(var, Range(ranges[var].start, extent))
+            if self._certain(known, tests):
+                return
+        finally:
+            self.analyzer.exit()
         self._warn(access, depends=len(known) < len(guards))
         if len(known) < len(guards):
             return
@@ -158,9 +167,9 @@ class Preconditions:
         used = variables_in(all_of([*tests, *known]), variables)
         fresh = {var: Var(var.name_hint, INDEX, span=var.span) for var in used}
         others = [v for v in variables if v not in fresh]
-        checked = loops(used, ranges, self.analyzer, body)
+        checked = loops(used, ranges, self.plain, body)
         for var in others:  # nothing is read where another range is empty
-            run = GT(extent_of(ranges[var], self.analyzer), _ZERO)
+            run = GT(extent_of(ranges[var], self.plain), _ZERO)
             if not self.analyzer.can_prove(run):
                 checked = IfThenElse(run, checked)
         self.loops.append(_renamed(checked, fresh))

@@ -29,7 +29,7 @@ class Work(Protocol):
     """The function that statements are lowered for."""
 
     mistakes: Mistakes
-    analyzer: Analyzer
+    plain: Analyzer
     checks: Preconditions
     statements: list[Stmt]
     locals: dict[int, Tensor]
@@ -95,7 +95,8 @@ class _Assign:
         left = self._left()
         if parts is None or not self.right:
             return False
-        reduced = tuple(v for v in self.indices.vars.values() if not any(v is x for x in left))
+        read = variables_in(parts.value, self.indices.vars.values())
+        reduced = tuple(v for v in read if not any(v is x for x in left))
         self._check_unused(parts, left)
         self._check_operator(reduced, parts.value.dtype, target)
         if target is not None:
@@ -234,7 +235,7 @@ class _Assign:
                 part.index.span,
                 help="leave its range out",
             )
-        simplify = self.work.analyzer.simplify
+        simplify = self.work.plain.simplify
         fixed[var] = Interval(simplify(start), simplify(stop))
 
     def _exists(self, part: Exists, exists: list[Access]) -> None:
@@ -333,7 +334,7 @@ class _Assign:
     ) -> bool:
         work, variables = self.work, tuple(self.indices.vars.values())
         accesses = [*find_accesses(parts.value, self._tensors()), *parts.exists]
-        ranges, over, missing = infer(variables, parts.fixed, accesses, work.analyzer)
+        ranges, over, missing = infer(variables, parts.fixed, accesses, work.plain)
         if missing:
             self._ambiguous(missing, over)
             return False
@@ -353,7 +354,7 @@ class _Assign:
         update = Update(
             target.buffer, left, reduced, self.statement.op, parts.value, name, self.statement.span
         )
-        work.statements += blocks_of(update, ranges, work.analyzer)
+        work.statements += blocks_of(update, ranges, work.plain)
         return True
 
     def _ambiguous(self, missing: list[Var], over: list[Access]) -> None:
@@ -377,7 +378,7 @@ class _Assign:
         self, left: tuple[Var, ...], ranges: dict[Var, Interval], dtype: DataType
     ) -> Tensor | None:
         """Make the tensor that the statement defines."""
-        statement, analyzer = self.statement, self.work.analyzer
+        statement, analyzer = self.statement, self.work.plain
         zero = IntImm(0, INDEX)
         for var, ident in zip(left, statement.indices, strict=True):
             start = ranges[var].start
@@ -401,11 +402,12 @@ class _Assign:
             if analyzer.can_prove(GE(dim, zero)):
                 continue
             if outside:
-                analyzer.enter(GE(dim, zero))  # an array was passed that has this size
+                self.work.checks.know(GE(dim, zero))  # an array was passed that has this size
             else:
                 text = f"axis {axis} of {name} would have a negative size"
                 self.work.checks.require(GE(dim, zero), text, statement.target.span)
                 shape[axis] = Max(dim, zero)  # memory is allocated before the check
+            analyzer.enter(GE(dim, zero))
         buffer = decl_buffer(shape, dtype, name, span=statement.target.span)
         made = Tensor(name, buffer, dims, statement.target.span, True)
         self.names[statement.target.name] = made
