@@ -65,7 +65,7 @@ def reduced(
     return make(name, out, formula)
 
 
-def _summed_in(dtype: DataType) -> DataType:
+def summed_in(dtype: DataType) -> DataType:
     """Give NumPy's dtype of sums: the widest integer of the sign."""
     if dtype.is_float:
         return dtype
@@ -76,7 +76,7 @@ def _accumulated(
     name: str, x: Tensor, axis: Axes, keepdims: bool, dtype: str | None, reducer: Reducer
 ) -> Tensor:
     axes = as_axes(name, axis, x.ndim)
-    wanted = _summed_in(x.dtype) if dtype is None else DataType(dtype)
+    wanted = summed_in(x.dtype) if dtype is None else DataType(dtype)
     wide = working(wanted)
     made = reduced(name, x, axes, keepdims, lambda at, _: converted(x(*at), wide), reducer)
     return made if wide is wanted else cast(made, wanted)

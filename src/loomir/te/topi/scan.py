@@ -9,7 +9,8 @@ from loomir.te.operation import extern
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import nest
 from loomir.te.topi.manipulate import flatten
-from loomir.te.topi.shape import as_axis, dims, make, need, working
+from loomir.te.topi.reduction import summed_in
+from loomir.te.topi.shape import as_axis, bad, dims, make, working
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, IntImm, Mul, PrimExpr, cast, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt
@@ -26,10 +27,10 @@ def cumsum(
 ) -> Tensor:
     """Sum the elements up to each along an axis; over the flat tensor where ``axis`` is None.
 
-    ``exclusive``: without the element itself. ``reverse``: from the end. ``dtype``: that of ``x``
-    where it is left out, so that sums of small integers wrap; elements are converted first. Floats
+    ``exclusive``: without the element itself. ``reverse``: from the end. ``dtype``: what elements
+    are converted to first; where it is left out, truths and integers are summed in 64 bits. Floats
     of 16 bits are summed in float32, and each sum is rounded once.
-    Shapes: that of ``x``, or (its size). Errors: TE0102, TE0103.
+    Shapes: that of ``x``, or (its size). Errors: TE0102, TE0104.
     """
     return _running("cumsum", x, axis, dtype, exclusive, reverse, Add, 0)
 
@@ -44,7 +45,7 @@ def cumprod(
     """Multiply the elements up to each along an axis; over the flat tensor where ``axis`` is None.
 
     What is said of ``cumsum`` holds.
-    Shapes: that of ``x``, or (its size). Errors: TE0102, TE0103.
+    Shapes: that of ``x``, or (its size). Errors: TE0102, TE0104.
     """
     return _running("cumprod", x, axis, dtype, exclusive, reverse, Mul, 1)
 
@@ -59,9 +60,9 @@ def _running(
     combine: Callable[[PrimExpr, PrimExpr], PrimExpr],
     identity: int,
 ) -> Tensor:
-    wanted = x.dtype if dtype is None else DataType(str(dtype))
-    if dtype is None or wanted.is_bool:
-        need(name, "number", x)
+    wanted = summed_in(x.dtype) if dtype is None else DataType(str(dtype))
+    if wanted.is_bool:
+        bad(name, "the dtype is bool", 'give a dtype of numbers, such as "int64"')
     if axis is None:
         x, axis = flatten(x), 0
     at = as_axis(name, axis, x.ndim)
