@@ -10,10 +10,11 @@ import inspect
 import linecache
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Source, Span
+from loomir.te.columns import columns_of
 
 __all__ = ["located", "user_span"]
 
@@ -64,22 +65,31 @@ def _span(code: CodeType, line: int, instruction: int) -> Span:
     start, end = 1, len(text or "") + 1
     if text is not None:
         start = len(text) - len(text.lstrip()) + 1
-    # Columns are known since Python 3.11.
-    positions: Any = getattr(code, "co_positions", None)
-    if positions is not None and instruction >= 0:
-        rows: list[Any] = list(islice(positions(), instruction // 2, instruction // 2 + 1))
-        where: Any = rows[0] if rows else None
-        if where is not None and where[0] is not None and where[2] is not None:
-            line, end_line, column, end_column = cast("tuple[int, int, int, int | None]", where)
-            if end_line == line and end_column is not None:
-                # Columns count bytes of UTF-8.
-                raw = (source.line(line) or "").encode()
-                start = len(raw[:column].decode(errors="replace")) + 1
-                end = len(raw[:end_column].decode(errors="replace")) + 1
-            else:
-                start = column + 1
-                end = len(source.line(line) or "") + 1
+    where = _positions(code, line, instruction, source.text)
+    if where is not None:
+        line, end_line, column, end_column = where
+        if end_line == line:
+            # Columns count bytes of UTF-8.
+            raw = (source.line(line) or "").encode()
+            start = len(raw[:column].decode(errors="replace")) + 1
+            end = len(raw[:end_column].decode(errors="replace")) + 1
+        else:
+            start = column + 1
+            end = len(source.line(line) or "") + 1
     return Span(source, line, start, line, max(end, start + 1))
+
+
+def _positions(
+    code: CodeType, line: int, instruction: int, text: str
+) -> tuple[int, int, int, int] | None:
+    """Give first line, last line, and columns in bytes of what an instruction evaluates."""
+    positions: Any = getattr(code, "co_positions", None)
+    if instruction < 0:
+        return None
+    if positions is None:
+        return columns_of(code, instruction, line, text)
+    rows: list[Any] = list(islice(positions(), instruction // 2, instruction // 2 + 1))
+    return rows[0] if rows and None not in rows[0] else None
 
 
 # Files of each name as last seen: notebooks and generated programs change under one name.
