@@ -41,11 +41,21 @@ print(i)
  [2 0]]
 ```
 
-Sizes may be symbolic. Operands of one operator have one dtype, for nothing is promoted; plain numbers
-take that of the tensor. Negative axes count from the end. What does not fit is refused at the line
+Sizes may be symbolic, and negative axes count from the end. What does not fit is refused at the line
 that calls the operator: shapes ([TE0101](../errors/TE0101.md)), axes
 ([TE0102](../errors/TE0102.md)), dtypes ([TE0103](../errors/TE0103.md)) and other parameters
-([TE0104](../errors/TE0104.md))."""
+([TE0104](../errors/TE0104.md)).
+
+## Where they differ from NumPy
+
+- Nothing is promoted: operands of one operator have one dtype, and plain numbers take it.
+- Extents broadcast where they are surely equal, or the number 1: two symbolic sizes that only turn out
+  to be equal are refused.
+- A division of integers by zero raises ([RUN0201](../errors/RUN0201.md)).
+- Floats of 16 bits are computed in `float32`, and rounded once.
+- Indices that tensors hold are checked only by `loomir.compile(..., check_bounds=True)`.
+- The greatest and the least over a symbolic extent that turns out to be 0 are the least and the greatest
+  value of the dtype."""
 
 
 def families() -> list[ModuleType]:
