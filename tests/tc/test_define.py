@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import loomir
+from loomir import te
 from loomir.ir import assert_structural_equal
 from loomir.script import from_source
-from loomir.support.diagnostics import RunError
+from loomir.support.diagnostics import CompileError, RunError
 from loomir.tc import define
 from tests.tc.both import counting, f32, fails, i32, read, run
 
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "tc").glob("*.tc"))
 MATMUL = "def matmul(float(M, K) A, float(K, N) B) -> (C) { C(i, j) +=! A(i, k) * B(k, j) }"
 
 
@@ -233,3 +236,59 @@ def test_a_long_chain_of_calls():
 
 def test_reading_does_not_need_the_compiler():
     assert loomir.tc.define is define
+
+
+# -- tensor expressions --------------------------------------------------------------------------
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_examples_compute_the_same_as_tensor_expressions(path: Path):
+    tc = define(path.read_text(encoding="utf-8"), cache=False)
+    rng = np.random.default_rng(0)
+    for name in tc.names:
+        operator = tc[name]
+        try:
+            inputs, outputs = operator.to_te()
+        except CompileError as error:
+            assert error.diagnostic.code == "TC0203"
+            assert name in ("batch_norm", "heat")
+            continue
+        sizes: dict[str, int] = {}
+        arrays = []
+        for tensor in inputs:
+            shape = [sizes.setdefault(d.name_hint, 3 + len(sizes) % 3) for d in tensor.shape]
+            kind = str(tensor.dtype)
+            made = rng.standard_normal(shape) if kind[0] == "f" else rng.integers(0, 3, shape)
+            arrays.append(made.astype(kind))
+        wanted = operator(*arrays)
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        func = te.create_prim_func([*inputs, *outputs], name=name)
+        given = [np.zeros_like(a) for a in wanted]
+        loomir.compile(func, cache=False)(*arrays, *given)
+        for a, b in zip(given, wanted, strict=True):
+            assert np.allclose(a, b, rtol=1e-6), name
+
+
+def test_accumulation_is_a_new_tensor():
+    text = "def f(float(N, M) A) -> (B) { B(i) +=! A(i, k) B(i) max= 2 * A(i, k) B(i) += B(i) }"
+    tc = read(text)
+    inputs, outputs = tc.f.to_te()
+    a = counting(3, 4)
+    out = np.zeros(3, "f")
+    loomir.compile(te.create_prim_func([*inputs, *outputs]), cache=False)(a, out)
+    assert out.tolist() == tc(a).tolist()
+    assert list(tc.to_te()) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def f(float(N) A) -> (A) { A(i) = A(i) + 1 }", "in place"),
+        ("def f(float(N) A) -> (B) { B(i) = A(i) B(i) = 1 where i in 0:N / 2 }", "a part"),
+        ("def f(float(N) A, float(M) B) -> (C) { C(i) = B(i) where i in 0:N }", "checked"),
+        ("def f(int8(N) A) -> (B) { B(i) = A(i) B(i) += A(i) * A(k) }", "reduced into"),
+    ],
+)
+def test_what_is_no_tensor_expression(text: str, why: str):
+    with pytest.raises(CompileError) as caught:
+        define(text).to_te()
+    assert caught.value.diagnostic.code == "TC0203"
+    assert why in caught.value.diagnostic.message

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
+from loomir import te
 from loomir.ir.module import IRModule
 from loomir.ir.visit import fold
 from loomir.runtime.executable import Executable
@@ -19,6 +20,7 @@ from loomir.tc.lower import Lowered, Unit, lower
 from loomir.tc.parse import parse
 from loomir.tc.scope import Tensor
 from loomir.tc.syntax import Program
+from loomir.tc.to_te import to_te
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
 __all__ = ["Comprehension", "Operator", "define"]
@@ -99,6 +101,10 @@ class Comprehension:
         """Give the functions as a module of TIR."""
         return self._lowered.module()
 
+    def to_te(self) -> dict[str, tuple[tuple[te.Tensor, ...], tuple[te.Tensor, ...]]]:
+        """Give inputs and outputs of each function as tensors. Errors: TC0203."""
+        return {name: operator.to_te() for name, operator in self._operators.items()}
+
     def fmt(self) -> str:
         """Write the text in one form."""
         return fmt(self._program)
@@ -156,6 +162,14 @@ class Operator:
         arrays = dict(zip(map(id, (*unit.taken, *unit.made)), (*inputs, *outputs), strict=True))
         results = tuple(arrays[id(t)] for t in unit.returned)
         return results[0] if len(results) == 1 else results
+
+    def to_te(self) -> tuple[tuple[te.Tensor, ...], tuple[te.Tensor, ...]]:
+        """Give inputs and outputs as tensors of ``loomir.te``, for further formulas.
+
+        Errors: TC0203 for changes in place, writes of parts, and checks before the loops.
+        """
+        unit = self._unit
+        return to_te(unit.name, unit.taken, unit.made, unit.steps, unit.unchecked)
 
     def output_shapes(self, *args: Array) -> tuple[tuple[int, ...], ...]:
         """Give the shapes of the arrays that a call would make. Errors: TC0401, TC0402."""

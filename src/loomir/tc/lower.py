@@ -19,6 +19,7 @@ from loomir.tc.preconditions import Preconditions
 from loomir.tc.scope import Broken, Names, Size, Tensor
 from loomir.tc.statements import Frame, assign
 from loomir.tc.syntax import Assignment, CallStatement, Def, Ident, Param, Program
+from loomir.tc.to_te import Step
 from loomir.tc.types import INDEX, SCALARS
 from loomir.tir.buffer import decl_buffer
 from loomir.tir.expr import NE, Eq, IntImm, PrimExpr, StringImm, Var
@@ -35,7 +36,8 @@ _SIZE_LIMIT: Final = 1 << 40
 class Unit(NamedTuple):
     """A function of the text: the tensors that a call takes, those that it makes, and its TIR.
 
-    Those that it changes in place are among the taken and the ``returned``.
+    Those that it changes in place are among the taken and the ``returned``. ``unchecked`` tells
+    that all accesses are proved to stay inside.
     """
 
     name: str
@@ -44,7 +46,8 @@ class Unit(NamedTuple):
     made: tuple[Tensor, ...]
     returned: tuple[Tensor, ...]
     func: PrimFunc
-    definition: Def
+    steps: tuple[Step, ...]
+    unchecked: bool
 
 
 class Lowered(NamedTuple):
@@ -142,6 +145,7 @@ class _Body:
         self.plain = Analyzer()
         self.checks = Preconditions(self.plain, self.mistakes)
         self.statements: list[Stmt] = []
+        self.steps: list[Step] = []
         self.locals: dict[int, Tensor] = {}
         self.block_names: dict[str, int] = {}
         self.count = 0
@@ -177,7 +181,8 @@ class _Body:
             tuple(made),
             tuple(results),
             func,
-            function,
+            tuple(self.steps),
+            not self.checks.asserts and not self.checks.loops,
         )
 
     # -- parameters and results --------------------------------------------------------------------

@@ -17,6 +17,7 @@ from loomir.tc.preconditions import Preconditions
 from loomir.tc.ranges import Access, Interval, find_accesses, infer, variables_in
 from loomir.tc.scope import Broken, Indices, Names, Size, Tensor
 from loomir.tc.syntax import Assignment, Exists, RangeIn
+from loomir.tc.to_te import Step
 from loomir.tc.types import INDEX, SCALARS, joined
 from loomir.tir.buffer import BufferLoad, decl_buffer
 from loomir.tir.expr import GE, IntImm, Max, PrimExpr, Var
@@ -32,6 +33,7 @@ class Work(Protocol):
     plain: Analyzer
     checks: Preconditions
     statements: list[Stmt]
+    steps: list[Step]
     locals: dict[int, Tensor]
 
     def block_name(self, name: str) -> str:
@@ -355,6 +357,12 @@ class _Assign:
             target.buffer, left, reduced, self.statement.op, parts.value, name, self.statement.span
         )
         work.statements += blocks_of(update, ranges, work.plain)
+        whole = all(
+            work.plain.can_prove_equal(ranges[v].start, IntImm(0, INDEX))
+            and work.plain.can_prove_equal(ranges[v].stop, dim)
+            for v, dim in zip(left, target.dims, strict=True)
+        )
+        work.steps.append(Step(update, ranges, whole))
         return True
 
     def _ambiguous(self, missing: list[Var], over: list[Access]) -> None:
