@@ -19,6 +19,7 @@ from loomir.te.place import located, user_span
 from loomir.te.reduction import Reduce, ReduceAxis, listed
 from loomir.te.tensor import Operation, Tensor, TensorLoad
 from loomir.tir.buffer import Buffer, decl_buffer
+from loomir.tir.equality_op import Equality
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
 from loomir.tir.function import PrimFunc
 from loomir.tir.leaving import may_return
@@ -237,7 +238,7 @@ def _index_names(
 
 
 def _expression(value: Any, name: str) -> PrimExpr:
-    if isinstance(value, (PrimExpr, int, float)):
+    if isinstance(value, (PrimExpr, Equality, int, float)):
         return convert(value)
     what = "a whole tensor" if isinstance(value, Tensor) else f"a {type(value).__name__}"
     refuse(

@@ -142,7 +142,9 @@ def comm_reducer(
         start: tuple[PrimExpr, ...] = ()
         if init is not None:
             pairs = zip(listed(init), source, strict=False)
-            start = tuple(v if isinstance(v, PrimExpr) else const(v, s.dtype) for v, s in pairs)
+            start = tuple(
+                const(v, s.dtype) if isinstance(v, (int, float)) else convert(v) for v, s in pairs
+            )
         _check(name, source, axes, condition, None if init is None else start, span)
         made = tuple(
             Reduce(combiner, source, start, axes, condition, i, span=span)
@@ -188,7 +190,7 @@ def _combiner(
 
 
 def _fit(value: Any, dtype: DataType, name: str, span: Span | None) -> PrimExpr:
-    made = value if isinstance(value, PrimExpr) else const(value, dtype)
+    made = const(value, dtype) if isinstance(value, (int, float)) else convert(value)
     if made.dtype is not dtype:
         refuse(
             "TE0004",

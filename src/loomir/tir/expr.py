@@ -24,11 +24,12 @@ from typing import Any, ClassVar, TypeAlias
 from typing import cast as cast_type
 
 from loomir.ir.module import GlobalVar
-from loomir.ir.node import Node, attr, binds, child, meta, node, reset
+from loomir.ir.node import attr, binds, child, meta, node, reset
 from loomir.ir.op import Op
 from loomir.support.diagnostics import with_article
 from loomir.support.dtype import BOOL, HANDLE, VOID, DataType
 from loomir.support.span import Span
+from loomir.tir.equality_op import Comparable, Equality
 from loomir.tir.rules import refuse
 from loomir.tir.types import VOID_TYPE, PrimType, Type, dtype_of_type
 
@@ -74,7 +75,7 @@ __all__ = [
 ]
 
 
-class PrimExpr(Node):
+class PrimExpr(Comparable):
     """The root of expressions; each has a ``dtype``."""
 
     __slots__ = ("dtype",)
@@ -136,11 +137,11 @@ class PrimExpr(Node):
         return GE(*match_dtypes(self, other))
 
     def equal(self, other: ExprLike) -> PrimExpr:
-        """Compare values; ``==`` on nodes compares identity."""
+        """Compare values, as ``==`` does where an expression is wanted."""
         return Eq(*match_dtypes(self, other))
 
     def not_equal(self, other: ExprLike) -> PrimExpr:
-        """Compare values; ``!=`` on nodes compares identity."""
+        """Compare values, as ``!=`` does where an expression is wanted."""
         return NE(*match_dtypes(self, other))
 
     def astype(self, dtype: DataType | str) -> PrimExpr:
@@ -155,7 +156,7 @@ class PrimExpr(Node):
         )
 
 
-ExprLike: TypeAlias = PrimExpr | int | float | bool
+ExprLike: TypeAlias = PrimExpr | Equality | int | float | bool
 
 
 @node
@@ -815,6 +816,8 @@ def convert(value: ExprLike | str) -> PrimExpr:
     """Make an expression of a plain value: int32 (or int64), float32, bool, or a string."""
     if isinstance(value, PrimExpr):
         return value
+    if isinstance(value, Equality):
+        return value.as_expr()
     if isinstance(value, str):
         return StringImm(value)
     if isinstance(value, bool):
@@ -848,6 +851,8 @@ def match_dtypes(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
     IEEE floats, is widened, and an integer beside a float becomes that float.
     Errors: TIR0101 for signed beside unsigned, float16 beside bfloat16, and other pairs.
     """
+    a = a.as_expr() if isinstance(a, Equality) else a
+    b = b.as_expr() if isinstance(b, Equality) else b
     if isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
         x, y = _literal(a, b)
     elif isinstance(b, PrimExpr) and not isinstance(a, PrimExpr):
@@ -867,7 +872,7 @@ def match_dtypes(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
     return cast(x, joined), cast(y, joined)
 
 
-def _literal(expr: PrimExpr, value: int | float | bool) -> tuple[PrimExpr, PrimExpr]:
+def _literal(expr: PrimExpr, value: Any) -> tuple[PrimExpr, PrimExpr]:
     dtype = expr.dtype
     if dtype.is_float and not isinstance(value, bool):
         return expr, const(value, dtype)

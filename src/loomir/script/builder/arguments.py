@@ -12,6 +12,7 @@ from loomir.support.diagnostics import CompileError, with_article
 from loomir.support.dtype import LANES, DataType
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, Range
 from loomir.tir.constant_index import outside
+from loomir.tir.equality_op import Equality
 from loomir.tir.expr import (
     Add,
     Broadcast,
@@ -86,7 +87,7 @@ def as_expr(value: object, what: str = "this") -> PrimExpr:
     """
     if isinstance(value, PrimExpr):
         return value
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float, Equality)):
         return convert(value)
     if isinstance(value, BufferRegion):
         return vector_load(value)

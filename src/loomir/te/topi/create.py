@@ -36,7 +36,11 @@ def full(shape: Shape, value: ExprLike, dtype: str | DataType = "float32") -> Te
     wanted = DataType(str(dtype))
 
     def element(*_: PrimExpr) -> PrimExpr:
-        return cast(value, wanted) if isinstance(value, PrimExpr) else const(value, wanted)
+        return (
+            const(value, wanted)
+            if isinstance(value, (int, float))
+            else cast(convert(value), wanted)
+        )
 
     return make("full", listed(shape), element)
 

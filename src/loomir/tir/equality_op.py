@@ -1,0 +1,49 @@
+"""``==`` between expressions in Python: what it compares is decided when it is used.
+
+Where an expression is wanted it becomes one, ``Eq`` or ``NE``, which compares values. Where Python
+asks for its truth, as in ``if a == b`` or in a dictionary, it says whether both are one object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir.ir.node import Node
+
+__all__ = ["Comparable", "Equality"]
+
+
+class Equality:
+    """``a == b``, or ``a != b`` where not ``equal``."""
+
+    __slots__ = ("a", "b", "equal")
+
+    def __init__(self, a: Any, b: object, equal: bool) -> None:
+        self.a = a
+        self.b = b
+        self.equal = equal
+
+    def __bool__(self) -> bool:
+        return (self.a is self.b) == self.equal
+
+    def as_expr(self) -> Any:
+        """Give the expression that compares the values."""
+        return self.a.equal(self.b) if self.equal else self.a.not_equal(self.b)
+
+
+class Comparable(Node):
+    """The root of nodes that ``==`` compares by value in programs, and by identity in Python."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, (Comparable, int, float)):
+            return Equality(self, other, equal=True)
+        return NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, (Comparable, int, float)):
+            return Equality(self, other, equal=False)
+        return NotImplemented
+
+    __hash__ = Node.__hash__
