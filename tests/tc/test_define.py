@@ -238,6 +238,18 @@ def test_reading_does_not_need_the_compiler():
     assert loomir.tc.define is define
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(float(N) A) -> (B) { B() +=! A(2 * i) where i in 4611686018427387904:4611686018427387905 }",
+        "def f(float(N) A) -> (B) { B() +=! A(4611686018427387904 * i) where i in 1:3 }",
+        "def f(float(N) A) -> (B) { B() +=! A(i + 9223372036854775807) where i in 1:2 }",
+    ],
+)
+def test_indices_that_leave_64_bits_are_never_outside(text: str):
+    fails("RUN0202", text, counting(4))
+
+
 # -- tensor expressions --------------------------------------------------------------------------
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_examples_compute_the_same_as_tensor_expressions(path: Path):

@@ -17,6 +17,7 @@ from loomir.tc.ranges import (
     Access,
     Interval,
     extremes,
+    is_plain,
     linear_of,
     reads_memory,
     variables_in,
@@ -91,9 +92,10 @@ class Preconditions:
         form = linear_of(access.at, variables)
         if access.guards is None and form is not None:
             least, greatest = extremes(form, ranges)
-            self._linear(access, least, greatest, variables, ranges)
-        else:
-            self._pointwise(access, variables, ranges)
+            if is_plain(self.plain, least) and is_plain(self.plain, greatest):
+                self._linear(access, least, greatest, variables, ranges)
+                return
+        self._pointwise(access, variables, ranges)
 
     def inside(
         self,
@@ -104,7 +106,10 @@ class Preconditions:
     ) -> None:
         """Hold that a range lies in an axis, unless some range of the statement is empty."""
         last = self.plain.simplify(Sub(interval.stop, IntImm(1, INDEX)))
-        self._linear(access, interval.start, last, variables, ranges)
+        if is_plain(self.plain, interval.start) and is_plain(self.plain, last):
+            self._linear(access, interval.start, last, variables, ranges)
+        else:
+            self._pointwise(access, variables, ranges)
 
     def _linear(
         self,

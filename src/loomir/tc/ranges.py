@@ -9,7 +9,7 @@ until every variable has its range. What is left over must hold before the progr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import fold_node
@@ -43,10 +43,17 @@ __all__ = [
     "extremes",
     "find_accesses",
     "infer",
+    "is_plain",
     "linear_of",
     "reads_memory",
     "variables_in",
 ]
+
+
+# Constants from here on are left to checks that compute as the program does, so that sums of
+# smaller ones never leave 64 bits.
+_LARGE: Final = 1 << 16
+_FAR: Final = 1 << 41
 
 
 class Access(NamedTuple):
@@ -133,7 +140,20 @@ def linear_of(expr: PrimExpr, variables: Iterable[Var]) -> Linear | None:
                     return Linear(factors, _times(form.rest, other.value))
         return None
 
-    return fold(expr, join)
+    form = fold(expr, join)
+    if form is None or any(abs(f) >= _LARGE for f in form.factors.values()):
+        return None
+    return form if _small(form.rest) else None
+
+
+def is_plain(analyzer: Analyzer, expr: PrimExpr) -> bool:
+    """Tell whether a size is certainly computed without leaving 64 bits."""
+    return _small(expr) and analyzer.is_exact(expr)
+
+
+def _small(expr: PrimExpr) -> bool:
+    numbers = (node.value for node in post_order(expr) if isinstance(node, IntImm))
+    return all(abs(n) < _FAR for n in numbers)
 
 
 def _combined(a: Linear, b: Linear, sign: int) -> Linear:

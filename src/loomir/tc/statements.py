@@ -14,7 +14,7 @@ from loomir.tc.blocks import Update, blocks_of
 from loomir.tc.expressions import Expressions
 from loomir.tc.mistakes import Mistakes
 from loomir.tc.preconditions import Preconditions
-from loomir.tc.ranges import Access, Interval, find_accesses, infer, variables_in
+from loomir.tc.ranges import Access, Interval, find_accesses, infer, is_plain, variables_in
 from loomir.tc.scope import Broken, Indices, Names, Size, Tensor
 from loomir.tc.syntax import Assignment, Exists, RangeIn
 from loomir.tc.to_te import Step
@@ -340,6 +340,9 @@ class _Assign:
         if missing:
             self._ambiguous(missing, over)
             return False
+        ends = [end for interval in ranges.values() for end in interval]
+        if not all(is_plain(work.plain, end) for end in ends):
+            over = accesses  # what was inferred holds without overflow only
         if target is None:
             target = self._new(left, ranges, parts.value.dtype)
             if target is None:
