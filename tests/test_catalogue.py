@@ -1,7 +1,8 @@
 """The catalogue of bad input and faults: each case ends in a typed error or a right result.
 
 The number in a test's name is the row of the catalogue. What could end the process runs in a process
-of its own. Row 4, a tensor of PyTorch, is in ``tests/runtime/test_torch_tensor.py``. Rows of graphs,
+of its own. Row 4, a tensor of PyTorch, is in ``tests/runtime/test_torch_tensor.py``, rows of text in
+``tests/script/test_catalogue.py``, row 28 in ``tests/runtime/test_object_cache.py``. Rows of graphs,
 importers, tuning and export have no test here.
 """
 
