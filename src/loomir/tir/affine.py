@@ -45,14 +45,14 @@ _PURE: Final = frozenset({Effect.PURE, Effect.EXPR_ANNOTATION})
 class Atom:
     """A quantity: its range (``low`` to ``high``, None for unknown) and the loops that change it.
 
-    A loop is an atom that depends on itself.
+    A loop is an atom that depends on itself. ``name``: what messages call it by, or the expression.
     """
 
     __slots__ = ("high", "loops", "low", "name")
 
     def __init__(
         self,
-        name: str,
+        name: object,
         low: int | None = None,
         high: int | None = None,
         loops: frozenset[Atom] | None = None,
@@ -165,7 +165,7 @@ class Affine:
                 loops |= self._var(part).loops
         if reads_memory(expr):
             loops |= self.around
-        return Sum({Atom(type(expr).__name__, loops=loops): 1}, 0)
+        return Sum({Atom(expr, loops=loops): 1}, 0)
 
     def _var(self, var: Var) -> Sum:
         known = self.values.get(id(var))
@@ -267,7 +267,7 @@ def _blend(expr: PrimExpr, *parts: Sum, low: int | None = None, high: int | None
     loops: frozenset[Atom] = frozenset()
     for part in parts:
         loops |= part.loops
-    return Sum({Atom(type(expr).__name__, low, high, loops): 1}, 0)
+    return Sum({Atom(expr, low, high, loops): 1}, 0)
 
 
 def _fits(value: Sum, dtype: DataType) -> bool:

@@ -383,7 +383,8 @@ def _one(atoms: Iterable[Atom]) -> str:
 
 def _show(value: Sum) -> str:
     parts = [
-        atom.name if times == 1 else f"{times} * {atom.name}" for atom, times in value.terms.items()
+        str(atom.name) if times == 1 else f"{times} * {atom.name}"
+        for atom, times in value.terms.items()
     ]
     if value.constant or not parts:
         parts.append(str(value.constant))
