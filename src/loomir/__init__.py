@@ -10,10 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from loomir.support.compiling import set_compiler, to_executable
+from loomir.support.loading import set_loader
 from loomir.support.printing import set_printer, to_text
 
 if TYPE_CHECKING:
-    from loomir import ir, runtime, script, tc, te, tir
+    from loomir import ir, op, relax, runtime, script, tc, te, tir
     from loomir.build import compile  # the name that users expect
     from loomir.interp import interpret
     from loomir.runtime.executable import Executable
@@ -46,8 +47,10 @@ __all__ = [
     "interpret",
     "ir",
     "load_library",
+    "op",
     "register_extern",
     "register_func",
+    "relax",
     "runtime",
     "script",
     "tc",
@@ -74,7 +77,7 @@ _HOMES: Final = {
     "register_func": "loomir.runtime.packed",
     "verify": "loomir.tir.verify",
 }
-_PACKAGES: Final = ("ir", "runtime", "script", "tc", "te", "tir")
+_PACKAGES: Final = ("ir", "op", "relax", "runtime", "script", "tc", "te", "tir")
 
 
 def _print(node: object) -> str:
@@ -91,6 +94,7 @@ def _compile(program: object, **options: Any) -> Any:
 
 set_printer(_print)
 set_compiler(_compile)
+set_loader(lambda: importlib.import_module("loomir.op"))
 
 
 def __getattr__(name: str) -> Any:

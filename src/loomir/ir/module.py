@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loomir.ir.node import Node, attr, child, meta, node, without_lists
+from loomir.ir.node import Node, attr, child, meta, node, reset, without_lists
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.highlight import show_text, to_html
 from loomir.support.printing import to_text
 from loomir.support.span import Span
 
-__all__ = ["BaseFunc", "GlobalVar", "IRModule"]
+__all__ = ["BaseFunc", "GlobalVar", "IRModule", "VDevice"]
 
 
 @node
@@ -20,6 +20,18 @@ class GlobalVar(Node):
 
     name_hint: str = attr()
     span: Span | None = meta(default=None, kw_only=True)
+
+
+@node
+class VDevice(Node):
+    """A device that tensors can be on: its target, its number there, and a kind of memory.
+
+    ``target`` is empty, a tag such as ``"llvm"``, or a table of options.
+    """
+
+    target: str | Mapping[str, Any] = attr(default="")
+    dev_id: int = attr(default=0)
+    mem_scope: str = attr(default="global")
 
 
 class BaseFunc(Node):
@@ -47,16 +59,22 @@ class IRModule(Node):
     """A collection of functions; a program.
 
     Functions are found by ``mod["name"]``; ``mod.functions`` maps their ``GlobalVar`` to them, in
-    order.
+    order. ``global_info`` holds what all functions share: virtual devices, by the name of their
+    list, as in ``{"vdevice": (VDevice("llvm"),)}``.
     """
 
     functions: Mapping[GlobalVar, BaseFunc] = child()
     attrs: Mapping[str, Any] = attr(default_factory=dict)
+    global_info: Mapping[str, tuple[VDevice, ...]] = attr(default_factory=dict)
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.attrs:
             without_lists(self, "attrs")
+        if self.global_info:
+            given: Mapping[str, Any] = self.global_info
+            made = {k: (v,) if isinstance(v, VDevice) else tuple(v) for k, v in given.items()}
+            reset(self, "global_info", made)
 
     def __getitem__(self, name: str | GlobalVar) -> BaseFunc:
         wanted = name if isinstance(name, str) else name.name_hint
@@ -93,7 +111,11 @@ class IRModule(Node):
         functions = dict(self.functions)
         var = next((v for v in functions if v.name_hint == name), None) or GlobalVar(name)
         functions[var] = func
-        return IRModule(functions, self.attrs, span=self.span)
+        return self.with_functions(functions)
+
+    def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
+        """Give a module of these functions, all else as here."""
+        return IRModule(functions, self.attrs, self.global_info, span=self.span)
 
     def script(self) -> str:
         """Write the module as TVMScript, which parses back to an equal module."""

@@ -77,6 +77,8 @@ class Node:
     child_names: ClassVar[tuple[str, ...]] = ()
     is_definition: ClassVar[bool] = False
     """Whether other nodes refer to this one by identity (variables, buffers)."""
+    defines_in: ClassVar[tuple[str, ...]] = ()
+    """Owned parts in which names that were not seen before are defined (a pattern)."""
     lends_scope: ClassVar[bool] = False
     """Whether what this node binds is in scope in its owner (an iterator of a block)."""
     lowered_by: ClassVar[str] = ""
@@ -166,7 +168,11 @@ def node(cls: type[_N]) -> type[_N]:
     first = made.scan_first
     made.scan = tuple(
         sorted(
-            (f for f in fields if f.role in order),
+            (
+                Field(f.name, Role.BINDS) if f.name in made.defines_in else f
+                for f in fields
+                if f.role in order
+            ),
             key=lambda f: first.index(f.name) if f.name in first else 9 + order.index(f.role),
         )
     )

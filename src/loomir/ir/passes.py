@@ -134,7 +134,7 @@ def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:
         changed = changed or made is not func
     if mistakes:
         raise CompileError.of(mistakes)
-    return IRModule(functions, mod.attrs, span=mod.span) if changed else mod
+    return mod.with_functions(functions) if changed else mod
 
 
 class Ran(NamedTuple):

@@ -117,7 +117,9 @@ def _replace(root: Node, table: dict[int, Node], compound: dict[int, Node]) -> N
             assert node is not None
             plan = plan_of(node.__class__)
         made = remade(node, plan, done)
-        if plan.get_refs is not None and _refers(plan.get_refs(node), table, compound):
+        if node.is_definition and node.scan:  # a variable whose annotation has names in it
+            compound[id(node)] = node
+        elif plan.get_refs is not None and _refers(plan.get_refs(node), table, compound):
             made = map_children(made, lambda part: _referred(part, table), (Role.USES, Role.BINDS))
         done[id(node)] = made
     return done[id(root)]

@@ -52,4 +52,4 @@ def link_calls(module: IRModule) -> IRModule:
             functions[var] = rewrite(func, {Call: link, Evaluate: run})
     if all(functions[var] is func for var, func in module.functions.items()):
         return module
-    return IRModule(functions, module.attrs, span=module.span)
+    return module.with_functions(functions)

@@ -96,7 +96,7 @@ def instrument_memory_accesses(mod: IRModule, options: WatchOptions = UNWATCHED)
             functions[var] = _entry(func, plan)
             if var.name_hint in inner:
                 functions[inner[var.name_hint]] = _inner(func, plan)
-    return IRModule(functions, mod.attrs, span=mod.span)
+    return mod.with_functions(functions)
 
 
 @dataclass(frozen=True, slots=True)

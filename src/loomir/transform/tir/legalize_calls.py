@@ -37,7 +37,7 @@ def legalize_calls(mod: IRModule) -> IRModule:
             functions[var] = _legalize(func, callees)
     if all(functions[var] is func for var, func in mod.functions.items()):
         return mod
-    return IRModule(functions, mod.attrs, span=mod.span)
+    return mod.with_functions(functions)
 
 
 def _legalize(func: PrimFunc, callees: dict[str, PrimFunc]) -> PrimFunc:

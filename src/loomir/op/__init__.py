@@ -1,0 +1,11 @@
+"""Operators of Relax: a family to a file, one ``define_op`` for each operator.
+
+Importing this package defines all of them. The names are those of ``R`` in TVMScript.
+"""
+
+from __future__ import annotations
+
+from loomir.op import nn
+from loomir.op.unary import negative
+
+__all__ = ["negative", "nn"]

@@ -1,0 +1,79 @@
+"""Graph-level programs: models as functions on tensors, with structural information."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from loomir.ir.module import GlobalVar, IRModule, VDevice
+from loomir.ir.op import Op
+from loomir.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    DataTypeImm,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import Expr, StructInfo
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+__all__ = [
+    "Binding",
+    "BindingBlock",
+    "Call",
+    "Constant",
+    "DataTypeImm",
+    "DataflowBlock",
+    "DataflowVar",
+    "Expr",
+    "ExternFunc",
+    "FuncStructInfo",
+    "Function",
+    "GlobalVar",
+    "IRModule",
+    "If",
+    "MatchCast",
+    "ObjectStructInfo",
+    "Op",
+    "PrimStructInfo",
+    "PrimValue",
+    "SeqExpr",
+    "ShapeExpr",
+    "ShapeStructInfo",
+    "StringImm",
+    "StructInfo",
+    "TensorStructInfo",
+    "Tuple",
+    "TupleGetItem",
+    "TupleStructInfo",
+    "VDevice",
+    "Var",
+    "VarBinding",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "op":  # the operators are made of what is in this package: loaded when asked for
+        return importlib.import_module("loomir.op")
+    raise AttributeError(f"module 'loomir.relax' has no attribute {name!r}")

@@ -1,0 +1,32 @@
+"""The roots of Relax's nodes: expressions, and what is known of the structure of their values."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from loomir.ir.module import GlobalVar
+from loomir.ir.node import Node
+from loomir.ir.op import Op
+from loomir.support.span import Span
+
+__all__ = ["Callee", "Expr", "RelaxExpr", "StructInfo"]
+
+
+class Expr(Node):
+    """The root of expressions that are Relax's own."""
+
+    __slots__ = ()
+
+    span: Span | None
+
+
+class StructInfo(Node):
+    """The root of structural information: what is known of a value before the program runs."""
+
+    __slots__ = ()
+
+
+RelaxExpr: TypeAlias = Expr | GlobalVar
+"""What can be an argument: an expression, or a function of the module."""
+Callee: TypeAlias = Expr | GlobalVar | Op
+"""What a call can name."""

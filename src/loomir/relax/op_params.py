@@ -1,0 +1,291 @@
+"""The parameters of operators: what each takes, and how what users write becomes that.
+
+A parameter takes an *input*, which is an argument of the call, or an *option*, which is plain data
+among its attributes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, cast
+
+from loomir.ir.module import GlobalVar
+from loomir.ir.node import Node
+from loomir.relax.expr import Constant, DataTypeImm, PrimValue, StringImm, Tuple
+from loomir.relax.node import Expr
+from loomir.relax.shape import ShapeExpr
+from loomir.support.array import Array
+from loomir.support.diagnostics import counted
+from loomir.support.dtype import DataType
+from loomir.tir.expr import FloatImm, IntImm, PrimExpr
+from loomir.tir.rules import refuse
+
+__all__ = [
+    "REQUIRED",
+    "Kind",
+    "Param",
+    "axes",
+    "expr",
+    "flag",
+    "function",
+    "integer",
+    "ints",
+    "kind_dtype",
+    "number",
+    "prim",
+    "scalar",
+    "shape",
+    "tensor",
+    "tensors",
+    "text",
+    "tuple_of",
+]
+
+
+class Kind(Enum):
+    """What a parameter takes."""
+
+    TENSOR = "a tensor"
+    TENSORS = "a tuple of tensors"
+    SHAPE = "a shape"
+    PRIM = "a scalar"
+    SCALAR = "a number"
+    FUNCTION = "a function"
+    TUPLE = "a tuple"
+    EXPR = "a value"
+    # options
+    INTEGER = "an integer"
+    NUMBER = "a number that is known"
+    FLAG = "True or False"
+    TEXT = "a string"
+    INTS = "a list of integers"
+    AXES = "an axis or a list of axes"
+    DTYPE = "a dtype"
+
+
+_OPTIONS: Final = frozenset(
+    {Kind.INTEGER, Kind.NUMBER, Kind.FLAG, Kind.TEXT, Kind.INTS, Kind.AXES, Kind.DTYPE}
+)
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final[Any] = _Required()
+"""The default of what must be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: its name, what it takes, and what it is when left out.
+
+    ``choices`` are the texts that an option takes. An input with the default None may be left out
+    of the call; only the last inputs can be.
+    """
+
+    name: str
+    kind: Kind
+    default: Any = REQUIRED
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it is an attribute of the call, and no argument."""
+        return self.kind in _OPTIONS
+
+
+def _maker(kind: Kind) -> Callable[..., Param]:
+    def make(name: str, default: Any = REQUIRED) -> Param:
+        return Param(name, kind, default)
+
+    make.__doc__ = f"Declare a parameter that takes {kind.value}."
+    return make
+
+
+tensor = _maker(Kind.TENSOR)
+tensors = _maker(Kind.TENSORS)
+shape = _maker(Kind.SHAPE)
+prim = _maker(Kind.PRIM)
+scalar = _maker(Kind.SCALAR)
+"""A number, a scalar of the program, or a tensor: made a tensor or a scalar by the operator."""
+function = _maker(Kind.FUNCTION)
+tuple_of = _maker(Kind.TUPLE)
+expr = _maker(Kind.EXPR)
+integer = _maker(Kind.INTEGER)
+number = _maker(Kind.NUMBER)
+flag = _maker(Kind.FLAG)
+ints = _maker(Kind.INTS)
+axes = _maker(Kind.AXES)
+kind_dtype = _maker(Kind.DTYPE)
+
+
+def text(name: str, default: Any = REQUIRED, choices: Sequence[str] = ()) -> Param:
+    """Declare an option that takes a string, one of ``choices`` where any are given."""
+    return Param(name, Kind.TEXT, default, tuple(choices))
+
+
+# -- what users write ----------------------------------------------------------------------------
+def convert_option(op: str, param: Param, value: Any) -> Any:
+    """Give an option as plain data: numbers, strings, dtypes, tuples of integers, None.
+
+    Errors: OPS0002.
+    """
+    if value is None and param.default is None:
+        return None
+    made = _CONVERT[param.kind](_plain(value))
+    if made is None or (param.choices and made not in param.choices):
+        wanted = (
+            "one of " + ", ".join(map(repr, param.choices)) if param.choices else param.kind.value
+        )
+        refuse(
+            "OPS0002",
+            f"{op}: {param.name} is {wanted}, not {_shown(value)}",
+            help=f"give {wanted} for {param.name}, known when the program is written",
+            span=getattr(value, "span", None),
+        )
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (IntImm, FloatImm)):
+        return bool(value.value) if value.dtype.is_bool else value.value
+    if isinstance(value, (PrimValue, StringImm, DataTypeImm)):
+        return _plain(value.value)
+    if isinstance(value, ShapeExpr):
+        return tuple(map(_plain, value.values))
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, cast("Sequence[Any]", value)))
+    return value
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _number(value: Any) -> int | float | None:
+    found = _integer(value)
+    if found is None and isinstance(value, float):
+        return float(value)
+    return found
+
+
+def _ints(value: Any) -> tuple[int, ...] | None:
+    if not isinstance(value, tuple):
+        return None
+    found = [_integer(item) for item in cast("tuple[Any, ...]", value)]
+    return None if None in found else cast("tuple[int, ...]", tuple(found))
+
+
+def _axes(value: Any) -> tuple[int, ...] | None:
+    found = _integer(value)
+    return _ints(value) if found is None else (found,)
+
+
+def _dtype(value: Any) -> DataType | None:
+    if isinstance(value, str):
+        return DataType(value)
+    return value if isinstance(value, DataType) else None
+
+
+_CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
+    Kind.INTEGER: _integer,
+    Kind.NUMBER: _number,
+    Kind.FLAG: lambda v: bool(v) if isinstance(v, (bool, int)) and v in (0, 1) else None,
+    Kind.TEXT: lambda v: v if isinstance(v, str) else None,
+    Kind.INTS: _ints,
+    Kind.AXES: _axes,
+    Kind.DTYPE: _dtype,
+}
+
+
+def convert_input(op: str, param: Param, value: Any) -> Any:
+    """Give an input as an expression; Python's tuples and numbers are made those of the program.
+
+    Errors: OPS0003 for what cannot be an input.
+    """
+    if isinstance(value, (Expr, GlobalVar)):
+        return value
+    if param.kind is Kind.SHAPE and isinstance(value, (list, tuple)):
+        return ShapeExpr(cast("Any", tuple(cast("Sequence[Any]", value))))
+    if param.kind in (Kind.TENSORS, Kind.TUPLE, Kind.EXPR) and isinstance(value, (list, tuple)):
+        inner = Param(param.name, Kind.EXPR)
+        items = cast("Sequence[Any]", value)
+        return Tuple(tuple([convert_input(op, inner, item) for item in items]))
+    if param.kind is Kind.SHAPE and isinstance(value, (int, PrimExpr)):
+        return ShapeExpr(cast("Any", (value,)))
+    if isinstance(value, (bool, int, float, PrimExpr)):
+        return PrimValue(cast("Any", value))
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, DataType):
+        return DataTypeImm(value)
+    if isinstance(value, Array) or type(value).__module__ == "numpy":
+        return Constant(value)
+    return refuse(
+        "OPS0003",
+        f"{op}: {param.name} is {param.kind.value}, not {_shown(value)}",
+        help="give a variable, a constant made with R.const, or an expression",
+        span=getattr(value, "span", None),
+    )
+
+
+def bind(
+    op: str, params: Sequence[Param], args: Sequence[Any], keywords: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Sort what a call gives into inputs and options, defaults filled in.
+
+    Errors: OPS0001 for arguments that do not fit the signature, OPS0002, OPS0003.
+    """
+    if len(args) > len(params):
+        _refuse_call(
+            op,
+            f"takes {counted(len(params), 'argument')}, not {len(args)}",
+            params,
+            getattr(args[len(params)], "span", None),
+        )
+    given = {param.name: value for param, value in zip(params, args)}
+    known = {param.name for param in params}
+    for name, value in keywords.items():
+        if name not in known:
+            _refuse_call(op, f"has no parameter {name!r}", params, getattr(value, "span", None))
+        if name in given:
+            _refuse_call(op, f"got {name} twice", params, getattr(value, "span", None))
+        given[name] = value
+    inputs: list[Any] = []
+    options: dict[str, Any] = {}
+    for param in params:
+        value = given.get(param.name, param.default)
+        if value is REQUIRED:
+            _refuse_call(op, f"lacks {param.name}", params, None)
+        if param.is_option:
+            options[param.name] = convert_option(op, param, value)
+        elif value is not None:
+            if len(inputs) < sum(1 for p in params[: params.index(param)] if not p.is_option):
+                _refuse_call(op, f"has {param.name} but not what comes before it", params, None)
+            inputs.append(convert_input(op, param, value))
+        elif param.default is not None:
+            inputs.append(convert_input(op, param, value))
+    return inputs, options
+
+
+def _refuse_call(op: str, why: str, params: Sequence[Param], span: Any) -> None:
+    shown = ", ".join(
+        p.name if p.default is REQUIRED else f"{p.name}={p.default!r}" for p in params
+    )
+    refuse("OPS0001", f"{op} {why}", help=f"call it as {op}({shown})", span=span)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "None"
+    return str(value) if isinstance(value, Node) else repr(value)

@@ -1,0 +1,234 @@
+"""Structural information: a description of values, as precise as is known before a program runs.
+
+- Object describes every value; the others one kind each.
+- A rank of -1 and the dtype ``void`` are unknown ones; so is a shape, a value or a device that is
+  None.
+- Shapes are expressions of shape variables (TIR variables of int64). A variable that stands alone
+  in a parameter's annotation or in a ``MatchCast``, and was not bound before, is bound there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
+
+from loomir.ir.module import VDevice
+from loomir.ir.node import attr, child, meta, node, reset
+from loomir.relax.node import Expr, StructInfo
+from loomir.relax.shape import ShapeExpr, as_dims
+from loomir.support.dtype import VOID, DataType
+from loomir.support.span import Span
+from loomir.tir.expr import PrimExpr
+from loomir.tir.rules import refuse
+
+__all__ = [
+    "DEFAULT_DERIVE",
+    "EMPTY_DERIVE",
+    "OBJECT",
+    "UNIT",
+    "FuncStructInfo",
+    "ObjectStructInfo",
+    "PrimStructInfo",
+    "ShapeStructInfo",
+    "TensorStructInfo",
+    "TupleStructInfo",
+]
+
+
+@node
+class ObjectStructInfo(StructInfo):
+    """Any value."""
+
+    span: Span | None = meta(default=None, kw_only=True)
+
+
+@node
+class PrimStructInfo(StructInfo):
+    """An immutable scalar of a dtype, and the expression that gives its value where it is known.
+
+    Errors: RLX0119 for a dtype that is no scalar number (rule 19), RLX0122 for a value of another
+    dtype (rule 22).
+    """
+
+    dtype: DataType = attr()
+    value: PrimExpr | None = child(default=None)
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        given = cast("DataType | str", self.dtype)
+        dtype = DataType(given) if isinstance(given, str) else given
+        reset(self, "dtype", dtype)
+        if dtype.is_handle or dtype.is_void or dtype.lanes != 1:
+            refuse(
+                "RLX0119",
+                f"a scalar cannot be {dtype} (rule 19)",
+                help="use an integer, a float or bool, with one lane",
+                span=self.span,
+            )
+        if self.value is not None and self.value.dtype is not dtype:
+            refuse(
+                "RLX0122",
+                f"the value of a {dtype} scalar is {self.value.dtype} (rule 22)",
+                help=f"cast it with T.cast(…, {str(dtype)!r}), or give its own dtype",
+                span=getattr(self.value, "span", None) or self.span,
+            )
+
+
+@node
+class ShapeStructInfo(StructInfo):
+    """A shape: its rank, and its extents where they are known.
+
+    Errors: RLX0115 where rank and extents disagree (rule 15), RLX0002.
+    """
+
+    values: tuple[PrimExpr, ...] | None = child(default=None)
+    ndim: int = attr(default=None)
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        rank = cast("int | None", self.ndim)
+        if self.values is not None:
+            made = as_dims(cast("Iterable[Any]", self.values), self.span)
+            reset(self, "values", made)
+            if rank is not None and rank != len(made):
+                refuse(
+                    "RLX0115",
+                    f"ndim is {rank}, but {len(made)} extents are given (rule 15)",
+                    help="leave ndim out: it follows from the extents",
+                    span=self.span,
+                )
+            reset(self, "ndim", len(made))
+        else:
+            reset(self, "ndim", _rank(rank, "RLX0115", self.span))
+
+
+def _rank(rank: int | None, code: str, span: Span | None) -> int:
+    if rank is None:
+        return -1
+    if rank < -1:
+        refuse(code, f"a rank is not {rank}", help="-1 stands for an unknown rank", span=span)
+    return int(rank)
+
+
+@node
+class TensorStructInfo(StructInfo):
+    """A tensor: its shape (a ``ShapeExpr``, or a variable that holds one), dtype, device, rank.
+
+    The shape may be given as a sequence of extents.
+    Errors: RLX0114 where rank and shape disagree, or the shape is another expression (rule 14),
+    RLX0120 for a dtype with lanes (rule 20).
+    """
+
+    shape: Expr | None = child(default=None)
+    dtype: DataType = attr(default=VOID)
+    vdevice: VDevice | None = attr(default=None)
+    ndim: int = attr(default=None)
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        rank = cast("int | None", self.ndim)
+        given = cast("DataType | str | None", self.dtype)
+        dtype = DataType(given) if isinstance(given, str) else (VOID if given is None else given)
+        reset(self, "dtype", dtype)
+        if dtype.lanes != 1 or (dtype.is_handle and not dtype.is_void):
+            refuse(
+                "RLX0120",
+                f"the elements of a tensor cannot be {dtype} (rule 20)",
+                help="use a dtype of one lane; tensors have axes in place of vectors",
+                span=self.span,
+            )
+        shape = cast("Any", self.shape)
+        if shape is not None and not isinstance(shape, Expr):
+            shape = ShapeExpr(tuple(cast("Iterable[Any]", shape)), span=self.span)
+            reset(self, "shape", shape)
+        known = _rank_of_shape(shape)
+        if shape is not None and known is None:
+            refuse(
+                "RLX0114",
+                "the shape of a tensor is neither a shape nor a variable that holds one (rule 14)",
+                help="bind the expression to a variable first, or write the extents",
+                span=self.span,
+            )
+        if rank is not None and known is not None and rank != known:
+            refuse(
+                "RLX0114",
+                f"ndim is {rank}, but the shape has {known} extents (rule 14)"
+                if known >= 0
+                else f"ndim is {rank}, but the rank of the shape is unknown (rule 14)",
+                help="leave ndim out: it follows from the shape",
+                span=self.span,
+            )
+        reset(self, "ndim", _rank(rank, "RLX0114", self.span) if known is None else known)
+
+    @property
+    def dims(self) -> tuple[PrimExpr, ...] | None:
+        """The extents, or None where they are unknown or held by a variable of unknown ones."""
+        if isinstance(self.shape, ShapeExpr):
+            return self.shape.values
+        info = getattr(self.shape, "struct_info_annotation", None)
+        return info.values if isinstance(info, ShapeStructInfo) else None
+
+
+def _rank_of_shape(shape: Expr | None) -> int | None:
+    """Give the rank of what may be a tensor's shape, None for what may not."""
+    if isinstance(shape, ShapeExpr):
+        return len(shape.values)
+    if shape is not None and shape.is_definition:
+        info = getattr(shape, "struct_info_annotation", None)
+        return info.ndim if isinstance(info, ShapeStructInfo) else None
+    return None
+
+
+@node
+class TupleStructInfo(StructInfo):
+    """A tuple, field by field."""
+
+    fields: tuple[StructInfo, ...] = child(default=())
+    span: Span | None = meta(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if type(self.fields) is not tuple:
+            reset(self, "fields", tuple(cast("Sequence[StructInfo]", self.fields)))
+
+
+DEFAULT_DERIVE: Final = "default_derive"
+"""A packed function returns what the call's ``sinfo_args`` claim."""
+EMPTY_DERIVE: Final = "empty_derive"
+"""A packed function returns some object."""
+
+
+@node
+class FuncStructInfo(StructInfo):
+    """A function: parameters, result and purity; or a packed one, whose calls are derived by name.
+
+    ``derive_func`` names a way to derive the result of a call from the call alone; then there are
+    no ``params``.
+    Errors: RLX0117 where both or neither are given (rule 17).
+    """
+
+    params: tuple[StructInfo, ...] | None = child(default=None)
+    ret: StructInfo = child(default_factory=ObjectStructInfo)
+    purity: bool = attr(default=True)
+    derive_func: str | Callable[..., Any] | None = attr(default=None)
+    span: Span | None = meta(default=None, kw_only=True)
+
+    defines_in = ("params",)
+
+    def __post_init__(self) -> None:
+        if self.params is not None and type(self.params) is not tuple:
+            reset(self, "params", tuple(cast("Sequence[StructInfo]", self.params)))
+        if (self.params is None) == (self.derive_func is None):
+            both = self.params is not None
+            refuse(
+                "RLX0117",
+                "the structural information of a function has "
+                + ("both parameters and derive_func" if both else "no parameters, no derive_func")
+                + " (rule 17)",
+                help="give the parameters, or for a packed function derive_func",
+                span=self.span,
+            )
+
+
+OBJECT: Final = ObjectStructInfo()
+UNIT: Final = TupleStructInfo(())
+"""The empty tuple: what is returned where nothing is."""

@@ -1,0 +1,21 @@
+"""The hook by which lower layers have the operators of Relax loaded when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["load_operators", "set_loader"]
+
+_loader: list[Callable[[], object]] = []
+
+
+def set_loader(loader: Callable[[], object]) -> None:
+    """Make ``loader`` what ``load_operators`` calls, once."""
+    _loader[:] = [loader]
+
+
+def load_operators() -> None:
+    """Load the operators, unless they are loaded."""
+    if _loader:
+        loader = _loader.pop()
+        loader()
