@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loomir.script import from_source
 from loomir.tir import (
     GE,
     LE,
@@ -399,3 +400,36 @@ def test_what_is_accepted_holds_for_every_point(body: Stmt):
 def test_the_enumeration_can_fail():
     assert not holds(loop(K, 8, realize(None, 7 - K)))
     assert holds(loop(K, 8, realize(None, K)))
+
+
+def test_a_call_of_a_function_may_guard_a_reduction():
+    text = """
+from loomir.script import ir as I
+from loomir.script import tir as T
+
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "int32"), B: T.Buffer((1,), "int32")):
+        for k in range(8):
+            with T.sblock("sum"):
+                v = T.axis.spatial(1, 0)
+                vk = T.axis.reduce(8, k)
+                with T.init():
+                    B[v] = 0
+                if cls.wanted(vk):
+                    B[v] = B[v] + A[vk]
+        for k in range(8):
+            if cls.wanted(k):
+                with T.sblock("guarded"):
+                    v = T.axis.spatial(1, 0)
+                    vk = T.axis.reduce(8, k)
+                    with T.init():
+                        B[v] = 0
+                    B[v] = B[v] + A[vk]
+
+    @T.prim_func(private=True)
+    def wanted(k: T.int32) -> T.bool:
+        return k > 2
+"""
+    assert {d.code for d in verify(from_source(text))} == {"TIR0413"}

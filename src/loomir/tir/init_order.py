@@ -54,7 +54,7 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
+from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, LIKELY
 from loomir.tir.stmt import (
     AttrStmt,
     Block,
@@ -404,7 +404,7 @@ def _conjuncts(guard: _Guard) -> Iterator[tuple[PrimExpr, bool]]:
         elif isinstance(condition, Or if negated else And):
             parts: Any = condition
             stack += ((parts.b, negated), (parts.a, negated))
-        elif isinstance(condition, Call) and condition.op.name == "tir.likely":  # type: ignore[union-attr]
+        elif isinstance(condition, Call) and condition.op is LIKELY:
             stack.append((condition.args[0], negated))
         else:
             yield condition, negated
