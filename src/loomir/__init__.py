@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loomir.runtime.executable import Executable
     from loomir.runtime.externs import load_library, register_extern
     from loomir.runtime.packed import get_func, register_func
+    from loomir.runtime.shape import Shape
     from loomir.support.diagnostics import (
         CompileError,
         Diagnostic,
@@ -41,6 +42,7 @@ __all__ = [
     "LoomirError",
     "RunError",
     "ScheduleError",
+    "Shape",
     "Target",
     "compile",
     "get_func",
@@ -68,6 +70,7 @@ _HOMES: Final = {
     "LoomirError": "loomir.support.diagnostics",
     "RunError": "loomir.support.diagnostics",
     "ScheduleError": "loomir.support.diagnostics",
+    "Shape": "loomir.runtime.shape",
     "Target": "loomir.target",
     "compile": "loomir.build",
     "get_func": "loomir.runtime.packed",

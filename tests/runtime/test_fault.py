@@ -17,6 +17,8 @@ PYTHON_CLASS = {
     FaultKind.UNINITIALIZED: ValueError,
     FaultKind.RACE: ValueError,
     FaultKind.MISMATCH: ValueError,
+    FaultKind.WRONG_TYPE: TypeError,
+    FaultKind.WRONG_VALUE: ValueError,
     FaultKind.CALLEE: TypeError,
 }
 

@@ -39,6 +39,10 @@ class FaultKind(enum.Enum):
     UNINITIALIZED = "RUN0209"
     RACE = "RUN0210"
     MISMATCH = "RUN0211"
+    WRONG_TYPE = "RUN0401"
+    """A value of a graph is of another kind, or of another dtype."""
+    WRONG_VALUE = "RUN0404"
+    """A value of a graph is of the right kind, but not of the right size."""
     CALLEE = "RUN0305"
     """A function outside of the program raised: the first value is its ticket in ``callback``."""
 
@@ -54,6 +58,8 @@ _ERRORS: Final[dict[FaultKind, type[RunError]]] = {
     FaultKind.UNINITIALIZED: RunValueError,
     FaultKind.RACE: RunValueError,
     FaultKind.MISMATCH: RunValueError,
+    FaultKind.WRONG_TYPE: RunTypeError,
+    FaultKind.WRONG_VALUE: RunValueError,
     FaultKind.CALLEE: RunTypeError,
 }
 
