@@ -1,0 +1,49 @@
+"""The values of graphs: their functions, compiled and loaded once for the process."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Final
+
+from loomir.codegen.llvm.engine import Library, TargetMachine, compile_ir, load
+from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS, objects_module
+
+__all__ = ["count_objects", "live_objects", "object_symbols"]
+
+_lock: Final = threading.Lock()
+_loaded: Final[list[Library]] = []
+
+
+def object_symbols() -> dict[str, int]:
+    """Give the addresses of the functions on objects, for ``engine.load`` and for Python."""
+    library = _objects()
+    return {name: library.address(name) for name in OBJECT_FUNCTIONS}
+
+
+def count_objects(on: bool) -> None:
+    """Count objects from 0 on, or no more. A test of leaks wants that; it takes some time."""
+    symbol = _objects().address("loomir_count_objects")
+    ctypes.CFUNCTYPE(None, ctypes.c_int32)(symbol)(int(on))
+
+
+def live_objects() -> int:
+    """Give how many objects were made and not freed since counting began."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(_objects().address("loomir_live_objects"))()
+
+
+def _objects() -> Library:
+    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    if not _loaded:
+        with _lock:
+            if not _loaded:
+                _loaded.append(_load())
+    return _loaded[0]
+
+
+def _load() -> Library:
+    plain = TargetMachine.of("", triple=TargetMachine.host().triple)
+    library = load(compile_ir(objects_module().render(), plain, 2, loops=False))
+    # Objects may be freed as the very last thing that the process does: never unload it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    return library

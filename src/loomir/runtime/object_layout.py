@@ -1,0 +1,72 @@
+"""Where the values of graphs lie in memory: objects that count their references.
+
+Offsets and sizes in bytes, for 64-bit machines; ``codegen.llvm.objects_ir`` writes the code that
+makes and frees them. Every object begins with a header: the count of references, the kind, flags.
+
+- A negative count never changes: the object is a constant of some program's code.
+- A tensor's DLTensor points to extents behind it, and to its data behind them, or to memory that
+  belongs to ``owner``, another object, or lent by Python, which waits for the call to end.
+- Tuples, closures and packed functions own their items.
+- Kinds are places in ``relax.faults.KINDS``; a test compares them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.runtime.layout import DLTENSOR_SIZE
+
+# The header.
+COUNT: Final = 0  # i64
+KIND: Final = 8  # i32
+FLAGS: Final = 12  # i32
+HEADER_SIZE: Final = 16
+IMMORTAL: Final = -(2**62)
+"""The count of constants: far below 0."""
+
+# Kinds.
+TENSOR: Final = 0
+TUPLE: Final = 1
+SHAPE: Final = 2
+PRIM: Final = 3
+CLOSURE: Final = 4
+PACKED: Final = 5
+STRING: Final = 6
+DTYPE: Final = 7
+NULL_OBJECT: Final = 8
+FOREIGN: Final = 9
+
+# Flags.
+READ_ONLY: Final = 1
+"""A tensor whose memory must not be written."""
+TRAMPOLINE: Final = 2
+"""A function that is Python's: its first item is the foreign object to call."""
+
+# A tensor. Its extents follow, then its strides if it has any, then, aligned, its own data.
+TENSOR_DLTENSOR: Final = HEADER_SIZE
+TENSOR_OWNER: Final = TENSOR_DLTENSOR + DLTENSOR_SIZE  # pointer to an object, or NULL
+TENSOR_CAPACITY: Final = TENSOR_OWNER + 8  # i64: the bytes that are there from its first element
+TENSOR_EXTENTS: Final = TENSOR_CAPACITY + 8  # i64 each
+DATA_ALIGNMENT: Final = 64
+
+# Tuples, shapes and strings: how many, then the items, extents or bytes (a zero behind them).
+LENGTH: Final = HEADER_SIZE  # i64
+ITEMS: Final = LENGTH + 8
+
+# Closures and packed functions: how many items, the code, what is known of them, the items.
+CODE: Final = LENGTH + 8  # pointer: i32 (context, self, arguments, how many, result)
+INFO: Final = CODE + 8  # pointer to { i64 parameters or -1, i64 number in the module's table }
+CAPTURED: Final = INFO + 8
+INFO_PARAMETERS: Final = 0
+INFO_NUMBER: Final = 8
+
+# Scalars and dtypes: DLPack's code, bits and lanes in one word; for a scalar then its 64 bits.
+DTYPE_WORD: Final = HEADER_SIZE  # i64
+PRIM_VALUE: Final = DTYPE_WORD + 8
+
+# Objects of Python: a handle, and the C function that takes it back.
+HANDLE: Final = HEADER_SIZE  # i64
+RELEASE: Final = HANDLE + 8  # pointer: void (i64)
+
+STATUS_RAISED: Final = 3
+"""What a function gives that Python raised in: it has written no fault, the caller does."""
