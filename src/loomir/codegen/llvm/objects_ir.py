@@ -127,7 +127,7 @@ class _Objects:
         b.ret()
 
     def destroy(self) -> Callee:
-        """Define ``void destroy(object)``: free it, and all that loses its last reference by that.
+        """Define what frees an object, and all that loses its last reference by that.
 
         The list of what is to be freed goes through the counts.
         """
