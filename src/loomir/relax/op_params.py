@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, cast
 
+from loomir.arith.index_map import IndexMap
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.relax.expr import Constant, DataTypeImm, PrimValue, StringImm, Tuple
@@ -31,12 +32,14 @@ __all__ = [
     "expr",
     "flag",
     "function",
+    "index_map",
     "integer",
     "ints",
     "kind_dtype",
     "number",
     "prim",
     "scalar",
+    "sections",
     "shape",
     "tensor",
     "tensors",
@@ -63,11 +66,23 @@ class Kind(Enum):
     TEXT = "a string"
     INTS = "a list of integers"
     AXES = "an axis or a list of axes"
+    SECTIONS = "a number of parts or a list of places"
     DTYPE = "a dtype"
+    INDEX_MAP = "a function of indices"
 
 
 _OPTIONS: Final = frozenset(
-    {Kind.INTEGER, Kind.NUMBER, Kind.FLAG, Kind.TEXT, Kind.INTS, Kind.AXES, Kind.DTYPE}
+    {
+        Kind.INTEGER,
+        Kind.NUMBER,
+        Kind.FLAG,
+        Kind.TEXT,
+        Kind.INTS,
+        Kind.AXES,
+        Kind.SECTIONS,
+        Kind.DTYPE,
+        Kind.INDEX_MAP,
+    }
 )
 
 
@@ -121,6 +136,8 @@ number = _maker(Kind.NUMBER)
 flag = _maker(Kind.FLAG)
 ints = _maker(Kind.INTS)
 axes = _maker(Kind.AXES)
+sections = _maker(Kind.SECTIONS)
+index_map = _maker(Kind.INDEX_MAP)
 kind_dtype = _maker(Kind.DTYPE)
 
 
@@ -158,6 +175,8 @@ def _plain(value: Any) -> Any:
         return _plain(value.value)
     if isinstance(value, ShapeExpr):
         return tuple(map(_plain, value.values))
+    if isinstance(value, Tuple):
+        return tuple(map(_plain, value.fields))
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, cast("Sequence[Any]", value)))
     return value
@@ -191,6 +210,11 @@ def _axes(value: Any) -> tuple[int, ...] | None:
     return _ints(value) if found is None else (found,)
 
 
+def _sections(value: Any) -> int | tuple[int, ...] | None:
+    found = _integer(value)
+    return _ints(value) if found is None else found
+
+
 def _dtype(value: Any) -> DataType | None:
     if isinstance(value, str):
         return DataType(value)
@@ -204,7 +228,9 @@ _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.TEXT: lambda v: v if isinstance(v, str) else None,
     Kind.INTS: _ints,
     Kind.AXES: _axes,
+    Kind.SECTIONS: _sections,
     Kind.DTYPE: _dtype,
+    Kind.INDEX_MAP: lambda v: v if isinstance(v, IndexMap) or callable(v) else None,
 }
 
 
