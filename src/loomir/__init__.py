@@ -83,10 +83,10 @@ _HOMES: Final = {
 _PACKAGES: Final = ("ir", "op", "relax", "runtime", "script", "tc", "te", "tir")
 
 
-def _print(node: object) -> str:
+def _print(node: object, *, constants: str) -> str:
     """Load the printer, which takes this one's place, and write the first node by it."""
     importlib.import_module("loomir.script.printer")
-    return to_text(node)
+    return to_text(node, constants=constants)
 
 
 def _compile(program: object, **options: Any) -> Any:

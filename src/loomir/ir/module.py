@@ -48,10 +48,10 @@ class BaseFunc(Node):
 
         Errors: SCR0005 for a style that is none.
         """
-        show_text(to_text(self), style)
+        show_text(to_text(self, constants="stored"), style)
 
     def _repr_html_(self) -> str:
-        return to_html(to_text(self))
+        return to_html(to_text(self, constants="stored"))
 
 
 @node
@@ -117,9 +117,15 @@ class IRModule(Node):
         """Give a module of these functions, all else as here."""
         return IRModule(functions, self.attrs, self.global_info, span=self.span)
 
-    def script(self) -> str:
-        """Write the module as TVMScript, which parses back to an equal module."""
-        return to_text(self)
+    def script(self, *, constants: str = "stored") -> str:
+        """Write the module as TVMScript, which parses back to an equal module.
+
+        Large constants are ``"stored"`` in files of the cache that the text names by their digest,
+        or written out ``"inline"``, for text that goes to another machine.
+
+        Errors: SCR0005 for another choice.
+        """
+        return to_text(self, constants=constants)
 
     def show(self, style: str | None = None) -> None:
         """Display the module as TVMScript, in colour on a terminal and in a notebook.
@@ -128,7 +134,7 @@ class IRModule(Node):
 
         Errors: SCR0005 for a style that is none.
         """
-        show_text(to_text(self), style)
+        show_text(to_text(self, constants="stored"), style)
 
     def _repr_html_(self) -> str:
-        return to_html(to_text(self))
+        return to_html(to_text(self, constants="stored"))

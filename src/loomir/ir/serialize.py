@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 import json
 import math
@@ -10,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from loomir.ir.node import NODE_CLASSES, Node, Role
 from loomir.ir.visit import nodes_in
+from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType
 
@@ -66,6 +68,9 @@ def _encode(value: Any, numbers: Mapping[int, int]) -> object:
         return {"dtype": str(value)}
     if isinstance(value, enum.Enum):
         return {"enum": [type(value).__name__, value.name]}
+    if isinstance(value, Array):
+        content = base64.b64encode(value.to_bytes()).decode()
+        return {"array": [str(value.dtype), list(value.shape), content]}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -74,7 +79,7 @@ def _encode(value: Any, numbers: Mapping[int, int]) -> object:
         Diagnostic(
             "TIR0003",
             f"a value of type {type(value).__name__} cannot be written as JSON",
-            help="attributes hold numbers, strings, dtypes, nodes, and tuples or maps of these",
+            help="attributes hold numbers, strings, dtypes, arrays, nodes, tuples, maps of these",
         )
     )
 
@@ -122,6 +127,9 @@ def _decode(value: Any, made: list[Node]) -> object:
         return _ENUMS[content[0]][content[1]]
     if tag == "float":
         return float(content)
+    if tag == "array":
+        dtype, shape, data = content
+        return Array.from_bytes(base64.b64decode(data, validate=True), dtype, shape)
     raise ValueError(f"unknown tag {tag!r}")
 
 

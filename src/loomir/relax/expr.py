@@ -309,6 +309,12 @@ class Function(BaseFunc, Expr):
         """The ``global_symbol``, or ``main`` where there is none."""
         return str(self.attrs.get("global_symbol", "main"))
 
-    def script(self) -> str:
-        """Write the function as TVMScript, which parses back to an equal function."""
-        return to_text(self)
+    def script(self, *, constants: str = "stored") -> str:
+        """Write the function as TVMScript, which parses back to an equal function.
+
+        Large constants are ``"stored"`` in files of the cache that the text names by their digest,
+        or written out ``"inline"``, for text that goes to another machine.
+
+        Errors: SCR0005 for another choice.
+        """
+        return to_text(self, constants=constants)

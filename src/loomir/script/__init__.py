@@ -32,8 +32,8 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'loomir.script' has no attribute {name!r}")
 
 
-def _printed(node: object) -> str:
-    return __getattr__("printer").script(node)
+def _printed(node: object, *, constants: str) -> str:
+    return __getattr__("printer").script(node, constants=constants)
 
 
 set_printer(_printed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,16 @@ class Array:
             )
         self.dtype = found
         self._digest: str | None = None
+
+    @staticmethod
+    def from_bytes(data: bytes, dtype: DataType | str, shape: Sequence[int]) -> Array:
+        """Make an array of what ``to_bytes`` gave. Errors: ValueError where sizes disagree."""
+        flat: Any = np.frombuffer(data, dtype=numpy_of(DataType(str(dtype))))
+        return Array(flat.reshape(tuple(shape)))
+
+    def to_bytes(self) -> bytes:
+        """Give the elements in row-major order."""
+        return self.data.tobytes()
 
     @property
     def shape(self) -> tuple[int, ...]:

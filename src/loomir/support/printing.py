@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
-__all__ = ["set_printer", "to_text"]
-
-_printer: list[Callable[[object], str]] = []
+__all__ = ["Printer", "set_printer", "to_text"]
 
 
-def set_printer(printer: Callable[[object], str]) -> None:
+class Printer(Protocol):
+    """Writes a node; ``constants`` says where large constants go, see ``to_text``."""
+
+    def __call__(self, node: object, *, constants: str) -> str:
+        """Write a node."""
+        ...
+
+
+_printer: list[Printer] = []
+
+
+def set_printer(printer: Printer) -> None:
     """Make ``printer`` the one that ``to_text`` uses; ``script`` calls this when imported."""
     _printer[:] = [printer]
 
 
-def to_text(node: object) -> str:
-    """Write a node as TVMScript, or by its class name while no printer is loaded."""
-    return _printer[0](node) if _printer else object.__repr__(node)
+def to_text(node: object, *, constants: str = "named") -> str:
+    """Write a node as TVMScript, or by its class name while no printer is loaded.
+
+    A large constant is ``"named"`` by its digest, which reads back only where it is stored already;
+    ``"stored"`` in a file of the cache as well; or written out ``"inline"``.
+    """
+    return _printer[0](node, constants=constants) if _printer else object.__repr__(node)

@@ -94,6 +94,10 @@ class Docsifier:
 
     def __init__(self) -> None:
         self.tokens: list[str] = ["default"]
+        self.constants = "named"
+        """Where the contents of large constants go: see ``loomir.support.printing.to_text``."""
+        self.shape_vars: list[StmtDoc] | None = None
+        """Declarations of shape variables of the function in the making, None outside of one."""
         self.frames: list[Frame] = [Frame("top")]
         self.names = Names()
         self.functions: Mapping[str, FunctionName] = {}

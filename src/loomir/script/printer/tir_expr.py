@@ -67,10 +67,10 @@ from loomir.tir.op import BUILTINS, call_builtin
 from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.types import dtype_of_type
 
-__all__ = ["condition", "declare_var", "domain", "index_docs", "slice_of"]
+__all__ = ["FUNCTIONS", "SYMBOLS", "condition", "declare_var", "domain", "index_docs", "slice_of"]
 
 _INT32: Final = DataType("int32")
-_SYMBOLS: Final[dict[type, str]] = {
+SYMBOLS: Final[dict[type, str]] = {
     Add: "+",
     Sub: "-",
     Mul: "*",
@@ -86,7 +86,7 @@ _SYMBOLS: Final[dict[type, str]] = {
     And: "and",
     Or: "or",
 }
-_FUNCTIONS: Final[dict[type, str]] = {Min: "min", Max: "max", Mod: "truncmod"}
+FUNCTIONS: Final[dict[type, str]] = {Min: "min", Max: "max", Mod: "truncmod"}
 _OPERATORS: Final = {
     "bitwise_and": "&",
     "bitwise_or": "|",
@@ -154,18 +154,18 @@ def _op(d: Docsifier, node: Op) -> ExprDoc:
 # -- operators ---------------------------------------------------------------------------------
 
 
-@expr_handler("tir", *_SYMBOLS)
+@expr_handler("tir", *SYMBOLS)
 def _binary(d: Docsifier, node: Add) -> Step[ExprDoc]:
     a = yield d.expr(node.a)
     b = yield d.expr(node.b)
-    return OperationDoc(_SYMBOLS[type(node)], _anchored(a, b))
+    return OperationDoc(SYMBOLS[type(node)], _anchored(a, b))
 
 
-@expr_handler("tir", *_FUNCTIONS)
+@expr_handler("tir", *FUNCTIONS)
 def _function(d: Docsifier, node: Min) -> Step[ExprDoc]:
     a = yield d.expr(node.a)
     b = yield d.expr(node.b)
-    return T.attr(_FUNCTIONS[type(node)]).call(*_anchored(a, b))
+    return T.attr(FUNCTIONS[type(node)]).call(*_anchored(a, b))
 
 
 @expr_handler("tir", Not)

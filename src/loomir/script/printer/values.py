@@ -24,6 +24,7 @@ from loomir.tir.types import PointerType, PrimType, TupleType, Type
 
 __all__ = [
     "I",
+    "R",
     "T",
     "declaration",
     "dict_doc",
@@ -36,6 +37,7 @@ __all__ = [
 
 I = IdDoc("I")  # noqa: E741, the name that programs use
 T = IdDoc("T")
+R = IdDoc("R")
 
 
 def text(value: str) -> LiteralDoc:
