@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from loomir.arith.analyzer import Analyzer
+from loomir.ir.module import BaseFunc, GlobalVar
 from loomir.relax.expr import Call
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.shape import Dim, ShapeExpr, as_dim
@@ -30,7 +31,7 @@ class OpContext:
     (``ObjectStructInfo``) a rule learns nothing and demands nothing: it is checked when it runs.
     """
 
-    __slots__ = ("analyzer", "args", "call", "lookup", "shown", "warn")
+    __slots__ = ("analyzer", "args", "call", "definition", "lookup", "shown", "warn")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class OpContext:
         *,
         lookup: Callable[[RelaxExpr], StructInfo],
         warn: Callable[[Diagnostic], None],
+        definition: Callable[[GlobalVar], BaseFunc | None] | None = None,
     ) -> None:
         self.call = call
         self.args = tuple(args)
@@ -47,6 +49,8 @@ class OpContext:
         self.lookup = lookup
         """Gives the structural information of a leaf expression, functions of the module too."""
         self.warn = warn
+        self.definition = definition or _undefined
+        """Gives a function of the module itself, None where it is not there (yet)."""
         self.shown = "R." + str(getattr(call.op, "name", "")).removeprefix("relax.")
 
     @property
@@ -197,6 +201,10 @@ class OpContext:
         if dims is None:
             return TensorStructInfo(None, DataType(str(dtype)), device, ndim)
         return TensorStructInfo(ShapeExpr(tuple(map(as_dim, dims))), DataType(str(dtype)), device)
+
+
+def _undefined(name: GlobalVar) -> BaseFunc | None:
+    return None
 
 
 def described(info: StructInfo) -> str:

@@ -1,0 +1,158 @@
+"""Structural information in messages: on one line, as in TVMScript, and what tells two apart."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.visit import Step, trampoline
+from loomir.relax.node import Expr, StructInfo
+from loomir.relax.proof import Match, dims_of, equal
+from loomir.relax.relations import same_device
+from loomir.relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from loomir.support.dtype import VOID
+from loomir.tir.expr import PrimExpr
+
+__all__ = ["differences", "shown", "shown_expr"]
+
+_LIMIT: Final = 200
+_NUMBER: Final = re.compile(r"T\.int64\((-?\d+)\)")
+
+
+def shown(info: StructInfo) -> str:
+    """Write structural information in a message; what is very long is cut."""
+    text = trampoline(_shown(info))
+    return text if len(text) <= _LIMIT else text[: _LIMIT - 1] + "…"
+
+
+def shown_expr(value: PrimExpr) -> str:
+    """Write an extent in a message."""
+    return _NUMBER.sub(r"\1", str(value))
+
+
+def _shown(info: StructInfo) -> Step[str]:
+    if isinstance(info, TupleStructInfo):
+        return f"R.Tuple({yield _shown_all(info.fields)})"
+    if isinstance(info, FuncStructInfo):
+        if info.params is None:
+            return "R.Callable"
+        params = yield _shown_all(info.params)
+        ret = yield _shown(info.ret)
+        inner = f"({params},)" if len(info.params) == 1 else f"({params})"
+        return f"R.Callable({inner}, {ret}, {info.purity})"
+    return _FLAT[info.__class__](info)
+
+
+def _shown_all(infos: tuple[StructInfo, ...]) -> Step[str]:
+    parts: list[str] = []
+    for info in infos:
+        parts.append((yield _shown(info)))
+    return ", ".join(parts)
+
+
+def _dims(values: tuple[PrimExpr, ...]) -> str:
+    parts = [shown_expr(v) for v in values]
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _shape(shape: Expr) -> str:
+    known = dims_of(shape) if not shape.is_definition else None
+    return _dims(known) if known is not None else str(getattr(shape, "name_hint", "?"))
+
+
+def _tensor(info: TensorStructInfo) -> str:
+    parts: list[str] = []
+    if info.shape is not None:
+        parts.append(_shape(info.shape))
+    if info.dtype is not VOID:
+        parts.append(f'"{info.dtype}"' if parts else f'dtype="{info.dtype}"')
+    if info.vdevice is not None:
+        parts.append(f'vdevice="{info.vdevice.target}:{info.vdevice.dev_id}"')
+    if info.shape is None and info.ndim >= 0:
+        parts.append(f"ndim={info.ndim}")
+    return f"R.Tensor({', '.join(parts)})"
+
+
+def _shape_info(info: ShapeStructInfo) -> str:
+    if info.values is not None:
+        return f"R.Shape([{', '.join(map(shown_expr, info.values))}])"
+    return "R.Shape" if info.ndim < 0 else f"R.Shape(ndim={info.ndim})"
+
+
+def _scalar(info: PrimStructInfo) -> str:
+    if info.value is None:
+        return f'R.Prim("{info.dtype}")'
+    return f"R.Prim(value={shown_expr(info.value)})"
+
+
+def _object(info: ObjectStructInfo) -> str:
+    return "R.Object"
+
+
+_FLAT: Final[dict[type, Any]] = {
+    TensorStructInfo: _tensor,
+    ShapeStructInfo: _shape_info,
+    PrimStructInfo: _scalar,
+    ObjectStructInfo: _object,
+}
+
+
+def differences(given: StructInfo, wanted: StructInfo, analyzer: Analyzer) -> tuple[str, ...]:
+    """Say what of ``given`` does not fit ``wanted``, for the notes of a message."""
+    if isinstance(given, TupleStructInfo) and isinstance(wanted, TupleStructInfo):
+        if len(given.fields) != len(wanted.fields):
+            return (f"it has {len(given.fields)} fields, not {len(wanted.fields)}",)
+        for i, (a, b) in enumerate(zip(given.fields, wanted.fields)):
+            if a is not b and not isinstance(a, TupleStructInfo):
+                found = differences(a, b, analyzer)
+                if found:
+                    return tuple(f"field {i}: {text}" for text in found)
+        return ()
+    if isinstance(given, TensorStructInfo) and isinstance(wanted, TensorStructInfo):
+        return _tensor_differences(given, wanted, analyzer)
+    if isinstance(given, ShapeStructInfo) and isinstance(wanted, ShapeStructInfo):
+        return _dim_differences(given.values, wanted.values, analyzer)
+    return ()
+
+
+def _tensor_differences(
+    a: TensorStructInfo, b: TensorStructInfo, analyzer: Analyzer
+) -> tuple[str, ...]:
+    found: list[str] = []
+    if b.dtype is not VOID and a.dtype is not b.dtype:
+        found.append(
+            f"its dtype is not known to be {b.dtype}"
+            if a.dtype is VOID
+            else f"its dtype is {a.dtype}, not {b.dtype}"
+        )
+    if b.ndim >= 0 and a.ndim != b.ndim:
+        found.append(
+            f"its rank is not known to be {b.ndim}"
+            if a.ndim < 0
+            else f"its rank is {a.ndim}, not {b.ndim}"
+        )
+    if b.vdevice is not None and not same_device(a.vdevice, b.vdevice):
+        found.append("its device is not known" if a.vdevice is None else "its device is another")
+    return (*found, *_dim_differences(a.dims, b.dims, analyzer))
+
+
+def _dim_differences(
+    a: tuple[PrimExpr, ...] | None, b: tuple[PrimExpr, ...] | None, analyzer: Analyzer
+) -> tuple[str, ...]:
+    if a is None or b is None or len(a) != len(b):
+        return ()
+    found: list[str] = []
+    for axis, (x, y) in enumerate(zip(a, b)):
+        same = equal(x, y, analyzer)
+        if same is not Match.YES:
+            verb = "is not known to be" if same is Match.MAYBE else "is not"
+            found.append(f"on axis {axis}, {shown_expr(x)} {verb} {shown_expr(y)}")
+    return tuple(found)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from loomir import relax as R
+from loomir import tir
+from loomir.relax.relations import (
+    Match,
+    check_compatibility,
+    erase_to_well_defined,
+    get_shape_var_mapping,
+    is_subtype,
+    join,
+    substitute_shape_vars,
+    unify_struct_info,
+)
+from loomir.relax.struct_info import DEFAULT_DERIVE, EMPTY_DERIVE, OBJECT
+from tests.clause import clauses
+
+NO, MAYBE, YES = Match.NO, Match.MAYBE, Match.YES
+n, m, k = (tir.Var(name, "int64") for name in "nmk")
+V0, V1 = R.VDevice("llvm", 0), R.VDevice("llvm", 1)
+F32, F16 = "float32", "float16"
+
+
+def T(*dims, dtype=F32, vdevice=None):
+    return R.TensorStructInfo(dims, dtype, vdevice)
+
+
+def U(dtype="void", ndim=-1, vdevice=None):
+    return R.TensorStructInfo(None, dtype, vdevice, ndim)
+
+
+def S(*dims):
+    return R.ShapeStructInfo(dims)
+
+
+def P(dtype="int64", value=None):
+    return R.PrimStructInfo(dtype, value)
+
+
+def Tu(*fields):
+    return R.TupleStructInfo(fields)
+
+
+def F(*params, ret=OBJECT, purity=True):
+    return R.FuncStructInfo(params, ret, purity)
+
+
+def packed(derive):
+    return R.FuncStructInfo(None, OBJECT, derive_func=derive)
+
+
+# -- equality of extents ---------------------------------------------------------------------------
+@clauses("RX-SUB-02", "RX-PROV-01", "RX-PROV-02")
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (n, n, YES),
+        (n * m, m * n, YES),
+        (n * (m + 1), n * m + n, YES),
+        ((n + 3) // 4 * 4, 4 * ((3 + n) // 4), YES),
+        (n, m, MAYBE),
+        (n, 4, MAYBE),
+        (n * 2, 6, MAYBE),
+        (n, n + 1, NO),
+        (n * 2, 7, NO),
+        (n * 2, m * 2 + 1, NO),
+        (n + 1, 0, NO),
+        ((n + 3) // 4 * 4 + 1, n, NO),
+        (3, 4, NO),
+    ],
+)
+def test_extents_are_certain_possible_or_certainly_not_equal(a, b, expected):
+    for given, wanted in ((a, b), (b, a)):
+        assert check_compatibility(T(given), T(wanted)) is expected
+        assert is_subtype(S(given), S(wanted)) is expected
