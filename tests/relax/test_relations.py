@@ -18,27 +18,27 @@ V0, V1 = R.VDevice("llvm", 0), R.VDevice("llvm", 1)
 F32, F16 = "float32", "float16"
 
 
-def T(*dims, dtype=F32, vdevice=None):
+def tensor(*dims, dtype=F32, vdevice=None):
     return R.TensorStructInfo(dims, dtype, vdevice)
 
 
-def U(dtype="void", ndim=-1, vdevice=None):
+def tensor_like(dtype="void", ndim=-1, vdevice=None):
     return R.TensorStructInfo(None, dtype, vdevice, ndim)
 
 
-def S(*dims):
+def shape(*dims):
     return R.ShapeStructInfo(dims)
 
 
-def P(dtype="int64", value=None):
+def prim(dtype="int64", value=None):
     return R.PrimStructInfo(dtype, value)
 
 
-def Tu(*fields):
+def tuple_of(*fields):
     return R.TupleStructInfo(fields)
 
 
-def F(*params, ret=OBJECT, purity=True):
+def func(*params, ret=OBJECT, purity=True):
     return R.FuncStructInfo(params, ret, purity)
 
 
@@ -68,5 +68,5 @@ def packed(derive):
 )
 def test_extents_are_certain_possible_or_certainly_not_equal(a, b, expected):
     for given, wanted in ((a, b), (b, a)):
-        assert check_compatibility(T(given), T(wanted)) is expected
-        assert is_subtype(S(given), S(wanted)) is expected
+        assert check_compatibility(tensor(given), tensor(wanted)) is expected
+        assert is_subtype(shape(given), shape(wanted)) is expected
