@@ -1,13 +1,15 @@
-"""The page of operators lists what there is."""
+"""The pages of operators list what there is."""
 
 from __future__ import annotations
 
 import pytest
 
 from loomir.te import topi
+from tests.docs import relax_operator_page
 from tests.docs.markdown import ROOT
 from tests.docs.operator_page import families, page
 
+RELAX_PAGE = ROOT / "docs" / "reference" / "relax-operators.md"
 PAGE = ROOT / "docs" / "reference" / "topi.md"
 
 
@@ -27,3 +29,13 @@ def test_every_operator_is_on_the_page():
     }
     assert operators == named
     assert {"exp", "add", "sum", "conv", "topk"} <= named
+
+
+def test_the_page_of_operators_of_graphs_is_what_their_definitions_say(
+    request: pytest.FixtureRequest,
+):
+    wanted = relax_operator_page.page()
+    if request.config.getoption("--update-golden"):
+        RELAX_PAGE.write_text(wanted, encoding="utf-8")
+    assert RELAX_PAGE.read_text(encoding="utf-8") == wanted, "pytest --update-golden writes it anew"
+    assert "| `R.clip(x, min, max)` |" in wanted

@@ -3,32 +3,7 @@
 Importing this package defines all of them. The names are those of ``R`` in TVMScript.
 """
 
-from __future__ import annotations
-
-from loomir.op import nn
-from loomir.op.manipulate import (
-    broadcast_to,
-    concat,
-    expand_dims,
-    flatten,
-    flip,
-    permute_dims,
-    reshape,
-    squeeze,
-    stack,
-)
-from loomir.op.unary import negative
-
-__all__ = [
-    "broadcast_to",
-    "concat",
-    "expand_dims",
-    "flatten",
-    "flip",
-    "negative",
-    "nn",
-    "permute_dims",
-    "reshape",
-    "squeeze",
-    "stack",
-]
+from loomir.op import nn as nn
+from loomir.op.binary import *  # noqa: F403
+from loomir.op.manipulate import *  # noqa: F403
+from loomir.op.unary import *  # noqa: F403

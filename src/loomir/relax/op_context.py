@@ -168,6 +168,11 @@ class OpContext:
         bound = self.analyzer.const_int_bound(self.analyzer.simplify(a - b))
         return bound.min_value > 0 or bound.max_value < 0
 
+    def differ_by_broadcasting(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Tell whether two extents are certain to differ, and neither to be 1."""
+        one = as_dim(1)
+        return self.never_equal(a, b) and self.never_equal(a, one) and self.never_equal(b, one)
+
     def simplified(self, dims: Sequence[Dim]) -> tuple[PrimExpr, ...]:
         """Give extents in their simplest form."""
         return tuple([self.analyzer.simplify(as_dim(d)) for d in dims])

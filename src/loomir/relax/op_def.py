@@ -85,6 +85,8 @@ class OpDef:
       ``legalize(builder, call)`` gives an expression.
     - ``normalize`` is the operator's own rule of normal form: it gives the call to use in place of
       one.
+    - ``elementwise``: each element of the result is computed from one element of each input; then
+      it is also tried on all values that are special, of all dtypes it takes.
     """
 
     op: Op
@@ -99,6 +101,7 @@ class OpDef:
     samples: tuple[Sample, ...]
     mistakes: tuple[Mistake, ...]
     takes_sinfo: bool
+    elementwise: bool
 
     @property
     def name(self) -> str:
@@ -145,6 +148,7 @@ def define_op(
     mistakes: Sequence[Mistake] = (),
     pure: bool = True,
     takes_sinfo: bool = False,
+    elementwise: bool = False,
 ) -> Callable[..., Call]:
     """Define the operator ``relax.<name>`` and give the function that makes calls of it.
 
@@ -167,6 +171,7 @@ def define_op(
         tuple(samples),
         tuple(mistakes),
         takes_sinfo,
+        elementwise,
     )
     _TABLE[qualified] = made
 

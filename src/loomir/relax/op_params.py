@@ -18,10 +18,11 @@ from loomir.ir.node import Node
 from loomir.relax.expr import Constant, DataTypeImm, PrimValue, StringImm, Tuple
 from loomir.relax.node import Expr
 from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
-from loomir.tir.expr import FloatImm, IntImm, PrimExpr
+from loomir.tir.expr import FloatImm, IntImm, PrimExpr, const
 from loomir.tir.rules import refuse
 
 __all__ = [
@@ -234,11 +235,14 @@ _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
 }
 
 
-def convert_input(op: str, param: Param, value: Any) -> Any:
+def convert_input(op: str, param: Param, value: Any, like: DataType | None = None) -> Any:
     """Give an input as an expression; Python's tuples and numbers are made those of the program.
 
+    A number in place of a tensor takes the dtype ``like``, if that holds it.
     Errors: OPS0003 for what cannot be an input.
     """
+    if like is not None and param.kind in (Kind.TENSOR, Kind.SCALAR) and _holds(like, value):
+        return PrimValue(const(value, like))
     if isinstance(value, (Expr, GlobalVar)):
         return value
     if param.kind is Kind.SHAPE and isinstance(value, (list, tuple)):
@@ -265,6 +269,30 @@ def convert_input(op: str, param: Param, value: Any) -> Any:
     )
 
 
+def _holds(dtype: DataType, value: Any) -> bool:
+    """Tell whether a value is a plain number that a dtype holds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    if isinstance(value, float) or not dtype.is_integer:
+        return dtype.is_float
+    return dtype.min_value <= value <= dtype.max_value
+
+
+def _dtype_of_numbers(params: Sequence[Param], given: dict[str, Any]) -> DataType | None:
+    """Give the dtype that numbers among the inputs take: that asked for, or that of a tensor."""
+    for param in params:
+        if param.kind is Kind.DTYPE and given.get(param.name) is not None:
+            return _dtype(given[param.name])
+    for param in params:
+        value = given.get(param.name)
+        if isinstance(value, Constant):
+            return value.data.dtype
+        info = getattr(value, "struct_info_annotation", None)
+        if isinstance(info, TensorStructInfo) and not info.dtype.is_void:
+            return info.dtype
+    return None
+
+
 def bind(
     op: str, params: Sequence[Param], args: Sequence[Any], keywords: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
@@ -287,6 +315,7 @@ def bind(
         if name in given:
             _refuse_call(op, f"got {name} twice", params, getattr(value, "span", None))
         given[name] = value
+    like = _dtype_of_numbers(params, given)
     inputs: list[Any] = []
     options: dict[str, Any] = {}
     for param in params:
@@ -298,9 +327,9 @@ def bind(
         elif value is not None:
             if len(inputs) < sum(1 for p in params[: params.index(param)] if not p.is_option):
                 _refuse_call(op, f"has {param.name} but not what comes before it", params, None)
-            inputs.append(convert_input(op, param, value))
+            inputs.append(convert_input(op, param, value, like))
         elif param.default is not None:
-            inputs.append(convert_input(op, param, value))
+            inputs.append(convert_input(op, param, value, like))
     return inputs, options
 
 

@@ -1,13 +1,14 @@
 """Operators on pairs of elements, of shapes that broadcast.
 
 Both operands have one dtype, which is also that of the result, or ``bool`` for comparisons; one of
-them may be a number, which takes the dtype of the other. Integers wrap, and a division of integers
-by zero raises (RUN0201), where NumPy warns and gives 0.
+them may be a number or a scalar expression, which takes the dtype of the other. Integers wrap, and
+a division of integers by zero raises (RUN0201), where NumPy warns and gives 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import log
 from typing import TypeAlias
 
 from loomir.te.scalar import select
@@ -67,6 +68,7 @@ __all__ = [
     "left_shift",
     "less",
     "less_equal",
+    "log_add_exp",
     "logical_and",
     "logical_or",
     "logical_xor",
@@ -79,9 +81,10 @@ __all__ = [
     "remainder",
     "right_shift",
     "subtract",
+    "trunc_divide",
 ]
 
-Operand: TypeAlias = Tensor | int | float | bool
+Operand: TypeAlias = Tensor | PrimExpr | int | float | bool
 Scalar: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
 Operator: TypeAlias = Callable[[Operand, Operand], Tensor]
 
@@ -98,7 +101,9 @@ def _operator(name: str, kind: str, scalar: Scalar, summary: str) -> Operator:
         dtype = tensors[0].dtype
 
         def element(x: Operand, at: Sequence[PrimExpr]) -> PrimExpr:
-            return read(x, at) if isinstance(x, Tensor) else const(x, dtype)
+            if isinstance(x, Tensor):
+                return read(x, at)
+            return converted(x, dtype) if isinstance(x, PrimExpr) else const(x, dtype)
 
         return make(name, shape, lambda *i: scalar(element(a, i), element(b, i)))
 
@@ -122,6 +127,7 @@ add = _operator("add", "number", Add, "Add.")
 subtract = _operator("subtract", "number", Sub, "Subtract.")
 multiply = _operator("multiply", "number", Mul, "Multiply.")
 divide = _operator("divide", "float", Div, "Divide floats.")
+trunc_divide = _operator("trunc_divide", "integer", Div, "Divide integers, rounding towards zero.")
 maximum = _operator("maximum", "number", Max, "Take the greater; NaN where one is NaN.")
 minimum = _operator("minimum", "number", Min, "Take the lesser; NaN where one is NaN.")
 
@@ -175,6 +181,18 @@ fmod = _operator(
     "Give what division towards zero leaves, with the sign of the dividend.",
 )
 power = _operator("power", "float", _wide(_builtin("pow")), "Raise to powers.")
+
+
+def _log_add_exp(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    # Infinities of one sign have no difference; NaN is in the greater one already.
+    most, apart = Max(a, b), call_builtin("abs", a - b) * -1.0
+    ordinary = most + call_builtin("log1p", call_builtin("exp", apart))
+    return select(a.equal(b), a + const(log(2), a.dtype), ordinary)
+
+
+log_add_exp = _operator(
+    "log_add_exp", "float", _wide(_log_add_exp), "Compute log(exp(a) + exp(b)) without overflow."
+)
 atan2 = _operator("atan2", "float", _wide(_builtin("atan2")), "Give angles of points (y, x).")
 hypot = _operator(
     "hypot", "float", _wide(_builtin("hypot")), "Give lengths of vectors, without overflow."

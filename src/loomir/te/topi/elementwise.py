@@ -183,8 +183,10 @@ def _sign(v: PrimExpr) -> PrimExpr:
     zero, one = const(0, v.dtype), const(1, v.dtype)
     if v.dtype.is_uint:
         return select(v > zero, one, zero)
-    # Comparisons with NaN do not hold, so NaN falls through.
-    return select(v > zero, one, select(v < zero, const(-1, v.dtype), v))
+    other = select(v < zero, const(-1, v.dtype), zero)
+    if v.dtype.is_float:
+        other = select(call_builtin("isnan", v), v, other)
+    return select(v > zero, one, other)
 
 
 sign = _operator("sign", "number", _sign, "Give -1, 0 or 1 by sign.")

@@ -1,0 +1,86 @@
+"""What the references of operators share: the arithmetic of the language, done with NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
+
+__all__ = [
+    "NPArray",
+    "converted",
+    "elementwise",
+    "greater",
+    "is_float",
+    "lesser",
+    "widened",
+    "working",
+]
+
+NPArray: TypeAlias = np.ndarray[Any, Any]
+_FLOAT32: Final = np.dtype("float32")
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a dtype is one of floats, bfloat16 too."""
+    found = dtype_of_numpy(dtype)
+    return found is not None and found.is_float
+
+
+def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Give the dtype to compute in: floats of 16 bits are computed in float32, rounded once."""
+    return _FLOAT32 if is_float(dtype) and dtype.itemsize == 2 else dtype
+
+
+def widened(x: NPArray) -> NPArray:
+    """Give an array in the dtype to compute in."""
+    return x.astype(working(x.dtype), copy=False)
+
+
+def converted(x: NPArray, dtype: DataType | str) -> NPArray:
+    """Convert elements as a cast does: floats to integers are truncated and saturate, NaN is 0."""
+    wanted = DataType(str(dtype))
+    target = numpy_of(wanted)
+    x = np.asarray(x)
+    if wanted.is_integer and is_float(x.dtype):
+        wide = np.trunc(x.astype("float64"))
+        # The greatest 64-bit integers are no floats: what reaches beyond them is set apart.
+        low, high = float(wanted.min_value), float(wanted.max_value)
+        inside = np.where((wide > low) & (wide < high), wide, 0.0).astype(target)
+        made = np.where(wide >= high, np.array(wanted.max_value, target), inside)
+        return np.where(wide <= low, np.array(wanted.min_value, target), made)
+    with np.errstate(all="ignore"):
+        return x.astype(target)
+
+
+def greater(a: NPArray, b: NPArray) -> NPArray:
+    """Take the greater; the first NaN, and of zeros of two signs the first."""
+    return np.where((a >= b) | (a != a), a, b)
+
+
+def lesser(a: NPArray, b: NPArray) -> NPArray:
+    """Take the lesser; the first NaN, and of zeros of two signs the first."""
+    return np.where((a <= b) | (a != a), a, b)
+
+
+def elementwise(compute: Callable[..., Any]) -> Callable[..., NPArray]:
+    """Make a reference of a function of arrays of one dtype.
+
+    Scalars take the dtype of the first array. Floats of 16 bits are computed in float32, and
+    results that are floats rounded once.
+    """
+
+    def reference(*values: Any, **options: Any) -> NPArray:
+        tensors: list[NPArray] = [v for v in values if isinstance(v, np.ndarray)]
+        dtype = tensors[0].dtype
+        wide = working(dtype)
+        with np.errstate(all="ignore"):
+            made = np.asarray(
+                compute(*[np.asarray(v).astype(wide, copy=False) for v in values], **options)
+            )
+            return made.astype(dtype) if made.dtype == wide and wide != dtype else made
+
+    return reference

@@ -1,0 +1,72 @@
+"""The page of operators of Relax, written from their definitions."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+
+from loomir.relax.op_def import OpDef, find_op, op_names
+from loomir.relax.op_params import REQUIRED
+
+INTRODUCTION = """# Operators of Relax
+
+Graphs are made of calls of these operators; in TVMScript their names start with `R.`, and in Python they
+are functions of `loomir.op`. This page is a copy of what the source says of each.
+
+- Nothing is promoted: tensors that an operator combines have one dtype. A plain number beside a tensor
+  takes its dtype, if that holds it ([OPS0006](../errors/OPS0006.md)).
+- Shapes broadcast as in NumPy. What is certain not to fit is refused when the program is checked
+  ([OPS0008](../errors/OPS0008.md)); what may fit is compared when it runs.
+- Integers wrap in their dtype. A division of integers by zero raises `ZeroDivisionError`.
+- Floats of 16 bits are computed in `float32`, and rounded once.
+- Negative axes count from the end ([OPS0005](../errors/OPS0005.md)); `axis=None` stands for all axes.
+- What is not known before the program runs, such as a rank or a dtype, is left open: the structural
+  information of the result then says less, and never something untrue."""
+
+
+def families() -> dict[str, list[OpDef]]:
+    """Give the operators by family, which is the name of a module of ``loomir.op``."""
+    found: dict[str, list[OpDef]] = {}
+    for name in op_names():
+        op = find_op(name)
+        assert op is not None
+        found.setdefault(op.family, []).append(op)
+    return dict(sorted(found.items()))
+
+
+def call(op: OpDef) -> str:
+    """Write how an operator is called."""
+    params = [
+        p.name if p.default is REQUIRED else f"{p.name}={shown(p.default)}" for p in op.params
+    ]
+    return f"R.{op.name.removeprefix('relax.')}({', '.join(params)})"
+
+
+def shown(default: object) -> str:
+    """Write a default as it is typed."""
+    return repr(default if isinstance(default, (int, float, tuple)) else default and str(default))
+
+
+def cell(text: str) -> str:
+    """Give text in one line of a table."""
+    return " ".join(text.split()).replace("``", "`").replace("|", "\\|")
+
+
+def lines() -> Iterator[str]:
+    yield INTRODUCTION
+    for family, operators in families().items():
+        module = importlib.import_module(f"loomir.op.{family}")
+        title, _, rest = (inspect.getdoc(module) or "").partition("\n\n")
+        yield f"\n## {' '.join(title.split()).rstrip('.')}\n"
+        if rest:
+            yield rest.replace("``", "`") + "\n"
+        yield "| operator | does |"
+        yield "| --- | --- |"
+        for op in sorted(operators, key=lambda o: o.name):
+            yield f"| `{call(op)}` | {cell(op.doc)} |"
+
+
+def page() -> str:
+    """Write the page."""
+    return "\n".join(lines()) + "\n"

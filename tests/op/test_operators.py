@@ -1,0 +1,210 @@
+"""All operators of Relax, by what their definitions say of them.
+
+Adding an operator adds it here: its samples are inferred, lowered, compiled, interpreted and
+compared with its reference.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loomir.relax.op_def import OpDef, Sample, TensorSample, find_op, op_names
+from loomir.support.diagnostics import CompileError
+from loomir.support.dtype import DataType, numpy_of
+from tests.op.running import (
+    VAGUE,
+    Lowered,
+    Symbolic,
+    assert_describes,
+    assert_same,
+    call_of,
+    flat,
+    made_of,
+    precise,
+)
+
+# Operators whose meaning the machine itself has: no tensor expression and no reference says it.
+SPECIAL: frozenset[str] = frozenset()
+
+OPERATORS = [op for op in map(find_op, op_names()) if op is not None]
+SAMPLED = [op for op in OPERATORS if op.samples]
+COMPUTED = [op for op in OPERATORS if op.lower is not None]
+ELEMENTWISE = [op for op in OPERATORS if op.elementwise]
+
+
+def named(op: Any) -> str:
+    return op.name.removeprefix("relax.") if isinstance(op, OpDef) else str(op)
+
+
+def shown(op: OpDef, number: int) -> str:
+    return f"{named(op)}, sample {number}: {op.samples[number]}"
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=named)
+def test_definition_is_complete(op: OpDef):
+    line, _, rest = op.doc.partition("\n")
+    assert line.endswith("."), "the description starts with one line"
+    assert len(line) <= 100
+    assert not rest or rest.startswith("\n"), "a line is empty after the first"
+    assert op.family
+    if op.name in SPECIAL:
+        return
+    assert op.samples
+    assert op.reference is not None
+    assert op.lower is not None or op.legalize is not None or op.name in INTERPRETED
+    assert op.mistakes or not op.params
+
+
+# A reference, but neither a lowering nor a rule of legalisation: only the interpreter runs them.
+INTERPRETED: frozenset[str] = frozenset()
+
+
+@pytest.mark.parametrize("op", SAMPLED, ids=named)
+def test_result_is_as_inferred(op: OpDef):
+    if op.reference is None:
+        pytest.skip("no reference")
+    for number, sample in enumerate(op.samples):
+        made = call_of(op, sample)
+        with np.errstate(all="raise"):
+            value = made.reference()
+        info = made.infer()
+        assert_describes(info, value, {})
+        assert precise(info) or op.legalize is not None or op.lower is None, shown(op, number)
+        for array in flat(value):
+            assert array.dtype.isnative
+
+
+@pytest.mark.parametrize("op", SAMPLED, ids=named)
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
+def test_result_is_as_inferred_of_symbolic_shapes(op: OpDef, shared: bool):
+    if op.reference is None:
+        pytest.skip("no reference")
+    for sample in op.samples:
+        symbols = Symbolic(shared)
+        made = call_of(op, sample, symbols)
+        assert_describes(made.infer(), made.reference(), symbols.values)
+
+
+@pytest.mark.parametrize("op", SAMPLED, ids=named)
+@pytest.mark.parametrize("known", VAGUE)
+def test_result_is_as_inferred_of_little(op: OpDef, known: str):
+    if op.reference is None:
+        pytest.skip("no reference")
+    for sample in op.samples:
+        made = call_of(op, sample, VAGUE[known])
+        assert_describes(made.infer(), made.reference(), {})
+
+
+@pytest.mark.parametrize("op", COMPUTED, ids=named)
+def test_lowering_computes_the_reference(op: OpDef):
+    lowered = Lowered()
+    for number, sample in enumerate(op.samples):
+        lowered.add(call_of(op, sample), shown(op, number), sample.ulps, sample.absolute)
+    lowered.check()
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=named)
+def test_mistakes_are_refused(op: OpDef):
+    for mistake in op.mistakes:
+        with pytest.raises(CompileError) as caught:
+            made_of(op, mistake.args, mistake.attrs).infer()
+        diagnostic = caught.value.diagnostic
+        assert diagnostic.code == mistake.code, str(caught.value)
+        assert diagnostic.help
+        assert "R." in diagnostic.message
+
+
+# -- special values ------------------------------------------------------------------------------
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64"),
+]
+
+
+def special_values(dtype: str) -> list[Any]:
+    """List the values of a dtype at which operators go wrong."""
+    kind = DataType(dtype)
+    if kind.is_bool:
+        return [False, True]
+    if kind.is_integer:
+        found = {kind.min_value, kind.min_value + 1, -1, 0, 1, 2, 7, kind.max_value - 1}
+        return sorted(v for v in found | {kind.max_value} if kind.min_value <= v)
+    most = kind.max_finite
+    few = [0.0, 0.5, 1.0, 1.5, 2.5, 3.0, most, np.inf, 2.0**-14]
+    return [np.nan, *few, *[-v for v in few]]
+
+
+def special_sample(op: OpDef, dtype: str, like: Sample) -> Sample:
+    """Give a sample's call with all combinations of special values in place of its tensors."""
+    tensors = [i for i, a in enumerate(like.args) if isinstance(a, TensorSample)]
+    values = special_values(dtype)
+    if len(tensors) > 2:
+        values = values[:: max(1, len(values) // 6)]
+    grids = np.meshgrid(*[np.arange(len(values))] * len(tensors), indexing="ij")
+    pool = np.array(values, dtype=numpy_of(DataType(dtype)))
+    args = list(like.args)
+    for grid, index in zip(grids, tensors, strict=True):
+        chosen = pool[grid.ravel()]
+        args[index] = TensorSample(chosen.shape, dtype, values=chosen)
+    return Sample(tuple(args), like.attrs, like.ulps, like.absolute)
+
+
+def without_zero_divisors(sample: Sample) -> Sample:
+    """Drop places at which an integer divides by zero, which raises."""
+    *_, divisor = sample.args
+    kept = divisor.values != 0
+    args = [TensorSample((int(kept.sum()),), a.dtype, values=a.values[kept]) for a in sample.args]
+    return Sample(tuple(args), sample.attrs, sample.ulps, sample.absolute)
+
+
+@pytest.mark.parametrize("op", ELEMENTWISE, ids=named)
+def test_special_values(op: OpDef):
+    lowered = Lowered()
+    taken: list[str] = []
+    like = max(op.samples, key=lambda s: s.ulps)
+    for dtype in DTYPES:
+        sample = special_sample(op, dtype, like)
+        made = call_of(op, sample)
+        try:
+            made.infer()
+        except CompileError as refused:
+            assert refused.diagnostic.code.startswith("OPS")
+            continue
+        taken.append(dtype)
+        try:
+            made.reference()
+        except ZeroDivisionError:
+            sample = without_zero_divisors(sample)
+            made = call_of(op, sample)
+        absolute = sample.absolute if "float" in dtype else 0.0
+        lowered.add(made, f"{named(op)} of {dtype}", sample.ulps, absolute)
+    assert taken
+    lowered.check()
+
+
+def test_operators_are_functions_of_the_package():
+    import loomir.op
+    import loomir.op.nn
+
+    for op in OPERATORS:
+        path = op.name.removeprefix("relax.").split(".")
+        where: Any = loomir.op
+        for part in path:
+            where = getattr(where, part)
+        assert inspect.isfunction(where), op.name
+
+
+def test_the_comparison_sees_a_difference():
+    one = np.array([1.0, -0.0, np.nan], "float32")
+    up = np.nextafter(one, np.float32(2))
+    assert_same(one, one.copy(), "equal")
+    assert_same(up[:1], one[:1], "near", ulps=1)
+    for other in (up, np.array([1.0, 0.0, np.nan], "float32"), one.astype("float64")):
+        with pytest.raises(AssertionError):
+            assert_same(other, one, "different")
+    with pytest.raises(AssertionError):
+        assert_same(one[:1], np.array([np.nan], "float32"), "lost", ulps=9)
