@@ -279,6 +279,10 @@ def _flip(c: OpContext) -> StructInfo:
     return x
 
 
+def _flipped(data: Any, axis: tuple[int, ...]) -> Any:
+    return np.asarray(np.flip(data, axis))
+
+
 flip = define_op(
     "flip",
     tensor("data"),
@@ -289,7 +293,7 @@ flip = define_op(
     Shapes: that of ``data``. Errors: OPS0005, OPS0031.""",
     family="manipulate",
     lower=topi.flip,
-    reference=lambda data, axis: np.asarray(np.flip(data, axis)),
+    reference=_flipped,
     samples=(
         Sample((X, 1)),
         Sample((T((2, 3), "int8"), (0, -1))),
