@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from loomir.arith.analyzer import Analyzer
-from loomir.ir.visit import Step, trampoline
-from loomir.relax.node import Expr, StructInfo
-from loomir.relax.proof import Match, dims_of, equal
+from loomir.relax.node import StructInfo
+from loomir.relax.proof import Match, equal
 from loomir.relax.relations import same_device
 from loomir.relax.struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
     ShapeStructInfo,
     TensorStructInfo,
     TupleStructInfo,
@@ -29,80 +25,13 @@ _NUMBER: Final = re.compile(r"T\.int64\((-?\d+)\)")
 
 def shown(info: StructInfo) -> str:
     """Write structural information in a message; what is very long is cut."""
-    text = trampoline(_shown(info))
+    text = " ".join(str(info).split())
     return text if len(text) <= _LIMIT else text[: _LIMIT - 1] + "…"
 
 
 def shown_expr(value: PrimExpr) -> str:
     """Write an extent in a message."""
     return _NUMBER.sub(r"\1", str(value))
-
-
-def _shown(info: StructInfo) -> Step[str]:
-    if isinstance(info, TupleStructInfo):
-        return f"R.Tuple({yield _shown_all(info.fields)})"
-    if isinstance(info, FuncStructInfo):
-        if info.params is None:
-            return "R.Callable"
-        params = yield _shown_all(info.params)
-        ret = yield _shown(info.ret)
-        inner = f"({params},)" if len(info.params) == 1 else f"({params})"
-        return f"R.Callable({inner}, {ret}, {info.purity})"
-    return _FLAT[info.__class__](info)
-
-
-def _shown_all(infos: tuple[StructInfo, ...]) -> Step[str]:
-    parts: list[str] = []
-    for info in infos:
-        parts.append((yield _shown(info)))
-    return ", ".join(parts)
-
-
-def _dims(values: tuple[PrimExpr, ...]) -> str:
-    parts = [shown_expr(v) for v in values]
-    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-
-
-def _shape(shape: Expr) -> str:
-    known = dims_of(shape) if not shape.is_definition else None
-    return _dims(known) if known is not None else str(getattr(shape, "name_hint", "?"))
-
-
-def _tensor(info: TensorStructInfo) -> str:
-    parts: list[str] = []
-    if info.shape is not None:
-        parts.append(_shape(info.shape))
-    if info.dtype is not VOID:
-        parts.append(f'"{info.dtype}"' if parts else f'dtype="{info.dtype}"')
-    if info.vdevice is not None:
-        parts.append(f'vdevice="{info.vdevice.target}:{info.vdevice.dev_id}"')
-    if info.shape is None and info.ndim >= 0:
-        parts.append(f"ndim={info.ndim}")
-    return f"R.Tensor({', '.join(parts)})"
-
-
-def _shape_info(info: ShapeStructInfo) -> str:
-    if info.values is not None:
-        return f"R.Shape([{', '.join(map(shown_expr, info.values))}])"
-    return "R.Shape" if info.ndim < 0 else f"R.Shape(ndim={info.ndim})"
-
-
-def _scalar(info: PrimStructInfo) -> str:
-    if info.value is None:
-        return f'R.Prim("{info.dtype}")'
-    return f"R.Prim(value={shown_expr(info.value)})"
-
-
-def _object(info: ObjectStructInfo) -> str:
-    return "R.Object"
-
-
-_FLAT: Final[dict[type, Any]] = {
-    TensorStructInfo: _tensor,
-    ShapeStructInfo: _shape_info,
-    PrimStructInfo: _scalar,
-    ObjectStructInfo: _object,
-}
 
 
 def differences(given: StructInfo, wanted: StructInfo, analyzer: Analyzer) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ is asked: then the function has captured it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.module import VDevice
-from loomir.ir.visit import Step, rewrite, trampoline
+from loomir.ir.visit import Step, pre_order, rewrite, trampoline
 from loomir.relax.expr import Var
 from loomir.relax.node import StructInfo
 from loomir.relax.proof import (
@@ -50,6 +51,7 @@ __all__ = [
     "same_device",
     "substitute_shape_vars",
     "unify_struct_info",
+    "without_binders",
 ]
 
 _Info = TypeVar("_Info", bound=StructInfo)
@@ -391,6 +393,35 @@ def substitute_shape_vars(info: _Info, mapping: Mapping[ShapeVar, PrimExpr]) -> 
     if not mapping:
         return info
     return cast("_Info", rewrite(info, {ShapeVar: lambda var: mapping.get(var, var)}))
+
+
+def without_binders(
+    func: FuncStructInfo, mapping: Mapping[ShapeVar, PrimExpr], bound: ShapeVars
+) -> FuncStructInfo:
+    """Drop shapes from parameters that only bind variables, and so ask for nothing but a rank."""
+    params = func.params or ()
+    free = [v for v in shape_vars_in(func) if v not in mapping and v not in bound]
+    if not free:
+        return func
+    uses = Counter(v for p in params for v in pre_order(p) if isinstance(v, ShapeVar))
+    once = {v for v in free if uses[v] == 1}
+
+    def tensor(info: TensorStructInfo) -> TensorStructInfo:
+        if not isinstance(info.shape, ShapeExpr) or not once.issuperset(info.shape.values):
+            return info
+        return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim, span=info.span)
+
+    def shape(info: ShapeStructInfo) -> ShapeStructInfo:
+        if info.values is None or not once.issuperset(info.values):
+            return info
+        return ShapeStructInfo(ndim=info.ndim, span=info.span)
+
+    def scalar(info: PrimStructInfo) -> PrimStructInfo:
+        return PrimStructInfo(info.dtype, span=info.span) if info.value in once else info
+
+    table = {TensorStructInfo: tensor, ShapeStructInfo: shape, PrimStructInfo: scalar}
+    made = tuple([rewrite(p, table) for p in params])
+    return FuncStructInfo(made, func.ret, func.purity, func.derive_func, span=func.span)
 
 
 # -- scopes ----------------------------------------------------------------------------------------
