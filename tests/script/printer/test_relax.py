@@ -160,7 +160,7 @@ X, Y = var("x", N, 128), var("y", 128)
         ),
         (
             FuncStructInfo(None, TensorStructInfo(), True, "default_derive"),
-            'R.Callable(ret=R.Tensor(), derive_func="default_derive")',
+            'R.Callable(ret=R.Tensor(), purity=True, derive_func="default_derive")',
         ),
     ],
     ids=str,
@@ -244,6 +244,52 @@ CALLEE = ExternFunc("pkg.f")
 )
 def test_expressions(expr: Any, text: str):
     assert str(expr) == text
+
+
+G, S = GlobalVar("g"), Var("s", TupleStructInfo((tensor(2),)))
+TWO = tensor(2)
+T2 = 'R.Tensor((2,), dtype="float32")'
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "attrs", "text"),
+    [
+        ("call_tir", (G, Tuple((X,))), {}, f'(I.GlobalVar("g"), (x,), out_ty={T2})'),
+        ("call_tir", (G, S), {}, f'(I.GlobalVar("g"), s, out_ty={T2})'),
+        (
+            "call_tir",
+            (G, Tuple(()), ShapeExpr((N,))),
+            {},
+            f'(I.GlobalVar("g"), (), tir_vars=R.shape([n]), out_ty={T2})',
+        ),
+        (
+            "call_tir_inplace",
+            (G, Tuple((X,))),
+            {"inplace_indices": (0,)},
+            f'(I.GlobalVar("g"), (x,), inplace_indices=(0,), out_ty={T2})',
+        ),
+        ("call_dps_packed", (CALLEE, Tuple((X,))), {}, f'("pkg.f", (x,), out_ty={T2})'),
+        ("call_pure_packed", (CALLEE, X, Y), {}, f'("pkg.f", x, y, ty_args={T2})'),
+        (
+            "call_inplace_packed",
+            (CALLEE, X),
+            {"inplace_indices": (0, -1)},
+            f'("pkg.f", x, inplace_indices=(0, -1), ty_args={T2})',
+        ),
+        ("invoke_closure", (Var("f"), Tuple((X,))), {}, f"(f, (x,), ty_args={T2})"),
+        ("invoke_pure_closure", (Var("f"), Tuple(())), {}, f"(f, (), ty_args={T2})"),
+    ],
+)
+def test_calls_of_what_is_no_operator(name: str, args: Any, attrs: Any, text: str):
+    assert str(Call(Op(f"relax.{name}"), args, (TWO,), attrs)) == f"R.{name}{text}"
+
+
+def test_calls_that_no_function_makes_name_all_their_parts():
+    odd = Call(Op("relax.call_tir"), (G, X), (TWO,))
+    assert str(odd) == f'R.Call("relax.call_tir", [I.GlobalVar("g"), x], ty_args={T2})'
+    odd = Call(Op("relax.call_dps_packed"), (CALLEE, Tuple(())))
+    assert str(odd) == 'R.Call("relax.call_dps_packed", [R.ExternFunc("pkg.f"), ()])'
+    assert str(Call(G, (X,), (TWO,))) == f'R.Call(I.GlobalVar("g"), [x], ty_args={T2})'
 
 
 PAYLOAD = np.array([0x7FC00001], "uint32").view("float32")

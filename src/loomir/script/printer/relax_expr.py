@@ -7,8 +7,9 @@ is written before the statement that is being made, and stands in it by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.relax.expr import (
@@ -25,6 +26,7 @@ from loomir.relax.expr import (
 from loomir.relax.op_def import OpDef, find_op
 from loomir.relax.op_params import REQUIRED
 from loomir.relax.shape import INT64, ShapeExpr
+from loomir.relax.struct_info import TupleStructInfo
 from loomir.script.printer.doc import (
     CallDoc,
     ExprDoc,
@@ -42,16 +44,14 @@ from loomir.tir.expr import FloatImm, IntImm
 
 __all__: list[str] = []
 
-_FLOAT32 = DataType("float32")
-_OUT_TY = frozenset(
-    {
-        "relax.call_tir",
-        "relax.call_tir_inplace",
-        "relax.call_tir_with_grad",
-        "relax.call_dps_packed",
-    }
-)
+_FLOAT32: Final = DataType("float32")
+_OUT_TY: Final = frozenset({"call_tir", "call_tir_inplace", "call_dps_packed"})
 """Operators whose result is described by ``out_ty``; others have ``ty_args``."""
+_IN_PLACE: Final = frozenset({"call_tir_inplace", "call_inplace_packed"})
+_OUTSIDE: Final = frozenset(
+    {*_OUT_TY, *_IN_PLACE, "call_pure_packed", "invoke_closure", "invoke_pure_closure"}
+)
+"""Operators that call what is no operator, of arguments in an order of their own."""
 
 
 # -- leaves --------------------------------------------------------------------------------------
@@ -111,6 +111,8 @@ def _item(d: Docsifier, node: TupleGetItem) -> Step[ExprDoc]:
 @expr_handler("relax", Call)
 def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
     args = yield docs_of(d, node.args)
+    if isinstance(node.op, Op) and _calls_outside(node, node.op):
+        return (yield _call_outside(d, node, node.op, args))
     if isinstance(node.op, ExternFunc) and not node.attrs:
         keywords = yield _described(d, node, "ty_args")
         name = text(node.op.global_symbol)
@@ -139,9 +141,50 @@ def _operator(
             keywords[name] = dtype_doc(value)
         else:
             keywords[name] = yield value_doc(d, value)
-    named = "out_ty" if node.op.name in _OUT_TY else "ty_args"
-    keywords.update((yield _described(d, node, named)))
+    keywords.update((yield _described(d, node, "ty_args")))
     return callee.call(*args, **keywords)
+
+
+def _calls_outside(node: Call, op: Op) -> bool:
+    """Tell whether a call is one that the functions of ``_OUTSIDE`` make."""
+    name = op.name.removeprefix("relax.")
+    attrs = {"inplace_indices"} if name in _IN_PLACE else set[str]()
+    if name not in _OUTSIDE or set(node.attrs) != attrs or not node.args:
+        return False
+    if not node.sinfo_args and name != "call_pure_packed":
+        return False
+    first, *rest = node.args
+    if name.startswith("call_tir"):
+        more = rest[1:]
+        fits = isinstance(first, GlobalVar) and all(isinstance(a, ShapeExpr) for a in more)
+        return fits and len(more) <= 1 and bool(rest) and _is_tuple(rest[0])
+    if name.endswith("_closure"):
+        return len(rest) == 1 and _is_tuple(rest[0])
+    if not isinstance(first, ExternFunc):
+        return False
+    return name != "call_dps_packed" or (len(rest) == 1 and _is_tuple(rest[0]))
+
+
+def _is_tuple(expr: object) -> bool:
+    """Tell whether an expression is read as a tuple of arguments, and not as one of them."""
+    info = getattr(expr, "struct_info_annotation", None)
+    return isinstance(expr, Tuple) or isinstance(info, TupleStructInfo)
+
+
+def _call_outside(d: Docsifier, node: Call, op: Op, args: tuple[ExprDoc, ...]) -> Step[ExprDoc]:
+    """Write a call of a kernel, a packed function or a closure by an operator."""
+    name = op.name.removeprefix("relax.")
+    first = node.args[0]
+    if isinstance(first, ExternFunc):
+        args = (text(first.global_symbol), *args[1:])
+    keywords: dict[str, ExprDoc] = {}
+    if name.startswith("call_tir") and len(args) > 2:
+        keywords["tir_vars"] = args[2]
+        args = args[:2]
+    for key, value in node.attrs.items():
+        keywords[key] = yield value_doc(d, value)
+    keywords.update((yield _described(d, node, "out_ty" if name in _OUT_TY else "ty_args")))
+    return R.attr(name).call(*args, **keywords)
 
 
 def _described(d: Docsifier, node: Call, name: str) -> Step[dict[str, ExprDoc]]:

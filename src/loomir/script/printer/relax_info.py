@@ -149,8 +149,8 @@ def _func(d: Docsifier, node: FuncStructInfo) -> Step[ExprDoc]:
         args = (TupleDoc(params), (yield d.expr(node.ret)))
     elif not isinstance(node.ret, ObjectStructInfo):
         keywords["ret"] = yield d.expr(node.ret)
-    if not node.purity:
-        keywords["purity"] = LiteralDoc(False)
+    if not node.purity or node.params is None:  # a packed function is usually taken for impure
+        keywords["purity"] = LiteralDoc(node.purity)
     if node.derive_func is not None:
         derive = node.derive_func
         # A Python function has no form; its name tells the reader which it is.
