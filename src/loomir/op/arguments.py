@@ -9,6 +9,7 @@ from loomir.arith.fold import mul
 from loomir.ir.module import VDevice
 from loomir.relax.expr import Call, Constant, Tuple
 from loomir.relax.op_context import OpContext
+from loomir.relax.op_rules import need
 from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import counted
@@ -20,6 +21,7 @@ __all__ = [
     "dims_of",
     "each_axis",
     "fields_of",
+    "integers",
     "is_one",
     "known_tensor",
     "must_equal",
@@ -120,18 +122,25 @@ def need_rank(c: OpContext, index: int, *ranks: int, least: int = 0) -> TensorSt
 
 # -- dtypes --------------------------------------------------------------------------------------
 def same_dtype(c: OpContext, infos: Sequence[TensorStructInfo]) -> DataType:
-    """Give the dtype that tensors share, ``void`` where none is known. Errors: OPS0033."""
+    """Give the dtype that tensors share, ``void`` where none is known. Errors: OPS0006."""
     found = VOID
     for info in infos:
         if not info.dtype.is_void and not found.is_void and info.dtype is not found:
             c.refuse(
-                "OPS0033",
+                "OPS0006",
                 f"the tensors are {found} and {info.dtype}",
                 help=f"convert one, as in R.astype(x, {str(found)!r}): nothing is promoted",
             )
         if found.is_void:
             found = info.dtype
     return found
+
+
+def integers(c: OpContext, index: int) -> TensorStructInfo:
+    """Give what is known of a tensor of integers. Errors: OPS0004, OPS0007."""
+    info = c.tensor(index)
+    need(c, "integer", info.dtype, index)
+    return info
 
 
 def shared_device(infos: Iterable[TensorStructInfo]) -> VDevice | None:

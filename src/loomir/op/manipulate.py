@@ -114,7 +114,7 @@ broadcast_to = define_op(
     infer=infer_broadcast_to,
     doc="""Repeat axes of extent 1, and add axes in front, to a shape.
 
-    Shapes: ``shape``. Errors: OPS0041 where an extent is neither 1 nor what is wanted.""",
+    Shapes: ``shape``. Errors: OPS0008 where an extent is neither 1 nor what is wanted.""",
     family="manipulate",
     lower=lower_broadcast_to,
     reference=np.broadcast_to,
@@ -125,8 +125,8 @@ broadcast_to = define_op(
         Sample((T((), "float16"), ())),
     ),
     mistakes=(
-        Mistake((T((2, 3)), (2, 4)), {}, "OPS0041"),
-        Mistake((T((2, 3)), (3,)), {}, "OPS0041"),
+        Mistake((T((2, 3)), (2, 4)), {}, "OPS0008"),
+        Mistake((T((2, 3)), (3,)), {}, "OPS0008"),
     ),
 )
 
@@ -361,7 +361,7 @@ concat = define_op(
     doc="""Join tensors of one dtype along an axis.
 
     Shapes: equal but for ``axis``, along which extents add up.
-    Errors: OPS0005, OPS0030, OPS0032, OPS0033, OPS0035 for no tensors.""",
+    Errors: OPS0005, OPS0030, OPS0032, OPS0006, OPS0035 for no tensors.""",
     family="manipulate",
     lower=topi.concatenate,
     reference=np.concatenate,
@@ -374,7 +374,7 @@ concat = define_op(
     mistakes=(
         Mistake(((T((2, 3)), T((2, 4))),), {}, "OPS0032"),
         Mistake(((T((2, 3)), T((2,))),), {}, "OPS0030"),
-        Mistake(((T((2, 3)), T((2, 3), "int8")),), {}, "OPS0033"),
+        Mistake(((T((2, 3)), T((2, 3), "int8")),), {}, "OPS0006"),
         Mistake(((T((2, 3)), T((2, 3))), 2), {}, "OPS0005"),
         Mistake(((),), {}, "OPS0035"),
     ),
@@ -405,7 +405,7 @@ stack = define_op(
     doc="""Join tensors of one shape and dtype along a new axis.
 
     Shapes: the result has their number at ``axis``.
-    Errors: OPS0005, OPS0030, OPS0032, OPS0033, OPS0035 for no tensors.""",
+    Errors: OPS0005, OPS0030, OPS0032, OPS0006, OPS0035 for no tensors.""",
     family="manipulate",
     lower=topi.stack,
     reference=np.stack,
@@ -417,7 +417,7 @@ stack = define_op(
     mistakes=(
         Mistake(((T((2, 3)), T((2, 4))),), {}, "OPS0032"),
         Mistake(((T((2, 3)), T((2,))),), {}, "OPS0030"),
-        Mistake(((T((2,)), T((2,), "int8")),), {}, "OPS0033"),
+        Mistake(((T((2,)), T((2,), "int8")),), {}, "OPS0006"),
         Mistake(((T((2,)),), 2), {}, "OPS0005"),
         Mistake(((),), {}, "OPS0035"),
     ),

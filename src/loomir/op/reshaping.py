@@ -118,7 +118,15 @@ def normalize_reshape(call: Call) -> Call:
 
 def lower_reshape(x: Tensor, shape: Sequence[Any], out: StructInfo) -> Tensor:
     """Reshape to the inferred extents."""
-    return topi.reshape(x, dims_of(out))
+    wanted = dims_of(out)
+    if surely_fits(x, wanted):
+        return topi.reshape(x, wanted)
+    return topi.reshape(topi.assume_shape(topi.flatten(x), [product(wanted)]), wanted)
+
+
+def surely_fits(x: Tensor, wanted: Sequence[Any]) -> bool:
+    """Tell whether a tensor is certain to have as many elements as a shape."""
+    return Analyzer().can_prove_equal(product(x.shape), product(wanted))
 
 
 # -- broadcast_to --------------------------------------------------------------------------------
@@ -136,7 +144,7 @@ def infer_broadcast_to(c: OpContext) -> StructInfo:
 
 def _no_broadcast(c: OpContext, why: str) -> None:
     c.refuse(
-        "OPS0041",
+        "OPS0008",
         why,
         help="give extents that are equal, or 1, from the last axis on",
         arg=0,
@@ -145,4 +153,4 @@ def _no_broadcast(c: OpContext, why: str) -> None:
 
 def lower_broadcast_to(x: Tensor, shape: Sequence[Any], out: StructInfo) -> Tensor:
     """Broadcast to the inferred extents."""
-    return topi.broadcast_to(x, dims_of(out))
+    return topi.assume_broadcast(x, dims_of(out))

@@ -113,6 +113,12 @@ FAULTS: Final[dict[str, Row]] = {
         "match_buffer: {buffer} leaves out an axis whose extent is {0}",
         "leave out only axes of extent 1",
     ),
+    "extent": Row(
+        FaultKind.MISMATCH,
+        "an extent of {buffer} is {0}, not {1}",
+        "give tensors whose shapes fit each other",
+        code="RUN0212",
+    ),
 }
 
 

@@ -6,6 +6,7 @@ Shapes that do not broadcast surely are refused (TE0101), as are axes (TE0102), 
 parameters (TE0104) that make no sense.
 """
 
+from loomir.te.topi.assume import *  # noqa: F403
 from loomir.te.topi.attention import *  # noqa: F403
 from loomir.te.topi.broadcast import *  # noqa: F403
 from loomir.te.topi.conv import *  # noqa: F403

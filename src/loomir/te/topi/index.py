@@ -1,7 +1,7 @@
 """Operators that read or write at places which tensors hold.
 
-Negative places count from the end. Others outside of an axis are a mistake of the caller's data:
-``loomir.compile(..., check_bounds=True)`` finds them.
+Negative places count from the end. Others outside of an axis raise where the program runs
+(RUN0203).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from loomir.support.dtype import DataType
 from loomir.te.operation import extern
 from loomir.te.scalar import if_then_else, select
 from loomir.te.tensor import Tensor
+from loomir.te.topi.loops import wide
 from loomir.te.topi.manipulate import flatten
 from loomir.te.topi.shape import (
     Size,
@@ -26,8 +27,9 @@ from loomir.te.topi.shape import (
     refuse_shapes,
 )
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Add, Eq, Max, Min, Mul, PrimExpr, Var, const, convert
+from loomir.tir.expr import Add, And, Eq, Max, Min, Mul, PrimExpr, StringImm, Var, const, convert
 from loomir.tir.expr import cast as converted
+from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, For, ForKind, Stmt, seq
 
 __all__ = [
@@ -41,12 +43,21 @@ __all__ = [
 ]
 
 
-def _place(index: PrimExpr, extent: Size) -> PrimExpr:
-    """Count negative places from the end."""
+def _from_end(index: PrimExpr, extent: Size) -> PrimExpr:
+    """Count negative places from the end; those before the start stay as they are."""
+    at = wide(index)
     if index.dtype.is_uint:
-        return index
-    wide = converted(index, "int64")
-    return select(wide < 0, wide + extent, wide)
+        return at
+    return select(And(at < 0, at >= wide(extent) * -1), at + wide(extent), at)
+
+
+def _place(index: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
+    """Give the place along an axis that an index names, or raise where there is none."""
+    extent = dims(x)[axis]
+    place = _from_end(index, extent)
+    return call_builtin(
+        "checked_index", place, wide(extent), StringImm(x.name), const(axis, "int32")
+    )
 
 
 def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -88,7 +99,7 @@ def one_hot(
     shape.insert(new, depth)
 
     def element(*i: PrimExpr) -> PrimExpr:
-        at = _place(indices(*(v for a, v in enumerate(i) if a != new)), depth)
+        at = _from_end(indices(*(v for a, v in enumerate(i) if a != new)), depth)
         here = Eq(converted(at, "int64"), converted(i[new], "int64"))
         return select(here, const(on, wanted), const(off, wanted))
 
@@ -109,7 +120,7 @@ def take(x: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
 
     def element(*i: PrimExpr) -> PrimExpr:
         before, after = i[:along], i[along + indices.ndim :]
-        at = _place(indices(*i[along : along + indices.ndim]), dims(x)[along])
+        at = _place(indices(*i[along : along + indices.ndim]), x, along)
         return x(*before, at, *after)
 
     return make("take", shape, element)
@@ -126,7 +137,7 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     _in_line("gather_elements", x, indices, along)
 
     def element(*i: PrimExpr) -> PrimExpr:
-        at = _place(indices(*i), dims(x)[along])
+        at = _place(indices(*i), x, along)
         return x(*(at if a == along else v for a, v in enumerate(i)))
 
     return make("gather_elements", dims(indices), element)
@@ -155,7 +166,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
 
     def element(*i: PrimExpr) -> PrimExpr:
         row, rest = i[: len(outer)], i[len(outer) :]
-        at = [_place(indices(*row, k), dims(x)[batch_dims + k]) for k in range(count)]
+        at = [_place(indices(*row, k), x, batch_dims + k) for k in range(count)]
         return x(*row[:batch_dims], *at, *rest)
 
     return make("gather_nd", shape, element)
@@ -235,7 +246,7 @@ def scatter_elements(
 
     def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
         i = list(i)
-        i[along] = _place(BufferLoad(at, tuple(i)), dims(x)[along])
+        i[along] = _place(BufferLoad(at, tuple(i)), x, along)
         return i
 
     return _scattered("scatter_elements", x, indices, updates, reduction, place)
@@ -254,7 +265,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "up
     _same_shape("scatter_nd", [*dims(indices)[:-1], *dims(x)[count:]], dims(updates))
 
     def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
-        row = [_place(BufferLoad(at, (*i[:rows], convert(k))), dims(x)[k]) for k in range(count)]
+        row = [_place(BufferLoad(at, (*i[:rows], convert(k))), x, k) for k in range(count)]
         return [*row, *i[rows:]]
 
     return _scattered("scatter_nd", x, indices, updates, reduction, place)

@@ -7,12 +7,13 @@ from functools import reduce
 from operator import mul
 from typing import Any, NoReturn, TypeAlias
 
+from loomir.arith.analyzer import Analyzer
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
 from loomir.te.operation import compute, same_size
 from loomir.te.place import user_span
 from loomir.te.tensor import Tensor
-from loomir.tir.expr import IntImm, PrimExpr, cast, convert
+from loomir.tir.expr import IntImm, PrimExpr, Var, cast, convert
 from loomir.tir.rules import refuse
 
 __all__ = [
@@ -39,6 +40,7 @@ Size: TypeAlias = int | PrimExpr
 """An extent: a number where it is known, so that formulas of sizes are numbers too."""
 Axes: TypeAlias = int | Sequence[int] | None
 
+_PLAIN = (IntImm, Var)
 _FLOAT32 = DataType("float32")
 
 
@@ -68,7 +70,11 @@ def product(sizes: Iterable[Size]) -> Size:
 
 def equal_sizes(a: Size, b: Size) -> bool:
     """Tell whether two extents are surely the same."""
-    return same_size(convert(a), convert(b))
+    x, y = convert(a), convert(b)
+    if same_size(x, y):
+        return True
+    plain = isinstance(x, _PLAIN) and isinstance(y, _PLAIN)
+    return not plain and Analyzer().can_prove_equal(x, y)
 
 
 def make(name: str, shape: Sequence[Size], formula: Callable[..., Any]) -> Any:

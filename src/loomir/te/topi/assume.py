@@ -1,0 +1,95 @@
+"""Tensors whose extents are only known to fit once the program runs, where they are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from loomir.te.operation import extern
+from loomir.te.scalar import select
+from loomir.te.tensor import Tensor
+from loomir.te.topi.loops import nest, wide
+from loomir.te.topi.shape import Size, dims, equal_sizes, refuse_shapes, size
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Eq, Or, PrimExpr, StringImm, const
+from loomir.tir.op import call_builtin
+from loomir.tir.stmt import BufferStore, Evaluate, Stmt, seq
+
+__all__ = ["assume_broadcast", "assume_shape"]
+
+
+def _differ(a: Size, b: Size) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def _copied(
+    name: str,
+    x: Tensor,
+    shape: Sequence[Size],
+    checks: Sequence[tuple[PrimExpr, Size, Size]],
+    place: Callable[[Sequence[PrimExpr]], Sequence[PrimExpr]],
+) -> Tensor:
+    """Check conditions, each with the extent that is and the one that is wanted, then copy."""
+
+    def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        (source,), (out,) = ins, outs
+        tests = [
+            Evaluate(
+                call_builtin(
+                    "check", fits, StringImm("extent"), StringImm(x.name), StringImm(""), *both
+                )
+            )
+            for fits, *extents in checks
+            for both in [[wide(e) for e in extents]]
+        ]
+
+        def copy(i: Sequence[PrimExpr]) -> Stmt:
+            return BufferStore(out, BufferLoad(source, tuple(place(i))), tuple(i))
+
+        return seq([*tests, nest(out.shape, copy)])
+
+    return extern(tuple(shape), [x], body, name=name, dtype=x.dtype)
+
+
+def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
+    """Give a tensor another shape, whose extents turn out to be its own where the program runs.
+
+    Shapes: ``shape``. Errors: TE0101 where an extent surely differs; RUN0212 where one turns out
+    to.
+    """
+    own, wanted = dims(x), [size(s) for s in shape]
+    if len(own) != len(wanted) or any(map(_differ, own, wanted)):
+        refuse_shapes("assume_shape", own, wanted)
+    unsure = [(d, w) for d, w in zip(own, wanted, strict=True) if not equal_sizes(d, w)]
+    if not unsure:
+        return x
+    checks = [(Eq(wide(d), wide(w)), d, w) for d, w in unsure]
+    return _copied("assume_shape", x, wanted, checks, lambda i: i)
+
+
+def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
+    """Repeat axes that turn out to have extent 1 where the program runs, and add axes in front.
+
+    Shapes: ``shape``. Errors: TE0101 where an extent surely is neither 1 nor that of ``shape``;
+    RUN0212 where one turns out not to be.
+    """
+    own, wanted = dims(x), [size(s) for s in shape]
+    ends = wanted[len(wanted) - len(own) :]
+    if len(own) > len(wanted) or any(d != 1 and _differ(d, w) for d, w in zip(own, ends)):
+        refuse_shapes("assume_broadcast", own, wanted)
+    checks = [
+        (Or(Eq(wide(d), wide(w)), Eq(wide(d), wide(1))), d, w)
+        for d, w in zip(own, ends, strict=True)
+        if not equal_sizes(d, w) and d != 1
+    ]
+
+    def place(i: Sequence[PrimExpr]) -> list[PrimExpr]:
+        made: list[PrimExpr] = []
+        for at, d, w in zip(i[len(wanted) - len(own) :], own, ends, strict=True):
+            zero = const(0, at.dtype)
+            if isinstance(d, int):
+                made.append(zero if d == 1 else at)
+            else:
+                made.append(at if equal_sizes(d, w) else select(Eq(wide(d), wide(1)), zero, at))
+        return made
+
+    return _copied("assume_broadcast", x, wanted, checks, place)
