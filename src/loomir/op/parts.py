@@ -20,8 +20,8 @@ from loomir.relax.struct_info import TupleStructInfo
 from loomir.te import topi
 from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import wide
-from loomir.tir.expr import FloorDiv, PrimExpr, Select
+from loomir.te.topi.loops import saturated, wide
+from loomir.tir.expr import FloorDiv, Max, Min, PrimExpr, Select
 
 __all__ = ["repeat", "reverse_sequence", "split", "tile"]
 
@@ -79,6 +79,10 @@ def _cut(x: Tensor, indices_or_sections: Parts, axis: int, out: TupleStructInfo)
     return [sliced(x, {cut: (start, 1)}, s) for (start, _), s in zip(found, shapes, strict=True)]
 
 
+def _cut_with_numpy(x: Any, indices_or_sections: Parts, axis: int) -> Any:
+    return tuple(np.split(x, indices_or_sections, axis))
+
+
 split = define_op(
     "split",
     tensor("x"),
@@ -93,7 +97,7 @@ split = define_op(
     Shapes: a tuple of parts. Errors: OPS0005, OPS0037.""",
     family="manipulate",
     lower=_cut,
-    reference=np.split,
+    reference=_cut_with_numpy,
     samples=(
         Sample((X, 2, -1)),
         Sample((T((6, 2), "int8"), 3)),
@@ -235,8 +239,8 @@ def _turned(data: Tensor, seq_lengths: Tensor, seq_axis: int, batch_axis: int) -
     extent = wide(data.shape[along])
 
     def element(*i: PrimExpr) -> PrimExpr:
-        given, at = wide(seq_lengths(i[batch])), wide(i[along])
-        length = Select(given < 1, as_dim(1), Select(given > extent, extent, given))
+        at = wide(i[along])
+        length = Max(Min(saturated(seq_lengths(i[batch])), extent), as_dim(1))
         turned = Select(at < length, length - 1 - at, at)
         return data(*(turned if a == along else v for a, v in enumerate(i)))
 
@@ -269,6 +273,7 @@ reverse_sequence = define_op(
     samples=(
         Sample((T((4, 5)), T((4,), "int64", values=(0, 3, 5, 9)))),
         Sample((T((3, 2, 2), "int8"), T((2,), "int32", values=(2, -4)), 0, -1)),
+        Sample((T((2, 3)), T((2,), "uint64", values=(2**64 - 1, 2)))),
         Sample((T((0, 2)), T((0,), "int32"))),
     ),
     mistakes=(

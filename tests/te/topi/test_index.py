@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loomir
 from loomir import te
 from loomir.te import topi
-from tests.te.topi.running import BFLOAT16, check
+from tests.te.topi.running import BFLOAT16, check, placeholders
 from tests.tir.refusal import refused
 
 
@@ -131,3 +132,26 @@ def test_mistakes():
         topi.where(te.placeholder((2,), "bool"), 1, 2)
     with refused("TE0103", "where takes bools"):
         topi.where(x, x, x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "place"),
+    [("int8", 4), ("int8", -5), ("uint8", 4), ("int64", -(2**63)), ("uint64", 2**64 - 1)],
+)
+def test_places_outside_raise(dtype: str, place: int):
+    x, i, u = numbers(4, 2), np.array([[0], [place]], dtype), numbers(2, 1)
+    calls = [
+        (lambda a, b: topi.take(topi.strided_slice(a, [0, 0], [4, 1]), b), [x, i[:, 0]], (2,)),
+        (lambda a, b: topi.take(a, b, 0), [x, i[:, 0]], (2, 2)),
+        (topi.gather_elements, [x, i], (2, 1)),
+        (topi.gather_nd, [x, i], (2, 2)),
+        (topi.scatter_elements, [x, i, u], (4, 2)),
+        (topi.scatter_nd, [x, i, numbers(2, 2)], (4, 2)),
+    ]
+    for operator, arrays, shape in calls:
+        inputs = placeholders(arrays)
+        func = te.create_prim_func([*inputs, operator(*inputs)])
+        for run in (loomir.compile(func, cache=False), lambda *a, f=func: loomir.interpret(f, *a)):
+            wanted = min(place, 2**63 - 1)
+            with pytest.raises(IndexError, match=f"index {wanted} is outside of axis"):
+                run(*arrays, np.zeros(shape, "float32"))

@@ -12,7 +12,7 @@ from loomir.support.dtype import DataType
 from loomir.te.operation import extern
 from loomir.te.scalar import if_then_else, select
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import wide
+from loomir.te.topi.loops import saturated, wide
 from loomir.te.topi.manipulate import flatten
 from loomir.te.topi.shape import (
     Size,
@@ -45,9 +45,9 @@ __all__ = [
 
 def _from_end(index: PrimExpr, extent: Size) -> PrimExpr:
     """Count negative places from the end; those before the start stay as they are."""
-    at = wide(index)
     if index.dtype.is_uint:
-        return at
+        return saturated(index)
+    at = wide(index)
     return select(And(at < 0, at >= wide(extent) * -1), at + wide(extent), at)
 
 

@@ -6,15 +6,33 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from loomir.te.topi.shape import Size
-from loomir.tir.expr import ExprLike, IntImm, Max, Min, PrimExpr, Var, cast, convert, match_dtypes
+from loomir.tir.expr import (
+    ExprLike,
+    IntImm,
+    Max,
+    Min,
+    PrimExpr,
+    Var,
+    cast,
+    const,
+    convert,
+    match_dtypes,
+)
 from loomir.tir.stmt import For, ForKind, Stmt
 
-__all__ = ["counting", "greater_size", "lesser_size", "nest", "wide"]
+__all__ = ["counting", "greater_size", "lesser_size", "nest", "saturated", "wide"]
 
 
 def wide(value: ExprLike) -> PrimExpr:
     """Give an integer as int64, where products of extents have room."""
     return cast(convert(value), "int64")
+
+
+def saturated(value: PrimExpr) -> PrimExpr:
+    """Give an integer as int64, the greatest of that where it is greater."""
+    if value.dtype == "uint64":
+        value = Min(value, const(2**63 - 1, "uint64"))
+    return wide(value)
 
 
 def counting(name: str, extent: ExprLike, body: Callable[[PrimExpr], Stmt]) -> Stmt:
