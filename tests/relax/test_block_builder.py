@@ -274,8 +274,7 @@ def test_a_cast_that_always_fails_is_warned_of():
 
 
 def test_an_annotation_that_may_not_fit_is_checked_when_it_runs():
-    x = Var("x", OBJECT)
-    y = var("y", 2)
+    x, y = Var("x", TensorStructInfo(None, "float32", ndim=1)), var("y", 2)
     made, bb = main_of(x, body=lambda bb, x: bb.emit_binding(VarBinding(y, x)))
     (binding,) = bindings_of(made)
     assert isinstance(binding, MatchCast)

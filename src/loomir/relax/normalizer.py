@@ -17,6 +17,7 @@ from loomir.ir.op import Op
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Step, pre_order, trampoline
 from loomir.relax.derive import Deriver
+from loomir.relax.describe import shown
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -418,7 +419,7 @@ def _refuse_annotation(
 ) -> NoReturn:
     refuse(
         "RLX0303",
-        f"{var.name_hint!r} is annotated as {wanted}, but its value is {given}",
+        f"{var.name_hint!r} is annotated as {shown(wanted)}, but its value is {shown(given)}",
         help="correct the annotation, or leave it out",
         span=span,
     )
@@ -427,7 +428,8 @@ def _refuse_annotation(
 def _may_not_fit(var: Var, wanted: StructInfo, given: StructInfo, span: Span | None) -> Diagnostic:
     return Diagnostic(
         "RLX0304",
-        f"{var.name_hint!r} is annotated as {wanted}, but its value is only known to be {given}",
+        f"{var.name_hint!r} is annotated as {shown(wanted)}, but its value is only known to be "
+        f"{shown(given)}",
         span,
         notes=("it is checked when the program runs",),
         help="write R.match_cast(value, annotation) to say that the check is meant",
@@ -438,7 +440,7 @@ def _may_not_fit(var: Var, wanted: StructInfo, given: StructInfo, span: Span | N
 def _always_fails(binding: MatchCast, wanted: StructInfo, given: StructInfo) -> Diagnostic:
     return Diagnostic(
         "RLX0305",
-        f"the value is {given}, which is never {wanted}: the check always fails",
+        f"the value is {shown(given)}, which is never {shown(wanted)}: the check always fails",
         binding.span,
         help="correct what the value is matched against",
         severity="warning",

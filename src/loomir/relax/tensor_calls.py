@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
+from loomir.relax.describe import shown
 from loomir.relax.expr import DataTypeImm, PrimValue, StringImm, Tuple, TupleGetItem
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.shape import ShapeExpr, as_dims
@@ -144,7 +145,7 @@ class _Maker:
             return self._inside(info.value)
         return refuse(
             "RLX0309",
-            f"a kernel cannot take {info}",
+            f"a kernel cannot take {shown(info)}",
             help="give tensors, and shapes and scalars whose values are known",
             span=span,
         )
@@ -156,7 +157,7 @@ class _Maker:
                 refuse(
                     "RLX0309",
                     f"a kernel needs the dtype and extents of a tensor, and of this one is known "
-                    f"only {info}",
+                    f"only {shown(info)}",
                     help="match it first: bb.match_cast(value, R.Tensor((n, m), dtype))",
                     span=span,
                 )
