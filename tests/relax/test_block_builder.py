@@ -269,7 +269,7 @@ def test_match_cast_binds_a_variable_of_what_is_claimed():
 def test_a_cast_that_always_fails_is_warned_of():
     x = var("x", 2)
     _, bb = main_of(x, body=lambda bb, x: bb.match_cast(x, ShapeStructInfo((2,))))
-    assert [d.code for d in bb.warnings] == ["RLX0305"]
+    assert [d.code for d in bb.warnings] == ["RLX0203"]
     assert bb.warnings[0].severity == "warning"
 
 
@@ -279,14 +279,14 @@ def test_an_annotation_that_may_not_fit_is_checked_when_it_runs():
     (binding,) = bindings_of(made)
     assert isinstance(binding, MatchCast)
     assert (binding.var, binding.value) == (y, x)
-    assert [d.code for d in bb.warnings] == ["RLX0304"]
+    assert [d.code for d in bb.warnings] == ["RLX0202"]
 
 
 def test_an_annotation_that_cannot_fit_is_refused():
     x, y = var("x", 2), var("y", 3)
     assert (
         refused(lambda: main_of(x, body=lambda bb, x: bb.emit_binding(VarBinding(y, neg(x)))))
-        == "RLX0303"
+        == "RLX0201"
     )
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import Node
-from loomir.relax.derive import struct_info_of
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -29,13 +28,10 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.free_vars import shape_vars_bound_by
 from loomir.relax.functions import Functions
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normalizer import Normalizer
 from loomir.relax.op_def import find_op
-from loomir.relax.relations import erase_to_well_defined
-from loomir.relax.blocks import Scope
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.relax.tensor_calls import make_kernel
@@ -53,7 +49,7 @@ class _Frame:
     def __init__(
         self,
         name: str,
-        params: tuple[Var, ...] | None,
+        params: tuple[Var, ...],
         attrs: Mapping[str, Any],
         pure: bool,
         private: bool,
@@ -79,7 +75,9 @@ class BlockBuilder:
         self.warnings: list[Diagnostic] = []
         """What was noted and is no mistake: checks left to the run, casts that always fail."""
         self._functions = Functions(mod)
-        self._normalizer = Normalizer(self._functions.info_of, self.warnings.append)
+        self._normalizer = Normalizer(
+            self._functions.info_of, self.warnings.append, self._functions.definition
+        )
         self._frames: list[_Frame] = []
 
     # -- functions -------------------------------------------------------------------------------
@@ -117,12 +115,12 @@ class BlockBuilder:
         outside by its name.
         Errors: RLX0306 where the statement ends without ``emit_func_output``.
         """
-        given = None if params is None else (params,) if isinstance(params, Var) else tuple(params)
+        given = self._parameters(() if params is None else params)
         options = dict(attrs or {})
         frame = _Frame(name, given, options, pure, private, len(self._normalizer.scopes))
         self._frames.append(frame)
         vouched = bool(options.get("relax.force_pure"))
-        self.begin_scope(given or (), pure=pure and not vouched)
+        self.begin_scope(given, pure=pure and not vouched)
         try:
             yield
             if frame.result is None:
@@ -133,7 +131,11 @@ class BlockBuilder:
                 )
         finally:
             self._frames.remove(frame)
-            del self._normalizer.scopes[frame.depth :]
+            self._normalizer.leave_to(frame.depth)
+
+    def _parameters(self, params: Var | Sequence[Var]) -> tuple[Var, ...]:
+        given = (params,) if isinstance(params, Var) else params
+        return tuple([self._normalizer.parameter(p) for p in given])
 
     def emit_func_output(
         self, out: RelaxExpr | Sequence[RelaxExpr], params: Var | Sequence[Var] | None = None
@@ -149,17 +151,15 @@ class BlockBuilder:
                 help="begin one with `with bb.function(name, params):`",
             )
         frame = self._frames[-1]
-        if params is not None:
-            frame.params = (params,) if isinstance(params, Var) else tuple(params)
-        given = frame.params or ()
+        given = frame.params if params is None else self._parameters(params)
         body = self.end_scope(out)
-        info = struct_info_of(body.body, self._functions.info_of)
-        shapes = [n for p in given for n in shape_vars_bound_by(p.struct_info)]
-        ret = erase_to_well_defined(info, set(given), set(shapes))
+        made = Function(given, body, None, frame.pure)
+        info = self._normalizer.derive(made)
+        assert isinstance(info, FuncStructInfo)
         attrs = dict(frame.attrs)
         if not frame.private:
             attrs.setdefault("global_symbol", frame.name)
-        func = Function(given, body, ret, frame.pure, attrs)
+        func = Function(given, body, info.ret, frame.pure, attrs)
         frame.result = self._functions.define(frame.name, func)
         return frame.result
 
@@ -190,33 +190,31 @@ class BlockBuilder:
         """
         scopes = self._normalizer.scopes
         inherited = bool(scopes and scopes[-1].pure)
-        scopes.append(Scope(inherited if pure is None else pure))
-        infos = [p.struct_info_annotation for p in params]
-        self._normalizer.know_extents([info for info in infos if info is not None])
+        self._normalizer.enter(inherited if pure is None else pure, params)
 
     def end_scope(self, body: RelaxExpr | Sequence[RelaxExpr] | None = None) -> SeqExpr:
         """End a sequence; gives all blocks that were made in it, with a result (``()`` if none)."""
         normalizer = self._normalizer
-        scope = normalizer.scope
-        scope.open(False)
+        normalizer.open(False)
         leaf = normalizer.run(normalizer.leaf(_expression(() if body is None else body)))
-        normalizer.scopes.pop()
-        return scope.finish(leaf)
+        return normalizer.leave().finish(leaf)
 
     def begin_binding_block(self) -> None:
         """Go on in an ordinary block."""
-        self._normalizer.scope.open(False)
+        self._normalizer.open(False)
 
     def begin_dataflow_block(self) -> None:
         """Go on in a dataflow block."""
-        self._normalizer.scope.open(True)
+        self._normalizer.open(True)
 
     def end_block(self) -> BindingBlock:
         """End the block that was begun last; what follows is in an ordinary one.
 
         Gives what was emitted since it began. The scope keeps it too, for ``end_scope``.
         """
-        return self._normalizer.scope.close()
+        made = self._normalizer.scope.close()
+        self._normalizer.open(False)
+        return made
 
     @property
     def in_dataflow(self) -> bool:
@@ -273,7 +271,7 @@ class BlockBuilder:
         """Add a binding whose value is in normal form, as it is."""
         self._normalizer.add(binding)
         if isinstance(binding, MatchCast):
-            self._normalizer.know_extents((binding.struct_info,))
+            self._normalizer.known.bind_shape_vars(binding.struct_info)
 
     def emit_binding(self, binding: Binding) -> Var | None:
         """Add a binding, its value normalised and checked against its variable's annotation.

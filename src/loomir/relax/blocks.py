@@ -56,6 +56,11 @@ class Scope:
         """Whether bindings go to a dataflow block."""
         return self._blocks[-1].dataflow
 
+    @property
+    def bindings(self) -> list[Binding]:
+        """The bindings of the last block."""
+        return self._blocks[-1].bindings
+
     def open(self, dataflow: bool, origin: BindingBlock | None = None) -> None:
         """Go on in a block of a kind."""
         blocks = self._blocks
@@ -70,11 +75,9 @@ class Scope:
         self._blocks[-1].bindings.append(binding)
 
     def close(self) -> BindingBlock:
-        """End the block opened last, and give what was added to it; what follows is ordinary."""
+        """Give what was added since a block was opened last."""
         last = self._blocks[-1]
-        made = made_block(last.dataflow, last.bindings[self._start :])
-        self.open(False)
-        return made
+        return made_block(last.dataflow, last.bindings[self._start :])
 
     def finish(self, body: RelaxExpr, origin: SeqExpr | None = None) -> SeqExpr:
         """Make the sequence; ``origin`` itself where nothing differs from it."""

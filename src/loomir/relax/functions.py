@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NoReturn
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.hashing import structural_hash
@@ -54,7 +54,7 @@ class Functions:
         self._put(name, func)
         return var
 
-    def _taken(self, name: str) -> None:
+    def _taken(self, name: str) -> NoReturn:
         refuse(
             "RLX0308",
             f"there is a function named {name!r} already",
@@ -103,7 +103,11 @@ class Functions:
             self._infos[name] = found
         return found
 
-    def _unknown(self, gv: GlobalVar) -> None:
+    def definition(self, gv: GlobalVar) -> BaseFunc | None:
+        """Give a function, None where it is not made yet."""
+        return self._made.get(gv.name_hint)
+
+    def _unknown(self, gv: GlobalVar) -> NoReturn:
         guess = nearest(gv.name_hint, self._vars)
         refuse(
             "RLX0307",

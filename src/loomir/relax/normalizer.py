@@ -7,17 +7,16 @@ visitors are generators, run by ``trampoline``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeVar, cast
 
-from loomir.arith.analyzer import Analyzer
 from loomir.ir.equality import structural_equal
-from loomir.ir.module import GlobalVar
+from loomir.ir.module import BaseFunc, GlobalVar
 from loomir.ir.op import Op
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Step, pre_order, trampoline
-from loomir.relax.derive import Deriver
-from loomir.relax.describe import shown
+from loomir.relax.blocks import Scope, is_dataflow
+from loomir.relax.derive import Deriver, func_struct_info
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -40,18 +39,14 @@ from loomir.relax.expr import (
 from loomir.relax.free_vars import free_relax_vars
 from loomir.relax.node import Callee, RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
-from loomir.relax.relations import Match, check_compatibility
-from loomir.relax.blocks import Scope, is_dataflow
+from loomir.relax.relations import Match
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.struct_info import OBJECT, FuncStructInfo, TensorStructInfo
+from loomir.relax.struct_info import OBJECT
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
-from loomir.tir.buffer import Range
-from loomir.tir.expr import IntImm
-from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.rules import refuse
 
-__all__ = ["ATOMS", "Normalizer", "is_force_pure", "is_leaf", "signature_of"]
+__all__ = ["ATOMS", "Normalizer", "is_force_pure", "is_leaf"]
 
 _R = TypeVar("_R")
 
@@ -59,8 +54,6 @@ ATOMS: Final = frozenset(
     {Var, DataflowVar, GlobalVar, Constant, ShapeExpr, PrimValue, StringImm, DataTypeImm}
 )
 """Leaf expressions without expressions in them; a ``Tuple`` of leaves is a leaf as well."""
-
-_EXTENTS: Final = (1 << 63) - 1
 
 
 def is_leaf(expr: object) -> bool:
@@ -73,12 +66,6 @@ def is_force_pure(func: Function) -> bool:
     return bool(func.attrs.get("relax.force_pure"))
 
 
-def signature_of(func: Function) -> FuncStructInfo:
-    """Give what a function's annotations say; where there are none, values may be anything."""
-    params = tuple([p.struct_info_annotation or OBJECT for p in func.params])
-    return FuncStructInfo(params, func.ret_struct_info or OBJECT, func.is_pure)
-
-
 class Normalizer:
     """Normalises expressions into the innermost of a stack of scopes.
 
@@ -89,16 +76,16 @@ class Normalizer:
         self,
         functions: Callable[[GlobalVar], StructInfo],
         warn: Callable[[Diagnostic], None],
+        definition: Callable[[GlobalVar], BaseFunc | None],
     ) -> None:
-        self.analyzer = Analyzer()
-        self.deriver = Deriver(functions, warn, self.analyzer)
-        self.warn = warn
+        self.deriver = Deriver(functions, warn, definition=definition)
+        self.known = self.deriver.scope
+        """What is in scope, and what is known of it."""
         self.scopes: list[Scope] = []
         self.bound: dict[Var, Binding] = {}
         """The binding of each variable."""
         self.renamed: dict[Var, RelaxExpr] = {}
         """What takes the place of variables of the old program."""
-        self._known: set[ShapeVar] = set()
         self._names: dict[str, int] = {}
 
     @property
@@ -115,14 +102,18 @@ class Normalizer:
     # -- structural information ------------------------------------------------------------------
     def derive(self, value: RelaxExpr) -> StructInfo:
         """Derive what is known of a right-hand side; mistakes are placed at it."""
-        scope = self.scopes[-1] if self.scopes else None
-        self.deriver.pure = scope is not None and (scope.pure or scope.dataflow)
+        self._set_purity()
         try:
             return self.deriver.derive(value)
         except CompileError as error:
             if value.span is None or all(d.span is not None for d in error.diagnostics):
                 raise
             raise CompileError.of([d.at(value.span) for d in error.diagnostics]) from None
+
+    def _set_purity(self) -> None:
+        scope = self.scopes[-1] if self.scopes else None
+        self.deriver.pure = scope is not None and scope.pure
+        self.deriver.in_dataflow = scope is not None and scope.dataflow
 
     def info(self, info: StructInfo) -> StructInfo:
         """Give structural information with the variables that took others' places."""
@@ -135,17 +126,31 @@ class Normalizer:
         }
         return substitute(info, cast("Any", table)) if table else info
 
-    def know_extents(self, infos: Iterable[StructInfo]) -> None:
-        """Tell the analyzer that variables that are extents of tensors are not negative."""
-        for info in infos:
-            for part in pre_order(info):
-                if not isinstance(part, TensorStructInfo) or not isinstance(part.shape, ShapeExpr):
-                    continue
-                for dim in part.shape.values:
-                    if isinstance(dim, ShapeVar) and dim not in self._known:
-                        self._known.add(dim)
-                        limit = IntImm(_EXTENTS, dim.dtype)
-                        self.analyzer.bind(dim, Range(IntImm(0, dim.dtype), limit))
+    # -- scopes ----------------------------------------------------------------------------------
+    def enter(self, pure: bool, params: Sequence[Var] = ()) -> None:
+        """Begin a sequence; ``params`` are those of the function whose body it is."""
+        self.scopes.append(Scope(pure))
+        self.known.enter(params)
+
+    def leave(self) -> Scope:
+        """End the innermost sequence."""
+        self.known.leave()
+        return self.scopes.pop()
+
+    def leave_to(self, depth: int) -> None:
+        """End sequences until there are only so many."""
+        while len(self.scopes) > depth:
+            self.leave()
+
+    def open(self, dataflow: bool, origin: BindingBlock | None = None) -> None:
+        """Go on in a block of a kind; what ended with the block before is no longer in scope."""
+        scope = self.scope
+        if scope.dataflow and not dataflow:
+            for binding in scope.bindings:
+                var = getattr(binding, "var", None)
+                if isinstance(var, DataflowVar):
+                    self.known.forget(var)
+        scope.open(dataflow, origin)
 
     # -- variables -------------------------------------------------------------------------------
     def rename(self, old: Var, new: RelaxExpr) -> None:
@@ -167,6 +172,7 @@ class Normalizer:
         self.scope.add(binding)
         if isinstance(binding, (VarBinding, MatchCast)) and binding.var is not None:
             self.bound[binding.var] = binding
+            self.known.declare(binding.var)
 
     def bind(self, value: RelaxExpr, hint: str = "", *, ordinary: bool = False) -> Var:
         """Bind a value in normal form to a new variable; ``ordinary`` where it is an output."""
@@ -259,21 +265,21 @@ class Normalizer:
     # -- sequences -------------------------------------------------------------------------------
     def sequence(self, expr: RelaxExpr, pure: bool) -> Step[SeqExpr]:
         """Give a sequence in normal form, in a scope of its own."""
-        self.scopes.append(Scope(pure))
+        depth = len(self.scopes)
+        self.enter(pure)
         try:
             origin = expr if isinstance(expr, SeqExpr) else None
             if origin is not None:
                 yield self._blocks(origin.blocks)
-                self.scope.open(False)
+                self.open(False)
             body = yield self.leaf(expr if origin is None else origin.body)
             return self.scope.finish(body, origin)
         finally:
-            self.scopes.pop()
+            self.leave_to(depth)
 
     def _flattened(self, expr: SeqExpr) -> Step[RelaxExpr]:
         """Add the bindings of a sequence to the current scope, and give its value."""
-        scope = self.scope
-        outer = scope.dataflow
+        outer = self.scope.dataflow
         if outer:
             for block in expr.blocks:
                 if block.bindings and not is_dataflow(block):
@@ -284,22 +290,25 @@ class Normalizer:
                         span=block.bindings[0].span or block.span or expr.span,
                     )
         yield self._blocks(expr.blocks)
-        scope.open(outer)
+        self.open(outer)
         return (yield self.value(expr.body))
 
     def _blocks(self, blocks: Sequence[BindingBlock]) -> Step[None]:
         for block in blocks:
             if not block.bindings:
                 continue
-            self.scope.open(is_dataflow(block), block)
+            self.open(is_dataflow(block), block)
             for binding in block.bindings:
                 yield self.binding(binding)
 
     def function(self, func: Function) -> Step[Function]:
         """Give a function in normal form; the same one where it was."""
         params = tuple([self.parameter(p) for p in func.params])
-        self.know_extents([p.struct_info for p in params])
-        body = yield self.sequence(func.body, func.is_pure and not is_force_pure(func))
+        self.known.enter(params)
+        try:
+            body = yield self.sequence(func.body, func.is_pure and not is_force_pure(func))
+        finally:
+            self.known.leave()
         ret = None if func.ret_struct_info is None else self.info(func.ret_struct_info)
         same = all(a is b for a, b in zip(params, func.params))
         if same and body is func.body and ret is func.ret_struct_info:
@@ -308,13 +317,7 @@ class Normalizer:
 
     def parameter(self, param: Var) -> Var:
         """Give a parameter with an annotation."""
-        given = param.struct_info_annotation
-        info = OBJECT if given is None else self.info(given)
-        if info is given:
-            return param
-        made = type(param)(param.name_hint, info, span=param.span)
-        self.rename(param, made)
-        return made
+        return self._annotated(param, OBJECT)
 
     # -- bindings --------------------------------------------------------------------------------
     def binding(self, binding: Binding) -> Step[None]:
@@ -329,10 +332,13 @@ class Normalizer:
         if isinstance(func, Function) and var.struct_info_annotation is None:
             # A function may call itself, so its variable is known before its value is.
             recursive = var in free_relax_vars(func)
-            if recursive:
-                var = type(var)(var.name_hint, self.info(signature_of(func)), span=var.span)
+            if recursive and func.ret_struct_info is not None:
+                info = self.info(func_struct_info(func))
+                var = type(var)(var.name_hint, info, span=var.span)
                 self.rename(binding.var, var)
-        value = yield self.value(binding.value)
+        if isinstance(func, Function):
+            self.known.declare(var)
+        value = yield self.value(func)
         self.define(var, value, binding)
 
     def define(self, var: Var, value: RelaxExpr, origin: VarBinding | None = None) -> None:
@@ -340,55 +346,44 @@ class Normalizer:
 
         An annotation that the value may not fit is checked when the program runs.
         """
-        given = var.struct_info_annotation
         derived = self.derive(value)
         span = (origin.span if origin is not None else None) or value.span or var.span
-        wanted = derived if given is None else self.info(given)
-        if wanted is not given:
-            made = type(var)(var.name_hint, wanted, span=var.span)
-            self.rename(var, made)
-            var = made
+        var = self._annotated(var, derived)
+        wanted = var.struct_info
+        fits = Match.YES
         if wanted is not derived and not structural_equal(wanted, derived):
-            match = check_compatibility(derived, wanted, self.analyzer)
-            if match is Match.NO:
-                _refuse_annotation(var, wanted, derived, span)
-            if match is Match.MAYBE:
-                self.warn(_may_not_fit(var, wanted, derived, span))
-                source = value if is_leaf(value) else self.bind(value)
-                self.know_extents((wanted,))
-                self.add(MatchCast(var, source, wanted, span=span))
-                return
-        if origin is not None and origin.var is var and origin.value is value:
+            fits = self.deriver.check_binding(var, derived, value)
+        if fits is Match.MAYBE:
+            source = value if is_leaf(value) else self.bind(value)
+            self.known.bind_shape_vars(wanted)
+            self.add(MatchCast(var, source, wanted, span=span))
+        elif origin is not None and origin.var is var and origin.value is value:
             self.add(origin)
         else:
             self.add(VarBinding(var, value, span=span))
+
+    def _annotated(self, var: Var, derived: StructInfo) -> Var:
+        """Give a variable with an annotation, what was derived where it has none."""
+        given = var.struct_info_annotation
+        info = derived if given is None else self.info(given)
+        if info is given:
+            return var
+        made = type(var)(var.name_hint, info, span=var.span)
+        self.rename(var, made)
+        return made
 
     def cast(self, origin: MatchCast, value: RelaxExpr) -> Var | None:
         """Add a check whose value is in normal form; gives its variable."""
         wanted = self.info(origin.struct_info)
         given = self.derive(value)
-        self.know_extents((wanted,))
-        if (
-            check_compatibility(given, wanted, self.analyzer) is Match.NO
-            and check_compatibility(wanted, given, self.analyzer) is Match.NO
-        ):
-            self.warn(_always_fails(origin, wanted, given))
         var = origin.var
         if var is not None:
-            note = var.struct_info_annotation
-            info = wanted if note is None else self.info(note)
-            if info is not wanted and self._narrower(info, wanted):
-                _refuse_annotation(var, info, wanted, origin.span or var.span)
-            if info is not note:
-                made = type(var)(var.name_hint, info, span=var.span)
-                self.rename(var, made)
-                var = made
+            var = self._annotated(var, wanted)
         same = (var, value, wanted) == (origin.var, origin.value, origin.struct_info)
-        self.add(origin if same else MatchCast(var, value, wanted, span=origin.span))
+        made = origin if same else MatchCast(var, value, wanted, span=origin.span)
+        self.deriver.check_match_cast(made, given)
+        self.add(made)
         return var
-
-    def _narrower(self, info: StructInfo, wanted: StructInfo) -> bool:
-        return check_compatibility(wanted, info, self.analyzer) is not Match.YES
 
     def run(self, step: Step[_R]) -> _R:
         """Run a visitor to its result."""
@@ -411,37 +406,4 @@ def _refuse_expression(expr: object) -> NoReturn:
         f"a {type(expr).__name__} is no expression of a graph",
         help="give a variable, a constant made with R.const, or a call",
         span=getattr(expr, "span", None),
-    )
-
-
-def _refuse_annotation(
-    var: Var, wanted: StructInfo, given: StructInfo, span: Span | None
-) -> NoReturn:
-    refuse(
-        "RLX0303",
-        f"{var.name_hint!r} is annotated as {shown(wanted)}, but its value is {shown(given)}",
-        help="correct the annotation, or leave it out",
-        span=span,
-    )
-
-
-def _may_not_fit(var: Var, wanted: StructInfo, given: StructInfo, span: Span | None) -> Diagnostic:
-    return Diagnostic(
-        "RLX0304",
-        f"{var.name_hint!r} is annotated as {shown(wanted)}, but its value is only known to be "
-        f"{shown(given)}",
-        span,
-        notes=("it is checked when the program runs",),
-        help="write R.match_cast(value, annotation) to say that the check is meant",
-        severity="warning",
-    )
-
-
-def _always_fails(binding: MatchCast, wanted: StructInfo, given: StructInfo) -> Diagnostic:
-    return Diagnostic(
-        "RLX0305",
-        f"the value is {shown(given)}, which is never {shown(wanted)}: the check always fails",
-        binding.span,
-        help="correct what the value is matched against",
-        severity="warning",
     )

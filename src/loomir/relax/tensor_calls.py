@@ -211,12 +211,14 @@ def _copy(tensor: Tensor) -> Tensor:
 def _tensors(given: Any, te_func: Callable[..., Any]) -> list[Tensor]:
     if isinstance(given, Tensor):
         return [given]
-    items = list(cast("Sequence[Any]", given)) if isinstance(given, (list, tuple)) else []
+    items: list[Any] = []
+    if isinstance(given, (list, tuple)):
+        items = list(cast("Sequence[Any]", given))
     if items and all(isinstance(item, Tensor) for item in items):
         return items
     name = getattr(te_func, "__name__", "the function")
     refuse(
         "RLX0309",
-        f"{name} gives {type(given).__name__}, not a tensor",
+        f"{name} gives something else than tensors",
         help="return a te.Tensor, or a list of them",
     )
