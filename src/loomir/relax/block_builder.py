@@ -75,9 +75,10 @@ class BlockBuilder:
         self.warnings: list[Diagnostic] = []
         """What was noted and is no mistake: checks left to the run, casts that always fail."""
         self._functions = Functions(mod)
-        self._normalizer = Normalizer(
+        self.normalizer = Normalizer(
             self._functions.info_of, self.warnings.append, self._functions.definition
         )
+        """The engine, which passes drive themselves."""
         self._frames: list[_Frame] = []
 
     # -- functions -------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ class BlockBuilder:
         """
         given = self._parameters(() if params is None else params)
         options = dict(attrs or {})
-        frame = _Frame(name, given, options, pure, private, len(self._normalizer.scopes))
+        frame = _Frame(name, given, options, pure, private, len(self.normalizer.scopes))
         self._frames.append(frame)
         vouched = bool(options.get("relax.force_pure"))
         self.begin_scope(given, pure=pure and not vouched)
@@ -131,11 +132,11 @@ class BlockBuilder:
                 )
         finally:
             self._frames.remove(frame)
-            self._normalizer.leave_to(frame.depth)
+            self.normalizer.leave_to(frame.depth)
 
     def _parameters(self, params: Var | Sequence[Var]) -> tuple[Var, ...]:
         given = (params,) if isinstance(params, Var) else params
-        return tuple([self._normalizer.parameter(p) for p in given])
+        return tuple([self.normalizer.parameter(p) for p in given])
 
     def emit_func_output(
         self, out: RelaxExpr | Sequence[RelaxExpr], params: Var | Sequence[Var] | None = None
@@ -154,7 +155,7 @@ class BlockBuilder:
         given = frame.params if params is None else self._parameters(params)
         body = self.end_scope(out)
         made = Function(given, body, None, frame.pure)
-        info = self._normalizer.derive(made)
+        info = self.normalizer.derive(made)
         assert isinstance(info, FuncStructInfo)
         attrs = dict(frame.attrs)
         if not frame.private:
@@ -188,52 +189,52 @@ class BlockBuilder:
         ``params`` are the parameters of the function. ``pure``: whether calls must be pure; left
         out, as around.
         """
-        scopes = self._normalizer.scopes
+        scopes = self.normalizer.scopes
         inherited = bool(scopes and scopes[-1].pure)
-        self._normalizer.enter(inherited if pure is None else pure, params)
+        self.normalizer.enter(inherited if pure is None else pure, params)
 
     def end_scope(self, body: RelaxExpr | Sequence[RelaxExpr] | None = None) -> SeqExpr:
         """End a sequence; gives all blocks that were made in it, with a result (``()`` if none)."""
-        normalizer = self._normalizer
+        normalizer = self.normalizer
         normalizer.open(False)
         leaf = normalizer.run(normalizer.leaf(_expression(() if body is None else body)))
         return normalizer.leave().finish(leaf)
 
     def begin_binding_block(self) -> None:
         """Go on in an ordinary block."""
-        self._normalizer.open(False)
+        self.normalizer.open(False)
 
     def begin_dataflow_block(self) -> None:
         """Go on in a dataflow block."""
-        self._normalizer.open(True)
+        self.normalizer.open(True)
 
     def end_block(self) -> BindingBlock:
         """End the block that was begun last; what follows is in an ordinary one.
 
         Gives what was emitted since it began. The scope keeps it too, for ``end_scope``.
         """
-        made = self._normalizer.scope.close()
-        self._normalizer.open(False)
+        made = self.normalizer.scope.close()
+        self.normalizer.open(False)
         return made
 
     @property
     def in_dataflow(self) -> bool:
         """Whether what is emitted goes to a dataflow block."""
-        scopes = self._normalizer.scopes
+        scopes = self.normalizer.scopes
         return bool(scopes) and scopes[-1].dataflow
 
     # -- bindings --------------------------------------------------------------------------------
     def normalize(self, expr: RelaxExpr | Sequence[RelaxExpr]) -> RelaxExpr:
         """Give a right-hand side in place of an expression; what was nested in it is emitted."""
-        return self._normalizer.run(self._normalizer.value(_expression(expr)))
+        return self.normalizer.run(self.normalizer.value(_expression(expr)))
 
     def normalize_leaf(self, expr: RelaxExpr | Sequence[RelaxExpr]) -> RelaxExpr:
         """Give a leaf in place of an expression; what was none is emitted."""
-        return self._normalizer.run(self._normalizer.leaf(_expression(expr)))
+        return self.normalizer.run(self.normalizer.leaf(_expression(expr)))
 
     def struct_info_of(self, expr: RelaxExpr) -> StructInfo:
         """Derive what is known of an expression in normal form."""
-        return self._normalizer.derive(expr)
+        return self.normalizer.derive(expr)
 
     def emit(self, expr: RelaxExpr | Sequence[RelaxExpr], name_hint: str = "") -> Var:
         """Bind an expression to a new variable.
@@ -241,12 +242,12 @@ class BlockBuilder:
         In a dataflow block the variable ends with the block.
         """
         value = self.normalize(expr)
-        return self._normalizer.bind(value, name_hint)
+        return self.normalizer.bind(value, name_hint)
 
     def emit_output(self, expr: RelaxExpr | Sequence[RelaxExpr], name_hint: str = "") -> Var:
         """Bind an expression to a new variable that is seen after the dataflow block as well."""
         value = self.normalize(expr)
-        return self._normalizer.bind(value, name_hint, ordinary=True)
+        return self.normalizer.bind(value, name_hint, ordinary=True)
 
     def match_cast(
         self,
@@ -261,7 +262,7 @@ class BlockBuilder:
         Shape variables that stand alone in ``struct_info``, and were not bound before, are bound.
         """
         leaf = self.normalize_leaf(value)
-        normalizer = self._normalizer
+        normalizer = self.normalizer
         var = normalizer.fresh(name_hint, struct_info, output, getattr(leaf, "span", None))
         made = normalizer.cast(MatchCast(var, leaf, struct_info, span=leaf.span), leaf)
         assert made is not None
@@ -269,9 +270,9 @@ class BlockBuilder:
 
     def emit_normalized(self, binding: Binding) -> None:
         """Add a binding whose value is in normal form, as it is."""
-        self._normalizer.add(binding)
+        self.normalizer.add(binding)
         if isinstance(binding, MatchCast):
-            self._normalizer.known.bind_shape_vars(binding.struct_info)
+            self.normalizer.known.bind_shape_vars(binding.struct_info)
 
     def emit_binding(self, binding: Binding) -> Var | None:
         """Add a binding, its value normalised and checked against its variable's annotation.
@@ -279,7 +280,7 @@ class BlockBuilder:
         Gives the variable, which is a new one where it had no annotation. What the annotation
         claims and is not certain is checked when the program runs, with a warning.
         """
-        normalizer = self._normalizer
+        normalizer = self.normalizer
         normalizer.run(normalizer.binding(binding))
         var = binding.var if isinstance(binding, (VarBinding, MatchCast)) else None
         if var is None:
@@ -309,7 +310,7 @@ class BlockBuilder:
             args,
             keywords,
             leaf=self.normalize_leaf,
-            describe=self._normalizer.derive,
+            describe=self.normalizer.derive,
             attrs=primfunc_attrs or {},
         )
         name = primfunc_name_hint or getattr(te_func, "__name__", "kernel").strip("<>")
@@ -328,7 +329,7 @@ class BlockBuilder:
 
     def lookup_binding(self, var: Var) -> RelaxExpr | None:
         """Give the value that a variable was bound to here; None for a parameter."""
-        found = self._normalizer.bound.get(var)
+        found = self.normalizer.bound.get(var)
         return found.value if isinstance(found, (VarBinding, MatchCast)) else None
 
 

@@ -8,10 +8,11 @@ visitors are generators, run by ``trampoline``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn, TypeVar, cast
+from typing import Final, NoReturn, TypeVar, cast
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import BaseFunc, GlobalVar
+from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Step, pre_order, trampoline
@@ -44,11 +45,14 @@ from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import OBJECT
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
+from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.rules import refuse
 
 __all__ = ["ATOMS", "Normalizer", "is_force_pure", "is_leaf"]
 
 _R = TypeVar("_R")
+_N = TypeVar("_N", bound=Node)
 
 ATOMS: Final = frozenset(
     {Var, DataflowVar, GlobalVar, Constant, ShapeExpr, PrimValue, StringImm, DataTypeImm}
@@ -84,8 +88,9 @@ class Normalizer:
         self.scopes: list[Scope] = []
         self.bound: dict[Var, Binding] = {}
         """The binding of each variable."""
-        self.renamed: dict[Var, RelaxExpr] = {}
-        """What takes the place of variables of the old program."""
+        self.renamed: dict[Node, Node] = {}
+        """What takes the place of variables and shape variables of the old program."""
+        self._shapes_renamed = False
         self._names: dict[str, int] = {}
 
     @property
@@ -117,14 +122,11 @@ class Normalizer:
 
     def info(self, info: StructInfo) -> StructInfo:
         """Give structural information with the variables that took others' places."""
-        if not self.renamed:
-            return info
-        table = {
-            part: self.renamed[part]
-            for part in pre_order(info)
-            if isinstance(part, Var) and part in self.renamed
-        }
-        return substitute(info, cast("Any", table)) if table else info
+        return self._substituted(info) if self.renamed else info
+
+    def _substituted(self, part: _N) -> _N:
+        table = {name: self.renamed[name] for name in pre_order(part) if name in self.renamed}
+        return substitute(part, table) if table else part
 
     # -- scopes ----------------------------------------------------------------------------------
     def enter(self, pure: bool, params: Sequence[Var] = ()) -> None:
@@ -153,9 +155,10 @@ class Normalizer:
         scope.open(dataflow, origin)
 
     # -- variables -------------------------------------------------------------------------------
-    def rename(self, old: Var, new: RelaxExpr) -> None:
-        """Put an expression in the place of a variable, from here on."""
+    def rename(self, old: Var | ShapeVar, new: RelaxExpr | PrimExpr) -> None:
+        """Put a leaf in the place of a variable, from here on; an extent in a shape variable's."""
         self.renamed[old] = new
+        self._shapes_renamed = self._shapes_renamed or isinstance(old, ShapeVar)
 
     def fresh(self, hint: str, info: StructInfo, ordinary: bool, span: Span | None) -> Var:
         """Make a variable of the current block; without a hint it gets a numbered name."""
@@ -198,7 +201,11 @@ class Normalizer:
         return cast("tuple[RelaxExpr, ...]", given) if same else tuple(made)
 
     def _atom(self, expr: RelaxExpr) -> RelaxExpr:
-        return self.renamed.get(expr, expr) if isinstance(expr, Var) else expr
+        if isinstance(expr, Var):
+            return cast("RelaxExpr", self.renamed.get(expr, expr))
+        if self._shapes_renamed and isinstance(expr, (ShapeExpr, PrimValue)):
+            return self._substituted(expr)
+        return expr
 
     def value(self, expr: RelaxExpr) -> Step[RelaxExpr]:
         """Give a right-hand side in place of an expression: nothing in it but leaves."""
