@@ -289,7 +289,9 @@ def test_calls_that_no_function_makes_name_all_their_parts():
     assert str(odd) == f'R.Call("relax.call_tir", [I.GlobalVar("g"), x], ty_args={T2})'
     odd = Call(Op("relax.call_dps_packed"), (CALLEE, Tuple(())))
     assert str(odd) == 'R.Call("relax.call_dps_packed", [R.ExternFunc("pkg.f"), ()])'
-    assert str(Call(G, (X,), (TWO,))) == f'R.Call(I.GlobalVar("g"), [x], ty_args={T2})'
+    odd = Call(G, (X,), (TWO,), {"k": 1})
+    assert str(odd) == f'R.Call(I.GlobalVar("g"), [x], ty_args={T2}, attrs={{"k": 1}})'
+    assert str(Call(Var("f"), (X,), (TWO,))) == f"f(x, ty_args={T2})"
 
 
 PAYLOAD = np.array([0x7FC00001], "uint32").view("float32")
@@ -394,7 +396,7 @@ def test_a_function():
                 lv: R.Tensor((n, 128), dtype="float32") = R.negative(x)
                 gv: R.Tensor((n, 128), dtype="float32") = R.negative(lv)
                 R.output(gv)
-            t: R.Tensor((n, m), dtype="float32") = R.match_cast(gv, R.Tensor((n, m), dtype="float32"))
+            t = R.match_cast(gv, R.Tensor((n, m), dtype="float32"))
             R.match_cast(y, R.Tensor((m,), dtype="float32"))
             return t
         """)

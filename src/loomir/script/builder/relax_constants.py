@@ -19,13 +19,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from loomir.script.builder.arguments import as_dtype, as_int, as_items, as_text
+from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.support.array import Array
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of
 
-__all__ = ["inline_reference", "read_constant", "reference_of", "store_constant"]
+__all__ = ["data", "inline_reference", "read_constant", "reference_of", "store_constant"]
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _STORED: Final = "sha256:"
@@ -77,10 +79,17 @@ def _plain(array: Array) -> Any:
     return data if data.dtype.kind in "biuf" else data.view(f"u{data.itemsize}")
 
 
-def read_constant(reference: str, shape: Sequence[int], dtype: DataType | str) -> Array:
-    """Give the array that ``R.data(reference, shape, dtype)`` in a program stands for.
+def data(reference: str, shape: Sequence[int], dtype: DTypeLike) -> Array:
+    """Name the contents of a constant, for ``R.const``: elements that the text does not list.
 
-    ``R.const`` takes the result for a constant.
+    Errors: SCR0005, SCR0050, SCR0051, SCR0052.
+    """
+    extents = tuple([as_int(item, "an extent") for item in as_items(shape, "the shape")])
+    return read_constant(as_text(reference, "the reference"), extents, as_dtype(dtype))
+
+
+def read_constant(reference: str, shape: Sequence[int], dtype: DataType | str) -> Array:
+    """Give the array that a reference stands for.
 
     Errors: SCR0050 for a file that the store lacks, SCR0051 for one whose contents are others,
     SCR0052 for a reference that is none.

@@ -122,8 +122,9 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
         given = None if row is None else _options(row, node)
         if given is not None:
             return (yield _operator(d, node, args, given))
-    elif not node.sinfo_args and not node.attrs:
-        return CallDoc((yield d.expr(node.op)), args)
+    elif not node.attrs:
+        keywords = yield _described(d, node, "ty_args")
+        return CallDoc((yield d.expr(node.op)), args, tuple(keywords.items()))
     return (yield _general(d, node, args))
 
 

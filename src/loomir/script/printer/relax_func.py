@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loomir.ir.equality import structural_equal
 from loomir.ir.visit import Step
 from loomir.relax.expr import (
     Binding,
@@ -194,7 +195,10 @@ def _match_cast(d: Docsifier, node: MatchCast, tail: bool) -> Step[None]:
             d.emit(ExprStmtDoc(call))
         else:
             name = d.name_of(node.var, node.var.name_hint)
-            d.emit(AssignDoc(name, call, (yield _annotation(d, node.var))))
+            info = node.var.struct_info_annotation
+            # What the cast says of the variable need not be said again.
+            said = info is None or structural_equal(info, node.struct_info)
+            d.emit(AssignDoc(name, call, None if said else (yield _annotation(d, node.var))))
 
 
 # -- blocks --------------------------------------------------------------------------------------
