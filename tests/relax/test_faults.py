@@ -152,6 +152,27 @@ CASES: list[tuple[Fault, tuple[int, ...], type[Exception], str, str]] = [
         "scale writes to argument x, which is a constant of the program",
     ),
     (
+        faults.write_to_input(None, "scale", X),
+        (),
+        ValueError,
+        "RUN0415",
+        "scale writes to argument x, and the call gives it that only to read",
+    ),
+    (
+        faults.overlapping(None, "f", X, argument("y")),
+        (),
+        ValueError,
+        "RUN0008",
+        "argument x and argument y of f overlap in memory, and one of them is written",
+    ),
+    (
+        faults.wrong_float(None, X, "n * 0.5"),
+        (),
+        ValueError,
+        "RUN0405",
+        "argument x must be n * 0.5, and is another number",
+    ),
+    (
         faults.no_such_device(None, "cuda:0"),
         (),
         ValueError,

@@ -1,7 +1,8 @@
-"""The executable semantics of TIR: a plain interpreter, independent of code generation."""
+"""The executable semantics of programs: plain interpreters, independent of code generation."""
 
 from loomir.interp.arguments import explain
 from loomir.interp.builtins import TOLERANCE
-from loomir.interp.calls import Interpreter, interpret
+from loomir.interp.calls import Interpreter
+from loomir.interp.program import interpret
 
 __all__ = ["TOLERANCE", "Interpreter", "explain", "interpret"]

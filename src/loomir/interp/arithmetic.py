@@ -35,9 +35,11 @@ from loomir.tir.expr import (
 
 __all__ = [
     "Binary",
+    "Inexact",
     "Unary",
     "binary_function",
     "conversion",
+    "exact_function",
     "float_quotient",
     "needs_guard",
     "wrapper",
@@ -167,6 +169,28 @@ def binary_function(kind: type, dtype: DataType) -> Binary:
     if kind in _EXACT:
         return _integer_function(kind, element)
     raise InternalError(f"no arithmetic for {kind.__name__} of {dtype}")
+
+
+class Inexact(ArithmeticError):
+    """A result in the integers that its dtype cannot hold."""
+
+
+def exact_function(kind: type, dtype: DataType) -> Binary:
+    """Give what an operator does to two scalars, where a result that does not fit is an error.
+
+    Errors: Inexact, for signed integers of 64 bits; others wrap.
+    """
+    if kind not in _EXACT or not (dtype.is_int and dtype.bits == 64):
+        return binary_function(kind, dtype)
+    exact, low, high = _EXACT[kind], dtype.min_value, dtype.max_value
+
+    def checked(a: int, b: int) -> int:
+        made = exact(a, b)
+        if not low <= made <= high:
+            raise Inexact
+        return made
+
+    return checked
 
 
 def needs_guard(kind: type, dtype: DataType) -> bool:

@@ -22,7 +22,7 @@ from loomir.tir.foreign import refuse_foreign
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 
-__all__ = ["Interpreter", "interpret"]
+__all__ = ["Interpreter"]
 
 
 class _Entry(NamedTuple):
@@ -108,26 +108,6 @@ class Interpreter:
         return program[name]
 
 
-def interpret(
-    program: IRModule | PrimFunc,
-    /,
-    *args: object,
-    allow_alias: bool = False,
-    track: bool = False,
-    **kwargs: object,
-) -> Value:
-    """Run a function of a program by the definition of the language.
-
-    ``interpret(mod, "main", x, y)``; the name may be left out where there is only one function. The
-    same calling convention as compiled code: arrays are changed in place, and what ``T.ret`` gave
-    is returned. ``track`` looks for races and for reads of what was never written.
-
-    Errors: RunError for the call and for what happens in it.
-    """
-    name, rest = _name(program, args)
-    return Interpreter(program, allow_alias=allow_alias, track=track).call(name, rest, kwargs)
-
-
 def _linked(program: IRModule | PrimFunc) -> IRModule | PrimFunc:
     """Make calls by name those that they mean."""
     if isinstance(program, IRModule):
@@ -135,22 +115,3 @@ def _linked(program: IRModule | PrimFunc) -> IRModule | PrimFunc:
     var = GlobalVar(program.name)
     func = link_calls(IRModule({var: program}))[program.name]
     return func if isinstance(func, PrimFunc) else program
-
-
-def _name(program: IRModule | PrimFunc, args: Sequence[object]) -> tuple[str, Sequence[object]]:
-    """Find which function is meant, and its arguments."""
-    if args and isinstance(args[0], str):
-        return args[0], args[1:]
-    if isinstance(program, PrimFunc):
-        return program.name, args
-    names = list(program)
-    if len(names) == 1:
-        return names[0], args
-    raise RunTypeError(
-        Diagnostic(
-            "RUN0096",
-            f"the module has {len(names)} functions, and none was named",
-            notes=(f"they are {', '.join(names)}",) if names else (),
-            help='name one, as in interpret(mod, "main", x)',
-        )
-    )

@@ -9,7 +9,13 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from loomir.interp.arithmetic import binary_function, conversion, needs_guard, wrapper
+from loomir.interp.arithmetic import (
+    binary_function,
+    conversion,
+    exact_function,
+    needs_guard,
+    wrapper,
+)
 from loomir.interp.builtins import builtin_function
 from loomir.interp.calls_out import call_out
 from loomir.interp.machine import (
@@ -151,7 +157,8 @@ def _string(node: StringImm, parts: list[Code], scope: Scope) -> Code:
 def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
     dtype: DataType = node.a.dtype
     kind: type = node.__class__
-    function = _lanes(binary_function(kind, dtype), dtype)
+    made = exact_function(kind, dtype) if scope.exact else binary_function(kind, dtype)
+    function = _lanes(made, dtype)
     if needs_guard(kind, dtype):
         function = _guarded(function, fault("zero_division", node.span, operator=kind.__name__))
     return strict(parts, function)

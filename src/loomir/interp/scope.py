@@ -25,12 +25,16 @@ class Scope:
 
     ``trackers`` lists the parallel loops that run at the moment, while memory is watched for races
     and for reads of what was never written; it is None while it is not. With ``flat``, a declared
-    buffer of one axis ends where its memory does, on both sides.
+    buffer of one axis ends where its memory does, on both sides. With ``exact``, arithmetic of
+    int64 does not wrap: a result that does not fit raises ``Inexact``.
     """
 
-    def __init__(self, trackers: list[Tracker] | None = None, flat: bool = False) -> None:
+    def __init__(
+        self, trackers: list[Tracker] | None = None, flat: bool = False, exact: bool = False
+    ) -> None:
         self.trackers = trackers
         self.flat = flat
+        self.exact = exact
         self.size = FIRST_SLOT
         self._slots: dict[int, int] = {}
         self._visible: set[int] = set()

@@ -33,13 +33,16 @@ __all__ = [
     "no_such_field",
     "not_a_claim",
     "overflow",
+    "overlapping",
     "recursion",
     "result_of",
     "size_too_large",
     "write_to_constant",
+    "write_to_input",
     "wrong_count",
     "wrong_dtype",
     "wrong_extent",
+    "wrong_float",
     "wrong_function",
     "wrong_kind",
     "wrong_length",
@@ -84,6 +87,14 @@ def field_of(where: str, index: int) -> str:
     return f"{where}[{index}]"
 
 
+_EXAMPLES: Final = {
+    "a tensor": "give a NumPy array, a PyTorch tensor, or anything that has __dlpack__",
+    "a shape": "give a shape, as in loomir.Shape([2, 3])",
+    "a scalar": "give a number",
+    "a packed function": "give a Python function, or one registered with loomir.register_func",
+}
+
+
 # -- values that do not match what is known of them ----------------------------------------------
 def wrong_kind(span: Span | None, where: str, wanted: str) -> Fault:
     """Describe a value of another kind. Numbers: its kind."""
@@ -91,7 +102,7 @@ def wrong_kind(span: Span | None, where: str, wanted: str) -> Fault:
         FaultKind.WRONG_TYPE,
         (f"{where} must be {wanted}, not ", Value(0, names=KINDS)),
         span,
-        help=f"give {wanted}",
+        help=_EXAMPLES.get(wanted, f"give {wanted}"),
     )
 
 
@@ -159,6 +170,17 @@ def wrong_number(span: Span | None, where: str, wanted: str, *, literal: bool = 
     return Fault(
         FaultKind.WRONG_VALUE,
         (f"{where} must be ", 0, *given, ", not ", 1),
+        span,
+        help="give the number that the program asks for",
+        code="RUN0405",
+    )
+
+
+def wrong_float(span: Span | None, where: str, wanted: str) -> Fault:
+    """Describe a float that is another than the expression ``wanted``."""
+    return Fault(
+        FaultKind.WRONG_VALUE,
+        (f"{where} must be {wanted}, and is another number",),
         span,
         help="give the number that the program asks for",
         code="RUN0405",
@@ -315,6 +337,28 @@ def write_to_constant(span: Span | None, function: str, argument: str) -> Fault:
         span,
         help="pass a tensor that is computed, or call R.call_tir_inplace, which copies constants",
         code="RUN0413",
+    )
+
+
+def write_to_input(span: Span | None, function: str, argument: str) -> Fault:
+    """Describe a function that writes to what the call gives it only to read."""
+    return Fault(
+        FaultKind.WRONG_VALUE,
+        (f"{function} writes to {argument}, and the call gives it that only to read",),
+        span,
+        help="call it with R.call_tir_inplace, or let it write to an output",
+        code="RUN0415",
+    )
+
+
+def overlapping(span: Span | None, function: str, first: str, second: str) -> Fault:
+    """Describe two arguments that share memory, one of which is written."""
+    return Fault(
+        FaultKind.WRONG_VALUE,
+        (f"{first} and {second} of {function} overlap in memory, and one of them is written",),
+        span,
+        help="pass a copy for one of them",
+        code="RUN0008",
     )
 
 

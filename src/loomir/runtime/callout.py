@@ -25,7 +25,7 @@ from loomir.runtime.view import Lender, array_at
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.dtype import DataType
 
-__all__ = ["CalleeError", "Lent", "call_c_function", "call_function", "placed"]
+__all__ = ["CalleeError", "Lent", "call_c_function", "call_function", "find_function", "placed"]
 
 
 class Lent(NamedTuple):
@@ -62,7 +62,7 @@ def call_function(name: str, args: Sequence[object], returns: DataType | None) -
     Errors: RUN0304 where there is no such function, RUN0305 and RUN0306 for what it returns,
     RUN0307 for an array that it keeps; and whatever the function raises.
     """
-    return _call(_find(name), name, args, returns)
+    return _call(find_function(name), name, args, returns)
 
 
 def call_c_function(name: str, args: Sequence[object], returns: DataType | None) -> Any:
@@ -122,7 +122,8 @@ def _call_lending(
     return converted
 
 
-def _find(name: str) -> Callable[..., object]:
+def find_function(name: str) -> Callable[..., object]:
+    """Give the function of that name. Errors: RUN0304 where there is none."""
     found = find_func(name) or global_function(name)
     if found is not None:
         return found

@@ -1,0 +1,93 @@
+"""Run a program by the definition of the language, be it loops, a graph, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from loomir.interp.calls import Interpreter
+from loomir.interp.relax_machine import Machine
+from loomir.interp.relax_ops import operate
+from loomir.interp.values import Value
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.relax.expr import Function
+from loomir.runtime.errors import RunKeyError, RunTypeError
+from loomir.support.diagnostics import Diagnostic
+from loomir.tir.function import PrimFunc
+
+__all__ = ["interpret"]
+
+Program: TypeAlias = IRModule | PrimFunc | Function
+
+
+def interpret(
+    program: Program,
+    /,
+    *args: object,
+    allow_alias: bool = False,
+    track: bool = False,
+    **kwargs: object,
+) -> Value:
+    """Run a function of a program by the definition of the language.
+
+    ``interpret(mod, "main", x, y)``; the name may be left out where there is only one function. The
+    same calling convention as compiled code. A loop-level function changes arrays in place, and
+    gives what ``T.ret`` gave; a graph gives its result: arrays, tuples, ``loomir.Shape``, NumPy's
+    scalars. ``track`` looks for races and for reads of what was never written.
+
+    Errors: RunError for the call and for what happens in it.
+    """
+    name, rest = _name(program, args)
+    func: BaseFunc = program[name] if isinstance(program, IRModule) else program
+    if not isinstance(func, Function):
+        if isinstance(program, IRModule):
+            program = loops_of(program)
+        assert not isinstance(program, Function)
+        return Interpreter(program, allow_alias=allow_alias, track=track).call(name, rest, kwargs)
+    module = program if isinstance(program, IRModule) else IRModule({GlobalVar(name): func})
+    if isinstance(program, IRModule) and "global_symbol" not in func.attrs:
+        raise RunKeyError(
+            Diagnostic(
+                "RUN0121",
+                f"{name!r} is private: only functions of its module can call it",
+                span=func.span,
+                help="give it the attribute global_symbol, or call a function that has one",
+            )
+        )
+    machine = Machine(module, operate, track=track)
+    return machine.call_from_python(machine.global_value(name), rest, kwargs)
+
+
+def loops_of(program: IRModule) -> IRModule:
+    """Give the loop-level part of a program; the program itself where that is all."""
+    loops = {v: f for v, f in program.functions.items() if not isinstance(f, Function)}
+    return program if len(loops) == len(program.functions) else program.with_functions(loops)
+
+
+def _name(program: Program, args: Sequence[object]) -> tuple[str, Sequence[object]]:
+    """Find which function is meant, and its arguments."""
+    if isinstance(program, Function):  # its first argument may be a string
+        return program.name, args
+    if args and isinstance(args[0], str):
+        return args[0], args[1:]
+    if isinstance(program, PrimFunc):
+        return program.name, args
+    names = [
+        v.name_hint
+        for v, f in program.functions.items()
+        if not isinstance(f, Function) or "global_symbol" in f.attrs
+    ]
+    graphs = [v.name_hint for v, f in program.functions.items() if isinstance(f, Function)]
+    public = [name for name in graphs if name in names]
+    if len(public) == 1:
+        return public[0], args
+    if len(names) == 1:
+        return names[0], args
+    raise RunTypeError(
+        Diagnostic(
+            "RUN0096",
+            f"the module has {len(names)} functions, and none was named",
+            notes=(f"they are {', '.join(names)}",) if names else (),
+            help='name one, as in interpret(mod, "main", x)',
+        )
+    )

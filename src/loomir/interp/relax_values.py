@@ -1,0 +1,300 @@
+"""Values of graphs while they run.
+
+A tensor is a NumPy array in row-major order, a tuple a tuple, a shape a ``Shape``, a scalar one of
+NumPy's, a string a ``str``, a dtype a ``DataType``, null None. A function of the program is a
+``Closure``, a ``PrimFunction`` or a ``Partial``; a packed function is any other thing that can be
+called. All else is an object that only packed functions know.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias, TypeGuard, cast
+
+import numpy as np
+
+from loomir.interp.values import Scalar
+from loomir.ir.visit import Step, trampoline
+from loomir.relax import faults
+from loomir.relax.expr import Function, Var
+from loomir.relax.node import StructInfo
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import (
+    DEFAULT_DERIVE,
+    OBJECT,
+    FuncStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from loomir.runtime.shape import Shape
+from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
+from loomir.support.span import Span
+from loomir.tir.expr import FloatImm, IntImm, PrimExpr
+from loomir.tir.expr import Var as SizeVar
+from loomir.tir.function import PrimFunc
+
+__all__ = [
+    "Array",
+    "Closure",
+    "Frame",
+    "Partial",
+    "PrimFunction",
+    "ProgramFunction",
+    "Value",
+    "allocate",
+    "compact",
+    "describe",
+    "dtype_number",
+    "is_function",
+    "is_packed",
+    "is_tensor",
+    "is_tuple",
+    "kind_number",
+    "literal",
+    "require_size",
+    "scalar_dtype",
+    "scalar_of",
+]
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Value: TypeAlias = Any
+
+
+class Frame:
+    """What is in scope while a function runs; ``origins`` tells where sizes were found."""
+
+    __slots__ = ("name", "origins", "sizes", "values")
+
+    def __init__(
+        self,
+        name: str,
+        values: Mapping[Var, Value] | None = None,
+        sizes: Mapping[SizeVar, Scalar] | None = None,
+    ) -> None:
+        self.name = name
+        self.values: dict[Var, Value] = dict(values or {})
+        self.sizes: dict[SizeVar, Scalar] = dict(sizes or {})
+        self.origins: dict[SizeVar, str] = {}
+
+
+class Caller(Protocol):
+    """What runs functions of the program for Python."""
+
+    def call_from_python(
+        self, function: Any, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Value:
+        """Call a function with values of Python, and give those back."""
+        ...
+
+
+class ProgramFunction:
+    """A function of the program as a value; Python can call it. ``info`` is its signature."""
+
+    __slots__ = ("_caller", "info", "name")
+
+    def __init__(self, name: str, info: FuncStructInfo, caller: Caller) -> None:
+        self.name = name
+        self.info = info
+        self._caller = caller
+
+    def __call__(self, /, *args: object, **kwargs: object) -> Value:
+        """Call the function; with the errors of ``loomir.interpret``."""
+        return self._caller.call_from_python(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class Closure(ProgramFunction):
+    """A function of the graph, with what it captured."""
+
+    __slots__ = ("func", "sizes", "values")
+
+    def __init__(
+        self,
+        name: str,
+        info: FuncStructInfo,
+        caller: Caller,
+        func: Function,
+        values: dict[Var, Value],
+        sizes: dict[SizeVar, Scalar],
+    ) -> None:
+        super().__init__(name, info, caller)
+        self.func = func
+        self.values = values
+        self.sizes = sizes
+
+
+class PrimFunction(ProgramFunction):
+    """A loop-level function of the module."""
+
+    __slots__ = ("func",)
+
+    def __init__(self, name: str, info: FuncStructInfo, caller: Caller, func: PrimFunc) -> None:
+        super().__init__(name, info, caller)
+        self.func = func
+
+
+class Partial(ProgramFunction):
+    """A function whose last arguments are given already."""
+
+    __slots__ = ("bound", "func")
+
+    def __init__(
+        self,
+        name: str,
+        info: FuncStructInfo,
+        caller: Caller,
+        func: ProgramFunction,
+        bound: tuple[Value, ...],
+    ) -> None:
+        super().__init__(name, info, caller)
+        self.func = func
+        self.bound = bound
+
+
+# -- kinds ---------------------------------------------------------------------------------------
+def is_tensor(value: object) -> TypeGuard[Array]:
+    """Whether a value is a tensor: an array of elements that the language has."""
+    return isinstance(value, np.ndarray) and dtype_of_numpy(_dtype(value)) is not None
+
+
+def is_tuple(value: object) -> TypeGuard[tuple[Value, ...]]:
+    """Whether a value is a tuple of values, and no shape."""
+    return isinstance(value, tuple) and not isinstance(value, Shape)
+
+
+def is_function(value: object) -> bool:
+    """Whether a value is a function of the program."""
+    return isinstance(value, ProgramFunction)
+
+
+def is_packed(value: object) -> bool:
+    """Whether a value is a packed function."""
+    return callable(value) and not isinstance(value, (ProgramFunction, np.ndarray, np.generic))
+
+
+def kind_number(value: object) -> int:
+    """Give a value's kind, as its place in ``KINDS``."""
+    return faults.KINDS.index(_kind(value))
+
+
+def _kind(value: object) -> str:
+    if is_tensor(value):
+        return "a tensor"
+    if isinstance(value, Shape):
+        return "a shape"
+    if isinstance(value, tuple):
+        return "a tuple"
+    if scalar_dtype(value) is not None:
+        return "a scalar"
+    if is_function(value):
+        return "a function"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, DataType):
+        return "a dtype"
+    if value is None:
+        return "null"
+    return "a packed function" if is_packed(value) else "an object"
+
+
+def _dtype(value: Any) -> Any:
+    return value.dtype
+
+
+def scalar_dtype(value: object) -> DataType | None:
+    """Give the dtype of a scalar: of Python's numbers the widest; None for what is no scalar."""
+    if isinstance(value, np.generic):
+        return dtype_of_numpy(_dtype(value))
+    if isinstance(value, bool):
+        return DataType("bool")
+    if isinstance(value, int):
+        return DataType("int64")
+    return DataType("float64") if isinstance(value, float) else None
+
+
+def dtype_number(dtype: DataType) -> int:
+    """Give a dtype as its place in ``DTYPES``."""
+    return faults.DTYPES.index(str(dtype))
+
+
+def scalar_of(number: Scalar, dtype: DataType) -> Value:
+    """Make a scalar of a number that the dtype can hold."""
+    return numpy_of(dtype).type(number)
+
+
+# -- tensors -------------------------------------------------------------------------------------
+_POISON: Final = 0xCD
+
+
+def allocate(shape: Sequence[int], dtype: DataType, what: str, span: Span | None) -> Array:
+    """Make a fresh tensor, filled so that reading it shows.
+
+    Errors: RUN0207, RUN0409, RUN0411.
+    """
+    require_size(shape, dtype, what, span)
+    count = math.prod(shape)
+    made: Any
+    try:
+        made = np.empty(tuple(shape), numpy_of(dtype))
+    except MemoryError:
+        raise faults.no_memory(span, what).error((count * dtype.itemsize,)) from None
+    if dtype.is_float:
+        made.fill(math.nan)
+    elif dtype.is_bool:
+        made.fill(True)
+    else:
+        made.reshape(-1).view(np.uint8).fill(_POISON)
+    return made
+
+
+def require_size(shape: Sequence[int], dtype: DataType, what: str, span: Span | None) -> None:
+    """Refuse a shape that no tensor can have. Errors: RUN0409, RUN0411."""
+    for axis, extent in enumerate(shape):
+        if extent < 0:
+            raise faults.negative_extent(span, what, f"of axis {axis}").error((extent,))
+    if math.prod(shape) * dtype.itemsize >= 1 << 63:
+        raise faults.size_too_large(span, what, dtype).error()
+
+
+def compact(array: Array) -> Array:
+    """Give an array in row-major order: itself, or a copy."""
+    made: Any = np.ascontiguousarray(array)
+    return made.reshape(array.shape)  # NumPy gives one of rank 1 for one of rank 0
+
+
+# -- what is known of values ---------------------------------------------------------------------
+def describe(value: Value) -> StructInfo:
+    """Give all that can be known of a value."""
+    return trampoline(_describe(value))
+
+
+def _describe(value: Value) -> Step[StructInfo]:
+    if is_tensor(value):
+        dtype = dtype_of_numpy(value.dtype)
+        assert dtype is not None
+        return TensorStructInfo(ShapeExpr(value.shape), dtype)
+    if isinstance(value, Shape):
+        return ShapeStructInfo(cast("Any", tuple(value)))
+    if is_tuple(value):
+        fields: list[StructInfo] = []
+        for field in value:
+            fields.append((yield _describe(field)))
+        return TupleStructInfo(tuple(fields))
+    if isinstance(value, ProgramFunction):
+        return value.info
+    dtype = scalar_dtype(value)
+    if dtype is not None:
+        return PrimStructInfo(dtype, literal(value, dtype))
+    if is_packed(value):
+        return FuncStructInfo(None, OBJECT, False, DEFAULT_DERIVE)
+    return OBJECT
+
+
+def literal(value: Any, dtype: DataType) -> PrimExpr:
+    """Write a scalar as an expression."""
+    return FloatImm(float(value), dtype) if dtype.is_float else IntImm(int(value), dtype)
