@@ -5,6 +5,9 @@ Importing this package defines all of them. The names are those of ``R`` in TVMS
 
 from loomir.op import nn as nn
 from loomir.op.binary import *  # noqa: F403
+from loomir.op.create import *  # noqa: F403
+from loomir.op.datatype import *  # noqa: F403
 from loomir.op.manipulate import *  # noqa: F403
 from loomir.op.parts import *  # noqa: F403
+from loomir.op.ternary import *  # noqa: F403
 from loomir.op.unary import *  # noqa: F403

@@ -87,6 +87,8 @@ class OpDef:
       one.
     - ``elementwise``: each element of the result is computed from one element of each input; then
       it is also tried on all values that are special, of all dtypes it takes.
+    - ``adapt`` turns what users give, by name, into what they mean, where a default depends on
+      other arguments.
     """
 
     op: Op
@@ -102,6 +104,7 @@ class OpDef:
     mistakes: tuple[Mistake, ...]
     takes_sinfo: bool
     elementwise: bool
+    adapt: Callable[[dict[str, Any]], dict[str, Any]] | None
 
     @property
     def name(self) -> str:
@@ -127,7 +130,7 @@ class OpDef:
         """Make a call of what users write. Errors: OPS0001 to OPS0003."""
         shown = "R." + self.name.removeprefix("relax.")
         sinfo = keywords.pop("sinfo_args", ()) if self.takes_sinfo else ()
-        inputs, options = bind(shown, self.params, args, keywords)
+        inputs, options = bind(shown, self.params, args, keywords, self.adapt)
         return Call(self.op, tuple(inputs), tuple(sinfo), options)
 
 
@@ -149,6 +152,7 @@ def define_op(
     pure: bool = True,
     takes_sinfo: bool = False,
     elementwise: bool = False,
+    adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Callable[..., Call]:
     """Define the operator ``relax.<name>`` and give the function that makes calls of it.
 
@@ -172,6 +176,7 @@ def define_op(
         tuple(mistakes),
         takes_sinfo,
         elementwise,
+        adapt,
     )
     _TABLE[qualified] = made
 

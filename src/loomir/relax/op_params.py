@@ -294,9 +294,15 @@ def _dtype_of_numbers(params: Sequence[Param], given: dict[str, Any]) -> DataTyp
 
 
 def bind(
-    op: str, params: Sequence[Param], args: Sequence[Any], keywords: dict[str, Any]
+    op: str,
+    params: Sequence[Param],
+    args: Sequence[Any],
+    keywords: dict[str, Any],
+    adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> tuple[list[Any], dict[str, Any]]:
     """Sort what a call gives into inputs and options, defaults filled in.
+
+    ``adapt`` turns what is given, by name, into what is meant.
 
     Errors: OPS0001 for arguments that do not fit the signature, OPS0002, OPS0003.
     """
@@ -315,6 +321,8 @@ def bind(
         if name in given:
             _refuse_call(op, f"got {name} twice", params, getattr(value, "span", None))
         given[name] = value
+    if adapt is not None:
+        given = adapt(given)
     like = _dtype_of_numbers(params, given)
     inputs: list[Any] = []
     options: dict[str, Any] = {}

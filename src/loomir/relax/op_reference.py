@@ -23,6 +23,9 @@ __all__ = [
 NPArray: TypeAlias = np.ndarray[Any, Any]
 _FLOAT32: Final = np.dtype("float32")
 
+xp: Final[Any] = np
+"""NumPy without its types, which are lost in most formulas."""
+
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Tell whether a dtype is one of floats, bfloat16 too."""
@@ -53,7 +56,33 @@ def converted(x: NPArray, dtype: DataType | str) -> NPArray:
         made = np.where(wide >= high, np.array(wanted.max_value, target), inside)
         return np.where(wide <= low, np.array(wanted.min_value, target), made)
     with np.errstate(all="ignore"):
-        return x.astype(target)
+        return (_odd(x) if wanted.is_bfloat and x.dtype.itemsize > 2 else x).astype(target)
+
+
+def _odd(x: NPArray) -> NPArray:
+    """Give float32 that rounds to what ``x`` does: NumPy converts to bfloat16 by way of it.
+
+    What is cut off leaves the last bit set, so that no half is seen where there is none.
+    """
+    wide = xp.asarray(_short(x), "float64")
+    near = xp.asarray(wide, "float32")
+    lost = (near.astype("float64") != wide) & xp.isfinite(wide)
+    beyond = lost & (abs(near.astype("float64")) > abs(wide))
+    cut = (near.view("uint32") - beyond.astype("uint32")) | lost.astype("uint32")
+    made: NPArray = xp.asarray(cut).view(_FLOAT32)
+    return made
+
+
+def _short(x: NPArray) -> NPArray:
+    """Give integers of more than 53 bits as others that a float64 holds, in the same way."""
+    if x.dtype.kind not in "iu":
+        return x
+    plain = xp.asarray(x, "uint64")
+    size, rest = xp.where(x < 0, ~plain + xp.uint64(1), plain), xp.uint64(0x7FF)
+    kept = xp.where((size & rest) > 0, (size & ~rest) | xp.uint64(0x800), size)
+    exact = xp.where(size < xp.uint64(2**53), size, kept).astype("float64")
+    made: NPArray = xp.where(x < 0, -exact, exact)
+    return made
 
 
 def greater(a: NPArray, b: NPArray) -> NPArray:

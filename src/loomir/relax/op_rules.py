@@ -8,8 +8,10 @@ from typing import Final, TypeAlias
 from loomir.ir import structural_equal
 from loomir.ir.module import VDevice
 from loomir.relax.broadcast import Extents
+from loomir.relax.node import Expr
 from loomir.relax.op_context import OpContext
-from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.support.dtype import VOID, DataType
 from loomir.tir.expr import FloatImm, IntImm
 
@@ -19,6 +21,7 @@ __all__ = [
     "common_dtype",
     "need",
     "operand",
+    "shape_argument",
     "tensor_info",
 ]
 
@@ -32,6 +35,18 @@ def operand(c: OpContext, index: int) -> Operand:
     """
     info = c.args[index]
     return info if isinstance(info, PrimStructInfo) else c.tensor(index)
+
+
+def shape_argument(c: OpContext, index: int) -> Extents:
+    """Give what is known of the shape that an argument is; a variable may hold unknown extents.
+
+    Errors: OPS0004 for another kind of value.
+    """
+    info, arg = c.shape(index), c.call.args[index]
+    if info.values is not None:
+        return Extents(ShapeExpr(info.values), len(info.values))
+    held = isinstance(getattr(arg, "struct_info_annotation", None), ShapeStructInfo)
+    return Extents(arg if held and isinstance(arg, Expr) else None, info.ndim)
 
 
 # -- dtypes ----------------------------------------------------------------------------------

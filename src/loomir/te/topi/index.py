@@ -60,9 +60,10 @@ def _place(index: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
     )
 
 
-def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
+def where(condition: Tensor, a: Tensor | PrimExpr | float, b: Tensor | PrimExpr | float) -> Tensor:
     """Choose elements of ``a`` where the condition holds, of ``b`` elsewhere.
 
+    A number or a scalar expression takes the dtype of the tensor beside it.
     Shapes: what all three broadcast to. Errors: TE0101, TE0103, TE0104.
     """
     need("where", "bool", condition)
@@ -74,10 +75,16 @@ def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
     shape = broadcast_shapes("where", dims(condition), *map(dims, tensors))
 
     def element(*i: PrimExpr) -> PrimExpr:
-        choices = [read(t, i) if isinstance(t, Tensor) else const(t, dtype) for t in (a, b)]
+        choices = [_choice(t, i, dtype) for t in (a, b)]
         return if_then_else(read(condition, i), *choices)
 
     return make("where", shape, element)
+
+
+def _choice(given: Tensor | PrimExpr | float, at: Sequence[PrimExpr], dtype: DataType) -> PrimExpr:
+    if isinstance(given, Tensor):
+        return read(given, at)
+    return converted(given, dtype) if isinstance(given, PrimExpr) else const(given, dtype)
 
 
 def one_hot(
