@@ -7,6 +7,7 @@ from typing import Any
 
 from loomir.ir.module import GlobalVar, IRModule, VDevice
 from loomir.ir.op import Op
+from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -41,6 +42,7 @@ from loomir.relax.struct_info import (
 __all__ = [
     "Binding",
     "BindingBlock",
+    "BlockBuilder",
     "Call",
     "Constant",
     "DataTypeImm",
