@@ -29,14 +29,14 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.free_vars import free_relax_vars, shape_vars_bound_by
+from loomir.relax.free_vars import free_relax_vars, shape_vars_bound_by, shape_vars_in
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normalizer import is_force_pure
 from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.fresh import fresh_var
 
-__all__ = ["Rewriter", "bindings_of", "copy_with_fresh_vars"]
+__all__ = ["Rewriter", "all_bindings", "copy_with_fresh_vars"]
 
 
 class Rewriter:
@@ -217,19 +217,29 @@ _HOOKS: Final[dict[type, str]] = {
 }
 
 
-def bindings_of(root: RelaxExpr) -> Sequence[VarBinding | MatchCast]:
+def all_bindings(root: RelaxExpr) -> Sequence[VarBinding | MatchCast]:
     """List all bindings of a function or a sequence, those of branches and closures too."""
     return [part for part in pre_order(root) if isinstance(part, (VarBinding, MatchCast))]
 
 
 def copy_with_fresh_vars(func: Function) -> Function:
-    """Copy a function with new variables and shape variables in place of those that it binds."""
+    """Copy a function with new variables and shape variables in place of those that it binds.
+
+    Shape variables that tell of captured variables are captured too, and stay.
+    """
     shapes: dict[ShapeVar, ShapeVar] = {}
     names: dict[Var, None] = {}
+    captured = {
+        name
+        for var in free_relax_vars(func)
+        if var.struct_info_annotation is not None
+        for name in shape_vars_in(var.struct_info_annotation)
+    }
 
     def bind_shapes(info: StructInfo | None) -> None:
         for name in () if info is None else shape_vars_bound_by(info):
-            shapes.setdefault(name, fresh_var(name))
+            if name not in captured:
+                shapes.setdefault(name, fresh_var(name))
 
     for part in pre_order(func):
         if isinstance(part, Function):
