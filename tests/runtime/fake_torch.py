@@ -87,6 +87,10 @@ def tensor(values: object, requires_grad: object = False) -> Tensor:
     return Tensor(values, requires_grad=requires_grad)
 
 
+def from_dlpack(value: object) -> Tensor:
+    return Tensor(np.from_dlpack(value))  # type: ignore[arg-type]
+
+
 def negated(values: object) -> Tensor:
     return Tensor(values, negated=True)
 

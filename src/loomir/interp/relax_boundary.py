@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-import ml_dtypes
 import numpy as np
 
 from loomir.interp.relax_values import Array, Value, compact, is_tensor, is_tuple
 from loomir.ir.visit import Step, trampoline
 from loomir.runtime.arguments import adapt, diagnose
+from loomir.runtime.capsule import tensor_of_array
 from loomir.runtime.errors import RunTypeError, RunValueError
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.torch_tensor import is_torch_tensor
@@ -144,11 +144,8 @@ def _give(
 def _to_torch(array: Any) -> object:
     """Give an array as a tensor of PyTorch, which has been imported."""
     torch: Any = sys.modules["torch"]
-    if not array.flags.writeable:
-        array = array.copy()
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    held: Any = array if array.flags.writeable else array.copy()
+    return torch.from_dlpack(tensor_of_array(held))
 
 
 def by_position(
