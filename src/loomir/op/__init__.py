@@ -9,5 +9,10 @@ from loomir.op.create import *  # noqa: F403
 from loomir.op.datatype import *  # noqa: F403
 from loomir.op.manipulate import *  # noqa: F403
 from loomir.op.parts import *  # noqa: F403
+from loomir.op.sampling import *  # noqa: F403
+from loomir.op.search import *  # noqa: F403
+from loomir.op.set import *  # noqa: F403
+from loomir.op.sorting import *  # noqa: F403
+from loomir.op.statistical import *  # noqa: F403
 from loomir.op.ternary import *  # noqa: F403
 from loomir.op.unary import *  # noqa: F403

@@ -1,0 +1,152 @@
+"""Operators whose results are as large as the contents of their inputs say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from loomir.op.arguments import product
+from loomir.relax.node import StructInfo
+from loomir.relax.op_context import OpContext
+from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
+from loomir.relax.op_params import flag, integer, tensor
+from loomir.relax.op_reference import NPArray, widened, xp
+from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
+from loomir.support.dtype import DataType
+from loomir.tir.expr import PrimExpr
+
+__all__ = ["nonzero", "unique"]
+
+_INT64 = DataType("int64")
+
+
+# -- unique ------------------------------------------------------------------------------------
+def _infer_unique(c: OpContext) -> StructInfo:
+    info, axis = c.tensor(0), c["axis"]
+    ndim = 1 if axis is None else info.ndim
+    if axis is not None and info.ndim >= 0:
+        c.axis(axis, info.ndim)
+    counts = c.make(None, _INT64, info, ndim=1)
+    # The places in the result of what went in are as many as went in.
+    if axis is not None and info.dims is not None:
+        extent: PrimExpr = info.dims[axis]
+        inverse = c.make([extent], _INT64, info)
+    else:
+        inverse = _flat(c, info) if axis is None else counts
+    made: list[TensorStructInfo] = [c.make(None, info.dtype, info, ndim=ndim)]
+    wanted = (
+        (c["return_index"], counts),
+        (c["return_inverse"], inverse),
+        (c["return_counts"], counts),
+    )
+    made += [described for chosen, described in wanted if chosen]
+    return made[0] if len(made) == 1 else TupleStructInfo(tuple(made))
+
+
+def _flat(c: OpContext, info: TensorStructInfo) -> TensorStructInfo:
+    known = info.dims
+    return c.make(None if known is None else [product(known)], _INT64, info, ndim=1)
+
+
+def _unique(
+    x: NPArray,
+    sorted: bool,
+    return_index: bool,
+    return_inverse: bool,
+    return_counts: bool,
+    axis: int | None,
+) -> Any:
+    rows = xp.reshape(x, (-1, 1)) if axis is None else xp.moveaxis(x, axis, 0)
+    flat = xp.reshape(widened(rows), (len(rows), rows[0].size if len(rows) else 0))
+    first, inverse, counts = _groups(flat)
+    values = xp.take(rows, first, 0)
+    values = xp.reshape(values, -1) if axis is None else xp.moveaxis(values, 0, axis)
+    wanted = (return_index, first), (return_inverse, inverse), (return_counts, counts)
+    made = [xp.ascontiguousarray(values), *[a.astype("int64") for chosen, a in wanted if chosen]]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _groups(rows: NPArray) -> tuple[NPArray, NPArray, NPArray]:
+    """Give the first of each group of equal rows, the group of each row, and their sizes.
+
+    Groups are in the order of their contents. NaN equals NaN and is the greatest, and zeros of
+    both signs are equal.
+    """
+    columns: Any = rows.T
+    ranks = [xp.unique(column, return_inverse=True)[1].reshape(-1) for column in columns]
+    order = xp.lexsort([*reversed(ranks)]) if ranks else xp.arange(len(rows))
+    differs = xp.zeros(len(rows), bool)
+    for rank in ranks:
+        differs[1:] |= rank[order][1:] != rank[order][:-1]
+    number = xp.cumsum(differs)
+    inverse = xp.empty(len(rows), "int64")
+    inverse[order] = number
+    starts = xp.flatnonzero(xp.concatenate([[True], differs[1:]])) if len(rows) else order
+    counts = xp.diff(xp.append(starts, len(rows)))
+    return order[starts], inverse, counts
+
+
+_SPECIAL = TensorSample((6,), values=[np.nan, 0.0, -0.0, np.nan, -1.0, np.inf])
+unique = define_op(
+    "unique",
+    tensor("x"),
+    flag("sorted", True),
+    flag("return_index", False),
+    flag("return_inverse", False),
+    flag("return_counts", False),
+    integer("axis", None),
+    infer=_infer_unique,
+    doc="Give each element once, in ascending order; with ``axis``, each slice along it."
+    "\n\nA NaN equals another, and is the greatest; of equal elements the first is given."
+    " ``return_index`` gives the places of the first ones too, ``return_inverse`` for each element"
+    " the place in the result, ``return_counts`` how often each occurs; as int64, in a tuple."
+    " The order is the same where ``sorted`` does not hold.",
+    family="set",
+    reference=_unique,
+    samples=(
+        Sample((TensorSample((3, 4), "int8", -3, 3),)),
+        Sample((TensorSample((3, 4), "int32", 0, 2), True, True, True, True)),
+        Sample((TensorSample((4, 2), "uint8", 0, 1), False, False, True, True, 0)),
+        Sample((TensorSample((2, 4), "bool"),), {"axis": -1, "return_index": True}),
+        Sample((_SPECIAL, True, True, True, True)),
+        Sample((TensorSample((), "float16"),), {"return_inverse": True}),
+        Sample((TensorSample((0, 2), "bfloat16"),), {"return_counts": True}),
+        Sample((TensorSample((0, 2), "bfloat16"),), {"return_inverse": True, "axis": 0}),
+    ),
+    mistakes=(
+        Mistake((TensorSample((2, 3)),), {"axis": 2}, "OPS0005"),
+        Mistake((1,), {}, "OPS0004"),
+        Mistake((TensorSample((2, 3)), 2), {}, "OPS0002"),
+    ),
+)
+
+
+# -- nonzero -----------------------------------------------------------------------------------
+def _infer_nonzero(c: OpContext) -> StructInfo:
+    return c.make(None, _INT64, c.tensor(0), ndim=2)
+
+
+def _nonzero(x: NPArray) -> NPArray:
+    made: NPArray = xp.ascontiguousarray(xp.argwhere(widened(x) != 0).T.astype("int64"))
+    return made
+
+
+nonzero = define_op(
+    "nonzero",
+    tensor("x"),
+    infer=_infer_nonzero,
+    doc="Find the places of elements that are not 0, in the order of the elements."
+    "\n\nNaN is not 0. Shapes: a row for each axis, with a column for each element found; int64.",
+    family="set",
+    reference=_nonzero,
+    samples=(
+        Sample((TensorSample((2, 3), "int8", -1, 1),)),
+        Sample((TensorSample((4,), "bool"),)),
+        Sample((TensorSample((3,), values=[np.nan, -0.0, 1e-30]),)),
+        Sample((TensorSample((), "int32", 1, 1),)),
+        Sample((TensorSample((0, 2)),)),
+        Sample((TensorSample((2, 2, 2), "bfloat16"),)),
+    ),
+    mistakes=(Mistake((1,), {}, "OPS0004"), Mistake((), {}, "OPS0001")),
+)
