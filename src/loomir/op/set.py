@@ -14,7 +14,6 @@ from loomir.relax.op_params import flag, integer, tensor
 from loomir.relax.op_reference import NPArray, widened, xp
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType
-from loomir.tir.expr import PrimExpr
 
 __all__ = ["nonzero", "unique"]
 
@@ -30,8 +29,8 @@ def _infer_unique(c: OpContext) -> StructInfo:
     counts = c.make(None, _INT64, info, ndim=1)
     # The places in the result of what went in are as many as went in.
     if axis is not None and info.dims is not None:
-        extent: PrimExpr = info.dims[axis]
-        inverse = c.make([extent], _INT64, info)
+        at: int = axis
+        inverse = c.make([info.dims[at]], _INT64, info)
     else:
         inverse = _flat(c, info) if axis is None else counts
     made: list[TensorStructInfo] = [c.make(None, info.dtype, info, ndim=ndim)]
@@ -73,7 +72,7 @@ def _groups(rows: NPArray) -> tuple[NPArray, NPArray, NPArray]:
     Groups are in the order of their contents. NaN equals NaN and is the greatest, and zeros of
     both signs are equal.
     """
-    columns: Any = rows.T
+    columns = xp.transpose(rows)
     ranks = [xp.unique(column, return_inverse=True)[1].reshape(-1) for column in columns]
     order = xp.lexsort([*reversed(ranks)]) if ranks else xp.arange(len(rows))
     differs = xp.zeros(len(rows), bool)
