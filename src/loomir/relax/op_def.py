@@ -14,7 +14,7 @@ from loomir.ir.op import Effect, Op
 from loomir.relax.expr import Call
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
-from loomir.relax.op_params import REQUIRED, Param, bind
+from loomir.relax.op_params import Param, bind
 from loomir.support.diagnostics import InternalError
 from loomir.support.loading import load_operators
 
@@ -102,7 +102,6 @@ class OpDef:
     normalize: Callable[[Call], Call] | None
     samples: tuple[Sample, ...]
     mistakes: tuple[Mistake, ...]
-    takes_sinfo: bool
     elementwise: bool
     adapt: Callable[[dict[str, Any]], dict[str, Any]] | None
 
@@ -119,7 +118,7 @@ class OpDef:
     @property
     def inputs(self) -> tuple[Param, ...]:
         """The parameters that are arguments of the call."""
-        return tuple(p for p in self.params if not p.is_option)
+        return tuple(p for p in self.params if p.is_input)
 
     @property
     def options(self) -> tuple[Param, ...]:
@@ -129,9 +128,8 @@ class OpDef:
     def call(self, *args: Any, **keywords: Any) -> Call:
         """Make a call of what users write. Errors: OPS0001 to OPS0003."""
         shown = "R." + self.name.removeprefix("relax.")
-        sinfo = keywords.pop("sinfo_args", ()) if self.takes_sinfo else ()
-        inputs, options = bind(shown, self.params, args, keywords, self.adapt)
-        return Call(self.op, tuple(inputs), tuple(sinfo), options)
+        bound = bind(shown, self.params, args, keywords, self.adapt)
+        return Call(self.op, tuple(bound.inputs), bound.infos, bound.options)
 
 
 _TABLE: Final[dict[str, OpDef]] = {}
@@ -150,7 +148,6 @@ def define_op(
     samples: Sequence[Sample] = (),
     mistakes: Sequence[Mistake] = (),
     pure: bool = True,
-    takes_sinfo: bool = False,
     elementwise: bool = False,
     adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Callable[..., Call]:
@@ -174,7 +171,6 @@ def define_op(
         normalize,
         tuple(samples),
         tuple(mistakes),
-        takes_sinfo,
         elementwise,
         adapt,
     )
@@ -190,9 +186,7 @@ def define_op(
 
 
 def _described(op: OpDef) -> str:
-    shown = ", ".join(
-        p.name if p.default is REQUIRED else f"{p.name}={p.default!r}" for p in op.params
-    )
+    shown = ", ".join(map(str, op.params))
     return f"{op.doc}\n\nCall: ``{op.name.removeprefix('relax.')}({shown})``."
 
 

@@ -10,15 +10,22 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from loomir.arith.index_map import IndexMap
-from loomir.ir.module import GlobalVar
+from loomir.ir.module import GlobalVar, VDevice
 from loomir.ir.node import Node
-from loomir.relax.expr import Constant, DataTypeImm, PrimValue, StringImm, Tuple
-from loomir.relax.node import Expr
+from loomir.relax.expr import (
+    Constant,
+    DataTypeImm,
+    ExternFunc,
+    PrimValue,
+    StringImm,
+    Tuple,
+)
+from loomir.relax.node import Expr, StructInfo
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.struct_info import TensorStructInfo
+from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
@@ -27,13 +34,17 @@ from loomir.tir.rules import refuse
 
 __all__ = [
     "REQUIRED",
+    "Bound",
     "Kind",
     "Param",
+    "arguments",
     "axes",
+    "device",
     "expr",
     "flag",
     "function",
     "index_map",
+    "info",
     "integer",
     "ints",
     "kind_dtype",
@@ -41,6 +52,7 @@ __all__ = [
     "prim",
     "scalar",
     "sections",
+    "several",
     "shape",
     "tensor",
     "tensors",
@@ -60,6 +72,8 @@ class Kind(Enum):
     FUNCTION = "a function"
     TUPLE = "a tuple"
     EXPR = "a value"
+    ARGS = "a tuple of arguments"
+    INFO = "structural information"
     # options
     INTEGER = "an integer"
     NUMBER = "a number that is known"
@@ -70,6 +84,7 @@ class Kind(Enum):
     SECTIONS = "a number of parts or a list of places"
     DTYPE = "a dtype"
     INDEX_MAP = "a function of indices"
+    DEVICE = "a device"
 
 
 _OPTIONS: Final = frozenset(
@@ -83,8 +98,13 @@ _OPTIONS: Final = frozenset(
         Kind.SECTIONS,
         Kind.DTYPE,
         Kind.INDEX_MAP,
+        Kind.DEVICE,
     }
 )
+
+
+_TUPLES: Final = frozenset({Kind.TENSORS, Kind.TUPLE, Kind.EXPR, Kind.ARGS})
+"""What takes a tuple of Python as one of the program."""
 
 
 class _Required:
@@ -101,18 +121,31 @@ class Param:
     """A parameter: its name, what it takes, and what it is when left out.
 
     ``choices`` are the texts that an option takes. An input with the default None may be left out
-    of the call; only the last inputs can be.
+    of the call; only the last inputs can be. ``variadic``: it takes all that is given by place, and
+    what follows is given by name. ``aliases`` are other names of it.
     """
 
     name: str
     kind: Kind
     default: Any = REQUIRED
     choices: tuple[str, ...] = ()
+    variadic: bool = False
+    aliases: tuple[str, ...] = ()
 
     @property
     def is_option(self) -> bool:
         """Whether it is an attribute of the call, and no argument."""
         return self.kind in _OPTIONS
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is an argument of the call."""
+        return not self.is_option and self.kind is not Kind.INFO
+
+    def __str__(self) -> str:
+        if self.variadic:
+            return f"*{self.name}"
+        return self.name if self.default is REQUIRED else f"{self.name}={self.default!r}"
 
 
 def _maker(kind: Kind) -> Callable[..., Param]:
@@ -140,6 +173,24 @@ axes = _maker(Kind.AXES)
 sections = _maker(Kind.SECTIONS)
 index_map = _maker(Kind.INDEX_MAP)
 kind_dtype = _maker(Kind.DTYPE)
+device = _maker(Kind.DEVICE)
+"""A virtual device, given as one or as text: ``"llvm:0"``, ``"cuda:1:global"``."""
+arguments = _maker(Kind.ARGS)
+"""A tuple, or one value alone, which becomes the field of one."""
+
+
+def several(name: str) -> Param:
+    """Declare a parameter that takes any number of values, each an argument of the call."""
+    return Param(name, Kind.EXPR, (), variadic=True)
+
+
+def info(name: str = "out_sinfo", default: Any = REQUIRED) -> Param:
+    """Declare a parameter that describes the results: one structural information, or a list.
+
+    It goes into the call's ``sinfo_args``, and has the names that users know of it (R42).
+    """
+    names = ("out_sinfo", "out_ty", "sinfo_args", "ty_args", "type_args")
+    return Param(name, Kind.INFO, default, aliases=tuple(n for n in names if n != name))
 
 
 def text(name: str, default: Any = REQUIRED, choices: Sequence[str] = ()) -> Param:
@@ -222,6 +273,19 @@ def _dtype(value: Any) -> DataType | None:
     return value if isinstance(value, DataType) else None
 
 
+def _device(value: Any) -> VDevice | None:
+    if isinstance(value, str):
+        target, *rest = value.split(":")
+        number = rest[0] if rest else "0"
+        if not number.isdecimal() or len(rest) > 2:
+            return None
+        return VDevice(target, int(number), rest[1] if len(rest) > 1 else "global")
+    found = _integer(value)
+    if found is not None and found >= 0:
+        return VDevice("", found)
+    return value if isinstance(value, VDevice) else None
+
+
 _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.INTEGER: _integer,
     Kind.NUMBER: _number,
@@ -232,6 +296,7 @@ _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.SECTIONS: _sections,
     Kind.DTYPE: _dtype,
     Kind.INDEX_MAP: lambda v: v if isinstance(v, IndexMap) or callable(v) else None,
+    Kind.DEVICE: _device,
 }
 
 
@@ -244,10 +309,14 @@ def convert_input(op: str, param: Param, value: Any, like: DataType | None = Non
     if like is not None and param.kind in (Kind.TENSOR, Kind.SCALAR) and _holds(like, value):
         return PrimValue(const(value, like))
     if isinstance(value, (Expr, GlobalVar)):
-        return value
+        return _as_arguments(value) if param.kind is Kind.ARGS else value
+    if param.kind is Kind.FUNCTION and isinstance(value, str):
+        return ExternFunc(value)
     if param.kind is Kind.SHAPE and isinstance(value, (list, tuple)):
         return ShapeExpr(cast("Any", tuple(cast("Sequence[Any]", value))))
-    if param.kind in (Kind.TENSORS, Kind.TUPLE, Kind.EXPR) and isinstance(value, (list, tuple)):
+    if param.kind in (Kind.TENSORS, Kind.TUPLE, Kind.EXPR, Kind.ARGS) and isinstance(
+        value, (list, tuple)
+    ):
         inner = Param(param.name, Kind.EXPR)
         items = cast("Sequence[Any]", value)
         return Tuple(tuple([convert_input(op, inner, item) for item in items]))
@@ -266,6 +335,28 @@ def convert_input(op: str, param: Param, value: Any, like: DataType | None = Non
         f"{op}: {param.name} is {param.kind.value}, not {_shown(value)}",
         help="give a variable, a constant made with R.const, or an expression",
         span=getattr(value, "span", None),
+    )
+
+
+def _as_arguments(value: Expr | GlobalVar) -> Expr | GlobalVar:
+    """Put one argument in a tuple, unless it is known to be one."""
+    known = isinstance(getattr(value, "struct_info_annotation", None), TupleStructInfo)
+    return value if known or isinstance(value, Tuple) else Tuple((value,))
+
+
+def _as_infos(op: str, param: Param, value: Any) -> tuple[StructInfo, ...]:
+    """Give what describes the results. Errors: OPS0003."""
+    if isinstance(value, StructInfo):
+        return (value,)
+    if isinstance(value, (list, tuple)):
+        items = tuple(cast("Sequence[Any]", value))
+        if all(isinstance(item, StructInfo) for item in items):
+            return items
+    return refuse(
+        "OPS0003",
+        f"{op}: {param.name} is {param.kind.value}, not {_shown(value)}",
+        help='describe the results, as in R.Tensor((2, n), "float32")',
+        span=getattr(cast("object", value), "span", None),
     )
 
 
@@ -293,58 +384,83 @@ def _dtype_of_numbers(params: Sequence[Param], given: dict[str, Any]) -> DataTyp
     return None
 
 
+class Bound(NamedTuple):
+    """What a call gives, sorted: arguments, attributes, and what describes the results."""
+
+    inputs: list[Any]
+    options: dict[str, Any]
+    infos: tuple[StructInfo, ...]
+
+
 def bind(
     op: str,
     params: Sequence[Param],
     args: Sequence[Any],
     keywords: dict[str, Any],
     adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-) -> tuple[list[Any], dict[str, Any]]:
+) -> Bound:
     """Sort what a call gives into inputs and options, defaults filled in.
 
     ``adapt`` turns what is given, by name, into what is meant.
 
     Errors: OPS0001 for arguments that do not fit the signature, OPS0002, OPS0003.
     """
-    if len(args) > len(params):
-        _refuse_call(
-            op,
-            f"takes {counted(len(params), 'argument')}, not {len(args)}",
-            params,
-            getattr(args[len(params)], "span", None),
-        )
-    given = {param.name: value for param, value in zip(params, args)}
-    known = {param.name for param in params}
-    for name, value in keywords.items():
-        if name not in known:
-            _refuse_call(op, f"has no parameter {name!r}", params, getattr(value, "span", None))
-        if name in given:
-            _refuse_call(op, f"got {name} twice", params, getattr(value, "span", None))
-        given[name] = value
+    given = _given(op, params, args, keywords)
     if adapt is not None:
         given = adapt(given)
     like = _dtype_of_numbers(params, given)
-    inputs: list[Any] = []
-    options: dict[str, Any] = {}
+    bound = Bound([], {}, ())
+    left_out = ""
     for param in params:
         value = given.get(param.name, param.default)
         if value is REQUIRED:
             _refuse_call(op, f"lacks {param.name}", params, None)
-        if param.is_option:
-            options[param.name] = convert_option(op, param, value)
-        elif value is not None:
-            if len(inputs) < sum(1 for p in params[: params.index(param)] if not p.is_option):
-                _refuse_call(op, f"has {param.name} but not what comes before it", params, None)
-            inputs.append(convert_input(op, param, value, like))
-        elif param.default is not None:
-            inputs.append(convert_input(op, param, value, like))
-    return inputs, options
+        if param.kind is Kind.INFO:
+            bound = bound._replace(infos=_as_infos(op, param, () if value is None else value))
+        elif param.is_option:
+            bound.options[param.name] = convert_option(op, param, value)
+        elif param.variadic:
+            bound.inputs.extend(convert_input(op, param, item) for item in value)
+        elif value is None and param.default is None:
+            left_out = param.name
+        elif left_out:
+            _refuse_call(op, f"has {param.name} but not what comes before it", params, None)
+        else:
+            bound.inputs.append(convert_input(op, param, value, like))
+    return bound
+
+
+def _given(
+    op: str, params: Sequence[Param], args: Sequence[Any], keywords: dict[str, Any]
+) -> dict[str, Any]:
+    """Sort arguments by the names of parameters. Errors: OPS0001."""
+    given: dict[str, Any] = {}
+    places = list(params)
+    for index, param in enumerate(params):
+        if param.variadic:
+            given[param.name] = tuple(args[index:])
+            args, places = args[:index], places[:index]
+            break
+    if len(args) > len(places):
+        _refuse_call(
+            op,
+            f"takes {counted(len(places), 'argument')}, not {len(args)}",
+            params,
+            getattr(args[len(places)], "span", None),
+        )
+    given.update((param.name, value) for param, value in zip(places, args))
+    names = {name: param.name for param in params for name in (param.name, *param.aliases)}
+    for name, value in keywords.items():
+        if name not in names:
+            _refuse_call(op, f"has no parameter {name!r}", params, getattr(value, "span", None))
+        if names[name] in given:
+            _refuse_call(op, f"got {name} twice", params, getattr(value, "span", None))
+        given[names[name]] = value
+    return given
 
 
 def _refuse_call(op: str, why: str, params: Sequence[Param], span: Any) -> None:
-    shown = ", ".join(
-        p.name if p.default is REQUIRED else f"{p.name}={p.default!r}" for p in params
-    )
+    shown = ", ".join(map(str, params))
     refuse("OPS0001", f"{op} {why}", help=f"call it as {op}({shown})", span=span)
 
 
