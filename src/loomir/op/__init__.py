@@ -5,13 +5,16 @@ Importing this package defines all of them. The names are those of ``R`` in TVMS
 
 from loomir.op import nn as nn
 from loomir.op.binary import *  # noqa: F403
+from loomir.op.call import *  # noqa: F403
 from loomir.op.create import *  # noqa: F403
 from loomir.op.datatype import *  # noqa: F403
+from loomir.op.effects import *  # noqa: F403
 from loomir.op.manipulate import *  # noqa: F403
 from loomir.op.parts import *  # noqa: F403
 from loomir.op.sampling import *  # noqa: F403
 from loomir.op.search import *  # noqa: F403
 from loomir.op.set import *  # noqa: F403
+from loomir.op.shapes import *  # noqa: F403
 from loomir.op.sorting import *  # noqa: F403
 from loomir.op.statistical import *  # noqa: F403
 from loomir.op.ternary import *  # noqa: F403

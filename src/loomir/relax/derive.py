@@ -145,6 +145,7 @@ class Deriver:
         self.scope = Scope(self.analyzer)
         self.pure = False
         self.in_dataflow = False
+        self.memory: dict[Any, Any] = {}
         self._deep = False
 
     def derive(self, expr: RelaxExpr | Op) -> StructInfo:
@@ -411,6 +412,7 @@ class Deriver:
                 lookup=self.lookup,
                 warn=self.warn,
                 definition=self.definition,
+                memory=self.memory,
             )
         )
 

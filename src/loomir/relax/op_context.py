@@ -19,6 +19,7 @@ from loomir.relax.struct_info import (
 )
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType
+from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 
 __all__ = ["OpContext"]
@@ -31,7 +32,7 @@ class OpContext:
     (``ObjectStructInfo``) a rule learns nothing and demands nothing: it is checked when it runs.
     """
 
-    __slots__ = ("analyzer", "args", "call", "definition", "lookup", "shown", "warn")
+    __slots__ = ("analyzer", "args", "call", "definition", "lookup", "memory", "shown", "warn")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class OpContext:
         lookup: Callable[[RelaxExpr], StructInfo],
         warn: Callable[[Diagnostic], None],
         definition: Callable[[GlobalVar], BaseFunc | None] | None = None,
+        memory: dict[Any, Any] | None = None,
     ) -> None:
         self.call = call
         self.args = tuple(args)
@@ -51,6 +53,8 @@ class OpContext:
         self.warn = warn
         self.definition = definition or _undefined
         """Gives a function of the module itself, None where it is not there (yet)."""
+        self.memory: dict[Any, Any] = {} if memory is None else memory
+        """What rules keep from call to call of one program."""
         self.shown = "R." + str(getattr(call.op, "name", "")).removeprefix("relax.")
 
     @property
@@ -71,10 +75,11 @@ class OpContext:
         help: str,  # named after the diagnostic's field
         arg: int | None = None,
         notes: tuple[str, ...] = (),
+        span: Span | None = None,
     ) -> NoReturn:
-        """Refuse the call, at an argument where one is to blame."""
+        """Refuse the call: at a place, or at an argument where one is to blame."""
         blamed = self.call.args[arg] if arg is not None and arg < len(self.call.args) else None
-        span = getattr(blamed, "span", None) or self.call.span
+        span = span or getattr(blamed, "span", None) or self.call.span
         text = f"{self.shown}: {message}"
         raise CompileError(Diagnostic(code, text, span, "", (), notes, help))
 

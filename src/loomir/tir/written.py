@@ -22,20 +22,23 @@ class _Uses(NamedTuple):
     by_data: dict[int, Buffer]
 
 
-def written_buffers(func: PrimFunc, module: IRModule | None = None) -> list[Buffer]:
+def written_buffers(
+    func: PrimFunc, module: IRModule | None = None, *, escaping: bool = True
+) -> list[Buffer]:
     """List the buffers that the function may write, in order of first mention.
 
     A write through a ``match_buffer`` counts for its source. A buffer handed to a function of
     ``module`` counts where that function may write it; without a module every such buffer counts.
+    A buffer whose pointer goes elsewhere counts where ``escaping``.
     """
-    uses = {func.name: _uses_of(func)}
+    uses = {func.name: _uses_of(func, escaping)}
     pending = [func.name]
     while pending and module is not None:
         for _, name, _ in uses[pending.pop()].passed:
             if name not in uses and name in module:
                 callee = module[name]
                 if isinstance(callee, PrimFunc):
-                    uses[name] = _uses_of(callee)
+                    uses[name] = _uses_of(callee, escaping)
                     pending.append(name)
     changed = True
     while changed:
@@ -59,7 +62,7 @@ def _writes(uses: dict[str, _Uses], module: IRModule | None, name: str, position
     return buffer is None or id(buffer.data) in uses[name].written
 
 
-def _uses_of(func: PrimFunc) -> _Uses:
+def _uses_of(func: PrimFunc, escaping: bool) -> _Uses:
     by_data: dict[int, Buffer] = {id(b.data): b for b in func.buffer_map.values()}
     source: dict[int, Buffer] = {}
     stored: list[Buffer] = []
@@ -79,8 +82,8 @@ def _uses_of(func: PrimFunc) -> _Uses:
                     mentions[id(arg)] = mentions.get(id(arg), 0) - 1
         elif isinstance(part, Var) and id(part) in by_data:
             mentions[id(part)] = mentions.get(id(part), 0) + 1
-    # A pointer that goes anywhere else may be written through.
-    stored += [by_data[data] for data, count in mentions.items() if count > 0]
+    if escaping:  # a pointer that goes anywhere else may be written through
+        stored += [by_data[data] for data, count in mentions.items() if count > 0]
     written: dict[int, Buffer] = {}
     for buffer in stored:
         at: Buffer | None = buffer

@@ -1,0 +1,308 @@
+"""Calls of kernels, packed functions and closures.
+
+- ``call_py_func`` and ``call_builtin_with_ctx`` of other compilers are missing: functions of Python
+  are packed functions here, and there is no machine whose context a function could be given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir.ir.module import GlobalVar
+from loomir.op.kernel_rules import arguments_of, check_kernel, outputs_of, result_of
+from loomir.relax.derive import packed_result
+from loomir.relax.describe import shown
+from loomir.relax.expr import Call, Tuple, TupleGetItem
+from loomir.relax.node import StructInfo
+from loomir.relax.op_context import OpContext
+from loomir.relax.op_def import Mistake, define_op, find_op
+from loomir.relax.op_params import (
+    Kind,
+    Param,
+    arguments,
+    expr,
+    function,
+    info,
+    ints,
+    several,
+    text,
+)
+from loomir.relax.relations import get_shape_var_mapping, substitute_shape_vars
+from loomir.relax.struct_info import (
+    OBJECT,
+    FuncStructInfo,
+    ObjectStructInfo,
+    TupleStructInfo,
+)
+from loomir.support.diagnostics import counted
+
+__all__ = [
+    "call_dps_packed",
+    "call_inplace_packed",
+    "call_pure_packed",
+    "call_tir",
+    "call_tir_inplace",
+    "call_tir_with_grad",
+    "invoke_closure",
+    "invoke_pure_closure",
+    "make_closure",
+]
+
+_INTS = Param("tir_vars", Kind.SHAPE, None, aliases=("packed_ints",))
+
+
+# -- normal form -------------------------------------------------------------------------------
+def _literal_arguments(call: Call) -> Call:
+    """Take a tuple of arguments apart: they are written out in normal form (R33)."""
+    given = call.args[1]
+    known = getattr(given, "struct_info_annotation", None)
+    if isinstance(given, Tuple) or not isinstance(known, TupleStructInfo):
+        return call
+    fields = tuple([TupleGetItem(given, i, span=call.span) for i in range(len(known.fields))])
+    args = (call.args[0], Tuple(fields, span=call.span), *call.args[2:])
+    return Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
+
+
+# -- kernels -----------------------------------------------------------------------------------
+def _infer_tir(c: OpContext) -> StructInfo:
+    count = len(outputs_of(c))
+    check_kernel(c, (-1,) * count)
+    return result_of(c)
+
+
+def _infer_tir_inplace(c: OpContext) -> StructInfo:
+    check_kernel(c, tuple(c["inplace_indices"]))
+    return result_of(c)
+
+
+call_tir = define_op(
+    "call_tir",
+    function("gvar"),
+    arguments("args"),
+    info(),
+    _INTS,
+    infer=_infer_tir,
+    doc="Call a kernel of the module, which writes new tensors.\n\nThe kernel's parameters are "
+    "``args``, then the integers ``tir_vars``, then the results that ``out_sinfo`` describes; it "
+    "may write the latter only. One result is given as it is, several as a tuple.\n"
+    "Errors: RLX0230 to RLX0235.",
+    family="base",
+    normalize=_literal_arguments,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+call_tir_inplace = define_op(
+    "call_tir_inplace",
+    function("gvar"),
+    arguments("args"),
+    ints("inplace_indices"),
+    info(),
+    _INTS,
+    infer=_infer_tir_inplace,
+    doc="Call a kernel of the module, which writes results over some of its arguments.\n\n"
+    "``inplace_indices`` gives for each result the argument that becomes it, or -1 for a new "
+    "tensor; only the latter are parameters besides. A constant is copied first.\n"
+    "Errors: RLX0230 to RLX0236.",
+    family="base",
+    normalize=_literal_arguments,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+
+def _plain_call_tir(builder: Any, call: Call) -> Call:
+    """Write the call without what its gradient needs."""
+    plain = find_op("relax.call_tir")
+    assert plain is not None
+    return Call(plain.op, call.args, call.sinfo_args, span=call.span)
+
+
+call_tir_with_grad = define_op(
+    "call_tir_with_grad",
+    function("gvar"),
+    arguments("args"),
+    info(),
+    text("te_grad_name"),
+    _INTS,
+    infer=_infer_tir,
+    doc="Call a kernel as ``call_tir`` does, and name the function that makes its gradient.",
+    family="base",
+    normalize=_literal_arguments,
+    legalize=_plain_call_tir,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+
+# -- packed functions --------------------------------------------------------------------------
+def _demand_packed(c: OpContext) -> None:
+    """Hold what is called to be a packed function. Errors: RLX0238."""
+    known = c.args[0]
+    packed = isinstance(known, FuncStructInfo) and known.params is None
+    if not packed and not isinstance(known, ObjectStructInfo):
+        c.refuse(
+            "RLX0238",
+            f"the first argument is {shown(known)}, not a packed function",
+            help="name one, as in R.ExternFunc('name'); call other functions directly",
+            arg=0,
+        )
+
+
+def _infer_dps_packed(c: OpContext) -> StructInfo:
+    _demand_packed(c)
+    arguments_of(c)
+    outputs_of(c)
+    return result_of(c)
+
+
+def _infer_packed(c: OpContext) -> StructInfo:
+    _demand_packed(c)
+    if not c.call.sinfo_args:
+        c.refuse(
+            "RLX0239",
+            "nothing says what the packed function returns",
+            help="describe the result, as in sinfo_args=R.Object",
+        )
+    return result_of(c)
+
+
+def _infer_inplace_packed(c: OpContext) -> StructInfo:
+    count = len(c.call.args) - 1
+    for index in c["inplace_indices"]:
+        if not -1 <= index < count:
+            c.refuse(
+                "RLX0236",
+                f"there is no argument {index} to write",
+                help=f"give a number from 0 to {count - 1}, or -1 for a new value",
+            )
+    return _infer_packed(c)
+
+
+call_dps_packed = define_op(
+    "call_dps_packed",
+    function("func"),
+    arguments("args"),
+    info(),
+    infer=_infer_dps_packed,
+    doc="Call a packed function that writes new tensors, which it is given after ``args``.\n\n"
+    "It is taken to do nothing else. Errors: RLX0231, RLX0232, RLX0238.",
+    family="base",
+    normalize=_literal_arguments,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+call_pure_packed = define_op(
+    "call_pure_packed",
+    function("func"),
+    several("args"),
+    info("sinfo_args"),
+    infer=_infer_packed,
+    doc="Call a packed function that is known to do nothing but give its result.\n\n"
+    "Errors: RLX0238, RLX0239.",
+    family="base",
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+call_inplace_packed = define_op(
+    "call_inplace_packed",
+    function("func"),
+    several("args"),
+    ints("inplace_indices"),
+    info("sinfo_args"),
+    infer=_infer_inplace_packed,
+    doc="Call a packed function that writes some of its arguments and gives them back.\n\n"
+    "``inplace_indices`` are those arguments; they are not used after the call. A constant is "
+    "copied first. Errors: RLX0236, RLX0238, RLX0239.",
+    family="base",
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+
+# -- closures ----------------------------------------------------------------------------------
+def _infer_invoke(c: OpContext) -> StructInfo:
+    known = c.args[0]
+    if not isinstance(known, (FuncStructInfo, ObjectStructInfo)):
+        c.refuse(
+            "RLX0238",
+            f"the first argument is {shown(known)}, not a closure",
+            help="call what R.make_closure gives, or a function",
+            arg=0,
+        )
+    given = arguments_of(c)
+    params = known.params if isinstance(known, FuncStructInfo) else None
+    if given is not None and params is not None and len(given.infos) != len(params):
+        c.refuse(
+            "RLX0209",
+            f"the closure takes {counted(len(params), 'argument')}, not {len(given.infos)}",
+            help="give one argument for each parameter that is left",
+            arg=1,
+        )
+    return packed_result(c.call, _CLAIMED)
+
+
+_CLAIMED = FuncStructInfo(None, OBJECT, derive_func="default_derive")
+
+
+def _infer_make_closure(c: OpContext) -> StructInfo:
+    """Infer the function of the parameters that are left, where the function is the module's."""
+    known, given = c.args[0], arguments_of(c)
+    if not isinstance(known, (FuncStructInfo, ObjectStructInfo)):
+        c.refuse(
+            "RLX0238",
+            f"the first argument is {shown(known)}, not a function",
+            help="make closures of functions of the module",
+            arg=0,
+        )
+    params = known.params if isinstance(known, FuncStructInfo) else None
+    if given is None or params is None or not isinstance(known, FuncStructInfo):
+        return OBJECT
+    left = len(params) - len(given.infos)
+    if left < 0:
+        c.refuse(
+            "RLX0209",
+            f"the function takes {counted(len(params), 'argument')}, and {len(given.infos)} are "
+            "given",
+            help="give values for the last of its parameters",
+            arg=1,
+        )
+    if not isinstance(c.call.args[0], GlobalVar):
+        return OBJECT
+    last = TupleStructInfo(params[left:])
+    bound = substitute_shape_vars(known, get_shape_var_mapping(last, TupleStructInfo(given.infos)))
+    return FuncStructInfo((bound.params or ())[:left], bound.ret, bound.purity)
+
+
+make_closure = define_op(
+    "make_closure",
+    function("func"),
+    arguments("args"),
+    infer=_infer_make_closure,
+    doc="Give a function whose last parameters have the values ``args``.",
+    family="base",
+    normalize=_literal_arguments,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+invoke_closure = define_op(
+    "invoke_closure",
+    expr("closure"),
+    arguments("args"),
+    info("sinfo_args", None),
+    infer=_infer_invoke,
+    doc="Call a closure, which may have effects.\n\nThe result is what ``sinfo_args`` claims, "
+    "which is checked when the call returns.",
+    family="base",
+    normalize=_literal_arguments,
+    pure=False,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+invoke_pure_closure = define_op(
+    "invoke_pure_closure",
+    expr("closure"),
+    arguments("args"),
+    info("sinfo_args", None),
+    infer=_infer_invoke,
+    doc="Call a closure that is known to do nothing but give its result.",
+    family="base",
+    normalize=_literal_arguments,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)

@@ -1,0 +1,319 @@
+"""How a call of a kernel fits the kernel: parameters, results, and what it writes.
+
+A kernel is a ``PrimFunc`` of the module. Its parameters are the inputs, then integers, then the
+outputs, which it alone writes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.visit import by_class
+from loomir.relax.describe import differences, shown
+from loomir.relax.expr import Tuple
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.op_context import OpContext
+from loomir.relax.proof import Match, shape_vars_in
+from loomir.relax.relations import (
+    check_compatibility,
+    get_shape_var_mapping,
+    substitute_shape_vars,
+)
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from loomir.support.diagnostics import Diagnostic, counted
+from loomir.tir.expr import Call as PrimCall
+from loomir.tir.function import PrimFunc
+from loomir.tir.written import written_buffers
+
+__all__ = ["Arguments", "arguments_of", "check_kernel", "outputs_of", "result_of"]
+
+
+class Arguments(NamedTuple):
+    """The fields of a tuple of arguments, and what is known of each."""
+
+    exprs: tuple[RelaxExpr, ...]
+    infos: tuple[StructInfo, ...]
+
+
+def arguments_of(c: OpContext, index: int = 1) -> Arguments | None:
+    """Give the fields of the argument that is a tuple, None where not even their number is known.
+
+    Errors: RLX0231 for what is no tuple.
+    """
+    expr, info = c.call.args[index], c.args[index]
+    if isinstance(info, TupleStructInfo):
+        count = len(info.fields)
+        exprs = expr.fields if isinstance(expr, Tuple) else (expr,) * count
+        return Arguments(exprs, info.fields)
+    if not isinstance(info, ObjectStructInfo):
+        c.refuse(
+            "RLX0231",
+            f"the arguments are {shown(info)}, not a tuple",
+            help="give them as a tuple, as in (x, y)",
+            arg=index,
+        )
+    return None
+
+
+def outputs_of(c: OpContext) -> tuple[TensorStructInfo, ...]:
+    """Give what describes the results: tensors, whose extents and dtypes are known.
+
+    Errors: RLX0232 for others.
+    """
+    infos: tuple[StructInfo, ...] = c.call.sinfo_args
+    if len(infos) == 1 and isinstance(infos[0], TupleStructInfo):
+        infos = infos[0].fields
+    found: list[TensorStructInfo] = []
+    for info in infos:
+        fits = isinstance(info, TensorStructInfo) and isinstance(info.shape, ShapeExpr)
+        if not fits or not isinstance(info, TensorStructInfo) or info.dtype.is_void:
+            c.refuse(
+                "RLX0232",
+                f"a result is described as {shown(info)}, which is not enough to allocate it",
+                help='give its extents and dtype, as in out_sinfo=R.Tensor((2, n), "float32")',
+            )
+        found.append(info)
+    return tuple(found)
+
+
+def result_of(c: OpContext) -> StructInfo:
+    """Give what the call returns: what is described, a tuple unless that is one."""
+    infos = c.call.sinfo_args
+    return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
+
+
+def check_kernel(c: OpContext, inplace: tuple[int, ...]) -> None:
+    """Hold a call against its kernel.
+
+    ``inplace`` gives for each result the argument that becomes it, -1 for a new tensor. Errors:
+    RLX0230 to RLX0235; warns with RLX0237.
+    """
+    func = _kernel(c)
+    args, outputs = arguments_of(c), outputs_of(c)
+    if args is not None:
+        _check_inplace(c, args, outputs, inplace)
+    if func is None or func.params is None or args is None:
+        return
+    fresh = [info for info, index in zip(outputs, inplace) if index < 0]
+    ints = _integers(c)
+    if ints is None:
+        return
+    count = len(args.infos) + len(ints) + len(fresh)
+    if count != len(func.params):
+        parts = [counted(len(args.infos), "argument")]
+        parts += [counted(len(ints), "integer")] if ints else []
+        c.refuse(
+            "RLX0233",
+            f"{_name(c)} takes {counted(len(func.params), 'parameter')}, but the call gives it "
+            f"{', '.join(parts)} and {counted(len(fresh), 'result')}",
+            help="the parameters of a kernel are its inputs, then integers, then its results",
+        )
+    _check_parameters(c, func.params, args, ints, fresh)
+    _check_writes(c, len(args.infos), len(ints), inplace)
+
+
+def _kernel(c: OpContext) -> FuncStructInfo | None:
+    """Give what is known of the kernel. Errors: RLX0230 for what is none."""
+    callee, info = c.call.args[0], c.args[0]
+    found = c.definition(callee) if isinstance(callee, GlobalVar) else None
+    is_kernel = isinstance(callee, GlobalVar) and (found is None or isinstance(found, PrimFunc))
+    if not is_kernel or not isinstance(info, (FuncStructInfo, ObjectStructInfo)):
+        name = repr(callee.name_hint) if isinstance(callee, GlobalVar) else "the first argument"
+        c.refuse(
+            "RLX0230",
+            f"{name} is no PrimFunc of the module",
+            help="call functions of Relax directly; packed ones with R.call_dps_packed",
+            arg=0,
+        )
+    return info if isinstance(info, FuncStructInfo) else None
+
+
+def _name(c: OpContext) -> str:
+    return repr(getattr(c.call.args[0], "name_hint", "the kernel"))
+
+
+def _integers(c: OpContext) -> tuple[Any, ...] | None:
+    """Give the integers passed besides tensors, None where their number is not known."""
+    if not c.has(2):
+        return ()
+    info = c.shape(2)
+    if info.values is not None:
+        return info.values
+    return None if info.ndim < 0 else (None,) * info.ndim
+
+
+def _check_parameters(
+    c: OpContext,
+    params: tuple[StructInfo, ...],
+    args: Arguments,
+    ints: tuple[Any, ...],
+    fresh: list[TensorStructInfo],
+) -> None:
+    first, last = len(args.infos), len(args.infos) + len(ints)
+    given = [*args.infos]
+    for param, value in zip(params[first:last], ints):
+        fits = isinstance(param, PrimStructInfo) and param.dtype.is_integer
+        if not fits or not isinstance(param, PrimStructInfo):
+            c.refuse(
+                "RLX0234",
+                f"{_name(c)} is given an integer where it takes {shown(param)}",
+                help="the parameters of a kernel are its inputs, then integers, then its results",
+                arg=2,
+            )
+        same = value is not None and value.dtype is param.dtype
+        given.append(PrimStructInfo(param.dtype, value if same else None))
+    given += fresh
+    mapping = get_shape_var_mapping(TupleStructInfo(params), TupleStructInfo(tuple(given)))
+    for index, (info, param) in enumerate(zip(given, params)):
+        wanted = substitute_shape_vars(param, mapping)
+        if first <= index < last or isinstance(info, ObjectStructInfo):
+            continue
+        fits = check_compatibility(info, wanted, c.analyzer)
+        open_ = fits is Match.MAYBE and not mapping.keys() >= set(shape_vars_in(param))
+        if fits is not Match.YES and not open_:  # the kernel itself holds its integers to shapes
+            expr = args.exprs[index] if index < first else c.call
+            _mismatch(c, fits, index - last, info, wanted, expr, index if index < first else -1)
+
+
+def _mismatch(
+    c: OpContext,
+    fits: Match,
+    output: int,
+    info: StructInfo,
+    wanted: StructInfo,
+    expr: Any,
+    index: int,
+) -> None:
+    what = f"result {output + 1}" if index < 0 else f"argument {index + 1}"
+    only = "" if fits is Match.NO else "only known to be "
+    message = f"{what} of {_name(c)} is {only}{shown(info)}, but its parameter is {shown(wanted)}"
+    span = getattr(expr, "span", None) or c.call.span
+    notes = differences(info, wanted, c.analyzer)
+    if fits is Match.NO:
+        help_ = (
+            "describe the result as the kernel writes it"
+            if index < 0
+            else "give what the kernel takes, or make a kernel for what is given"
+        )
+        c.refuse("RLX0234", message, help=help_, span=span, notes=notes)
+    c.warn(
+        Diagnostic(
+            "RLX0237",
+            f"{c.shown}: {message}",
+            span,
+            notes=(*notes, "it is checked when the kernel is called"),
+            help=f"check it first: R.match_cast(…, {shown(wanted)})",
+            severity="warning",
+        )
+    )
+
+
+def _check_writes(c: OpContext, inputs: int, ints: int, inplace: tuple[int, ...]) -> None:
+    """Refuse a kernel that writes a parameter which is no output (R34). Errors: RLX0235."""
+    callee = c.call.args[0]
+    found = c.definition(callee) if isinstance(callee, GlobalVar) else None
+    if not isinstance(found, PrimFunc):
+        return
+    outputs = {index for index in inplace if index >= 0}
+    outputs.update(range(inputs + ints, len(found.params)))
+    for position, name in _written(c, found):
+        if position not in outputs:
+            c.refuse(
+                "RLX0235",
+                f"{_name(c)} writes its parameter {name!r}, which is no output",
+                help="write outputs only; to write over an argument, use R.call_tir_inplace",
+                arg=0,
+                notes=("kernels are called as pure functions: they change nothing else",),
+            )
+
+
+def _written(c: OpContext, func: PrimFunc) -> list[tuple[int, str]]:
+    """List the parameters that a kernel certainly writes, by place and name."""
+    key = ("written", id(func))
+    if key not in c.memory:
+        module = IRModule(_reached(c, func))
+        data = {id(b.data) for b in written_buffers(func, module, escaping=False)}
+        places = [
+            (place, func.buffer_map[var].name)
+            for place, var in enumerate(func.params)
+            if var in func.buffer_map and id(func.buffer_map[var].data) in data
+        ]
+        c.memory[key] = (func, places)  # the function stays alive, and its number its own
+    return c.memory[key][1]
+
+
+def _reached(c: OpContext, func: PrimFunc) -> dict[GlobalVar, BaseFunc]:
+    """Collect the functions that a kernel calls, directly or not."""
+    found: dict[GlobalVar, BaseFunc] = {}
+    names: set[str] = set()
+    pending = [func]
+    while pending:
+        for call in by_class(pending.pop()).get(PrimCall, ()):
+            callee = call.op
+            if isinstance(callee, GlobalVar) and callee.name_hint not in names:
+                names.add(callee.name_hint)
+                made = c.definition(callee)
+                if made is not None:
+                    found[callee] = made
+                if isinstance(made, PrimFunc):
+                    pending.append(made)
+    return found
+
+
+def _check_inplace(
+    c: OpContext,
+    args: Arguments,
+    outputs: tuple[TensorStructInfo, ...],
+    inplace: tuple[int, ...],
+) -> None:
+    """Hold results that are arguments written over against these. Errors: RLX0236."""
+    if len(inplace) != len(outputs):
+        _refuse_inplace(
+            c,
+            f"{counted(len(inplace), 'index', 'indices')} for {counted(len(outputs), 'result')}",
+            "give for each result the number of the argument that becomes it, or -1",
+        )
+    named = [index for index in inplace if index >= 0]
+    for number, index in enumerate(inplace):
+        if index < -1 or index >= len(args.infos):
+            _refuse_inplace(
+                c,
+                f"there is no argument {index} to write result {number} to",
+                f"give a number from 0 to {len(args.infos) - 1}, or -1 for a new tensor",
+            )
+        if index < 0:
+            continue
+        if named.count(index) > 1:
+            _refuse_inplace(c, f"two results are written to argument {index}", "give each its own")
+        info, wanted = args.infos[index], outputs[number]
+        if check_compatibility(info, wanted, c.analyzer) is Match.NO and not isinstance(
+            info, ObjectStructInfo
+        ):
+            _refuse_inplace(
+                c,
+                f"argument {index} is {shown(info)}, and result {number}, {shown(wanted)}, is to "
+                "be written to it",
+                "write a result over an argument of the same extents and dtype",
+                args.exprs[index],
+            )
+        target = args.exprs[index]
+        alone = [e for e in args.exprs if e is target]
+        if len(alone) > 1 and isinstance(c.call.args[1], Tuple):
+            _refuse_inplace(
+                c,
+                f"argument {index} is written, and is another argument as well",
+                "pass what is written once only",
+                target,
+            )
+
+
+def _refuse_inplace(c: OpContext, message: str, help_: str, expr: Any = None) -> None:
+    c.refuse("RLX0236", message, help=help_, span=getattr(expr, "span", None))
