@@ -9,9 +9,12 @@ from loomir.op.call import *  # noqa: F403
 from loomir.op.create import *  # noqa: F403
 from loomir.op.datatype import *  # noqa: F403
 from loomir.op.effects import *  # noqa: F403
+from loomir.op.gathering import *  # noqa: F403
+from loomir.op.index import *  # noqa: F403
 from loomir.op.manipulate import *  # noqa: F403
 from loomir.op.parts import *  # noqa: F403
 from loomir.op.sampling import *  # noqa: F403
+from loomir.op.scattering import *  # noqa: F403
 from loomir.op.search import *  # noqa: F403
 from loomir.op.set import *  # noqa: F403
 from loomir.op.shapes import *  # noqa: F403

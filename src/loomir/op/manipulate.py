@@ -196,8 +196,12 @@ def _named_ones(call: Call) -> Call:
     return Call(call.op, call.args, call.sinfo_args, {"axis": ones}, span=call.span)
 
 
-def _without(x: Tensor, axis: Sequence[int] | None, out: StructInfo) -> Tensor:
-    return topi.reshape(x, dims_of(out))
+def _without(x: Tensor, axis: Sequence[int] | None) -> Tensor:
+    if axis is None:
+        return topi.squeeze(x)
+    gone = [a % x.ndim for a in axis]
+    x = topi.assume_shape(x, [1 if a in gone else d for a, d in enumerate(x.shape)])
+    return topi.squeeze(x, gone)
 
 
 squeeze = define_op(
@@ -353,6 +357,17 @@ def _concat(c: OpContext) -> StructInfo:
     return TensorStructInfo(ShapeExpr(tuple(made)), dtype, device)
 
 
+def _joined(tensors: Sequence[Tensor], axis: int, out: StructInfo) -> Tensor:
+    along = axis % tensors[0].ndim
+    dims = dims_of(out)
+
+    def fitted(x: Tensor) -> Tensor:
+        wanted = [d if a == along else w for a, (d, w) in enumerate(zip(x.shape, dims))]
+        return topi.assume_shape(x, wanted)
+
+    return topi.concatenate(list(map(fitted, tensors)), along)
+
+
 concat = define_op(
     "concat",
     tensors("tensors"),
@@ -363,7 +378,7 @@ concat = define_op(
     Shapes: equal but for ``axis``, along which extents add up.
     Errors: OPS0005, OPS0030, OPS0032, OPS0006, OPS0035 for no tensors.""",
     family="manipulate",
-    lower=topi.concatenate,
+    lower=_joined,
     reference=np.concatenate,
     samples=(
         Sample(((T((2, 3)), T((4, 3))),)),
@@ -397,6 +412,13 @@ def _stack(c: OpContext) -> StructInfo:
     return TensorStructInfo(ShapeExpr(tuple(made)), dtype, device)
 
 
+def _stacked(tensors: Sequence[Tensor], axis: int, out: StructInfo) -> Tensor:
+    dims = dims_of(out)
+    place = axis % len(dims)
+    del dims[place]
+    return topi.stack([topi.assume_shape(x, dims) for x in tensors], place)
+
+
 stack = define_op(
     "stack",
     tensors("tensors"),
@@ -407,7 +429,7 @@ stack = define_op(
     Shapes: the result has their number at ``axis``.
     Errors: OPS0005, OPS0030, OPS0032, OPS0006, OPS0035 for no tensors.""",
     family="manipulate",
-    lower=topi.stack,
+    lower=_stacked,
     reference=np.stack,
     samples=(
         Sample(((T((2, 3)), T((2, 3))), 1)),

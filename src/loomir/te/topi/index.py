@@ -7,6 +7,8 @@ Negative places count from the end. Others outside of an axis raise where the pr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import nan
+from typing import Literal, TypeAlias
 
 from loomir.support.dtype import DataType
 from loomir.te.operation import extern
@@ -32,6 +34,9 @@ from loomir.tir.expr import cast as converted
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, For, ForKind, Stmt, seq
 
+TakeMode: TypeAlias = Literal["raise", "wrap", "clip", "nan"]
+_MODES = ("raise", "wrap", "clip", "nan")
+
 __all__ = [
     "gather_elements",
     "gather_nd",
@@ -53,11 +58,23 @@ def _from_end(index: PrimExpr, extent: Size) -> PrimExpr:
 
 def _place(index: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
     """Give the place along an axis that an index names, or raise where there is none."""
-    extent = dims(x)[axis]
-    place = _from_end(index, extent)
-    return call_builtin(
-        "checked_index", place, wide(extent), StringImm(x.name), const(axis, "int32")
-    )
+    return _checked(_from_end(index, dims(x)[axis]), x, axis)
+
+
+def _checked(place: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
+    extent = wide(dims(x)[axis])
+    return call_builtin("checked_index", place, extent, StringImm(x.name), const(axis, "int32"))
+
+
+def _along(
+    i: Sequence[PrimExpr], at: PrimExpr, x: Tensor, along: int, within: Sequence[Size]
+) -> list[PrimExpr]:
+    """Give indices with a place at one axis; those not surely inside are checked."""
+    made: list[PrimExpr] = []
+    for a, (v, d, e) in enumerate(zip(i, dims(x), within, strict=True)):
+        inside = equal_sizes(d, e) or (isinstance(d, int) and isinstance(e, int) and e <= d)
+        made.append(at if a == along else v if inside else _checked(wide(v), x, a))
+    return made
 
 
 def where(condition: Tensor, a: Tensor | PrimExpr | float, b: Tensor | PrimExpr | float) -> Tensor:
@@ -90,8 +107,8 @@ def _choice(given: Tensor | PrimExpr | float, at: Sequence[PrimExpr], dtype: Dat
 def one_hot(
     indices: Tensor,
     depth: int,
-    on: float = 1,
-    off: float = 0,
+    on: float | PrimExpr = 1,
+    off: float | PrimExpr = 0,
     axis: int = -1,
     dtype: str | DataType = "float32",
 ) -> Tensor:
@@ -108,27 +125,49 @@ def one_hot(
     def element(*i: PrimExpr) -> PrimExpr:
         at = _from_end(indices(*(v for a, v in enumerate(i) if a != new)), depth)
         here = Eq(converted(at, "int64"), converted(i[new], "int64"))
-        return select(here, const(on, wanted), const(off, wanted))
+        values = [v if isinstance(v, PrimExpr) else const(v, wanted) for v in (on, off)]
+        return select(here, *values)
 
     return make("one_hot", shape, element)
 
 
 # -- reading ---------------------------------------------------------------------------------
-def take(x: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
+def take(
+    x: Tensor, indices: Tensor | PrimExpr, axis: int | None = None, mode: TakeMode = "raise"
+) -> Tensor:
     """Take what stands at places along an axis, or in row-major order of all elements.
 
-    Shapes: that of ``indices`` in place of ``axis``. Errors: TE0102, TE0103.
+    ``mode``: places outside raise; ``"wrap"`` counts on around the axis, and ``"clip"`` takes the
+    nearest end, also for negative ones; ``"nan"`` gives NaN, also for negative ones.
+    Shapes: that of ``indices`` in place of ``axis``. Errors: TE0102 to TE0104.
     """
-    need("take", "integer", indices)
+    if mode not in _MODES:
+        bad("take", f"the mode is {mode!r}", f"give one of {', '.join(_MODES)}")
+    if isinstance(indices, Tensor):
+        need("take", "integer", indices)
+    if mode == "nan":
+        need("take", "float", x)
     if axis is None:
-        return take(flatten(x), indices, 0)
+        return take(flatten(x), indices, 0, mode)
     along = as_axis("take", axis, x.ndim)
-    shape = [*dims(x)[:along], *dims(indices), *dims(x)[along + 1 :]]
+    own = dims(indices) if isinstance(indices, Tensor) else []
+    shape = [*dims(x)[:along], *own, *dims(x)[along + 1 :]]
+    extent = wide(dims(x)[along])
 
     def element(*i: PrimExpr) -> PrimExpr:
-        before, after = i[:along], i[along + indices.ndim :]
-        at = _place(indices(*i[along : along + indices.ndim]), x, along)
-        return x(*before, at, *after)
+        before, here, after = i[:along], i[along : along + len(own)], i[along + len(own) :]
+        index = indices(*here) if isinstance(indices, Tensor) else indices
+        if mode == "raise":
+            return x(*before, _place(index, x, along), *after)
+        at = saturated(index)
+        if mode == "nan":
+            inside = And(at >= 0, at < extent)
+            return if_then_else(inside, x(*before, at, *after), const(nan, x.dtype))
+        if mode == "clip":
+            at = Max(Min(at, extent - 1), const(0, "int64"))
+        else:
+            at = at % Max(extent, const(1, "int64"))
+        return x(*before, _checked(at, x, along), *after)
 
     return make("take", shape, element)
 
@@ -137,7 +176,7 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     """Take one element for each place, which stands in line with it along an axis.
 
     Shapes: that of ``indices``, of as many axes; extents but at ``axis`` are not above those of
-    ``x``. Errors: TE0101 to TE0103.
+    ``x``, which is checked where it is not certain. Errors: TE0101 to TE0103.
     """
     need("gather_elements", "integer", indices)
     along = as_axis("gather_elements", axis, x.ndim)
@@ -145,16 +184,15 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = _place(indices(*i), x, along)
-        return x(*(at if a == along else v for a, v in enumerate(i)))
+        return x(*_along(i, at, x, along, dims(indices)))
 
     return make("gather_elements", dims(indices), element)
 
 
 def _in_line(name: str, x: Tensor, indices: Tensor, along: int) -> None:
     pairs = enumerate(zip(dims(indices), dims(x), strict=False))
-    fits = indices.ndim == x.ndim and all(
-        a == along or equal_sizes(i, d) or (isinstance(i, int) and isinstance(d, int) and i <= d)
-        for a, (i, d) in pairs
+    fits = indices.ndim == x.ndim and not any(
+        a != along and isinstance(i, int) and isinstance(d, int) and i > d for a, (i, d) in pairs
     )
     if not fits:
         refuse_shapes(name, dims(x), dims(indices))
@@ -252,9 +290,8 @@ def scatter_elements(
     _same_shape("scatter_elements", dims(indices), dims(updates))
 
     def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
-        i = list(i)
-        i[along] = _place(BufferLoad(at, tuple(i)), x, along)
-        return i
+        to = _place(BufferLoad(at, tuple(i)), x, along)
+        return _along(i, to, x, along, dims(indices))
 
     return _scattered("scatter_elements", x, indices, updates, reduction, place)
 

@@ -1,0 +1,244 @@
+"""Operators that take parts of tensors, by places or by slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from loomir.arith.analyzer import Analyzer
+from loomir.op.arguments import dims_of, each_axis, values_of
+from loomir.op.slicing import slice_bounds, sliced
+from loomir.relax.node import StructInfo
+from loomir.relax.op_context import OpContext
+from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
+from loomir.relax.op_params import axes, expr, flag, integer, ints, tensor, text, tuple_of
+from loomir.relax.op_reference import NPArray
+from loomir.relax.op_rules import need
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo
+from loomir.te import topi
+from loomir.te.tensor import Tensor
+from loomir.te.topi.loops import wide
+from loomir.tir.expr import PrimExpr
+
+__all__ = ["strided_slice", "take"]
+
+T = TensorSample
+X = T((2, 3, 4))
+
+
+# -- places --------------------------------------------------------------------------------------
+def as_places(indices: Any) -> NPArray:
+    """Give places as int64; those that are greater are outside of any axis all the same."""
+    found = np.asarray(indices)
+    if found.dtype == np.uint64:
+        found = np.minimum(found, np.uint64(2**63 - 1))
+    return found.astype(np.int64)
+
+
+def _indices(c: OpContext, index: int) -> TensorStructInfo:
+    """Give what is known of places: a tensor of integers, or a scalar, which has no axes."""
+    info = c.args[index]
+    if isinstance(info, PrimStructInfo):
+        need(c, "integer", info.dtype, index)
+        return TensorStructInfo(ShapeExpr(()), info.dtype)
+    found = c.tensor(index)
+    need(c, "integer", found.dtype, index)
+    return found
+
+
+def _take(c: OpContext) -> StructInfo:
+    x, indices = c.tensor(0), _indices(c, 1)
+    if c["mode"] == "nan":
+        need(c, "float", x.dtype, 0)
+    if c["axis"] is None:
+        return c.make(indices.dims, x.dtype, x, ndim=indices.ndim)
+    if x.ndim < 0:
+        return c.make(None, x.dtype, x)
+    along = c.axis(c["axis"], x.ndim)
+    if x.dims is None or indices.dims is None:
+        rank = x.ndim - 1 + indices.ndim if indices.ndim >= 0 else -1
+        return c.make(None, x.dtype, x, ndim=rank)
+    return c.make([*x.dims[:along], *indices.dims, *x.dims[along + 1 :]], x.dtype, x)
+
+
+def _taken(x: Tensor, indices: Tensor | PrimExpr, axis: int | None, mode: str) -> Tensor:
+    return topi.take(x, indices, axis, "raise" if mode == "fast" else mode)  # pyright: ignore[reportArgumentType]
+
+
+def _take_with_numpy(x: Any, indices: Any, axis: int | None, mode: str) -> NPArray:
+    x, places = np.asarray(x), as_places(indices)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    if mode == "fast":
+        return np.asarray(np.take(x, places, axis))
+    if mode != "nan":
+        return np.asarray(np.take(x, places, axis, mode="wrap" if mode == "wrap" else "clip"))
+    extent = x.shape[axis]
+    outside = (places < 0) | (places >= extent)
+    if not extent:
+        shape = (*x.shape[:axis], *places.shape, *x.shape[axis % x.ndim + 1 :])
+        return np.full(shape, np.nan, x.dtype)
+    made = np.take(x, np.where(outside, 0, places), axis)
+    front = axis % x.ndim
+    mask = outside.reshape((1,) * front + places.shape + (1,) * (x.ndim - front - 1))
+    return np.where(mask, np.array(np.nan, x.dtype), made)
+
+
+PLACES = T((2, 2), "int64", values=((0, 2), (1, -1)))
+
+take = define_op(
+    "take",
+    tensor("x"),
+    expr("indices"),
+    integer("axis", None),
+    text("mode", "fast", ("fast", "wrap", "clip", "nan")),
+    infer=_take,
+    doc="""Take what stands at places along an axis, or in row-major order of all elements.
+
+    ``mode``: with ``"fast"`` negative places count from the end, and those outside raise (RUN0203);
+    ``"wrap"`` counts on around the axis; ``"clip"`` takes the nearest end, also for negative ones;
+    ``"nan"`` gives NaN, also for negative ones.
+    Shapes: that of ``indices``, a tensor of integers or a scalar, in place of ``axis``.
+    Errors: OPS0005, OPS0007.""",
+    family="index",
+    lower=_taken,
+    reference=_take_with_numpy,
+    samples=(
+        Sample((X, PLACES, 1)),
+        Sample((X, PLACES)),
+        Sample((T((3, 4), "bfloat16"), T((3,), "uint8", 0, 3), -1)),
+        Sample((T((3,), "int8"), T((), "int32", values=-3), 0)),
+        Sample((X, 1, 0)),
+        Sample((T((3, 0), "bool"), T((2,), "int32", values=(0, 2)), 0)),
+        Sample((T((0, 2)), T((0,), "int64"), 0)),
+        Sample((X, T((4,), "int64", values=(-4, 5, 0, 3)), 1, "wrap")),
+        Sample((X, T((4,), "int64", values=(-4, 5, 0, 3)), 1, "clip")),
+        Sample((X, T((2, 2), "int64", values=((-1, 5), (0, 3))), 1, "nan")),
+        Sample((T((2,), "float16"), T((2,), "uint64", values=(2**64 - 1, 1)), 0, "nan")),
+    ),
+    mistakes=(
+        Mistake((X, T((2,)), 0), {}, "OPS0007"),
+        Mistake((X, PLACES, 3), {}, "OPS0005"),
+        Mistake((T((2,), "int32"), PLACES, 0, "nan"), {}, "OPS0007"),
+        Mistake((X, PLACES, 0, "raise"), {}, "OPS0002"),
+        Mistake((X, (1, 2), 0), {}, "OPS0004"),
+    ),
+)
+
+
+# -- slices --------------------------------------------------------------------------------------
+def _steps(strides: tuple[int, ...] | None, count: int) -> tuple[int, ...]:
+    return (1,) * count if strides is None else strides
+
+
+def _strided_slice(c: OpContext) -> StructInfo:
+    x, begin, end = c.tensor(0), values_of(c, 1), values_of(c, 2)
+    wanted: tuple[int, ...] = c["axes"]
+    steps = _steps(c["strides"], len(wanted))
+    for name, given in (("begin", begin), ("end", end), ("strides", steps)):
+        if given is not None and len(given) != len(wanted):
+            c.refuse(
+                "OPS0038",
+                f"{name} has a length of {len(given)}, and there are {len(wanted)} axes",
+                help="give one number for each axis that is sliced",
+            )
+    if 0 in steps:
+        c.refuse("OPS0038", "a stride is 0", help="step by another number")
+    if x.ndim < 0:
+        return c.make(None, x.dtype, x)
+    cut = each_axis(c, wanted, x.ndim)
+    unknown = begin is None or end is None or None in begin or None in end
+    if x.dims is None or unknown:
+        return c.make(None, x.dtype, x, ndim=x.ndim)
+    dims = list(x.dims)
+    for axis, a, b, step in zip(cut, begin or (), end or (), steps, strict=True):
+        assert a is not None
+        assert b is not None
+        inbound = c["assume_inbound"]
+        dims[axis] = slice_bounds(c.analyzer, dims[axis], a, b, step, inbound=inbound)[1]
+    return c.make(dims, x.dtype, x)
+
+
+def _slice(
+    x: Tensor,
+    begin: Sequence[PrimExpr],
+    end: Sequence[PrimExpr],
+    axes: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    assume_inbound: bool,
+    out: StructInfo,
+) -> Tensor:
+    analyzer, starts = Analyzer(), dict[int, tuple[PrimExpr, int]]()
+    for axis, a, b, step in zip(axes, begin, end, _steps(strides, len(axes)), strict=True):
+        cut = axis % x.ndim
+        extent = wide(x.shape[cut])
+        starts[cut] = slice_bounds(analyzer, extent, a, b, step, inbound=assume_inbound)[0], step
+    return sliced(x, starts, dims_of(out), checked=assume_inbound)
+
+
+def _slice_with_numpy(
+    x: Any,
+    begin: Sequence[int],
+    end: Sequence[int],
+    axes: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    assume_inbound: bool,
+) -> NPArray:
+    x = np.asarray(x)
+    steps = _steps(strides, len(axes))
+    for axis, a, b, step in zip(axes, map(int, begin), map(int, end), steps, strict=True):
+        extent = x.shape[axis]
+        if assume_inbound:
+            start, stop = (v + extent if v < 0 else v for v in (a, b))
+            places = np.arange(start, stop, step)
+            if np.any((places < 0) | (places >= extent)):
+                raise IndexError(f"the slice {a}:{b}:{step} leaves an axis of {extent}")
+        else:
+            # In a slice of NumPy, -1 is the last element; before the first one there is none.
+            places = np.arange(*slice(a, b, step).indices(extent))
+        x = np.take(x, places, axis)
+    return x
+
+
+strided_slice = define_op(
+    "strided_slice",
+    tensor("x"),
+    axes("axes"),
+    tuple_of("begin"),
+    tuple_of("end"),
+    ints("strides", None),
+    flag("assume_inbound", False),
+    infer=_strided_slice,
+    doc="""Take slices along axes, as ``x[begin:end:stride]`` does in Python.
+
+    Negative places count from the end, and those beyond an end are brought to it. With a negative
+    stride, an ``end`` below minus the extent lets the slice reach the first element. With
+    ``assume_inbound`` places are not brought to the ends, and elements outside raise (RUN0203).
+    Shapes: the number of elements of each slice. Errors: OPS0005, OPS0031, OPS0038.""",
+    family="index",
+    lower=_slice,
+    reference=_slice_with_numpy,
+    samples=(
+        Sample((X, 1, (0,), (2,))),
+        Sample((X, (0, 2), (-1, 1), (9, -1))),
+        Sample((T((7, 2), "int8"), (0,), (1,), (6,), (2,))),
+        Sample((T((7,), "bfloat16"), -1, (-1,), (-8,), (-3,))),
+        Sample((T((7,), "bool"), 0, (5,), (2,))),
+        Sample((T((7,), "bool"), 0, (9,), (2,), (-2,))),
+        Sample((T((0, 2), "float16"), (0, 1), (0, -2), (3, -1))),
+        Sample((X, (), (), ())),
+        Sample((X, (2, 1), (1, -3), (4, -1), None, True)),
+        Sample((X, (2,), (3,), (0,), (-2,)), {"assume_inbound": True}),
+    ),
+    mistakes=(
+        Mistake((X, (0, 1), (0,), (1, 1)), {}, "OPS0038"),
+        Mistake((X, (0,), (0,), (1,), (0,)), {}, "OPS0038"),
+        Mistake((X, (0,), (0,), (1,), (1, 1)), {}, "OPS0038"),
+        Mistake((X, (0, -3), (0, 0), (1, 1)), {}, "OPS0031"),
+        Mistake((X, (3,), (0,), (1,)), {}, "OPS0005"),
+        Mistake((X, (0,), X, (1,)), {}, "OPS0004"),
+    ),
+)
