@@ -97,6 +97,7 @@ class Made:
         if isinstance(arg, Constant):
             return np.array(arg.data.data)
         if isinstance(arg, PrimValue):
+            assert isinstance(arg.value, (tir.IntImm, tir.FloatImm))
             return numpy_of(arg.value.dtype).type(arg.value.value)
         if isinstance(arg, ShapeExpr):
             return tuple(e.value for e in arg.values)
@@ -222,9 +223,13 @@ def flat(value: Any) -> list[Array]:
 
 
 class Lowered:
-    """Many calls in one function, since it takes longer to compile two."""
+    """Many calls in one function, since it takes longer to compile two.
 
-    def __init__(self) -> None:
+    With ``symbols`` the calls are of tensors that these describe.
+    """
+
+    def __init__(self, symbols: Symbolic | None = None) -> None:
+        self.symbols = symbols
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         self.given: list[Array] = []
@@ -251,7 +256,10 @@ class Lowered:
         if isinstance(arg, (Var, Constant)):
             value = made.value(arg)
             dtype = dtype_of_numpy(value.dtype)
-            tensor = te.placeholder(value.shape, str(dtype), name=f"A{len(self.inputs)}")
+            shape: Any = value.shape
+            if self.symbols is not None:
+                shape = info_of(arg).dims
+            tensor = te.placeholder(shape, str(dtype), name=f"A{len(self.inputs)}")
             self.inputs.append(tensor)
             self.given.append(value)
             return tensor

@@ -128,6 +128,17 @@ def test_lowering_computes_the_reference(op: OpDef):
     lowered.check()
 
 
+@pytest.mark.parametrize("op", COMPUTED, ids=named)
+def test_lowering_computes_the_reference_of_symbolic_shapes(op: OpDef):
+    symbols = Symbolic(shared=True)
+    lowered = Lowered(symbols)
+    for number, sample in enumerate(op.samples):
+        made = call_of(op, sample, symbols)
+        if precise(made.infer()):
+            lowered.add(made, shown(op, number), sample.ulps, sample.absolute)
+    lowered.check()
+
+
 @pytest.mark.parametrize("op", OPERATORS, ids=named)
 def test_mistakes_are_refused(op: OpDef):
     for mistake in op.mistakes:
