@@ -18,7 +18,18 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.op import BUILTINS, Accepts
 from loomir.tir.signature import Parameter, Signature
 
-__all__ = ["Argument", "Outcome", "compare", "default_sizes", "inputs_for", "outcome", "uses_math"]
+__all__ = [
+    "Argument",
+    "Outcome",
+    "compare",
+    "default_sizes",
+    "difference",
+    "inputs_for",
+    "outcome",
+    "random_array",
+    "random_scalar",
+    "uses_math",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
 Argument: TypeAlias = Array | int | float | bool
@@ -63,22 +74,28 @@ def inputs_for(
                 env[p.var] = int(value)
         else:
             shape = [size_of(extent, env) or 0 for extent in p.buffer.shape]
-            arguments.append(_array(p, shape, rng))
+            arguments.append(random_array(p.name, p.dtype, shape, rng))
     return arguments
 
 
 def _scalar(p: Parameter, sizes: Mapping[str, int], rng: np.random.Generator) -> Argument:
-    if p.name in sizes:
-        return sizes[p.name]
-    if p.dtype.is_float:
+    return sizes[p.name] if p.name in sizes else random_scalar(p.dtype, rng)
+
+
+def random_scalar(dtype: DataType, rng: np.random.Generator) -> Argument:
+    """Draw a number of a dtype."""
+    if dtype.is_float:
         return float(np.float32(rng.standard_normal()))
-    if p.dtype.is_bool:
+    if dtype.is_bool:
         return bool(rng.integers(2))
     return int(rng.integers(1, 10))
 
 
-def _array(p: Parameter, shape: Sequence[int], rng: np.random.Generator) -> Array:
-    kind, dtype = numpy_of(p.dtype), p.dtype
+def random_array(
+    name: str, dtype: DataType, shape: Sequence[int], rng: np.random.Generator
+) -> Array:
+    """Draw an array of a shape and dtype. Errors: CLI0003 where it does not fit memory."""
+    kind = numpy_of(dtype)
     try:
         if dtype.is_bool:
             return rng.integers(0, 2, shape).astype(kind)
@@ -90,7 +107,7 @@ def _array(p: Parameter, shape: Sequence[int], rng: np.random.Generator) -> Arra
         raise CompileError(
             Diagnostic(
                 "CLI0003",
-                f"cannot make an array of shape {tuple(shape)} for {p.name!r}: {error}",
+                f"cannot make an array of shape {tuple(shape)} for {name!r}: {error}",
                 help="give other sizes, as in --arg n=1000",
             )
         ) from error
@@ -146,7 +163,7 @@ def compare(
         a, b = got.arrays[p.name], wanted.arrays[p.name]
         if a.shape != b.shape:
             return f"{p.name} has shape {a.shape}, expected {b.shape}"
-        where = _difference(a, b, p.dtype, exact, math)
+        where = difference(a, b, p.dtype, exact, math)
         if where is not None:
             index = tuple(int(i) for i in where)
             return f"{p.name}[{', '.join(map(str, index))}] is {a[index]}, expected {b[index]}"
@@ -156,14 +173,15 @@ def compare(
     if a is not None and signature.returns is not None:
         x: Array = np.atleast_1d(np.asarray(a))
         y: Array = np.atleast_1d(np.asarray(b))
-        if _difference(x, y, signature.returns, exact, math) is not None:
+        if difference(x, y, signature.returns, exact, math) is not None:
             return f"returned {a}, expected {b}"
     return None
 
 
-def _difference(
+def difference(
     a: Array, b: Array, dtype: DataType, exact: bool, math: bool
 ) -> npt.NDArray[np.intp] | None:
+    """Give the index of the first element that differs, or None."""
     if not dtype.is_float:
         wrong = a != b
     else:

@@ -5,14 +5,26 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import typer
 
 import loomir
+from loomir.cli.graphs import (
+    GraphOutcome,
+    compare_graphs,
+    compare_values,
+    expected_of_graph,
+    graph_inputs,
+    graph_names,
+    graph_sizes,
+    graphs_of,
+    run_graph,
+)
 from loomir.cli.judge import (
     Argument,
     Outcome,
@@ -35,6 +47,7 @@ from loomir.cli.source import (
 )
 from loomir.cli.work import steps
 from loomir.ir.module import IRModule
+from loomir.relax.expr import Function
 from loomir.runtime.executable import Executable
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.tir.function import PrimFunc
@@ -148,7 +161,7 @@ class _Job:
         """The compiled program."""
         if self._exe is None:
             self._exe = loomir.compile(
-                self.program, check_bounds=self.checks.bounds, checked=self.checks.all
+                cast("Any", self.program), check_bounds=self.checks.bounds, checked=self.checks.all
             )
         return self._exe
 
@@ -164,15 +177,60 @@ class _Job:
     def judge(self, interpret: bool) -> bool:
         """Run every public function and compare; tells whether all agree."""
         right = True
-        for name, func in _public(self.program).items():
-            shown = (
-                self.key if name in (self.key, "main") or self._single() else f"{self.key}.{name}"
-            )
-            right &= self._judge_one(name, shown, func, interpret)
+        graphs = graphs_of(self.program)
+        for name, func in graphs.items():
+            right &= self._judge_graph(name, self._shown(name, len(graphs)), func, interpret)
+        if graphs:  # the loops beside them are their parts
+            return right
+        public = _public(self.program)
+        for name, func in public.items():
+            right &= self._judge_one(name, self._shown(name, len(public)), func, interpret)
         return right
 
-    def _single(self) -> bool:
-        return len(_public(self.program)) == 1
+    def _shown(self, name: str, count: int) -> str:
+        lone = name in (self.key, "main") or count == 1
+        return self.key if lone else f"{self.key}.{name}"
+
+    def _judge_graph(self, name: str, shown: str, func: Function, interpret: bool) -> bool:
+        arguments = self._graph_arguments(func)
+        wanted = expected_of_graph(self.module, name, arguments)
+        call = partial(loomir.interpret, self.program, name) if interpret else self.exe[name]
+        if interpret and isinstance(self.program, Function):
+            call = partial(loomir.interpret, self.program)
+        got = run_graph(func, call, arguments)
+        verdicts: list[tuple[str, str | None]] = []
+        if wanted:
+            verdicts.append(("NumPy", compare_values(got.returned, wanted[0], "the result")))
+        if not interpret:
+            verdicts.append(self._graph_against_interpreter(name, func, arguments, got))
+        return self._report(shown, verdicts, has_reference=bool(wanted))
+
+    def _graph_arguments(self, func: Function) -> list[object]:
+        given = {**getattr(self.module, "SIZES", {}), **self.settings}
+        sizes = graph_sizes(func, {k: int(v) for k, v in given.items()})
+        maker: Any = getattr(self.module, "inputs", None)
+        named: dict[str, object] = {}
+        if maker is not None:
+            named = dict(maker(np.random.default_rng(self.seed), **sizes))
+        names = {p.name_hint for p in func.params}
+        named.update({k: v for k, v in self.settings.items() if k in names})
+        return graph_inputs(func, sizes, named, self.seed)
+
+    def _graph_against_interpreter(
+        self, name: str, func: Function, arguments: list[object], got: GraphOutcome
+    ) -> tuple[str, str | None]:
+        """Compare with the interpreter, on smaller constants where the file names them."""
+        smaller: dict[str, int] = getattr(self.module, "INTERPRET", {})
+        program, judge = self.program, "interpreter"
+        if smaller:
+            job = self._smaller(smaller)
+            program, func = job.program, graphs_of(job.program)[name]
+            arguments = job._graph_arguments(func)
+            got = run_graph(func, job.exe[name], arguments)
+            judge += " (" + ", ".join(f"{k}={v}" for k, v in smaller.items()) + ")"
+        named = () if isinstance(program, Function) else (name,)
+        wanted = run_graph(func, partial(loomir.interpret, program, *named), arguments)
+        return judge, compare_graphs(got, wanted)
 
     def _judge_one(self, name: str, shown: str, func: PrimFunc, interpret: bool) -> bool:
         signature = signature_of(func, _module(self.program))
@@ -190,6 +248,12 @@ class _Job:
             verdicts.append(("NumPy", compare(signature, got, wanted, exact=False)))
         if not interpret:
             verdicts.append(self._against_interpreter(name, func, signature, before, got))
+        return self._report(shown, verdicts, has_reference=wanted is not None)
+
+    def _report(
+        self, shown: str, verdicts: list[tuple[str, str | None]], *, has_reference: bool
+    ) -> bool:
+        """Print what the judges say; tells whether all agree."""
         for judge, difference in verdicts:
             agrees = difference is None
             self.facts[judge.split(" ")[0].lower()] = difference or "agrees"
@@ -200,7 +264,7 @@ class _Job:
             self.report.line(
                 "  --checked tells of reads before a write, races and indices out of bounds"
             )
-        if wanted is None:
+        if not has_reference:
             self.report.line(f"{shown}: the file has no reference to compare with NumPy")
         return all(difference is None for _, difference in verdicts)
 
@@ -227,18 +291,7 @@ class _Job:
                 smaller = {b.var.name_hint: 67 for b in signature.bindings}
             if not smaller:
                 self._check_work(func, signature, before)
-            settings = {**self.settings, **smaller}
-            job = _Job(
-                Report(False),
-                self.path,
-                load_file(self.path, settings),
-                self.key,
-                self.program,
-                settings,
-                self.seed,
-                self.checks,
-            )
-            job.program = programs_of(job.module)[self.key]
+            job = self._smaller(smaller)
             func = _public(job.program)[name]
             signature = signature_of(func, _module(job.program))
             before = job._arguments(job.module, signature)
@@ -252,6 +305,21 @@ class _Job:
         wanted = outcome(signature, before, returned)
         math = any(uses_math(f) for f in _functions(program))
         return judge, compare(signature, got, wanted, exact=True, math=math)
+
+    def _smaller(self, constants: Mapping[str, int]) -> _Job:
+        """Give the job with other constants of the file."""
+        settings = {**self.settings, **constants}
+        module = load_file(self.path, settings)
+        return _Job(
+            Report(False),
+            self.path,
+            module,
+            self.key,
+            programs_of(module)[self.key],
+            settings,
+            self.seed,
+            self.checks,
+        )
 
     def _check_work(self, func: PrimFunc, signature: Signature, arguments: list[Argument]) -> None:
         work = steps(func, signature, arguments)
@@ -323,6 +391,8 @@ def _copy(argument: Argument) -> Argument:
 def _functions(program: Program) -> list[PrimFunc]:
     if isinstance(program, PrimFunc):
         return [program]
+    if isinstance(program, Function):
+        return []
     return [f for f in program.functions.values() if isinstance(f, PrimFunc)]
 
 
@@ -334,7 +404,7 @@ def _public(program: Program) -> dict[str, PrimFunc]:
     """List the functions that can be called from outside, by name."""
     if isinstance(program, IRModule):
         return {f.name: f for f in _functions(program) if "global_symbol" in f.attrs}
-    return {program.name: program}
+    return {f.name: f for f in _functions(program)}
 
 
 def _check_names(
@@ -343,6 +413,8 @@ def _check_names(
     """Refuse a setting that nothing in the file is named by. Errors: CLI0006."""
     known = {name for name, value in vars(module).items() if isinstance(value, (int, float))}
     for program in programs.values():
+        for graph in graphs_of(program).values():
+            known |= graph_names(graph)
         for func in _public(program).values():
             signature = signature_of(func)
             known |= {b.var.name_hint for b in signature.bindings}

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from loomir.ir.module import IRModule
+from loomir.relax.expr import Function
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.tc.lower import Lowered, lower
 from loomir.tc.parse import parse
@@ -29,7 +30,8 @@ __all__ = [
     "warnings_of",
 ]
 
-Program: TypeAlias = PrimFunc | IRModule
+Program: TypeAlias = PrimFunc | Function | IRModule
+P = TypeVar("P")
 
 
 def split_target(target: str) -> tuple[Path, str | None]:
@@ -153,10 +155,10 @@ def warnings_of(module: ModuleType) -> tuple[Diagnostic, ...]:
 
 def programs_of(module: ModuleType) -> dict[str, Program]:
     """List the programs that a file defines, in order."""
-    return {k: v for k, v in vars(module).items() if isinstance(v, (PrimFunc, IRModule))}
+    return {k: v for k, v in vars(module).items() if isinstance(v, (PrimFunc, Function, IRModule))}
 
 
-def pick(programs: Mapping[str, Program], name: str | None, path: Path) -> dict[str, Program]:
+def pick(programs: Mapping[str, P], name: str | None, path: Path) -> dict[str, P]:
     """Choose the program that was named, or all. Errors: CLI0002."""
     if name is None and programs:
         return dict(programs)
