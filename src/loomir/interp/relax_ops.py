@@ -440,6 +440,7 @@ def _formatted(s: Site, values: Sequence[Value]) -> str:
 
 _RULES: Final[dict[str, Rule]] = {
     "relax.call_tir": _call_tir,
+    "relax.call_tir_with_grad": _call_tir,
     "relax.call_tir_inplace": _call_tir_inplace,
     "relax.make_closure": _make_closure,
     "relax.null_value": _null_value,
