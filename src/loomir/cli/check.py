@@ -8,8 +8,10 @@ import typer
 
 from loomir.cli.report import Report, fail
 from loomir.cli.source import is_tc, read_tc, read_text, split_target
+from loomir.ir.module import IRModule
 from loomir.script import parse_file
 from loomir.support.diagnostics import CompileError, LoomirError
+from loomir.tir.function import PrimFunc
 from loomir.tir.verify import verify
 
 __all__ = ["check"]
@@ -30,7 +32,8 @@ def check(
             programs = {unit.name: unit.func for unit in lowered.units}
         else:
             programs = parse_file(read_text(path), name=str(path))
-        found = [d for program in programs.values() for d in verify(program)]
+        kinds = (PrimFunc, IRModule)
+        found = [d for p in programs.values() if isinstance(p, kinds) for d in verify(p)]
         if found:
             raise CompileError.of(found)
     except LoomirError as error:

@@ -41,7 +41,8 @@ def cost(
     report = Report(json)
     try:
         path, name = split_target(target)
-        programs = parse_file(read_text(path), name=str(path))
+        found = parse_file(read_text(path), name=str(path))
+        programs = {k: p for k, p in found.items() if isinstance(p, (PrimFunc, IRModule))}
         sizes = {k: int(v) for k, v in read_settings(size or [], "--size").items()}
         for key, program in pick(programs, name, path).items():
             for label, func in _functions(key, program):

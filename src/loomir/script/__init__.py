@@ -1,8 +1,8 @@
 """TVMScript: programs as text, in Python's syntax.
 
-``from loomir.script import ir as I, tir as T`` gives the decorators and the names that programs
-use; ``from_source`` reads a program from a string. Importing this package makes ``str(node)`` print
-programs.
+``from loomir.script import ir as I, tir as T, relax as R`` gives the decorators and the names that
+programs use; ``from_source`` reads a program from a string. Importing this package makes
+``str(node)`` print programs.
 """
 
 from __future__ import annotations
@@ -13,22 +13,33 @@ from typing import TYPE_CHECKING, Any
 from loomir.script import ir, tir
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.parser.entry import from_source, parse
+from loomir.script.parser.namespaces import set_relax
 from loomir.script.parser.whole_file import parse_file
 from loomir.support.printing import set_printer
 
 if TYPE_CHECKING:
-    from loomir.script import printer
+    from loomir.script import printer, relax
 
 tirx = tir
 """The other name of ``tir``."""
 
-__all__ = ["IRBuilder", "from_source", "ir", "parse", "parse_file", "printer", "tir", "tirx"]
+__all__ = [
+    "IRBuilder",
+    "from_source",
+    "ir",
+    "parse",
+    "parse_file",
+    "printer",
+    "relax",
+    "tir",
+    "tirx",
+]
 
 
-# The printer is loaded when something is first printed: many programs are only read and run.
+# The printer and Relax are loaded when they are first needed: many programs are kernels alone.
 def __getattr__(name: str) -> Any:
-    if name == "printer":
-        return importlib.import_module("loomir.script.printer")
+    if name in ("printer", "relax"):
+        return importlib.import_module(f"loomir.script.{name}")
     raise AttributeError(f"module 'loomir.script' has no attribute {name!r}")
 
 
@@ -37,3 +48,4 @@ def _printed(node: object, *, constants: str) -> str:
 
 
 set_printer(_printed)
+set_relax(lambda: importlib.import_module("loomir.script.parser.relax_names"))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from loomir.ir.module import IRModule
 from loomir.script.builder.expressions import global_var as GlobalVar
 from loomir.script.builder.frame import IRBuilder
-from loomir.script.builder.function import module_attrs
+from loomir.script.builder.function import module_attrs, module_global_infos, vdevice
 from loomir.script.parser.entry import ir_module
 
-__all__ = ["GlobalVar", "IRBuilder", "IRModule", "ir_module", "module_attrs"]
+__all__ = [
+    "GlobalVar",
+    "IRBuilder",
+    "IRModule",
+    "ir_module",
+    "module_attrs",
+    "module_global_infos",
+    "vdevice",
+]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
 
+if TYPE_CHECKING:
+    import numpy as np
+
 __all__ = ["Array"]
+
+
+def _numpy() -> Any:
+    return importlib.import_module("numpy")  # loaded with the first array: it takes its time
 
 
 class Array:
@@ -28,9 +34,10 @@ class Array:
 
     def __init__(self, data: Any, dtype: DataType | str | None = None) -> None:
         kind = None if dtype is None else numpy_of(DataType(str(dtype)))
-        made = np.array(data, dtype=kind, order="C", copy=True)
+        numpy = _numpy()
+        made = numpy.array(data, dtype=kind, order="C", copy=True)
         # NumPy has no object for a scalar that is not an array of rank 0.
-        self.data = np.asarray(made)
+        self.data = numpy.asarray(made)
         self.data.setflags(write=False)
         found = dtype_of_numpy(self.data.dtype)
         if found is None:
@@ -48,7 +55,7 @@ class Array:
     @staticmethod
     def from_bytes(data: bytes, dtype: DataType | str, shape: Sequence[int]) -> Array:
         """Make an array of what ``to_bytes`` gave. Errors: ValueError where sizes disagree."""
-        flat: Any = np.frombuffer(data, dtype=numpy_of(DataType(str(dtype))))
+        flat: Any = _numpy().frombuffer(data, dtype=numpy_of(DataType(str(dtype))))
         return Array(flat.reshape(tuple(shape)))
 
     def to_bytes(self) -> bytes:

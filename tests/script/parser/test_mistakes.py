@@ -272,12 +272,16 @@ MODULES = [
         ("SCR0026", 7, 5),
         "give each function a name of its own",
     ),
-    ("    def f():\n        pass\n", ("SCR0014", 3, 5), "write @T.prim_func above it"),
+    (
+        "    def f():\n        pass\n",
+        ("SCR0014", 3, 5),
+        "write @T.prim_func or @R.function above it",
+    ),
     ("    for i in range(3):\n        pass\n", ("SCR0002", 3, 5), "see the reference"),
     (
-        "    @R.function\n    def f(x: R.Tensor((8,))):\n        return x\n",
-        ("SCR0010", 3, 6),
-        "write the function as a T.prim_func",
+        "    @R.function\n    def f(x):\n        return x\n",
+        ("SCR0015", 4, 11),
+        'write x: R.Tensor((2, "n"), "float32"), or R.Object',
     ),
 ]
 
@@ -292,7 +296,11 @@ def test_mistake_in_a_module(text: str, place: tuple[str, int, int], help: str):
 
 
 HEADS = [
-    ("def f(A: T.Buffer((8,))):\n    pass\n", ("SCR0014", 1, 1), "write @T.prim_func above it"),
+    (
+        "def f(A: T.Buffer((8,))):\n    pass\n",
+        ("SCR0014", 1, 1),
+        "write @T.prim_func or @R.function above it",
+    ),
     ("class M:\n    pass\n", ("SCR0014", 1, 1), "write @I.ir_module above it"),
     ("@T.primfunc\ndef f():\n    pass\n", ("SCR0004", 1, 4), "did you mean T.prim_func?"),
     ("@T.exp\ndef f():\n    pass\n", ("SCR0014", 1, 2), "use @T.prim_func"),
@@ -349,7 +357,7 @@ HEADS = [
     ("from os import path\n", ("SCR0002", 1, 16), "`from loomir.script import ir as I"),
     ("if True:\n    pass\n", ("SCR0002", 1, 1), "see the reference"),
     ("N = T.exp(1.0)\n", ("SCR0025", 1, 1), "write NAME = value"),
-    ("@R.function\ndef f(x):\n    return x\n", ("SCR0010", 1, 2), "write the function as"),
+    ("@R.function\ndef f(x):\n    return x\n", ("SCR0015", 2, 7), "write x: R.Tensor("),
     ("a\0b", ("SCR0001", 1, 2), "save the text as UTF-8"),
     ("x = '\ud800'", ("SCR0001", 1, 6), "save the text as UTF-8"),
 ]
@@ -436,11 +444,11 @@ def test_what_stands_in_a_refused_block_is_not_judged_by_its_place():
 
 def test_functions_of_a_module_are_judged_independently():
     text = MODULE + (
-        "    @R.function\n    def main(x: R.Tensor((8,))):\n        return x\n"
+        "    @R.function\n    def main(x: R.Tensor((8,))):\n        return y\n"
         '    @T.prim_func\n    def g(A: T.Buffer((8,), "int8")):\n        A[9] = T.int8(1)\n'
         "    @T.prim_func\n    def h():\n        cls.main(1)\n        cls.g(1, 2)\n"
     )
-    assert [d.code for d in refused(text)] == ["SCR0010", "SCR0019", "SCR0023"]
+    assert [d.code for d in refused(text)] == ["SCR0003", "SCR0019", "SCR0023", "SCR0023"]
 
 
 def test_columns_count_characters_and_not_bytes():

@@ -39,8 +39,8 @@ class DTypeFunction:
     def __init__(self, dtype: str) -> None:
         self.dtype = DataType(dtype)
 
-    def __call__(self, value: ExprLike | str | None = None) -> PrimExpr:
-        """Convert a value; without one, declare a variable."""
+    def __call__(self, value: ExprLike | str | None = None, is_size_var: bool = False) -> PrimExpr:
+        """Convert a value; without one, declare a variable (``is_size_var`` means nothing)."""
         dtype = self.dtype
         if value is None:
             return Var("", dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from loomir.ir.module import IRModule
 from loomir.script.builder.mistakes import mistake, placed
@@ -18,12 +18,15 @@ from loomir.support.span import Span
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import SeqStmt, Stmt, seq
 
+if TYPE_CHECKING:
+    from loomir.relax.expr import Function
+
 __all__ = ["Built", "Frame", "IRBuilder", "StmtFrame"]
 
 _V = TypeVar("_V")
 _F = TypeVar("_F", bound="Frame[Any]")
 
-Built: TypeAlias = PrimFunc | IRModule
+Built: TypeAlias = "PrimFunc | Function | IRModule"
 
 
 class _Active(threading.local):
@@ -132,6 +135,8 @@ class IRBuilder:
                     top.finish(self)
                 except CompileError as error:
                     refused = placed(error, top.span)
+            else:
+                top.abandon()
             if top is frame:
                 break
         if refused is not None:
@@ -170,6 +175,9 @@ class Frame(Generic[_V]):
 
     def finish(self, builder: IRBuilder) -> None:
         """Make this frame's part and attach it to the frame around it."""
+
+    def abandon(self) -> None:
+        """Leave the frame without making anything: what stands in it was refused."""
 
 
 class StmtFrame(Frame[_V]):

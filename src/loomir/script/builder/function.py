@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
-from loomir.ir.module import BaseFunc, GlobalVar, IRModule
-from loomir.script.builder.arguments import as_annotations, as_text, describe
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule, VDevice
+from loomir.script.builder.arguments import as_annotations, as_int, as_items, as_text, describe
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
@@ -28,6 +28,8 @@ __all__ = [
     "func_name",
     "func_ret",
     "module_attrs",
+    "module_global_infos",
+    "vdevice",
 ]
 
 ParameterLike: TypeAlias = DTypeFunction | BufferSpec | Var | Buffer
@@ -42,6 +44,9 @@ class IRModuleFrame(Frame[None]):
         self.functions: dict[GlobalVar, BaseFunc] = {}
         self.attrs: dict[str, Any] = {}
         self.names: dict[str, GlobalVar] = {}
+        self.global_info: dict[str, tuple[VDevice, ...]] = {}
+        self.signatures: object = None
+        """What functions of Relax know of the functions of the module."""
 
     def enter(self) -> None:
         """Bind nothing."""
@@ -51,8 +56,24 @@ class IRModuleFrame(Frame[None]):
         return self.names.setdefault(name, GlobalVar(name))
 
     def finish(self, builder: IRBuilder) -> None:
-        """Make the ``IRModule``."""
-        builder.result = IRModule(self.functions, self.attrs, span=self.span)
+        """Make the ``IRModule``; functions stand in the order of their declaration."""
+        made = {var: self.functions[var] for var in self.names.values() if var in self.functions}
+        builder.result = IRModule(made, self.attrs, self.global_info, span=self.span)
+
+    def add(self, name: str, func: BaseFunc, span: Span | None) -> None:
+        """Take a finished function.
+
+        Errors: SCR0026 for a name that another function has.
+        """
+        var = self.declare(name)
+        if var in self.functions:
+            raise mistake(
+                "SCR0026",
+                f"the module has two functions named {name!r}",
+                help="give each function a name of its own",
+                span=span,
+            )
+        self.functions[var] = func
 
 
 class PrimFuncFrame(StmtFrame[None]):
@@ -99,16 +120,7 @@ class PrimFuncFrame(StmtFrame[None]):
         if module is None:
             builder.result = func
             return
-        name = self.name or func.name
-        var = module.declare(name)
-        if var in module.functions:
-            raise mistake(
-                "SCR0026",
-                f"the module has two functions named {name!r}",
-                help="give each function a name of its own",
-                span=self.span,
-            )
-        module.functions[var] = func
+        module.add(self.name or func.name, func, self.span)
 
     def _rooted(self, body: Stmt) -> Stmt:
         wanted = self.has_blocks and self.root_block and not is_root(body)
@@ -204,3 +216,32 @@ def module_attrs(attrs: Mapping[str, Any]) -> None:
         IRModuleFrame, "I.module_attrs", "write it in the body of a class under @I.ir_module"
     )
     module.attrs.update(as_annotations(attrs, "I.module_attrs"))
+
+
+def module_global_infos(infos: Mapping[str, Sequence[VDevice]]) -> None:
+    """List what all functions of the module share: ``{"vdevice": [I.vdevice("llvm")]}``."""
+    module = IRBuilder.current().need(
+        IRModuleFrame, "I.module_global_infos", "write it in a class under @I.ir_module"
+    )
+    given = cast("object", infos)
+    if not isinstance(given, dict):
+        raise wrong_argument(
+            infos, f"a dict is wanted, not {describe(infos)}", help='write {"vdevice": […]}'
+        )
+    for name, items in cast("dict[object, object]", given).items():
+        found = as_items(items, "the list")
+        if name != "vdevice" or not all(isinstance(item, VDevice) for item in found):
+            raise wrong_argument(
+                items,
+                "a module lists devices, under the name 'vdevice'",
+                help='write {"vdevice": [I.vdevice("llvm", 0, "global")]}',
+            )
+        module.global_info["vdevice"] = tuple(cast("Sequence[VDevice]", found))
+
+
+def vdevice(
+    target: str | Mapping[str, Any] = "", dev_id: int = 0, mem_scope: str = "global"
+) -> VDevice:
+    """Name a device that tensors can be on: target, number, kind of memory."""
+    made = target if isinstance(target, Mapping) else as_text(target, "the target")
+    return VDevice(made, as_int(dev_id, "dev_id"), as_text(mem_scope, "mem_scope"))

@@ -29,7 +29,7 @@ from loomir.support.dtype import DataType, numpy_of
 
 __all__ = ["data", "inline_reference", "read_constant", "reference_of", "store_constant"]
 
-_DIGEST: Final = re.compile("[0-9a-f]{64}")
+_DIGEST: Final = "[0-9a-f]{64}"
 _STORED: Final = "sha256:"
 _INLINE: Final = "base64:"
 
@@ -95,7 +95,7 @@ def read_constant(reference: str, shape: Sequence[int], dtype: DataType | str) -
     SCR0052 for a reference that is none.
     """
     kind = DataType(str(dtype))
-    if reference.startswith(_STORED) and _DIGEST.fullmatch(reference, len(_STORED)):
+    if re.fullmatch(_STORED + _DIGEST, reference):
         return _stored(reference.removeprefix(_STORED), shape, kind)
     if reference.startswith(_INLINE):
         try:

@@ -124,6 +124,8 @@ BUILDER_NAMES: Final[dict[str, object]] = {
 
 MODULE_NAMES: Final[dict[str, object]] = {
     "module_attrs": function.module_attrs,
+    "module_global_infos": function.module_global_infos,
+    "vdevice": function.vdevice,
     "GlobalVar": ex.global_var,
 }
 """The names of ``I`` that may stand in a program."""

@@ -13,10 +13,10 @@ from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import buffer_store
 from loomir.script.parser.captured import MISSING, Foreign, attribute_of, items_of, literal
-from loomir.script.parser.namespaces import ModuleNames, Namespace, R, T
+from loomir.script.parser.namespaces import ModuleNames, Namespace, T
 from loomir.script.parser.operators import kind
 from loomir.script.parser.var_table import POISON
-from loomir.support.diagnostics import CompileError, nearest
+from loomir.support.diagnostics import nearest
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, IterVar
 from loomir.tir.expr import IntImm, PrimExpr, Ramp
@@ -100,7 +100,7 @@ _ATTRIBUTES: Final[tuple[tuple[type[Any], dict[str, Callable[[Any], object]]], .
 def attribute(value: object, name: str) -> object:
     """Give an attribute of a value.
 
-    Errors: SCR0004 for a name that T or I lacks, SCR0006, SCR0010, SCR0023.
+    Errors: SCR0004 for a name that T, I or R lacks, SCR0006, SCR0023.
     """
     if isinstance(value, Namespace):
         return _of_namespace(value, name)
@@ -159,24 +159,15 @@ _KNOWN_ELSEWHERE: Final = {
 def _of_namespace(space: Namespace, name: str) -> object:
     if name in space.table:
         return space.table[name]
-    if space is R:
-        raise relax()
     refused = REFUSED.get(name) if space is T else None
     if refused is not None:
         message = f"there is no {space.name}.{name}: {refused.why}"
         raise mistake("SCR0004", message, help=refused.instead)
-    help_ = _KNOWN_ELSEWHERE.get(name)
+    help_ = _KNOWN_ELSEWHERE.get(name) if space is T else None
     if help_ is None:
         near = nearest(name, space.table) or nearest(name.lower(), space.table)
         help_ = f"did you mean {space.name}.{near}?" if near else "see the reference of TVMScript"
     raise mistake("SCR0004", f"there is no {space.name}.{name}", help=help_)
-
-
-def relax() -> CompileError:
-    """Make the error of Relax."""
-    return mistake(
-        "SCR0010", "Relax functions are not read yet", help="write the function as a T.prim_func"
-    )
 
 
 def _of_module(module: ModuleNames, name: str) -> object:

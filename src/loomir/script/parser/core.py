@@ -67,6 +67,7 @@ class Parser(doc.NodeVisitor):
         self.evaluator = ExprEvaluator(self)
         self.function: FunctionState | None = None
         self.programs: list[str] = []
+        self.names_of_shapes: VarTableFrame | None = None
         self.lost = 0
         # How deep macros are in one another, and what was read more than once so far.
         self.depth = 0
@@ -79,6 +80,11 @@ class Parser(doc.NodeVisitor):
     def token(self) -> str:
         """The dialect that is being read."""
         return self.tokens[-1]
+
+    @property
+    def in_kernel(self) -> bool:
+        """Whether a function of TIR is read."""
+        return self.token == "tirx"
 
     @contextmanager
     def dialect(self, token: str) -> Generator[None, None, None]:
@@ -205,7 +211,7 @@ class Parser(doc.NodeVisitor):
         return PLAIN_FUNCTIONS.get(name) or _FALLBACK.get(name, MISSING)
 
     def _undefined(self, node: doc.Name) -> CompileError:
-        known = [*self.vars.names(), "T"]
+        known = [*self.vars.names(), "T" if self.in_kernel else "R"]
         around = [] if self.captured is None else self.captured.names()
         near = nearest(node.id, known) or nearest(node.id, [*around, *PLAIN_FUNCTIONS])
         ended = self.vars.was_defined(node.id)
@@ -237,8 +243,20 @@ class Parser(doc.NodeVisitor):
         if found is not MISSING or self.function is None:
             return self.lookup(node) if found is MISSING else found
         var = Var(node.id, DataType("int64"), span=node.span)
-        self.vars.add_to(self.function.scope, node.id, Entry(var, "shape", node.span))
+        scope = self.function.scope if self.names_of_shapes is None else self.names_of_shapes
+        self.vars.add_to(scope, node.id, Entry(var, "shape", node.span))
         return var
+
+    @contextmanager
+    def shape_scope(self) -> Generator[None, None, None]:
+        """Declare names in shapes for the body of ``with`` only."""
+        before = self.names_of_shapes
+        with self.vars.frame() as scope:
+            self.names_of_shapes = scope
+            try:
+                yield
+            finally:
+                self.names_of_shapes = before
 
     def call_function(
         self,

@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import doc
-from loomir.script.parser.attributes import relax
 from loomir.script.parser.core import Parser, header
-from loomir.script.parser.namespaces import MACRO, PRIM_FUNC, Marker, R
+from loomir.script.parser.namespaces import FUNCTION, MACRO, PRIM_FUNC, Marker
 from loomir.script.parser.operators import kind
 from loomir.support.diagnostics import CompileError
 
@@ -25,12 +24,16 @@ _OPTIONS: Final[dict[Marker, tuple[dict[str, type], str]]] = {
         },
         "its options are private, name and root_block",
     ),
+    FUNCTION: (
+        {"private": bool, "pure": bool, "name": str, "check_well_formed": bool},
+        "its options are private, pure and name",
+    ),
     MACRO: ({"hygienic": bool}, "its option is hygienic"),
 }
 
 
 class Options(NamedTuple):
-    """What ``@T.prim_func(…)`` says of a function, or ``@T.macro(…)`` of a macro.
+    """What ``@T.prim_func(…)`` or ``@R.function(…)`` says of a function, ``@T.macro`` of a macro.
 
     ``name`` is its name where that is no Python identifier; without ``root_block`` no block is put
     around the body; names in a macro that is not ``hygienic`` mean what they do at the call.
@@ -40,6 +43,7 @@ class Options(NamedTuple):
     name: str | None = None
     root_block: bool = True
     hygienic: bool = True
+    pure: bool = True
 
 
 def read_decorators(
@@ -47,39 +51,26 @@ def read_decorators(
 ) -> tuple[Marker | None, Options]:
     """Find what a definition's decorators make of it, and their options.
 
-    Errors: SCR0010 for Relax, SCR0014 for any other decorator.
+    Errors: SCR0014 for any other decorator, SCR0005 for its options.
     """
     found: Marker | None = None
     options = Options()
     for decorator in node.decorator_list:
         func = decorator.func if isinstance(decorator, doc.Call) else decorator
-        value = R if _is_relax(parser, func) else parser.evaluate(func)
-        if value is R:
-            raise relax_at(decorator)
+        value = parser.evaluate(func)
         if not isinstance(value, Marker) or found is not None:
             raise mistake(
                 "SCR0014",
                 f"{kind(value)} is no decorator of programs"
                 if not isinstance(value, Marker)
                 else "a program has one decorator",
-                help="use @T.prim_func, or @I.ir_module for a class",
+                help="use @T.prim_func or @R.function, or @I.ir_module for a class",
                 span=decorator.span,
             )
         found = value
         if isinstance(decorator, doc.Call):
             options = _options(parser, decorator, value)
     return found, options
-
-
-def _is_relax(parser: Parser, func: doc.ExprNode) -> bool:
-    return isinstance(func, doc.Attribute) and (
-        isinstance(func.value, doc.Name) and parser.lookup(func.value) is R
-    )
-
-
-def relax_at(node: doc.AST) -> CompileError:
-    """Make the error of Relax at a place."""
-    return CompileError(relax().diagnostic.at(node.span))
 
 
 def _options(parser: Parser, decorator: doc.Call, marker: Marker) -> Options:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from types import FrameType, FunctionType
 from typing import Any, cast, overload
 
-from loomir.ir.module import IRModule
+from loomir.ir.module import BaseFunc, IRModule
 from loomir.script.builder.frame import Built
 from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame
 from loomir.script.builder.mistakes import mistake
@@ -20,9 +20,16 @@ from loomir.script.parser.core import Parser
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.macros import check_macro
-from loomir.script.parser.module import read_module, visit_module
-from loomir.script.parser.namespaces import INLINE, IR_MODULE, MACRO, PRIM_FUNC, Macro, mark
-from loomir.script.parser.tir_function import read_prim_func
+from loomir.script.parser.module import read_function, read_module, visit_module
+from loomir.script.parser.namespaces import (
+    INLINE,
+    IR_MODULE,
+    MACRO,
+    PRIM_FUNC,
+    Macro,
+    Marker,
+    mark,
+)
 from loomir.script.parser.var_table import VarTable
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source, Span
@@ -30,6 +37,7 @@ from loomir.tir.function import PrimFunc
 
 __all__ = [
     "PrimFuncDecorator",
+    "decorated",
     "from_source",
     "inline",
     "ir_module",
@@ -46,11 +54,11 @@ def from_source(
 ) -> Built:
     """Read a program from its text.
 
-    Nothing is run: names are those of the program, ``T`` and ``I``, and of ``values``. ``name`` is
-    what errors call the text. Gives a module for a class under ``@I.ir_module``, a function for one
-    under ``@T.prim_func``.
+    Nothing is run: names are those of the program, ``T``, ``R`` and ``I``, and of ``values``.
+    ``name`` is what errors call the text. Gives a module for a class under ``@I.ir_module``, a
+    function for one under ``@T.prim_func`` or ``@R.function``.
 
-    Errors: SCR0001 to SCR0027 and TIR01xx to TIR03xx, all mistakes of the text at once.
+    Errors: SCR0001 to SCR0035, TIR01xx to TIR03xx, RLX and OPS, all mistakes of the text at once.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise mistake("SCR0001", "a text is wanted", help="pass the program as a str")
@@ -75,7 +83,7 @@ def _check_count(names: list[str]) -> None:
         notes=(f"they are {', '.join(names)}",) if names else (),
         help="put the functions into one class under @I.ir_module"
         if names
-        else "write a function under @T.prim_func, or a class under @I.ir_module",
+        else "write a function under @T.prim_func or @R.function, or a class under @I.ir_module",
     )
 
 
@@ -87,7 +95,7 @@ def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Bu
     extra = [] if extra_vars is None else [extra_vars]
     if isinstance(program, FunctionType):
         found = source.find_function(program.__code__, program.__globals__)
-        return _read_function(program, found, frame, Options(), extra)
+        return _read_function(program, found, frame, Options(), extra, PRIM_FUNC)
     if isinstance(program, type):
         return _read_class(program, frame, extra)
     raise mistake(
@@ -145,13 +153,17 @@ def _is_class_body(frame: FrameType) -> bool:
     return "__module__" in names and "__qualname__" in names and names is not frame.f_globals
 
 
-def _decorated(func: FunctionType, frame: FrameType, options: Options) -> PrimFunc | FunctionType:
+def decorated(
+    func: object, frame: FrameType, options: Options, marker: Marker
+) -> BaseFunc | FunctionType:
+    """Read a function that Python has made, unless it is read with its class."""
+    func = _function(func)
     found = source.find_function(func.__code__, func.__globals__)
     around = source.class_around(found)
     if around is not None and _is_class_body(frame) and _is_module_class(around):
         return func  # read with its class
-    made = _read_function(func, found, frame, options, [])
-    return cast("PrimFunc", made)
+    made = _read_function(func, found, frame, options, [], marker)
+    return cast("BaseFunc", made)
 
 
 def _is_module_class(node: Any) -> bool:
@@ -169,11 +181,12 @@ def _read_function(
     frame: FrameType,
     options: Options,
     extra: list[Mapping[str, object]],
+    marker: Marker,
 ) -> Built:
     parser = Parser(Captured(*extra, *source.scopes_of(frame, func)))
 
     def read(node: doc.AST) -> None:
-        read_prim_func(parser, cast("doc.FunctionDef", node), options)
+        read_function(parser, cast("doc.FunctionDef", node), options, marker)
 
     return read_tree(parser, _undecorated(found.node), found.places, read)
 
@@ -205,7 +218,7 @@ class PrimFuncDecorator(PrimFuncFrame):
         """Read a function."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         options = Options(self.private, self.name or None, self.root_block)
-        return cast("PrimFunc", _decorated(_function(func), frame, options))
+        return cast("PrimFunc", decorated(func, frame, options, PRIM_FUNC))
 
 
 def _function(func: object) -> FunctionType:
@@ -214,7 +227,7 @@ def _function(func: object) -> FunctionType:
     raise mistake(
         "SCR0014",
         f"a {type(func).__name__} is no function",
-        help="write @T.prim_func above a def, and @I.ir_module above a class",
+        help="write @T.prim_func or @R.function above a def, @I.ir_module above a class",
     )
 
 
@@ -252,7 +265,7 @@ def prim_func(
     if func is None:
         return PrimFuncDecorator(private, name, root_block)
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    return cast("PrimFunc", _decorated(_function(func), frame, Options(private, name, root_block)))
+    return cast("PrimFunc", decorated(func, frame, Options(private, name, root_block), PRIM_FUNC))
 
 
 class MacroDecorator:
@@ -334,7 +347,7 @@ def ir_module(cls: type) -> IRModule: ...
 @overload
 def ir_module(cls: None = None) -> IRModuleBuilder: ...
 def ir_module(cls: type | None = None) -> IRModule | IRModuleBuilder:
-    """Read a class as a module: each method under ``@T.prim_func`` is a function of it.
+    """Read a class as a module: its methods under ``@T.prim_func`` and ``@R.function``.
 
     Called without a class this is the frame that builds a module: ``with I.ir_module(): …``.
 

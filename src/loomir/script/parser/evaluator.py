@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from loomir.ir.module import BaseFunc, IRModule
@@ -22,7 +23,7 @@ from loomir.script.parser import doc
 from loomir.script.parser.attributes import Method, attribute, item
 from loomir.script.parser.captured import Foreign, literal
 from loomir.script.parser.convert import read_expression
-from loomir.script.parser.namespaces import Macro, ModuleFunction, Namespace, is_exported
+from loomir.script.parser.namespaces import Macro, ModuleFunction, Namespace, R, is_exported
 from loomir.script.parser.operators import (
     binary,
     formatted,
@@ -41,7 +42,17 @@ from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.expr import IntImm, PrimExpr
 
-__all__ = ["Expansion", "ExprEvaluator", "Names", "Poisoned"]
+__all__ = [
+    "DECLARING",
+    "SCOPED",
+    "SHAPED",
+    "Dialect",
+    "Expansion",
+    "ExprEvaluator",
+    "Names",
+    "Poisoned",
+    "Shaped",
+]
 
 
 AnySlice: TypeAlias = "slice[Any, Any, Any]"
@@ -63,12 +74,21 @@ class Poisoned(Exception):
 class Names(Protocol):
     """What the evaluator asks the parser."""
 
+    @property
+    def in_kernel(self) -> bool:
+        """Whether a function of TIR is read."""
+        ...
+
     def lookup(self, node: doc.Name) -> object:
         """Give what a name means. Errors: SCR0003."""
         ...
 
     def declare_shape_name(self, node: doc.Name) -> object:
         """Give what a name in a shape means, declaring it where nothing does."""
+        ...
+
+    def shape_scope(self) -> AbstractContextManager[object]:
+        """Declare names in shapes for the body of ``with`` only."""
         ...
 
     def call_function(
@@ -82,14 +102,60 @@ class Names(Protocol):
         ...
 
 
-_SHAPE_PARAMETERS: Final = frozenset({"shape", "strides", "elem_offset"})
-# Where the shape stands among the arguments, and whether names in it may be new.
-_SHAPED: Final[dict[int, tuple[int, bool]]] = {
-    id(BufferSpec): (0, True),
-    id(match_buffer): (1, True),
-    id(alloc_buffer): (0, False),
-    id(decl_buffer): (0, False),
+class Dialect(Protocol):
+    """What a dialect makes of values of its own, where it has some."""
+
+    def holds(self, value: object) -> bool:
+        """Whether a value is one of the dialect's."""
+        ...
+
+    def operator(self, op: str, operands: Sequence[object]) -> object:
+        """Apply an operator."""
+        ...
+
+    def item(self, value: object, index: object) -> object:
+        """Give an element."""
+        ...
+
+    def call(self, func: object, args: list[object], keywords: dict[str, object]) -> object:
+        """Call a value of the dialect's, or a function with arguments made fit for it."""
+        ...
+
+    def made(
+        self,
+        value: object,
+        node: doc.ExprNode,
+        values: Sequence[object],
+        parts: Sequence[doc.ExprNode],
+    ) -> object:
+        """Give what stands for a new value within an expression."""
+        ...
+
+
+class Shaped(NamedTuple):
+    """Which argument of a function is a shape.
+
+    Names in it may be new if it ``declares``; None stands for what holds around. A string is an
+    extent, but for one alone where it is none of ``texts``.
+    """
+
+    argument: int
+    declares: bool | None
+    texts: bool = True
+
+
+_SHAPE_PARAMETERS: Final = frozenset({"shape", "strides", "elem_offset", "values", "value"})
+SHAPED: Final[dict[int, Shaped]] = {
+    id(BufferSpec): Shaped(0, True),
+    id(match_buffer): Shaped(1, True),
+    id(alloc_buffer): Shaped(0, False),
+    id(decl_buffer): Shaped(0, False),
 }
+"""Which argument is a shape, by the ``id`` of the function."""
+DECLARING: Final[dict[int, int]] = {}
+"""From which argument on a description declares names in shapes, by the ``id`` of the function."""
+SCOPED: Final[set[int]] = set()
+"""Functions whose arguments declare names in shapes that nothing else sees, by ``id``."""
 _SIGNATURES: dict[int, inspect.Signature] = {}
 
 
@@ -106,6 +172,8 @@ class ExprEvaluator:
         self.may_declare = False
         self.in_data = False  # where numbers are only kept, they may be of any length
         self.statement: doc.ExprNode | None = None
+        self.dialect: Dialect | None = None
+        self.declares = False  # whether names in the shapes of descriptions may be new
 
     def evaluate_alone(self, node: doc.ExprNode) -> object:
         """Give the value of an expression that is a statement: it may be a macro's call."""
@@ -221,6 +289,13 @@ class ExprEvaluator:
     def on_attribute(self, node: doc.Attribute) -> Step[object]:
         """Evaluate ``value.attr``."""
         value = yield self.on_one(node.value)
+        if value is R and self.dialect is None and self.names.in_kernel:
+            raise mistake(
+                "SCR0010",
+                f"R.{node.attr} is part of Relax, and this function is a kernel",
+                help="use what T has, or write the function under @R.function",
+                span=node.span,
+            )
         try:
             found = attribute(value, node.attr)
         except CompileError as error:
@@ -278,6 +353,10 @@ class ExprEvaluator:
         index_nodes = node.slice.elts if isinstance(node.slice, doc.Tuple) else [node.slice]
         if not isinstance(value, Buffer):
             index = yield self.on_one(node.slice)
+            dialect = self.dialect
+            if dialect is not None and dialect.holds(value):
+                made = self._at(node.span, dialect.item, value, cast("object", index))
+                return dialect.made(made, node, (value,), (node.value,))
             if isinstance(index, slice):
                 self._refuse_run_time_slice(cast("AnySlice", index), node.slice)
             return self._at(node.span, item, value, cast("object", index))
@@ -313,16 +392,39 @@ class ExprEvaluator:
     def on_unary(self, node: doc.UnaryOp) -> Step[object]:
         """Evaluate an operator on one operand."""
         operand = yield self.on_one(node.operand)
+        if self.dialect is not None and self.dialect.holds(operand):
+            return self._operated(node, node.op, (operand,), (node.operand,))
         try:
             made = unary(node.op, operand)
         except CompileError as error:
             raise blamed(error, node.span, (operand,), (node.operand,)) from error
         return stamped(made, node.span, (operand,))
 
+    def _operated(
+        self,
+        node: doc.ExprNode,
+        op: str,
+        operands: tuple[object, ...],
+        parts: tuple[doc.ExprNode, ...],
+    ) -> object:
+        """Apply an operator to values of a dialect."""
+        dialect = self.dialect
+        assert dialect is not None
+        try:
+            made = stamped(dialect.operator(op, operands), node.span, operands)
+        except CompileError as error:
+            raise blamed(error, node.span, operands, parts) from error
+        return dialect.made(made, node, operands, parts)
+
+    def _is_dialect(self, *values: object) -> bool:
+        return self.dialect is not None and any(map(self.dialect.holds, values))
+
     def on_binary(self, node: doc.BinOp) -> Step[object]:
         """Evaluate an operator on two operands."""
         left = yield self.on_one(node.left)
         right = yield self.on_one(node.right)
+        if self._is_dialect(left, right):
+            return self._operated(node, node.op, (left, right), (node.left, node.right))
         try:
             made = binary(node.op, left, right)
         except CompileError as error:
@@ -335,6 +437,15 @@ class ExprEvaluator:
         result: object = True
         for index, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = yield self.on_one(right_node)
+            if self._is_dialect(left, right):
+                if len(node.ops) > 1:
+                    raise mistake(
+                        "SCR0009",
+                        "a chain of comparisons has no meaning for tensors",
+                        help="write two comparisons, joined by R.logical_and",
+                        span=node.span,
+                    )
+                return self._operated(node, op, (left, right), (node.left, right_node))
             made = self._at(node.span, binary, op, left, right)
             if index == 0:
                 result = made
@@ -352,6 +463,13 @@ class ExprEvaluator:
         start = node
         for index, part in enumerate(node.values):
             value = yield self.on_one(part)
+            if self._is_dialect(value):
+                raise mistake(
+                    "SCR0009",
+                    f"`{node.op}` has no meaning for {kind(value)}",
+                    help=f"write R.logical_{node.op}(a, b)",
+                    span=part.span,
+                )
             if index == 0 or is_static(result):  # what stood before did not decide
                 result, start = value, part
             elif not isinstance(value, bool) or value is stops:
@@ -372,7 +490,9 @@ class ExprEvaluator:
                 "SCR0009",
                 "`a if c else b` needs a condition that is known while the program is read",
                 label=f"this is {kind(test)}",
-                help="use T.if_then_else(c, a, b), or T.Select(c, a, b) to evaluate both",
+                help="use T.if_then_else(c, a, b), or T.Select(c, a, b) to evaluate both"
+                if self.dialect is None
+                else "write `if c:` and `else:` as statements, or R.where(c, a, b)",
                 span=node.test.span,
             )
         return (yield self.on_one(node.body if test else node.orelse))
@@ -381,13 +501,27 @@ class ExprEvaluator:
     def on_call(self, node: doc.Call) -> Step[object]:
         """Evaluate a call."""
         func = yield self.on_one(node.func)
-        shaped = _SHAPED.get(id(func))
+        before = self.declares
+        if id(func) not in SCOPED:
+            return (yield self._on_arguments(node, func))
+        try:
+            with self.names.shape_scope():
+                self.declares = True
+                return (yield self._on_arguments(node, func))
+        finally:
+            self.declares = before
+
+    def _on_arguments(self, node: doc.Call, func: object) -> Step[object]:
+        shaped = SHAPED.get(id(func))
+        declaring = DECLARING.get(id(func))
         args: list[object] = []
         parts: list[doc.ExprNode] = []
         for part in node.args:
-            in_shape = shaped is not None and len(args) == shaped[0]
+            in_shape = shaped is not None and len(args) == shaped.argument
             if isinstance(part, doc.Starred):
                 args += yield self._spread(part)
+            elif declaring is not None and len(args) >= declaring:
+                args.append((yield self._declaring(part)))
             else:
                 args.append((yield self._argument(part, shaped if in_shape else None)))
             parts += [part] * (len(args) - len(parts))
@@ -401,7 +535,10 @@ class ExprEvaluator:
                     span=word.span,
                 )
             in_shape = shaped is not None and word.arg in _SHAPE_PARAMETERS
-            value = yield self._argument(word.value, shaped if in_shape else None)
+            if declaring is None:
+                value = yield self._argument(word.value, shaped if in_shape else None)
+            else:
+                value = yield self._declaring(word.value)
             if word.arg in keywords:
                 raise mistake(
                     "SCR0005",
@@ -412,11 +549,20 @@ class ExprEvaluator:
             keywords[word.arg] = value
         return self._apply(node, func, args, parts, keywords)
 
-    def _argument(self, node: doc.ExprNode, shaped: tuple[int, bool] | None) -> Step[object]:
-        if shaped is None:
+    def _declaring(self, node: doc.ExprNode) -> Step[object]:
+        """Evaluate a description that may declare names in its shapes."""
+        before, self.declares = self.declares, True
+        try:
+            return (yield self.on_one(node))
+        finally:
+            self.declares = before
+
+    def _argument(self, node: doc.ExprNode, shaped: Shaped | None) -> Step[object]:
+        if shaped is None or (not shaped.texts and isinstance(node, doc.Constant)):
             return (yield self.on_one(node))
         before = self.in_shape, self.may_declare
-        self.in_shape, self.may_declare = True, shaped[1]
+        self.in_shape = True
+        self.may_declare = self.declares if shaped.declares is None else shaped.declares
         try:
             return (yield self.on_one(node))
         finally:
@@ -430,6 +576,11 @@ class ExprEvaluator:
         parts: list[doc.ExprNode],
         keywords: dict[str, object],
     ) -> object:
+        dialect = self.dialect
+        if dialect is not None and (
+            isinstance(func, ModuleFunction) or dialect.holds(func) or is_exported(func)
+        ):
+            return self._called(node, func, args, parts, keywords)
         if isinstance(func, ModuleFunction):
             if keywords:
                 raise mistake(
@@ -467,6 +618,27 @@ class ExprEvaluator:
             given = (*parts, *(k.value for k in node.keywords))
             raise blamed(error, node.span, values, given) from error
         return stamped(made, node.span, (*args, *keywords.values()))
+
+    def _called(
+        self,
+        node: doc.Call,
+        func: object,
+        args: list[object],
+        parts: list[doc.ExprNode],
+        keywords: dict[str, object],
+    ) -> object:
+        """Call a function where a dialect has values of its own."""
+        dialect = self.dialect
+        assert dialect is not None
+        values = (*args, *keywords.values())
+        given = (*parts, *(k.value for k in node.keywords))
+        if is_exported(func):
+            _check_arguments(cast("Callable[..., object]", func), node, args, keywords)
+        try:
+            made = stamped(dialect.call(func, args, keywords), node.span, values)
+        except CompileError as error:
+            raise blamed(error, node.span, values, given) from error
+        return dialect.made(made, node, values, given)
 
 
 def _is_data(node: doc.AST) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple, cast
 
 from loomir.script.builder.function import IRModuleFrame
 from loomir.script.builder.mistakes import mistake
@@ -13,19 +13,22 @@ from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.macros import define_macro
 from loomir.script.parser.namespaces import (
     BY_IMPORT,
+    FUNCTION,
     INLINE,
     IR_MODULE,
     MACRO,
     PRIM_FUNC,
+    Marker,
     ModuleFunction,
     ModuleNames,
+    relax_reader,
 )
 from loomir.script.parser.operators import is_static
 from loomir.script.parser.tir_function import read_prim_func
 from loomir.script.parser.var_table import Entry
 from loomir.support.diagnostics import CompileError
 
-__all__ = ["read_module"]
+__all__ = ["read_function", "read_module", "visit_module"]
 
 _HOMES: Final = frozenset(
     {"loomir", "tvm", "loomir.script", "tvm.script", "tvm.script.parser", "__future__"}
@@ -64,7 +67,7 @@ def _refused_import(name: doc.alias) -> CompileError:
         "SCR0002",
         "import is not part of TVMScript",
         label="nothing is imported while a text is read",
-        help="`from loomir.script import ir as I, tir as T` may stand at the head of a text",
+        help="`from loomir.script import ir as I, tir as T, relax as R` may stand at its head",
         span=name.span,
     )
 
@@ -103,10 +106,18 @@ def visit_function(parser: Parser, node: doc.FunctionDef) -> None:
     if marker is not None and marker in (MACRO, INLINE):
         define_macro(parser, node, marker, options.hygienic)
         return
-    if marker is not PRIM_FUNC:
-        raise undecorated(node, "@T.prim_func")
+    if marker is None or marker not in FUNCTIONS:
+        raise undecorated(node, "@T.prim_func or @R.function")
     parser.programs.append(node.name)
-    read_prim_func(parser, node, options)
+    read_function(parser, node, options, marker)
+
+
+def read_function(parser: Parser, node: doc.FunctionDef, options: Options, marker: Marker) -> None:
+    """Read a function in the dialect of its decorator."""
+    if marker is FUNCTION:
+        relax_reader().read_function(parser, node, options)
+    else:
+        read_prim_func(parser, node, options)
 
 
 @dispatch.register(dispatch.DEFAULT, "ClassDef")
@@ -117,6 +128,18 @@ def visit_class(parser: Parser, node: doc.ClassDef) -> None:
         raise undecorated(node, "@I.ir_module")
     parser.programs.append(node.name)
     read_module(parser, node)
+
+
+class _Parts(NamedTuple):
+    """What a module holds, by how it is read."""
+
+    kernels: list[tuple[doc.FunctionDef, Options]]
+    graphs: list[tuple[doc.FunctionDef, Options]]
+    others: list[doc.Expr]
+
+
+FUNCTIONS: Final = (PRIM_FUNC, FUNCTION)
+"""The decorators of functions."""
 
 
 # -- modules -----------------------------------------------------------------------------------
@@ -141,11 +164,27 @@ def read_module(parser: Parser, node: doc.ClassDef) -> None:
         names = ModuleNames(node.name, functions)
         for name in ("cls", node.name):
             parser.vars.add(name, Entry(names, "module", node.span))
-        for part, options in found:
-            if isinstance(part, doc.FunctionDef):
-                read_prim_func(parser, part, options)
-            else:
-                _read_attrs(parser, part)
+        for part in found.others:
+            _read_attrs(parser, part)
+        refused: list[str] = []
+        for part, options in found.kernels:
+            seen = len(parser.problems)
+            read_prim_func(parser, part, options)
+            if len(parser.problems) > seen:
+                refused.append(part.name)
+        if found.graphs:
+            functions.update(dict.fromkeys(refused))
+            relax = relax_reader()
+            heads = [
+                relax.Head(part, options, cast("ModuleFunction", functions[part.name]).var)
+                for part, options in found.graphs
+            ]
+            relax.declare_heads(parser, frame, heads)
+            for head in relax.reading_order(parser, heads, ("cls", node.name)):
+                seen = len(parser.problems)
+                read_function(parser, head.node, head.options, FUNCTION)
+                if len(parser.problems) > seen and head.node.returns is None:
+                    functions[head.node.name] = None
     parser.builder.close(frame, failed=len(parser.problems) > before)
 
 
@@ -154,9 +193,9 @@ def _heads(
     frame: IRModuleFrame,
     node: doc.ClassDef,
     functions: dict[str, ModuleFunction | None],
-) -> list[tuple[doc.FunctionDef | doc.Expr, Options]]:
+) -> _Parts:
     """List what is to be read, the names of all functions known first."""
-    found: list[tuple[doc.FunctionDef | doc.Expr, Options]] = []
+    found = _Parts([], [], [])
     for part in node.body:
         try:
             if isinstance(part, doc.FunctionDef):
@@ -176,14 +215,15 @@ def _heads(
                         help="write it before the class, or in the function that calls it",
                         span=header(part),
                     )
-                if marker is not PRIM_FUNC:
-                    raise undecorated(part, "@T.prim_func")
+                if marker is None or marker not in FUNCTIONS:
+                    raise undecorated(part, "@T.prim_func or @R.function")
                 name = part.name if options.name is None else options.name
-                functions[part.name] = ModuleFunction(frame.declare(name), part)
-                found.append((part, options))
+                is_relax = marker is FUNCTION
+                functions[part.name] = ModuleFunction(frame.declare(name), part, is_relax)
+                (found.graphs if is_relax else found.kernels).append((part, options))
             elif isinstance(part, doc.Expr):
                 if not isinstance(part.value, doc.Constant):
-                    found.append((part, Options()))
+                    found.others.append(part)
             elif not isinstance(part, doc.Pass):
                 parser.generic_visit(part)
         except (CompileError, Poisoned) as error:

@@ -43,6 +43,13 @@ def make_call(
 
     Errors: SCR0023 where the arguments are not what the function takes.
     """
+    if target.is_relax:
+        raise mistake(
+            "SCR0023",
+            f"{target.node.name!r} is a function of Relax, and a kernel calls kernels only",
+            help="call both from a function of Relax",
+            span=node.span,
+        )
     try:
         head = _head(evaluator, target.node)
     except CompileError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
@@ -15,12 +15,12 @@ from loomir.script.parser.var_table import VarTable
 
 __all__ = [
     "BY_IMPORT",
+    "FUNCTION",
     "INLINE",
     "IR_MODULE",
     "MACRO",
     "MODULES",
     "PRIM_FUNC",
-    "RELAX",
     "I",
     "Macro",
     "Marker",
@@ -29,9 +29,12 @@ __all__ = [
     "Namespace",
     "R",
     "T",
+    "export",
     "is_exported",
     "mark",
     "namespace_of",
+    "relax_reader",
+    "set_relax",
 ]
 
 
@@ -46,7 +49,7 @@ PRIM_FUNC: Final = Marker("T.prim_func")
 IR_MODULE: Final = Marker("I.ir_module")
 MACRO: Final = Marker("T.macro")
 INLINE: Final = Marker("T.inline")
-RELAX: Final = Marker("R")
+FUNCTION: Final = Marker("R.function")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,7 @@ class ModuleFunction:
 
     var: GlobalVar
     node: doc.FunctionDef
+    is_relax: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +110,35 @@ T: Final = Namespace(
     },
 )
 I: Final = Namespace("I", {**MODULE_NAMES, "ir_module": IR_MODULE})  # noqa: E741
-R: Final = Namespace("R", {})
+
+
+_relax: list[Callable[[], Any]] = []
+
+
+def set_relax(load: Callable[[], Any]) -> None:
+    """Make ``load`` what gives the reader of Relax, which many programs do not need."""
+    _relax[:] = [load]
+
+
+def relax_reader() -> Any:
+    """Load what reads Relax: the module ``relax_names``."""
+    return _relax[0]()
+
+
+class _Relax(Mapping[str, object]):
+    """The names of ``R``; what they are is loaded when the first is looked up."""
+
+    def __getitem__(self, name: str) -> object:
+        return relax_reader().TABLE[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(relax_reader().TABLE)
+
+    def __len__(self) -> int:
+        return len(relax_reader().TABLE)
+
+
+R: Final = Namespace("R", _Relax())
 
 MODULES: Final[dict[str, Namespace]] = {
     "loomir.script.tir": T,
@@ -118,15 +150,18 @@ MODULES: Final[dict[str, Namespace]] = {
 BY_IMPORT: Final[dict[str, Namespace]] = {"tir": T, "tirx": T, "ir": I, "relax": R}
 """What ``from loomir.script import …`` gives in a text."""
 
-_EXPORTED: Final = frozenset(
-    id(value) for table in (NAMES, AXIS, MODULE_NAMES) for value in table.values()
-)
+_EXPORTED: Final = {id(value) for table in (NAMES, AXIS, MODULE_NAMES) for value in table.values()}
 _MARKED: Final[dict[int, Marker]] = {}
 
 
 def is_exported(value: object) -> bool:
     """Whether a value is one of the functions that programs may call."""
     return id(value) in _EXPORTED
+
+
+def export(value: object) -> None:
+    """Let programs call a function; it must live as long as the process."""
+    _EXPORTED.add(id(value))
 
 
 def mark(decorator: object, marker: Marker) -> None:

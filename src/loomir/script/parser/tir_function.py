@@ -15,6 +15,7 @@ from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.module_calls import unquoted
 from loomir.script.parser.namespaces import ModuleFunction
+from loomir.script.parser.parameters import refuse_kinds
 from loomir.script.parser.tir_binding import bind_name, reassigned_names
 from loomir.script.parser.tir_statements import TOKEN
 from loomir.script.parser.var_table import POISON
@@ -53,7 +54,7 @@ def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> N
 
 
 def _read_parameters(parser: Parser, frame: PrimFuncFrame, args: doc.arguments) -> None:
-    _refuse_kinds(parser, args)
+    refuse_kinds(parser, args)
     values: dict[str, object] = {}
     # Numbers first: the shape of a buffer may name a parameter that comes after it.
     for is_buffer in (False, True):
@@ -75,40 +76,6 @@ def _describes_buffer(part: doc.arg) -> bool:
     return isinstance(node, doc.Call) and not (
         isinstance(node.func, doc.Attribute) and node.func.attr == "handle"
     )
-
-
-def _refuse_kinds(parser: Parser, args: doc.arguments) -> None:
-    odd = [*args.kwonlyargs, *(a for a in (args.vararg, args.kwarg) if a is not None)]
-    for part in odd:
-        error = mistake(
-            "SCR0015",
-            f"parameter {part.arg!r} is not passed by position",
-            help="write plain parameters: name: type",
-            span=part.span,
-        )
-        parser.caught(error, part.span)
-        parser.poison([part.arg])
-    for default in args.defaults:
-        error = mistake(
-            "SCR0015",
-            "a parameter has a default",
-            help="pass the value with every call",
-            span=default.span,
-        )
-        parser.caught(error, default.span)
-    seen: set[str] = set()
-    args.args = [*args.posonlyargs, *args.args]
-    for part in list(args.args):
-        if part.arg in seen:
-            error = mistake(
-                "SCR0026",
-                f"two parameters are named {part.arg!r}",
-                help="give each parameter a name of its own",
-                span=part.span,
-            )
-            parser.caught(error, part.span)
-            args.args.remove(part)
-        seen.add(part.arg)
 
 
 def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> object:

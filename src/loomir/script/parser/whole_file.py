@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any, Final, TypeAlias, cast
 
-from loomir.ir.module import IRModule
+from loomir.script.builder.frame import Built
 from loomir.script.parser import doc
 from loomir.script.parser.captured import Captured
 from loomir.script.parser.convert import Places, convert, parse_text
@@ -16,11 +16,10 @@ from loomir.script.parser.module import visit_module
 from loomir.script.parser.namespaces import BY_IMPORT, Namespace
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source
-from loomir.tir.function import PrimFunc
 
 __all__ = ["parse_file"]
 
-Program: TypeAlias = PrimFunc | IRModule
+Program: TypeAlias = Built
 
 _DECORATORS: Final = frozenset({"prim_func", "ir_module", "function"})
 _MACROS: Final = frozenset({"macro", "inline"})

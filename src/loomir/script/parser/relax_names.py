@@ -1,0 +1,68 @@
+"""What ``R`` stands for while a program is read; loaded when a program first names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from loomir.script.builder import relax_functions, relax_info, relax_table
+from loomir.script.builder.relax_table import Operators
+from loomir.script.parser.evaluator import DECLARING, SCOPED, SHAPED, Shaped
+from loomir.script.parser.namespaces import FUNCTION, INLINE, MACRO, Namespace, export
+from loomir.script.parser.relax_function import (
+    Head,
+    declare_heads,
+    read_function,
+    reading_order,
+)
+from loomir.script.parser.relax_statements import TOKEN
+
+__all__ = ["TABLE", "TOKEN", "Head", "declare_heads", "read_function", "reading_order"]
+
+SHAPED.update(
+    {
+        id(relax_info.tensor): Shaped(0, None, texts=False),
+        id(relax_info.shape): Shaped(0, None),
+        id(relax_info.prim): Shaped(1, None),
+    }
+)
+DECLARING.update({id(relax_table.match_cast): 1, id(relax_functions.emit_match_cast): 1})
+SCOPED.add(id(relax_info.function_info))
+
+for _value in relax_table.NAMES.values():
+    export(_value)
+
+
+class _Names(Mapping[str, object]):
+    """The names of ``R`` or of a part of it; operators and parts are found when asked for."""
+
+    def __init__(self, operators: Operators) -> None:
+        self.operators = operators
+        self.parts: dict[str, Namespace] = {}
+
+    def __getitem__(self, name: str) -> object:
+        try:
+            found = self.operators[name]
+        except KeyError:
+            if name not in self.parts:
+                if name not in self.operators.parts():
+                    raise
+                prefix = f"{self.operators.prefix}{name}."
+                inner = _Names(Operators(prefix, {}))
+                self.parts[name] = Namespace(f"R.{prefix[:-1]}", inner)
+            return self.parts[name]
+        export(found)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.operators
+        yield from self.operators.parts()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+TABLE: Final[Mapping[str, object]] = _Names(
+    Operators("", {**relax_table.NAMES, "function": FUNCTION, "macro": MACRO, "inline": INLINE})
+)
+"""The names of ``R``."""

@@ -1,0 +1,156 @@
+"""``R``: the language of graphs, for annotations, decorators, and building programs in Python.
+
+``from loomir.script import relax as R`` is the usual import. In a function under ``@R.function``
+these names are read by the parser. Elsewhere they are ordinary functions; those that make bindings
+need a builder: ``with IRBuilder() as ib: with R.function(): …``, then ``ib.get()``. Every operator
+is a name of this module, such as ``R.add`` and ``R.nn.relu``.
+"""
+
+from __future__ import annotations
+
+import sys
+import typing
+from collections.abc import Callable as AnyCallable
+from typing import cast, overload
+
+from loomir.relax.expr import Function
+from loomir.script.builder import relax_calls, relax_functions, relax_info
+from loomir.script.builder import relax_values as _values
+from loomir.script.builder.frame import IRBuilder
+from loomir.script.builder.function import vdevice
+from loomir.script.builder.relax_calls import *  # noqa: F403
+from loomir.script.builder.relax_frames import FunctionFrame
+from loomir.script.builder.relax_functions import *  # noqa: F403
+from loomir.script.builder.relax_table import Operators, match_cast
+from loomir.script.parser.decorators import Options
+from loomir.script.parser.entry import decorated, inline, macro
+from loomir.script.parser.namespaces import FUNCTION, mark
+
+__all__ = [
+    "Callable",
+    "Else",
+    "ExternFunc",
+    "IRBuilder",
+    "If",
+    "Object",
+    "Prim",
+    "Shape",
+    "Tensor",
+    "Then",
+    "Tuple",
+    "const",
+    "constant",
+    "dtype",
+    "function",
+    "inline",
+    "macro",
+    "match_cast",
+    "prim_value",
+    "shape",
+    "vdevice",
+]
+__all__ += relax_calls.__all__
+__all__ += relax_functions.__all__
+
+# Names of the language that Python writes otherwise, and other names of the same.
+Callable = relax_info.function_info
+Else = relax_functions.else_case
+ExternFunc = _values.extern_func
+If = relax_functions.branch
+Object = relax_info.any_value
+Prim = relax_info.prim
+Shape = relax_info.shape
+Tensor = relax_info.tensor
+Then = relax_functions.then_case
+Tuple = relax_info.tuple_info
+const = _values.const
+constant = _values.const
+dtype = _values.dtype
+func_ret_ty = relax_functions.func_ret_struct_info
+prim_value = _values.prim_value
+shape = _values.shape
+
+
+class FunctionDecorator(FunctionFrame):
+    """``R.function(private=True)``: a decorator, and a frame of the builder."""
+
+    def __call__(self, func: AnyCallable[..., typing.Any]) -> Function:
+        """Read a function."""
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        options = Options(self.private, self.name or None, pure=self.pure)
+        return cast("Function", decorated(func, frame, options, FUNCTION))
+
+
+@overload
+def function(func: AnyCallable[..., typing.Any]) -> Function: ...
+@overload
+def function(
+    func: None = None,
+    *,
+    private: bool = False,
+    pure: bool = True,
+    name: object = None,
+    check_well_formed: bool = True,
+) -> FunctionDecorator: ...
+def function(
+    func: AnyCallable[..., typing.Any] | None = None,
+    *,
+    private: bool = False,
+    pure: bool = True,
+    name: object = None,
+    check_well_formed: bool = True,
+) -> Function | FunctionDecorator:
+    """Read a function as a program of Relax; its body is not run by Python.
+
+    In a class under ``@I.ir_module`` the function is read with the class. Called without a
+    function this is the frame that builds one: ``with R.function(): …``. A function that is not
+    ``private`` can be called from outside by its name; one that is not ``pure`` may do more than
+    give its result. ``check_well_formed`` is read and means nothing here.
+
+    Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
+    """
+    given = None if name is None else f"{name}"
+    if func is None:
+        return FunctionDecorator(private, pure, given)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    return cast("Function", decorated(func, frame, Options(private, given, pure=pure), FUNCTION))
+
+
+mark(function, FUNCTION)
+
+
+class _Part:
+    """A family of operators that has a name of its own, such as ``R.nn``."""
+
+    def __init__(self, operators: Operators) -> None:
+        self._operators = operators
+
+    def __getattr__(self, name: str) -> typing.Any:
+        return _named(self._operators, name)
+
+    def __dir__(self) -> list[str]:
+        return [*self._operators, *self._operators.parts()]
+
+
+def _named(operators: Operators, name: str) -> typing.Any:
+    try:
+        return operators[name]
+    except KeyError:
+        if name in operators.parts():
+            return _Part(Operators(f"{operators.prefix}{name}.", {}))
+    raise AttributeError(f"there is no R.{operators.prefix}{name}")
+
+
+_ALL = Operators("", {})
+
+
+_BUILTINS = {"Any": relax_info.any_value, "str": _values.string, "tuple": _values.tuple_of}
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Find an operator, and the names that Python has too."""
+    if name in _BUILTINS:
+        return _BUILTINS[name]
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _named(_ALL, name)
