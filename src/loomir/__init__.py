@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from loomir import ir, op, relax, runtime, script, tc, te, tir
     from loomir.build import compile  # the name that users expect
     from loomir.interp import interpret
+    from loomir.relax.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
     from loomir.runtime.externs import load_library, register_extern
     from loomir.runtime.packed import get_func, register_func
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         ScheduleError,
     )
     from loomir.target import Target
-    from loomir.tir.verify import verify
 
 __version__ = "0.1.0"
 
@@ -59,6 +59,7 @@ __all__ = [
     "te",
     "tir",
     "verify",
+    "warnings_of",
 ]
 
 # Loaded when first asked for, so that ``import loomir`` costs next to nothing.
@@ -78,7 +79,8 @@ _HOMES: Final = {
     "load_library": "loomir.runtime.externs",
     "register_extern": "loomir.runtime.externs",
     "register_func": "loomir.runtime.packed",
-    "verify": "loomir.tir.verify",
+    "verify": "loomir.relax.verify",
+    "warnings_of": "loomir.relax.verify",
 }
 _PACKAGES: Final = ("ir", "op", "relax", "runtime", "script", "tc", "te", "tir")
 

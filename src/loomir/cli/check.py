@@ -8,11 +8,9 @@ import typer
 
 from loomir.cli.report import Report, fail
 from loomir.cli.source import is_tc, read_tc, read_text, split_target
-from loomir.ir.module import IRModule
+from loomir.relax.verify import verify, warnings_of
 from loomir.script import parse_file
 from loomir.support.diagnostics import CompileError, LoomirError
-from loomir.tir.function import PrimFunc
-from loomir.tir.verify import verify
 
 __all__ = ["check"]
 
@@ -32,10 +30,12 @@ def check(
             programs = {unit.name: unit.func for unit in lowered.units}
         else:
             programs = parse_file(read_text(path), name=str(path))
-        kinds = (PrimFunc, IRModule)
-        found = [d for p in programs.values() if isinstance(p, kinds) for d in verify(p)]
+        found = [d for program in programs.values() for d in verify(program)]
         if found:
             raise CompileError.of(found)
+        for program in programs.values():
+            for warning in warnings_of(program):
+                report.line(f"{warning}\n", "yellow")
     except LoomirError as error:
         fail(error, json)
     report.fact("ok", True)

@@ -91,6 +91,8 @@ class Normalizer:
         self.renamed: dict[Node, Node] = {}
         """What takes the place of variables and shape variables of the old program."""
         self._shapes_renamed = False
+        self.mistakes: list[Diagnostic] | None = None
+        """Where it is a list, a binding that is refused adds to it, and the next one is read."""
         self._names: dict[str, int] = {}
 
     @property
@@ -306,7 +308,15 @@ class Normalizer:
                 continue
             self.open(is_dataflow(block), block)
             for binding in block.bindings:
-                yield self.binding(binding)
+                depth = len(self.scopes)
+                try:
+                    yield self.binding(binding)
+                except CompileError as error:
+                    if self.mistakes is None:
+                        raise
+                    self.mistakes += error.diagnostics
+                    self.leave_to(depth)
+                    self._give_up(binding)
 
     def function(self, func: Function) -> Step[Function]:
         """Give a function in normal form; the same one where it was."""
@@ -347,6 +357,16 @@ class Normalizer:
             self.known.declare(var)
         value = yield self.value(func)
         self.define(var, value, binding)
+
+    def _give_up(self, binding: Binding) -> None:
+        """Take the variable of a refused binding for what it says, or for any object."""
+        assert isinstance(binding, (VarBinding, MatchCast))
+        if isinstance(binding, MatchCast):
+            self.known.bind_shape_vars(binding.struct_info)
+        if binding.var is not None:
+            given = self.renamed.get(binding.var, binding.var)
+            if isinstance(given, Var):
+                self.known.declare(self._annotated(given, OBJECT))
 
     def define(self, var: Var, value: RelaxExpr, origin: VarBinding | None = None) -> None:
         """Bind a value in normal form to a variable of the old program.
