@@ -248,10 +248,12 @@ class Deriver:
         for param in func.params:
             if param.struct_info_annotation is None:
                 self.scope.declare(param, OBJECT)
-        found = yield self._visit(func.body)
-        found = self.check_return(func, found)
-        self.scope.leave()
-        self.pure, self.in_dataflow = outer
+        try:
+            found = yield self._visit(func.body)
+            found = self.check_return(func, found)
+        finally:
+            self.scope.leave()
+            self.pure, self.in_dataflow = outer
         params = tuple([p.struct_info_annotation or OBJECT for p in func.params])
         return FuncStructInfo(params, found, func.is_pure)
 

@@ -366,7 +366,9 @@ class Normalizer:
         if binding.var is not None:
             given = self.renamed.get(binding.var, binding.var)
             if isinstance(given, Var):
-                self.known.declare(self._annotated(given, OBJECT))
+                func = binding.value
+                known = func_struct_info(func) if isinstance(func, Function) else OBJECT
+                self.known.declare(self._annotated(given, known))
 
     def define(self, var: Var, value: RelaxExpr, origin: VarBinding | None = None) -> None:
         """Bind a value in normal form to a variable of the old program.
