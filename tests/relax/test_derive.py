@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loomir import relax as R
 from loomir import tir
 from loomir.ir.equality import structural_equal
 from loomir.relax.derive import Deriver, func_struct_info, struct_info_of
 from loomir.relax.op_def import find_op
+from loomir.relax.relations import check_compatibility
 from loomir.relax.struct_info import OBJECT, UNIT
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
@@ -534,3 +537,64 @@ def test_five_thousand_bindings_and_branches_are_no_trouble():
     for _ in range(3000):
         nested = R.If(CONDITION, R.SeqExpr((), nested), x)
     assert same(check(nested, x, CONDITION), tensor(n, 4))
+
+
+# -- laws ------------------------------------------------------------------------------------------
+INFOS = st.sampled_from(
+    [
+        OBJECT,
+        tensor(),
+        tensor(2),
+        tensor(3),
+        tensor(2, dtype="bool"),
+        tensor(dtype="bool"),
+        some(),
+        some(F32),
+        some("bool", 0),
+        some(F32, 1),
+        some(ndim=2),
+        R.ShapeStructInfo((2,)),
+        R.ShapeStructInfo(),
+        R.PrimStructInfo("bool"),
+        R.PrimStructInfo("int64", tir.const(2, "int64")),
+        R.TupleStructInfo(()),
+        R.TupleStructInfo((tensor(2), some())),
+    ]
+)
+
+
+def outcome(expr, *params):
+    """Give the codes that an expression is met with."""
+    trial = Trial()
+    try:
+        trial.check(expr, *params)
+    except CompileError as error:
+        return [d.code for d in error.diagnostics]
+    return trial.codes
+
+
+@given(INFOS, INFOS)
+def test_arguments_results_and_annotations_are_judged_alike(given_, wanted):  # R10, R19, R20
+    fits = check_compatibility(given_, wanted).value
+    x, y = var("x", given_), var("y", wanted)
+    f = var("f", func(wanted))
+    assert outcome(R.Call(f, (x,)), f, x) == [["RLX0210"], ["RLX0211"], []][fits]
+    made = R.Function((x,), R.SeqExpr((), x), wanted)
+    assert outcome(made) == [["RLX0214"], ["RLX0215"], []][fits]
+    assert outcome(body(bind(y, x), result=y), x) == [["RLX0201"], ["RLX0202"], []][fits]
+
+
+@given(INFOS)
+def test_conditions_are_what_can_be_a_bool(info):  # R23
+    c = var("c", info)
+    fits = [check_compatibility(info, b) for b in (tensor(dtype="bool"), R.PrimStructInfo("bool"))]
+    possible = isinstance(info, R.ObjectStructInfo) or any(f.value for f in fits)
+    assert outcome(R.If(c, CONDITION, CONDITION), c, CONDITION) == ([] if possible else ["RLX0205"])
+
+
+@given(INFOS, INFOS)
+def test_a_cast_warns_only_where_it_cannot_hold(given_, wanted):  # R11
+    x, y = var("x", given_), var("y")
+    overlap = check_compatibility(given_, wanted).value or check_compatibility(wanted, given_).value
+    expr = body(R.MatchCast(y, x, wanted), result=y)
+    assert outcome(expr, x) == ([] if overlap else ["RLX0203"])
