@@ -32,6 +32,8 @@ SPECIAL = frozenset(
     f"relax.{name}"
     for name in (
         "assert_op",
+        "builtin.alloc_tensor",
+        "builtin.stop_lift_params",
         "call_dps_packed",
         "call_inplace_packed",
         "call_pure_packed",
@@ -42,6 +44,12 @@ SPECIAL = frozenset(
         "invoke_closure",
         "invoke_pure_closure",
         "make_closure",
+        "memory.alloc_storage",
+        "memory.alloc_tensor",
+        "memory.ensure_zero_offset",
+        "memory.kill_storage",
+        "memory.kill_tensor",
+        "memory.view",
         "null_value",
         "print",
         "shape_of",

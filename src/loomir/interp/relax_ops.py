@@ -15,6 +15,7 @@ import numpy as np
 from loomir.arith.analyzer import Analyzer
 from loomir.interp.relax_machine import Machine, packed_name
 from loomir.interp.relax_match import Matcher, Place, concrete, is_cpu, truth
+from loomir.interp.relax_memory import in_storage, new_storage, viewed
 from loomir.interp.relax_values import (
     Array,
     Frame,
@@ -59,7 +60,7 @@ from loomir.relax.struct_info import (
 from loomir.runtime.errors import RunIndexError, RunValueError
 from loomir.runtime.shape import Shape
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
-from loomir.support.dtype import DataType
+from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
 from loomir.tir.signature import signature_of
 
@@ -438,7 +439,44 @@ def _formatted(s: Site, values: Sequence[Value]) -> str:
     return form.format(*shown) if form else " ".join(map(str, shown))
 
 
+def _alloc_storage(s: Site) -> Value:
+    """Allocate bytes."""
+    return new_storage(_extents(s, 0)[0], s.span)
+
+
+def _extents(s: Site, index: int) -> list[int]:
+    if not isinstance(s.args[index], Shape):
+        _other_kind(s, index, "a shape")
+    return list(s.args[index])
+
+
+def _alloc_tensor(s: Site) -> Value:
+    """Give a tensor in a storage."""
+    return in_storage(_tensor(s, 0), int(s.args[1]), _extents(s, 2), s.node.attrs["dtype"], s.span)
+
+
+def _fresh_tensor(s: Site) -> Value:
+    """Allocate a tensor."""
+    return allocate(_extents(s, 0), s.node.attrs["dtype"], "a tensor", s.span)
+
+
+def _view(s: Site) -> Value:
+    """Give a tensor of the same memory."""
+    data = _tensor(s, 0)
+    dtype: Any = s.node.attrs["dtype"] or dtype_of_numpy(data.dtype)
+    shape = _extents(s, 1) if len(s.args) > 1 else list(data.shape)
+    return viewed(data, s.node.attrs["relative_byte_offset"], shape, dtype, s.span)
+
+
 _RULES: Final[dict[str, Rule]] = {
+    "relax.memory.alloc_storage": _alloc_storage,
+    "relax.memory.alloc_tensor": _alloc_tensor,
+    "relax.memory.kill_storage": lambda _: (),
+    "relax.memory.kill_tensor": lambda _: (),
+    "relax.memory.view": _view,
+    "relax.memory.ensure_zero_offset": lambda s: _tensor(s, 0),
+    "relax.builtin.alloc_tensor": _fresh_tensor,
+    "relax.builtin.stop_lift_params": lambda s: _tensor(s, 0),
     "relax.call_tir": _call_tir,
     "relax.call_tir_with_grad": _call_tir,
     "relax.call_tir_inplace": _call_tir_inplace,

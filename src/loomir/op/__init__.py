@@ -3,6 +3,8 @@
 Importing this package defines all of them. The names are those of ``R`` in TVMScript.
 """
 
+from loomir.op import builtin as builtin
+from loomir.op import memory as memory
 from loomir.op import nn as nn
 from loomir.op.binary import *  # noqa: F403
 from loomir.op.call import *  # noqa: F403

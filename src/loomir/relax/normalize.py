@@ -36,7 +36,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr
-from loomir.relax.normalizer import ATOMS, Normalizer
+from loomir.relax.normalizer import ATOMS, Normalizer, calls_packed
 from loomir.relax.op_def import find_op
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
@@ -208,7 +208,7 @@ class _Check:
             self.stack.append(value)
         elif isinstance(value, Call):
             callee = () if isinstance(value.op, _CALLEES) else (value.op,)
-            self._leaves((*callee, *value.args))
+            self._leaves((*callee, *value.args[calls_packed(value) :]))
             self._own_rule(value)
         elif isinstance(value, TupleGetItem):
             self._leaves((value.tuple_value,))

@@ -49,7 +49,7 @@ from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.rules import refuse
 
-__all__ = ["ATOMS", "Normalizer", "is_force_pure", "is_leaf"]
+__all__ = ["ATOMS", "Normalizer", "calls_packed", "is_force_pure", "is_leaf"]
 
 _R = TypeVar("_R")
 _N = TypeVar("_N", bound=Node)
@@ -63,6 +63,11 @@ ATOMS: Final = frozenset(
 def is_leaf(expr: object) -> bool:
     """Whether an expression may stand within another; what a tuple holds is not looked at."""
     return expr.__class__ in ATOMS or isinstance(expr, Tuple)
+
+
+def calls_packed(call: Call) -> bool:
+    """Whether an operator's call names a packed function as what the operator is to call."""
+    return isinstance(call.op, Op) and bool(call.args) and isinstance(call.args[0], ExternFunc)
 
 
 def is_force_pure(func: Function) -> bool:
@@ -237,7 +242,7 @@ class Normalizer:
         op: Callee = call.op
         if not isinstance(op, (Op, ExternFunc)):
             (op,) = yield self.leaves((op,))
-        args = yield self.leaves(call.args)
+        args = yield self._arguments(call)
         sinfo = call.sinfo_args
         if self.renamed and sinfo:
             made_infos = tuple([self.info(s) for s in sinfo])
@@ -249,11 +254,19 @@ class Normalizer:
             if found is not None and found.normalize is not None:
                 made = found.normalize(call)
                 if made is not call:
-                    args = yield self.leaves(made.args)
+                    args = yield self._arguments(made)
                     if args is not made.args:
                         made = Call(made.op, args, made.sinfo_args, made.attrs, span=made.span)
                     return made if made.span is not None else _placed(made, call.span)
         return call
+
+    def _arguments(self, call: Call) -> Step[tuple[RelaxExpr, ...]]:
+        """Give leaves for the arguments; a packed function that an operator calls is one."""
+        if not calls_packed(call):
+            return (yield self.leaves(call.args))
+        rest = call.args[1:]
+        made = yield self.leaves(rest)
+        return call.args if made is rest else (call.args[0], *made)
 
     def _if(self, expr: If) -> Step[RelaxExpr]:
         if self.scope.dataflow:

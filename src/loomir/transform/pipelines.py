@@ -7,6 +7,14 @@ from typing import Final
 
 from loomir.ir.module import IRModule
 from loomir.ir.passes import OnStage, Pipeline, Ran
+from loomir.relax.expr import Function
+from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
+from loomir.transform.relax.dead_code_elimination import dead_code_elimination
+from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
+from loomir.transform.relax.fold_constant import fold_constant
+from loomir.transform.relax.legalize_ops import legalize_ops
+from loomir.transform.relax.normalize import normalize
+from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
 from loomir.transform.tir.convert_blocks_to_opaque import convert_blocks_to_opaque
 from loomir.transform.tir.facts import LOWERED
 from loomir.transform.tir.flatten_buffer import flatten_buffer
@@ -35,7 +43,21 @@ from loomir.transform.tir.unroll_loop import UnrollOptions, unroll_loop
 from loomir.transform.tir.vectorize_loop import vectorize_loop
 from loomir.transform.tir.widen_indices import widen_indices
 
-__all__ = ["LOWER_CPU", "LowerOptions", "lower"]
+__all__ = ["LOWER_CPU", "LOWER_RELAX", "LowerOptions", "lower", "lower_relax"]
+
+LOWER_RELAX: Final = Pipeline(
+    "relax.lower",
+    (
+        normalize,
+        canonicalize_bindings,  # before the next two, which compare names
+        fold_constant,
+        eliminate_common_subexpr,
+        legalize_ops,
+        dead_code_elimination,  # after it: what kernels do not take is not needed any more
+        static_plan_block_memory,  # last: it makes direct calls, which other passes do not know
+    ),
+    ensures={"relax_normal_form"},
+)
 
 LOWER_CPU: Final = Pipeline(
     "tir.lower_cpu",
@@ -97,3 +119,19 @@ def lower(
         "tir.UnrollLoop": options.unroll,
     }
     return LOWER_CPU.run(mod, given, on_stage=on_stage, times=times, verify=verify)
+
+
+def lower_relax(
+    mod: IRModule,
+    *,
+    on_stage: OnStage | None = None,
+    times: list[Ran] | None = None,
+    verify: bool | None = None,
+) -> IRModule:
+    """Lower the graphs of a module to calls of kernels, packed functions and closures.
+
+    A module without graphs comes back as it is. Kernels are added as private PrimFuncs.
+    """
+    if not any(isinstance(func, Function) for func in mod.functions.values()):
+        return mod
+    return LOWER_RELAX.run(mod, on_stage=on_stage, times=times, verify=verify)

@@ -1,0 +1,156 @@
+"""Memory as values: storage, tensors that lie in it, and other views of a tensor's elements.
+
+Plans of memory are written with these; models seldom are.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import mul
+
+from loomir.relax.node import StructInfo
+from loomir.relax.op_context import OpContext
+from loomir.relax.op_def import Mistake, define_op
+from loomir.relax.op_params import expr, integer, kind_dtype, prim, shape, tensor, text
+from loomir.relax.shape import as_dim
+from loomir.relax.struct_info import OBJECT, UNIT, TensorStructInfo
+
+__all__ = [
+    "alloc_storage",
+    "alloc_tensor",
+    "ensure_zero_offset",
+    "kill_storage",
+    "kill_tensor",
+    "view",
+]
+
+_FAMILY = "memory/memory"
+
+
+def _allocated(c: OpContext, at: int) -> StructInfo:
+    """Describe a tensor of a shape that is an argument, and a dtype that is an option."""
+    given = c.shape(at)
+    return c.make(given.values, c["dtype"], ndim=given.ndim)
+
+
+def _alloc_storage(c: OpContext) -> StructInfo:
+    size = c.shape(0)
+    if size.ndim not in (-1, 1):
+        c.refuse(
+            "OPS0027",
+            f"the size is a shape of {size.ndim} extents",
+            help="give the number of bytes alone: R.shape([1024])",
+            arg=0,
+        )
+    return OBJECT
+
+
+alloc_storage = define_op(
+    "memory.alloc_storage",
+    shape("size"),
+    integer("virtual_device_index", 0),
+    text("storage_scope", "global"),
+    kind_dtype("dtype", "uint8"),
+    infer=_alloc_storage,
+    doc="Allocate bytes for tensors to lie in; what they hold is undefined.\n\nErrors: OPS0027.",
+    family=_FAMILY,
+    mistakes=(Mistake((None,), {}, "OPS0003"),),
+)
+
+
+def _alloc_tensor(c: OpContext) -> StructInfo:
+    c.prim(1)
+    return _allocated(c, 2)
+
+
+alloc_tensor = define_op(
+    "memory.alloc_tensor",
+    expr("storage"),
+    prim("offset"),
+    shape("shape"),
+    kind_dtype("dtype"),
+    infer=_alloc_tensor,
+    doc="Give a tensor that lies in a storage, ``offset`` bytes from its start.",
+    family=_FAMILY,
+    mistakes=(Mistake((None,), {}, "OPS0003"),),
+)
+
+
+def _nothing(c: OpContext) -> StructInfo:
+    del c
+    return UNIT
+
+
+kill_storage = define_op(
+    "memory.kill_storage",
+    expr("storage"),
+    infer=_nothing,
+    doc="Promise that a storage is not used any more.",
+    family=_FAMILY,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+kill_tensor = define_op(
+    "memory.kill_tensor",
+    tensor("tensor"),
+    infer=_nothing,
+    doc="Promise that a tensor is not used any more.",
+    family=_FAMILY,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+
+def _view(c: OpContext) -> StructInfo:
+    given = c.tensor(0)
+    dtype = c["dtype"] or given.dtype
+    if not c.has(1):
+        same = dtype is given.dtype and not c["relative_byte_offset"]
+        if not same:
+            c.refuse(
+                "OPS0028",
+                "a view of another dtype or offset has no shape",
+                help="give the shape of the view",
+                arg=0,
+            )
+        return given
+    wanted = c.shape(1)
+    if given.dims is not None and wanted.values is not None and not given.dtype.is_void:
+        one = as_dim(1)
+        have = reduce(mul, given.dims, one) * given.dtype.itemsize
+        need = reduce(mul, wanted.values, one) * dtype.itemsize + c["relative_byte_offset"]
+        if c.never_equal(have, need) and c.analyzer.can_prove(need > have):
+            c.refuse(
+                "OPS0028",
+                "the view is larger than the tensor",
+                help="give a shape, dtype and offset within the tensor's bytes",
+                arg=1,
+            )
+    return TensorStructInfo(
+        None if wanted.values is None else c.make(wanted.values, dtype).shape,
+        dtype,
+        given.vdevice,
+        wanted.ndim,
+    )
+
+
+view = define_op(
+    "memory.view",
+    tensor("data"),
+    shape("shape", None),
+    kind_dtype("dtype", None),
+    integer("relative_byte_offset", 0),
+    infer=_view,
+    doc=(
+        "Give a tensor of the same memory, read as another shape and dtype.\n\n"
+        "Errors: OPS0028 for a view that is certain to leave the tensor's bytes."
+    ),
+    family="memory/view",
+    mistakes=(Mistake((None,), {}, "OPS0003"),),
+)
+ensure_zero_offset = define_op(
+    "memory.ensure_zero_offset",
+    tensor("x"),
+    infer=lambda c: c.tensor(0),
+    doc="Give the tensor; every tensor starts where its memory does.",
+    family="memory/view",
+    mistakes=(Mistake((None,), {}, "OPS0003"),),
+)

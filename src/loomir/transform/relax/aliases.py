@@ -1,0 +1,116 @@
+"""What variables of a function may refer to: which tensors made in it, and which leave it.
+
+A tensor *escapes* where something outside may come to hold it: it is returned, captured by a
+closure, or passed to a function that could keep or return it. Of the others all uses are known,
+under whatever name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from loomir.ir.node import Node
+from loomir.ir.op import Op
+from loomir.ir.visit import pre_order
+from loomir.relax.expr import (
+    Binding,
+    Call,
+    Function,
+    If,
+    MatchCast,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import RelaxExpr
+
+__all__ = ["Aliases", "find_aliases"]
+
+_KEEPS_NOTHING: Final = frozenset(
+    {
+        "relax.call_tir",
+        "relax.shape_of",
+        "relax.size",
+        "relax.tensor_to_shape",
+        "relax.print",
+        "relax.assert_op",
+    }
+)
+"""Operators that only look at their arguments, and give something else."""
+_GIVES_ARGUMENT: Final = frozenset({"relax.call_tir_inplace", "relax.memory.view"})
+"""Operators whose result may be an argument of theirs, but nothing else keeps it."""
+
+
+@dataclass(slots=True)
+class Aliases:
+    """For each binding's variable the tensors that it may refer to or contain, by their number.
+
+    A tensor's number is that of the binding that makes it. ``last_use`` is the number of the last
+    binding that uses it; ``escapes`` are those that may outlive the function.
+    """
+
+    of: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    last_use: dict[int, int] = field(default_factory=dict[int, int])
+    escapes: set[int] = field(default_factory=set[int])
+
+
+def find_aliases(bindings: Iterable[Binding], result: RelaxExpr, made: frozenset[int]) -> Aliases:
+    """Follow the tensors that the bindings numbered ``made`` make."""
+    found = Aliases()
+    for number, binding in enumerate(bindings):
+        if not isinstance(binding, (VarBinding, MatchCast)):
+            continue
+        value = binding.value
+        used = _used(value, found)
+        for tensor in used:
+            found.last_use[tensor] = number
+        if number in made:
+            found.last_use.setdefault(number, number)
+        given = _given(value, used, found)
+        if number in made:
+            given = given | {number}
+        if binding.var is not None:
+            found.of[id(binding.var)] = given
+    found.escapes |= _used(result, found)
+    return found
+
+
+def _used(value: Node, found: Aliases) -> frozenset[int]:
+    sets = [found.of.get(id(p), _NONE) for p in pre_order(value) if isinstance(p, Var)]
+    return frozenset[int]().union(*sets) if sets else _NONE
+
+
+_NONE: Final = frozenset[int]()
+
+
+def _given(value: RelaxExpr, used: frozenset[int], found: Aliases) -> frozenset[int]:
+    """Tell what the result of a right-hand side may refer to; note what escapes."""
+    if isinstance(value, (Var, Tuple, TupleGetItem)):
+        return used
+    if isinstance(value, If):
+        _branches(value, found)
+        return used
+    if isinstance(value, Call):
+        name = value.op.name if isinstance(value.op, Op) else ""
+        if name in _KEEPS_NOTHING:
+            return _NONE
+        if name in _GIVES_ARGUMENT:
+            return used
+        found.escapes |= used
+        return used
+    if isinstance(value, Function):
+        found.escapes |= used
+    return _NONE
+
+
+def _branches(branch: If, found: Aliases) -> None:
+    """Let escape what a branch hands to others."""
+    for part in pre_order(branch):
+        if isinstance(part, Function) or (
+            isinstance(part, Call)
+            and not (isinstance(part.op, Op) and part.op.name in _KEEPS_NOTHING)
+        ):
+            found.escapes |= _used(part, found)

@@ -1,0 +1,144 @@
+"""Remove bindings that nothing uses, and private functions that nothing calls."""
+
+from __future__ import annotations
+
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.node import Node
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.ir.visit import pre_order, rewrite
+from loomir.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataTypeImm,
+    Function,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from loomir.relax.op_def import op_def
+from loomir.relax.shape import ShapeExpr
+from loomir.tir.expr import Call as PrimCall
+from loomir.tir.expr import FloatImm, IntImm, PrimExpr
+from loomir.tir.expr import Var as PrimVar
+from loomir.tir.function import PrimFunc
+
+__all__ = ["dead_code_elimination"]
+
+
+@register("relax.DeadCodeElimination", requires={"relax_normal_form"})
+def dead_code_elimination(mod: IRModule) -> IRModule:
+    """Remove what has no effect and whose value nothing uses.
+
+    In a dataflow block that is every unused binding, even one that could fail; elsewhere only what
+    cannot fail. Functions that are neither public nor called go too.
+    """
+    functions: dict[GlobalVar, BaseFunc] = {
+        var: rewrite(func, {SeqExpr: _sequence}) if isinstance(func, Function) else func
+        for var, func in mod.functions.items()
+    }
+    kept = _reached(functions)
+    if len(kept) == len(functions) and all(
+        functions[var] is mod.functions[var] for var in functions
+    ):
+        return mod
+    return mod.with_functions({v: f for v, f in functions.items() if v.name_hint in kept})
+
+
+def _reached(functions: dict[GlobalVar, BaseFunc]) -> set[str]:
+    """Name the functions that can be called from outside, and what they call; all if none can."""
+    by_name = {var.name_hint: func for var, func in functions.items()}
+    found = {name for name, func in by_name.items() if "global_symbol" in func.attrs}
+    if not found:
+        return set(by_name)
+    todo = list(found)
+    while todo:
+        func = by_name[todo.pop()]
+        body = func.body if isinstance(func, (Function, PrimFunc)) else func
+        for part in pre_order(body):
+            name = _called(part)
+            if name in by_name and name not in found:
+                found.add(name)
+                todo.append(name)
+    return found
+
+
+def _called(part: Node) -> str | None:
+    if isinstance(part, GlobalVar):
+        return part.name_hint
+    if isinstance(part, PrimCall) and isinstance(part.op, GlobalVar):
+        return part.op.name_hint
+    return None
+
+
+def _sequence(seq: SeqExpr) -> SeqExpr:
+    live: set[int] = set()
+    _use(seq.body, live)
+    blocks: list[BindingBlock] = []
+    for block in reversed(seq.blocks):
+        bindings: list[Binding] = []
+        for binding in reversed(block.bindings):
+            if _is_needed(binding, live, isinstance(block, DataflowBlock)):
+                bindings.append(binding)
+                _use(binding, live)
+        bindings.reverse()
+        if len(bindings) == len(block.bindings):
+            blocks.append(block)
+        elif bindings:
+            blocks.append(type(block)(tuple(bindings), span=block.span))
+    blocks.reverse()
+    if len(blocks) == len(seq.blocks) and all(a is b for a, b in zip(blocks, seq.blocks)):
+        return seq
+    return SeqExpr(tuple(blocks), seq.body, span=seq.span)
+
+
+def _use(node: Node, live: set[int]) -> None:
+    for part in pre_order(node):
+        if isinstance(part, (Var, PrimVar)):
+            live.add(id(part))
+    # What an annotation refers to is used by it: a shape that a variable holds.
+    if isinstance(node, (VarBinding, MatchCast)):
+        var = node.var
+        if var is not None and var.struct_info_annotation is not None:
+            for part in pre_order(var.struct_info_annotation):
+                if isinstance(part, (Var, PrimVar)):
+                    live.add(id(part))
+
+
+def _is_needed(binding: Binding, live: set[int], in_dataflow: bool) -> bool:
+    if isinstance(binding, MatchCast):
+        if not in_dataflow or (binding.var is not None and id(binding.var) in live):
+            return True
+        return any(isinstance(p, PrimVar) and id(p) in live for p in pre_order(binding.struct_info))
+    if not isinstance(binding, VarBinding) or id(binding.var) in live:
+        return True
+    value = binding.value
+    if isinstance(value, Call):
+        if not in_dataflow:
+            return True
+        return isinstance(value.op, Op) and not op_def(value.op).is_pure
+    return not _cannot_fail(value)
+
+
+def _cannot_fail(value: Node) -> bool:
+    if isinstance(value, (Var, GlobalVar, Constant, StringImm, DataTypeImm, Function)):
+        return True
+    if isinstance(value, TupleGetItem):
+        return True
+    if isinstance(value, Tuple):
+        return all(_cannot_fail(field) for field in value.fields)
+    if isinstance(value, ShapeExpr):
+        return all(map(_is_plain, value.values))
+    return isinstance(value, PrimValue) and _is_plain(value.value)
+
+
+def _is_plain(e: PrimExpr) -> bool:
+    return isinstance(e, (IntImm, FloatImm, PrimVar))

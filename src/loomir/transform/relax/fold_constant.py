@@ -1,0 +1,130 @@
+"""Compute at compile time what depends on constants only."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Final
+
+import numpy as np
+
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import rewrite
+from loomir.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataTypeImm,
+    Function,
+    PrimValue,
+    SeqExpr,
+    StringImm,
+    Tuple,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import RelaxExpr
+from loomir.relax.op_def import op_def
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.runtime.shape import Shape
+from loomir.support.array import Array
+from loomir.support.dtype import numpy_of
+from loomir.tir.expr import FloatImm, IntImm
+
+__all__ = ["fold_constant"]
+
+_MOST: Final = 1 << 20
+"""Elements of a folded result, unless its arguments are as large."""
+
+
+@register("relax.FoldConstant", requires={"relax_normal_form"})
+def fold_constant(func: Function) -> Function:
+    """Replace calls of pure operators on constants by their results.
+
+    A call that fails is left, to fail when it runs. A result much larger than what it is made of
+    is not kept (a tensor of zeros).
+    """
+    return rewrite(func, {SeqExpr: _sequence})
+
+
+def _sequence(seq: SeqExpr) -> SeqExpr:
+    known: dict[Var, RelaxExpr] = {}
+    blocks: list[BindingBlock] = []
+    for block in seq.blocks:
+        made: list[Binding] = []
+        for binding in block.bindings:
+            folded = _folded(binding, known)
+            made.append(binding if folded is None else folded)
+        changed = any(a is not b for a, b in zip(made, block.bindings))
+        blocks.append(type(block)(tuple(made), span=block.span) if changed else block)
+    if not known:
+        return seq
+    return substitute(SeqExpr(tuple(blocks), seq.body, span=seq.span), known)
+
+
+def _folded(binding: Binding, known: dict[Var, RelaxExpr]) -> Binding | None:
+    """Give the binding with a constant in place of a call that can be computed."""
+    if not isinstance(binding, VarBinding):
+        return None
+    call = binding.value
+    if isinstance(call, Constant):
+        known[binding.var] = call
+        return None
+    if not isinstance(call, Call) or not isinstance(call.op, Op):
+        return None
+    definition = op_def(call.op)
+    info = binding.var.struct_info_annotation
+    if definition.reference is None or not definition.is_pure or not call.args:
+        return None
+    if not isinstance(info, TensorStructInfo) or not all(_is_static(a, known) for a in call.args):
+        return None
+    given = [_value(arg, known) for arg in call.args]
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            result = definition.reference(*given, **call.attrs)
+    except Exception:  # noqa: BLE001 - whatever goes wrong happens again when the program runs
+        return None
+    if not _fits(result, info, given):
+        return None
+    made = Constant(Array(result), span=call.span)
+    known[binding.var] = made
+    return VarBinding(binding.var, made, span=binding.span)
+
+
+def _is_static(arg: RelaxExpr, known: dict[Var, RelaxExpr]) -> bool:
+    if isinstance(arg, Tuple):
+        return all(_is_static(field, known) for field in arg.fields)
+    if isinstance(arg, Var):
+        return arg in known
+    if isinstance(arg, ShapeExpr):
+        return all(isinstance(d, IntImm) for d in arg.values)
+    if isinstance(arg, PrimValue):
+        return isinstance(arg.value, (IntImm, FloatImm))
+    return isinstance(arg, (Constant, StringImm, DataTypeImm))
+
+
+def _value(arg: Any, known: dict[Var, RelaxExpr]) -> Any:
+    if isinstance(arg, Tuple):
+        return tuple(_value(field, known) for field in arg.fields)
+    if isinstance(arg, Var):
+        return _value(known[arg], known)
+    if isinstance(arg, Constant):
+        return arg.data.data
+    if isinstance(arg, ShapeExpr):
+        return Shape(d.value for d in arg.values if isinstance(d, IntImm))
+    if isinstance(arg, PrimValue):
+        return numpy_of(arg.value.dtype).type(getattr(arg.value, "value"))  # noqa: B009
+    return arg.value
+
+
+def _fits(result: Any, info: TensorStructInfo, given: list[Any]) -> bool:
+    if not hasattr(result, "ndim") or not hasattr(result, "dtype"):
+        return False
+    if result.ndim != info.ndim or result.dtype != numpy_of(info.dtype):
+        return False
+    largest = max((g.size for g in given if isinstance(g, np.ndarray)), default=0)
+    return result.size <= max(_MOST, largest)

@@ -1,0 +1,204 @@
+"""Turn calls of operators into calls of kernels."""
+
+from __future__ import annotations
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.ir.visit import by_class, rewrite
+from loomir.relax.block_builder import BlockBuilder
+from loomir.relax.derive import func_struct_info, struct_info_of
+from loomir.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    MatchCast,
+    Tuple,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.op_context import OpContext
+from loomir.relax.op_def import OpDef, find_op, op_def
+from loomir.relax.shape import INT64, ShapeExpr
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.support.diagnostics import InternalError
+from loomir.tir.expr import Var as PrimVar
+from loomir.tir.function import PrimFunc
+from loomir.transform.relax.op_kernel import Kernel, KernelMaker
+from loomir.transform.relax.reference_call import reference_call
+
+__all__ = ["legalize_ops"]
+
+
+@register("relax.LegalizeOps", requires={"relax_normal_form"})
+def legalize_ops(mod: IRModule) -> IRModule:
+    """Write every call of an operator that has a kernel as ``call_tir`` of it.
+
+    A tensor whose extents are unknown gets names for them by a ``MatchCast``. What no kernel can
+    compute is left to the operator's reference, which runs in Python.
+    """
+    return _Legalizer(mod).run()
+
+
+class _Legalizer:
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
+        self.kernels = KernelMaker()
+        self.analyzer = Analyzer()
+        self.assumed: set[PrimVar] = set()
+        self.added: dict[GlobalVar, BaseFunc] = {}
+        self.names = set(mod)
+        self.of_func: dict[int, GlobalVar] = {}
+        self.infos: dict[str, StructInfo] = {}
+
+    def run(self) -> IRModule:
+        changed: dict[GlobalVar, BaseFunc] = {}
+        for var, func in self.mod.functions.items():
+            if isinstance(func, Function):
+                rules = {BindingBlock: self._block, DataflowBlock: self._block}
+                changed[var] = rewrite(func, rules)
+            else:
+                changed[var] = func
+        if all(changed[var] is func for var, func in self.mod.functions.items()):
+            return self.mod
+        return self.mod.with_functions({**changed, **self.added})
+
+    # -- bindings --------------------------------------------------------------------------------
+    def _block(self, block: BindingBlock) -> BindingBlock:
+        made: list[Binding] = []
+        for binding in block.bindings:
+            made += self._binding(binding, isinstance(block, DataflowBlock))
+        if len(made) == len(block.bindings) and all(a is b for a, b in zip(made, block.bindings)):
+            return block
+        return type(block)(tuple(made), span=block.span)
+
+    def _binding(self, binding: Binding, in_dataflow: bool) -> list[Binding]:
+        if not isinstance(binding, VarBinding) or not isinstance(binding.value, Call):
+            return [binding]
+        call = binding.value
+        if not isinstance(call.op, Op):
+            return [binding]
+        definition = op_def(call.op)
+        if definition.lower is None and definition.legalize is None and not definition.reference:
+            return [binding]
+        if definition.legalize is not None:
+            return self._written_out(definition, call, binding, in_dataflow)
+        made: list[Binding] = []
+        kind = DataflowVar if in_dataflow else Var
+        call = self._with_known_extents(call, kind, made)
+        args = [self._info(arg) for arg in call.args]
+        self._assume(args)
+        result = self._infer(definition, call, args)
+        kernel = self.kernels.make(definition, call, args, result)
+        if kernel is None:
+            info = binding.var.struct_info
+            value: Call = reference_call(definition, call, info)
+        else:
+            value = self._call_tir(kernel, call, definition)
+            if kernel.is_tuple and len(kernel.outputs) == 1:  # one output comes without a tuple
+                only = kind(binding.var.name_hint, kernel.outputs[0])
+                made.append(VarBinding(only, value, span=binding.span))
+                return [*made, VarBinding(binding.var, Tuple((only,)), span=binding.span)]
+        return [*made, VarBinding(binding.var, value, span=binding.span)]
+
+    def _written_out(
+        self, definition: OpDef, call: Call, binding: VarBinding, in_dataflow: bool
+    ) -> list[Binding]:
+        """Take what an operator's own rule makes of a call."""
+        builder = BlockBuilder(self.mod.with_functions({**self.mod.functions, **self.added}))
+        known = {var.name_hint for var in builder.get().functions}
+        builder.begin_scope()
+        if in_dataflow:
+            builder.begin_dataflow_block()
+        else:
+            builder.begin_binding_block()
+        assert definition.legalize is not None
+        value = definition.legalize(builder, call)
+        block = builder.end_block()
+        builder.end_scope()
+        for var, func in builder.get().functions.items():
+            if var.name_hint not in known:
+                self.added[var] = func
+                self.names.add(var.name_hint)
+        made: list[Binding] = []
+        for part in block.bindings:
+            made += self._binding(part, in_dataflow)
+        return [*made, VarBinding(binding.var, value, span=binding.span)]
+
+    # -- arguments -------------------------------------------------------------------------------
+    def _info(self, arg: RelaxExpr) -> StructInfo:
+        return struct_info_of(arg, self._function)
+
+    def _function(self, var: GlobalVar) -> StructInfo:
+        found = self.infos.get(var.name_hint)
+        if found is None:
+            func = self.mod[var]
+            if not isinstance(func, (Function, PrimFunc)):
+                raise InternalError(f"{var.name_hint} is no function of a graph or of loops")
+            found = self.infos[var.name_hint] = func_struct_info(func)
+        return found
+
+    def _assume(self, args: list[StructInfo]) -> None:
+        """Tell the analyzer that extents are not negative."""
+        for info in args:
+            for var in by_class(info).get(PrimVar, ()):
+                if var not in self.assumed:
+                    self.assumed.add(var)
+                    self.analyzer.assume_size(var)
+
+    def _with_known_extents(self, call: Call, kind: type[Var], made: list[Binding]) -> Call:
+        """Name the extents of tensors of which only rank and dtype are known."""
+        args = tuple([self._named(arg, kind, made) for arg in call.args])
+        if all(a is b for a, b in zip(args, call.args)):
+            return call
+        return Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
+
+    def _named(self, arg: RelaxExpr, kind: type[Var], made: list[Binding]) -> RelaxExpr:
+        if isinstance(arg, Tuple):
+            fields = tuple([self._named(field, kind, made) for field in arg.fields])
+            same = all(a is b for a, b in zip(fields, arg.fields))
+            return arg if same else Tuple(fields, span=arg.span)
+        if not isinstance(arg, Var):
+            return arg
+        info = arg.struct_info
+        if not isinstance(info, TensorStructInfo) or info.dims is not None:
+            return arg
+        if info.ndim < 0 or info.dtype.is_void:
+            return arg
+        extents = tuple([PrimVar(f"{arg.name_hint}_{i}", INT64) for i in range(info.ndim)])
+        shaped = TensorStructInfo(ShapeExpr(extents), info.dtype, info.vdevice)
+        named = kind(arg.name_hint, shaped, span=arg.span)
+        made.append(MatchCast(named, arg, shaped, span=arg.span))
+        return named
+
+    def _infer(self, definition: OpDef, call: Call, args: list[StructInfo]) -> StructInfo:
+        context = OpContext(call, args, self.analyzer, lookup=self._info, warn=lambda _: None)
+        return definition.infer(context)
+
+    # -- kernels ---------------------------------------------------------------------------------
+    def _call_tir(self, kernel: Kernel, call: Call, definition: OpDef) -> Call:
+        var = self.of_func.get(id(kernel.func))
+        if var is None:
+            var = GlobalVar(self._free_name(definition.name.rpartition(".")[2]))
+            self.of_func[id(kernel.func)] = var
+            self.added[var] = kernel.func
+        call_tir = find_op("relax.call_tir")
+        if call_tir is None:
+            raise InternalError("there is no operator call_tir")
+        args: tuple[RelaxExpr, ...] = (var, Tuple(kernel.args))
+        if kernel.ints:
+            args = (*args, ShapeExpr(kernel.ints))
+        return Call(call_tir.op, args, kernel.outputs, span=call.span)
+
+    def _free_name(self, wanted: str) -> str:
+        name, number = wanted, 0
+        while name in self.names:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.names.add(name)
+        return name

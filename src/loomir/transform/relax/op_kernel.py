@@ -1,0 +1,226 @@
+"""A call of an operator as a kernel: a function of loops, made of the operator's ``lower``.
+
+Equal calls share a kernel: a model of many equal layers has few of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from loomir.ir.hashing import structural_digest
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import pre_order
+from loomir.relax.expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    PrimValue,
+    StringImm,
+    Tuple,
+)
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.op_def import OpDef
+from loomir.relax.struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from loomir.support.diagnostics import CompileError
+from loomir.te.create_prim_func import create_prim_func
+from loomir.te.operation import placeholder
+from loomir.te.tensor import Tensor
+from loomir.tir.expr import IntImm, PrimExpr, Var
+from loomir.tir.function import PrimFunc
+
+__all__ = ["Kernel", "KernelMaker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function for a call: which tensors and numbers it takes, and whether it gives a tuple."""
+
+    func: PrimFunc
+    args: tuple[RelaxExpr, ...]
+    ints: tuple[PrimExpr, ...]
+    outputs: tuple[TensorStructInfo, ...]
+    is_tuple: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    func: PrimFunc
+    numbers: tuple[int, ...]
+    """Which of the shape variables are passed as numbers, by their order of occurrence."""
+
+
+class _Unfit(Exception):
+    """Raised inside of this module where a call's values are not known well enough."""
+
+
+class KernelMaker:
+    """Makes kernels and remembers them."""
+
+    def __init__(self) -> None:
+        self._made: dict[bytes, _Made | None] = {}
+
+    def make(
+        self, definition: OpDef, call: Call, args: Sequence[StructInfo], result: StructInfo
+    ) -> Kernel | None:
+        """Make the kernel of a call, or None where shapes and dtypes are not known well enough."""
+        if definition.lower is None:
+            return None
+        outputs = _outputs(result)
+        if outputs is None:
+            return None
+        key = _key(call, args, result)
+        described = TupleStructInfo((*args, result))
+        variables = list(
+            dict.fromkeys(part for part in pre_order(described) if isinstance(part, Var))
+        )
+        for arg in _scalars(call):
+            variables += [p for p in pre_order(arg) if isinstance(p, Var) and p not in variables]
+        if key not in self._made:
+            try:
+                self._made[key] = _build(definition, call, args, outputs, variables)
+            except (_Unfit, CompileError):
+                self._made[key] = None
+        made = self._made[key]
+        if made is None:
+            return None
+        tensors = [e for arg, info in zip(call.args, args) for e in _tensors(arg, info)]
+        ints = tuple(variables[i] for i in made.numbers)
+        return Kernel(made.func, tuple(tensors), ints, outputs, isinstance(result, TupleStructInfo))
+
+
+def _outputs(result: StructInfo) -> tuple[TensorStructInfo, ...] | None:
+    """Give the tensors that a call makes, None where a kernel cannot write them."""
+    fields = result.fields if isinstance(result, TupleStructInfo) else (result,)
+    found: list[TensorStructInfo] = []
+    for field in fields:
+        if not isinstance(field, TensorStructInfo) or field.dims is None or field.dtype.is_void:
+            return None
+        found.append(field)
+    return tuple(found)
+
+
+def _scalars(call: Call) -> list[PrimExpr]:
+    return [arg.value for arg in call.args if isinstance(arg, PrimValue)]
+
+
+def _key(call: Call, args: Sequence[StructInfo], result: StructInfo) -> bytes:
+    """Identify a call up to the names of its variables."""
+    literal = [
+        PrimStructInfo(arg.value.dtype, arg.value) if isinstance(arg, PrimValue) else info
+        for arg, info in zip(call.args, args)
+    ]
+    texts = [repr(arg.value) for arg in call.args if isinstance(arg, (StringImm, DataTypeImm))]
+    options = sorted((name, repr(value)) for name, value in call.attrs.items())
+    name = getattr(call.op, "name", "")
+    described = structural_digest(TupleStructInfo((*literal, result)))
+    return described + f"{name}{options}{texts}".encode("utf-8", "surrogatepass")
+
+
+def _tensors(arg: RelaxExpr, info: StructInfo) -> list[RelaxExpr]:
+    """List the tensors of an argument, those in a tuple one by one."""
+    if isinstance(info, TensorStructInfo):
+        return [arg]
+    if isinstance(info, TupleStructInfo):
+        if isinstance(arg, Tuple):
+            return [e for f, i in zip(arg.fields, info.fields) for e in _tensors(f, i)]
+        raise _Unfit
+    return []
+
+
+class _Inputs:
+    """The inputs of a ``lower``, with the placeholders that were made for them."""
+
+    def __init__(self, renamed: Mapping[Any, Any]) -> None:
+        self.renamed = renamed
+        self.placeholders: list[Tensor] = []
+
+    def of(self, arg: RelaxExpr, info: StructInfo) -> Any:
+        """Give an argument in the form that ``lower`` takes."""
+        if isinstance(arg, PrimValue):
+            return substitute(arg.value, self.renamed)
+        if isinstance(arg, DataTypeImm | StringImm):
+            return arg.value
+        info = substitute(info, self.renamed)
+        if isinstance(info, TensorStructInfo):
+            if info.dims is None or info.dtype.is_void:
+                raise _Unfit
+            name = getattr(arg, "name_hint", "") or ("const" if isinstance(arg, Constant) else "x")
+            made = placeholder(tuple(map(_size, info.dims)), info.dtype, _plain(name))
+            self.placeholders.append(made)
+            return made
+        if isinstance(info, ShapeStructInfo) and info.values is not None:
+            return tuple(map(_size, info.values))
+        if isinstance(info, PrimStructInfo) and info.value is not None:
+            return info.value
+        if isinstance(info, TupleStructInfo) and isinstance(arg, Tuple):
+            return [self.of(f, i) for f, i in zip(arg.fields, info.fields)]
+        raise _Unfit
+
+
+def _size(extent: PrimExpr) -> Any:
+    return extent.value if isinstance(extent, IntImm) else extent
+
+
+def _plain(name: str) -> str:
+    return name if name.isidentifier() else "x"
+
+
+def _build(
+    definition: OpDef,
+    call: Call,
+    args: Sequence[StructInfo],
+    outputs: Sequence[TensorStructInfo],
+    variables: Sequence[Var],
+) -> _Made:
+    fresh = [Var(v.name_hint, v.dtype) for v in variables]
+    renamed: dict[Any, Any] = dict(zip(variables, fresh))
+    inputs = _Inputs(renamed)
+    given = [inputs.of(arg, info) for arg, info in zip(call.args, args)]
+    options = dict(call.attrs)
+    assert definition.lower is not None
+    if _wants_out(definition.lower):
+        whole = tuple(substitute(o, renamed) for o in outputs)
+        options["out"] = whole[0] if len(whole) == 1 else TupleStructInfo(whole)
+    results = _as_tensors(definition.lower(*given, **options))
+    if [(r.dtype, r.ndim) for r in results] != [(o.dtype, o.ndim) for o in outputs]:
+        raise _Unfit
+    # An output that is an input as it is would be one array under two names.
+    if any(r is p for r in results for p in inputs.placeholders):
+        raise _Unfit
+    bound = {d for t in (*inputs.placeholders, *results) for d in t.shape if isinstance(d, Var)}
+    numbers = tuple(i for i, v in enumerate(fresh) if v not in bound)
+    scalars = [fresh[i] for i in numbers]
+    name = definition.name.rpartition(".")[2]
+    func = create_prim_func([*inputs.placeholders, *scalars, *results], name=name)
+    attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol"}
+    attrs["op"] = definition.name
+    return _Made(
+        PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, attrs, span=call.span),
+        numbers,
+    )
+
+
+def _as_tensors(value: Any) -> list[Tensor]:
+    found: list[Any] = (
+        list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [value]
+    )
+    if not all(isinstance(t, Tensor) for t in found):
+        raise _Unfit
+    return found
+
+
+@cache
+def _wants_out(lower: Callable[..., Any]) -> bool:
+    try:
+        return "out" in inspect.signature(lower).parameters
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,62 @@
+"""Operators whose values are known only at run time: computed by their NumPy definition.
+
+A call of a tensor of unknown rank or dtype, or with a result whose extents depend on the contents
+of its arguments, has no kernel. It becomes a call of the packed function ``loomir.reference``,
+which is given the operator's name and options.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from loomir.relax.expr import Call, ExternFunc, StringImm
+from loomir.relax.node import StructInfo
+from loomir.relax.op_def import OpDef, find_op
+from loomir.runtime.packed import register_func
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import DataType
+
+__all__ = ["NAME", "reference_call"]
+
+NAME: Final = "loomir.reference"
+
+
+def reference_call(definition: OpDef, call: Call, result: StructInfo) -> Call:
+    """Write a call of an operator as one of its reference."""
+    options = json.dumps({name: _encoded(value) for name, value in call.attrs.items()})
+    args = (ExternFunc(NAME), StringImm(definition.name), StringImm(options), *call.args)
+    pure = find_op("relax.call_pure_packed")
+    if pure is None:
+        raise InternalError("there is no operator call_pure_packed")
+    return Call(pure.op, args, (result,), span=call.span)
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, DataType):
+        return {"dtype": str(value)}
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if isinstance(value, tuple):
+        return [_encoded(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_decoded(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        ((kind, text),) = value.items()  # pyright: ignore[reportUnknownVariableType]
+        return DataType(str(text)) if kind == "dtype" else float.fromhex(str(text))  # pyright: ignore[reportUnknownArgumentType]
+    return value
+
+
+def _reference(name: str, options: str, *args: Any) -> Any:
+    found = find_op(name)
+    if found is None or found.reference is None:
+        raise InternalError(f"operator {name} has no reference")
+    decoded = {key: _decoded(value) for key, value in json.loads(options).items()}
+    return found.reference(*args, **decoded)
+
+
+register_func(NAME, _reference, override=True)

@@ -1,0 +1,184 @@
+"""Put the tensors that a function makes and keeps to itself in one arena."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import NamedTuple, cast
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.module import GlobalVar
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import pre_order
+from loomir.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    Tuple,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import RelaxExpr
+from loomir.relax.op_def import find_op
+from loomir.relax.shape import INT64, ShapeExpr
+from loomir.relax.struct_info import (
+    OBJECT,
+    UNIT,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from loomir.support.diagnostics import InternalError
+from loomir.tir.expr import IntImm, PrimExpr
+from loomir.tir.expr import Var as PrimVar
+from loomir.transform.relax.aliases import find_aliases
+from loomir.transform.relax.memory_plan import Wanted, plan_arena
+
+__all__ = ["static_plan_block_memory"]
+
+
+class _Output(NamedTuple):
+    """A tensor that a kernel writes."""
+
+    binding: int
+    info: TensorStructInfo
+    size: PrimExpr
+
+
+@register("relax.StaticPlanBlockMemory", requires={"relax_normal_form"})
+def static_plan_block_memory(func: Function) -> Function:
+    """Allocate the tensors of ``call_tir`` that do not leave the function from one arena.
+
+    A place is used again after the last use of what it held. Extents may be symbolic, of the shape
+    variables that the parameters bind. The function then calls its kernels directly, and vouches
+    for it by ``relax.force_pure``; its dataflow blocks become ordinary ones.
+    """
+    if not isinstance(func.body, SeqExpr):
+        return func
+    bindings = [b for block in func.body.blocks for b in block.bindings]
+    known = _bound_by_parameters(func)
+    analyzer = Analyzer()
+    for var in known:
+        analyzer.assume_size(var)
+    wanted = [made for i, b in enumerate(bindings) for made in _outputs(i, b, known, analyzer)]
+    aliases = find_aliases(bindings, func.body.body, frozenset(output.binding for output in wanted))
+    kept = [o for o in wanted if o.binding not in aliases.escapes]
+    if not kept:
+        return func
+    plan = plan_arena(
+        [Wanted(o.size, o.binding, aliases.last_use[o.binding]) for o in kept], analyzer
+    )
+    storage = Var("storage", OBJECT)
+    arena = _call("memory.alloc_storage", ShapeExpr((plan.size,)), 0, "global", "uint8")
+    made: list[Binding] = [VarBinding(storage, arena)]
+    places: dict[int, list[tuple[_Output, PrimExpr]]] = {}
+    for output, offset in zip(kept, plan.offsets):
+        places.setdefault(output.binding, []).append((output, offset))
+    for i, binding in enumerate(bindings):
+        if i in places:
+            made += _placed(cast("VarBinding", binding), places[i], storage)
+        else:
+            made.append(binding)
+    body = _without_dataflow(SeqExpr((BindingBlock(tuple(made)),), func.body.body))
+    attrs = {**func.attrs, "relax.force_pure": True}
+    return Function(func.params, body, func.ret_struct_info, func.is_pure, attrs, span=func.span)
+
+
+def _bound_by_parameters(func: Function) -> set[PrimVar]:
+    """List the shape variables that the parameters bind."""
+    found: set[PrimVar] = set()
+    for param in func.params:
+        if param.struct_info_annotation is not None:
+            for part in pre_order(param.struct_info_annotation):
+                if isinstance(part, TensorStructInfo):
+                    found |= {d for d in part.dims or () if isinstance(d, PrimVar)}
+                elif isinstance(part, ShapeStructInfo):
+                    found |= {d for d in part.values or () if isinstance(d, PrimVar)}
+    return found
+
+
+def _outputs(
+    number: int, binding: Binding, known: set[PrimVar], analyzer: Analyzer
+) -> list[_Output]:
+    """List the tensors that a binding's kernel writes, none where a size is not known at entry."""
+    if not isinstance(binding, VarBinding) or not isinstance(binding.value, Call):
+        return []
+    call = binding.value
+    if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
+        return []
+    made: list[_Output] = []
+    for info in call.sinfo_args:
+        if not isinstance(info, TensorStructInfo) or info.dims is None:
+            return []
+        for extent in info.dims:
+            if any(isinstance(p, PrimVar) and p not in known for p in pre_order(extent)):
+                return []
+        itemsize: PrimExpr = IntImm(info.dtype.itemsize, INT64)
+        size = analyzer.simplify(reduce(lambda a, b: a * b, info.dims, itemsize))
+        made.append(_Output(number, info, size))
+    return made
+
+
+def _placed(
+    binding: VarBinding, outputs: Sequence[tuple[_Output, PrimExpr]], storage: Var
+) -> list[Binding]:
+    """Write a ``call_tir`` as allocations in the arena and a direct call of the kernel."""
+    call = cast("Call", binding.value)
+    kernel, given = call.args[0], call.args[1]
+    if not isinstance(kernel, GlobalVar) or not isinstance(given, Tuple):
+        raise InternalError("call_tir is not in normal form")
+    made: list[Binding] = []
+    tensors: list[Var] = []
+    single = not isinstance(binding.var.struct_info_annotation, TupleStructInfo)
+    for index, (output, offset) in enumerate(outputs):
+        shape = ShapeExpr(output.info.dims or ())
+        tensor = binding.var if single else Var(f"{binding.var.name_hint}_{index}", output.info)
+        value = _call("memory.alloc_tensor", storage, PrimValue(offset), shape, output.info.dtype)
+        made.append(VarBinding(tensor, value, span=binding.span))
+        tensors.append(tensor)
+    ints: list[RelaxExpr] = []
+    if len(call.args) > 2:
+        shape = call.args[2]
+        if not isinstance(shape, ShapeExpr):
+            raise InternalError("the numbers of call_tir are no literal shape")
+        ints = [PrimValue(value) for value in shape.values]
+    direct = Call(kernel, (*given.fields, *ints, *tensors), span=call.span)
+    made.append(VarBinding(Var("_", UNIT), direct, span=binding.span))
+    if not single:
+        made.append(VarBinding(binding.var, Tuple(tuple(tensors)), span=binding.span))
+    return made
+
+
+def _call(name: str, *args: object) -> Call:
+    found = find_op(f"relax.{name}")
+    if found is None:
+        raise InternalError(f"there is no operator {name}")
+    return found.call(*args)
+
+
+def _without_dataflow(seq: SeqExpr) -> SeqExpr:
+    """Make ordinary variables and blocks of those of dataflow."""
+    bound = [
+        b.var
+        for block in seq.blocks
+        for b in block.bindings
+        if isinstance(b, (VarBinding, MatchCast))
+    ]
+    mapping = {
+        var: Var(var.name_hint, var.struct_info_annotation, span=var.span)
+        for var in bound
+        if isinstance(var, DataflowVar)
+    }
+    blocks = tuple(
+        BindingBlock(b.bindings, span=b.span) if isinstance(b, DataflowBlock) else b
+        for b in seq.blocks
+    )
+    return substitute(SeqExpr(blocks, seq.body, span=seq.span), mapping)

@@ -1,0 +1,142 @@
+"""Each pass on graphs keeps what a program means, and makes of it what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loomir
+from loomir import op, relax
+from loomir.ir.module import IRModule
+from loomir.ir.passes import pass_of
+from loomir.ir.visit import pre_order
+from loomir.relax.block_builder import BlockBuilder
+from loomir.tir import Var as ShapeVar
+from loomir.transform.pipelines import LOWER_RELAX, lower_relax
+
+Array = Any
+
+
+def described(shape: Sequence[Any] | None, dtype: str = "float32", ndim: int | None = None) -> Any:
+    return relax.TensorStructInfo(shape, dtype, ndim=ndim)  # type: ignore[arg-type]
+
+
+def program(build: Callable[..., Any], params: Sequence[Any]) -> IRModule:
+    """Make a module whose ``main`` is what ``build`` emits, in a dataflow block."""
+    builder = BlockBuilder()
+    variables = [relax.Var(f"x{i}", info) for i, info in enumerate(params)]
+    with builder.function("main", variables):
+        with builder.dataflow():
+            out = builder.emit_output(build(builder, *variables))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def calls(mod: IRModule) -> list[str]:
+    """List the operators that ``main`` calls."""
+    func = mod["main"]
+    assert isinstance(func, relax.Function)
+    return [
+        part.op.name.removeprefix("relax.")
+        for part in pre_order(func)
+        if isinstance(part, relax.Call) and isinstance(part.op, relax.Op)
+    ]
+
+
+def flat(value: Any) -> list[Array]:
+    return [a for v in value for a in flat(v)] if isinstance(value, tuple) else [np.asarray(value)]
+
+
+def assert_each_pass_keeps_the_meaning(mod: IRModule, *args: Array) -> IRModule:
+    """Interpret the module before and after each pass."""
+    wanted = flat(loomir.interpret(mod, "main", *args))
+    stages: list[tuple[str, IRModule]] = []
+    made = lower_relax(mod, on_stage=lambda name, m: stages.append((name, m)), verify=True)
+    for name, stage in stages:
+        found = flat(loomir.interpret(stage, "main", *args))
+        assert len(found) == len(wanted), name
+        for a, b in zip(wanted, found):
+            assert a.dtype == b.dtype, name
+            np.testing.assert_allclose(a, b, rtol=1e-6, err_msg=name)
+    return made
+
+
+def random(*shape: int) -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+def test_a_graph_becomes_kernels_in_an_arena():
+    n = ShapeVar("n", "int64")
+
+    def build(b: BlockBuilder, x: Any, y: Any) -> Any:
+        total = b.emit(op.multiply(op.add(x, y), op.add(x, y)))
+        return op.add(op.exp(total), y)
+
+    mod = program(build, [described((n, 4)), described((4,))])
+    made = assert_each_pass_keeps_the_meaning(mod, random(3, 4), random(4))
+    assert calls(made) == ["memory.alloc_storage", *["memory.alloc_tensor"] * 3, "call_tir"]
+    assert sorted(made) == ["add", "exp", "main", "multiply"]
+
+
+def test_what_is_known_only_at_run_time_is_computed_too():
+    def build(b: BlockBuilder, x: Any, y: Any) -> Any:
+        return relax.Tuple((b.emit(op.exp(x)), b.emit(op.exp(y))))
+
+    mod = program(build, [described(None, ndim=2), relax.TensorStructInfo()])
+    made = assert_each_pass_keeps_the_meaning(mod, random(2, 3), random(2, 2, 2))
+    assert calls(made) == ["call_tir", "call_pure_packed"]
+
+
+def test_constants_are_folded():
+    def build(b: BlockBuilder, x: Any) -> Any:
+        two = b.emit(op.add(relax.Constant(np.ones(3, "float32")), relax.Constant(np.float32(1))))
+        return op.multiply(x, two)
+
+    made = assert_each_pass_keeps_the_meaning(program(build, [described((3,))]), random(3))
+    assert calls(made) == ["call_tir"]
+
+
+def test_a_failing_constant_call_is_left_to_fail():
+    def build(b: BlockBuilder, x: Any) -> Any:
+        zero = relax.Constant(np.zeros(1, "int32"))
+        return op.add(x, b.emit(op.floor_divide(relax.Constant(np.ones(1, "int32")), zero)))
+
+    mod = program(build, [described((1,), "int32")])
+    made = lower_relax(mod, verify=True)
+    for stage in (mod, made):
+        with pytest.raises(ZeroDivisionError):
+            loomir.interpret(stage, "main", np.ones(1, "int32"))
+
+
+def test_unused_values_and_functions_go():
+    def build(b: BlockBuilder, x: Any) -> Any:
+        b.emit(op.exp(x))
+        return op.negative(x)
+
+    mod = program(build, [described((3,))])
+    func = mod["main"]
+    mod = mod.with_function("unused", relax.Function(func.params, func.body))  # type: ignore[attr-defined]
+    made = assert_each_pass_keeps_the_meaning(mod, random(3))
+    assert calls(made) == ["call_tir"]
+    assert sorted(made) == ["main", "negative"]
+
+
+def test_a_result_that_leaves_is_not_shared():
+    def build(b: BlockBuilder, x: Any) -> Any:
+        return relax.Tuple((b.emit(op.exp(x)), b.emit(op.exp(x))))
+
+    made = lower_relax(program(build, [described((3,))]))
+    first, second = loomir.interpret(made, "main", random(3))
+    first[0] = 7
+    assert second[0] != 7
+
+
+def test_nothing_to_do_gives_the_module_back():
+    mod = lower_relax(program(lambda b, x: op.exp(x), [described((3,))]))
+    for step in LOWER_RELAX.steps:
+        if step.name != "relax.StaticPlanBlockMemory":
+            assert loomir.ir.passes.apply(step, mod) is mod, step.name
+    assert pass_of(LOWER_RELAX.steps[0].function) is LOWER_RELAX.steps[0]
