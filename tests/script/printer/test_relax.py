@@ -429,6 +429,15 @@ def test_branches_end_in_the_name_of_their_value():
         """)
 
 
+def test_a_branch_says_before_what_its_cases_do_not():
+    cond, x = var("cond", dtype="bool"), var("x", 2)
+    r = Var("r", ObjectStructInfo())
+    func = function((cond,), seq(VarBinding(r, If(cond, seq(x), seq(x))), r))
+    assert (
+        "    r: R.Any()\n    if cond:\n        r = x\n    else:\n        r = x\n" in func.script()
+    )
+
+
 def test_closures_are_nested_functions():
     x, y = var("x", N), var("y", N)
     info = FuncStructInfo((tensor(N),), tensor(N), False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from loomir.ir.equality import structural_equal
+from loomir.ir.module import GlobalVar
 from loomir.ir.visit import Step
+from loomir.relax.derive import func_struct_info, struct_info_of
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -18,7 +20,9 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.node import Expr, RelaxExpr
+from loomir.relax.node import Expr, RelaxExpr, StructInfo
+from loomir.relax.relations import join
+from loomir.relax.struct_info import OBJECT
 from loomir.script.printer.doc import (
     AssignDoc,
     ExprDoc,
@@ -34,6 +38,8 @@ from loomir.script.printer.doc import (
 from loomir.script.printer.docsifier import Docsifier, FunctionName, expr_handler, stmt_handler
 from loomir.script.printer.relax_info import docs_of
 from loomir.script.printer.values import R, dict_doc, text
+from loomir.support.diagnostics import CompileError
+from loomir.tir.function import PrimFunc
 
 __all__ = ["relax_function_doc"]
 
@@ -183,7 +189,33 @@ def _var_binding(d: Docsifier, node: VarBinding, tail: bool) -> Step[None]:
         annotation = None
         if not isinstance(node.value, (If, Function)):
             annotation = yield _annotation(d, node.var)
+        elif isinstance(node.value, If) and _says_more(d, node.var, node.value):
+            d.emit(AssignDoc(name, None, (yield _annotation(d, node.var))))
         yield _bind(d, name, node.value, annotation)
+
+
+def _says_more(d: Docsifier, var: Var, value: If) -> bool:
+    """Tell whether a variable's annotation is not what its branches give."""
+    info = var.struct_info_annotation
+    cases = (value.true_branch, value.false_branch)
+    try:
+        first, second = (struct_info_of(_result(case), _signatures(d)) for case in cases)
+        return info is not None and not structural_equal(join(first, second), info)
+    except CompileError:  # not in normal form: what is derived is as good
+        return False
+
+
+def _result(case: Expr) -> RelaxExpr:
+    return case.body if isinstance(case, SeqExpr) else case
+
+
+def _signatures(d: Docsifier) -> Callable[[GlobalVar], StructInfo]:
+    def of(var: GlobalVar) -> StructInfo:
+        known = d.functions.get(var.name_hint)
+        func = None if known is None else known.func
+        return func_struct_info(func) if isinstance(func, (Function, PrimFunc)) else OBJECT
+
+    return of
 
 
 @stmt_handler("relax", MatchCast)
