@@ -15,7 +15,9 @@ from loomir.ir.substitution import substitute
 from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.derive import func_struct_info
 from loomir.relax.expr import (
+    BindingBlock,
     Constant,
+    DataflowBlock,
     DataflowVar,
     DataTypeImm,
     Function,
@@ -91,6 +93,10 @@ class SequenceFrame(Frame[None]):
         self.builder: BlockBuilder | None = None
         self.flow: DataflowFrame | None = None
         self.last: tuple[Var, str] | None = None
+        self.said: dict[str, tuple[StructInfo, Span | None]] = {}
+        """What the program says of a branch's value before the branch."""
+        self.is_alias = False
+        """Whether what was bound last is a simple value under another name, and no more is said."""
         self.local: list[Var] = []
         """What ends with its dataflow block."""
 
@@ -111,6 +117,13 @@ class SequenceFrame(Frame[None]):
 
     def leave(self, result: RelaxExpr) -> SeqExpr:
         """End the scope with its result."""
+        for name, (_, span) in self.said.items():
+            raise mistake(
+                "SCR0015",
+                f"{name!r} has an annotation but no value",
+                help="give it one",
+                span=span,
+            )
         made = self.scope().end_scope(result)
         local: dict[Any, Node] = {
             var: DataflowVar(var.name_hint, var.struct_info_annotation, span=var.span)
@@ -138,7 +151,9 @@ class SequenceFrame(Frame[None]):
             found = builder.emit_binding(VarBinding(Var(name, info, span=span), value, span=span))
             assert found is not None
             var = found
-        return self._bound(var, name, span)
+        self._bound(var, name, span)
+        self.is_alias = info is None and isinstance(value, _SIMPLE)
+        return var
 
     def match_cast(
         self, value: RelaxExpr, info: StructInfo, name: str, span: Span | None = None
@@ -165,7 +180,7 @@ class SequenceFrame(Frame[None]):
     def _bound(self, var: Var, name: str, span: Span | None) -> Var:
         if span is not None:
             reset(var, "span", span)
-        self.last = var, name or var.name_hint
+        self.last, self.is_alias = (var, name or var.name_hint), False
         if self.flow is not None:
             self.flow.bound[id(var)] = var
         return var
@@ -383,7 +398,8 @@ class IfFrame(Frame[None]):
             )
         owner = sequence("R.If")
         made = If(self.condition, yes, no, span=self.span)
-        self.var = owner.emit(made, first)
+        said, _ = owner.said.pop(first, (None, None))
+        self.var = owner.emit(made, first, said)
 
 
 class _CaseFrame(SequenceFrame):
@@ -409,7 +425,21 @@ class _CaseFrame(SequenceFrame):
                 span=self.span,
             )
         var, name = self.last
-        owner.cases[self.which] = (self.leave(var), name)
+        made = self.leave(var)
+        owner.cases[self.which] = (_without_alias(made) if self.is_alias else made, name)
+
+
+def _without_alias(case: SeqExpr) -> SeqExpr:
+    """Let a case whose last binding only names its value be that value."""
+    last = case.blocks[-1]
+    binding = last.bindings[-1]
+    if isinstance(last, DataflowBlock) or not isinstance(binding, VarBinding):
+        return case
+    kept = last.bindings[:-1]
+    blocks = case.blocks[:-1]
+    if kept:
+        blocks = (*blocks, BindingBlock(kept, span=last.span))
+    return SeqExpr(blocks, binding.value, span=case.span)
 
 
 class ThenFrame(_CaseFrame):

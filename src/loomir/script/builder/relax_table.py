@@ -8,6 +8,7 @@ from typing import Final
 from loomir.relax.expr import Call, Var
 from loomir.relax.op_def import find_op, op_names
 from loomir.script.builder import (
+    relax_any_call,
     relax_calls,
     relax_constants,
     relax_functions,
@@ -50,6 +51,7 @@ NAMES: Final[dict[str, object]] = {
     "dtype": relax_values.dtype,
     "ExternFunc": relax_values.extern_func,
     # calls
+    "Call": relax_any_call.any_call,
     "call_dps_packed": relax_calls.call_dps_packed,
     "call_inplace_packed": relax_calls.call_inplace_packed,
     "call_packed": relax_calls.call_packed,

@@ -558,6 +558,8 @@ class ExprEvaluator:
             self.declares = before
 
     def _argument(self, node: doc.ExprNode, shaped: Shaped | None) -> Step[object]:
+        if shaped is None and isinstance(node, doc.Constant) and isinstance(node.value, str):
+            return node.value  # what a call within a shape takes is text: a dtype, "nan"
         if shaped is None or (not shaped.texts and isinstance(node, doc.Constant)):
             return (yield self.on_one(node))
         before = self.in_shape, self.may_declare

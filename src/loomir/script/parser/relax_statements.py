@@ -120,12 +120,8 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
         )
     info = read_info(parser, node.annotation, declares=False)
     if node.value is None:
-        raise mistake(
-            "SCR0015",
-            f"{target.id!r} has an annotation but no value",
-            help="give it one",
-            span=node.span,
-        )
+        sequence("an annotation").said[target.id] = info, node.span
+        return
     value = _evaluate(parser, node.value)
     var = _emit(parser, value, target.id, node.value, info, target.span)
     parser.vars.add(target.id, Entry(var, "value", target.span))
@@ -233,7 +229,8 @@ def _unpack(
     dialect = _dialect(parser)
     for index, part in enumerate(target.elts):
         try:
-            item = dialect.item(whole, index)
+            held = whole.fields[index] if isinstance(whole, Tuple) else None
+            item = dialect.item(whole, index) if held is None else held
         except CompileError as error:
             raise blamed(error, node.span, (whole,), (node,)) from error
         _bind(parser, part, item, node)

@@ -193,8 +193,6 @@ class RelaxValues:
                     help=f"it has {count} field{'' if count == 1 else 's'}, counted from 0",
                 )
             at %= count
-        if isinstance(value, Tuple):
-            return value.fields[at]
         return TupleGetItem(cast("RelaxExpr", value), at)
 
     # -- calls -----------------------------------------------------------------------------------
