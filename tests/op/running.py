@@ -12,6 +12,9 @@ import loomir
 from loomir import te
 from loomir.arith.analyzer import Analyzer
 from loomir.interp.scalar import value_of
+from loomir.ir.module import IRModule
+from loomir.ir.visit import pre_order
+from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import Call, Constant, DataTypeImm, PrimValue, StringImm, Tuple, Var
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
@@ -286,6 +289,20 @@ class Lowered:
             run(*[g.copy() for g in self.given], *results)
             for result, (what, wanted, ulps, absolute) in zip(results, self.expected, strict=True):
                 assert_same(result, wanted, f"{what}, {way}", ulps, absolute)
+
+
+def legalized(made: Made) -> IRModule:
+    """Make a module whose ``main`` computes the call by what its operator replaces it with."""
+    assert made.op.legalize is not None
+    builder = BlockBuilder()
+    with builder.function("main", list(made.values)):
+        with builder.dataflow():
+            result = builder.emit_output(made.op.legalize(builder, made.call))
+        builder.emit_func_output(result)
+    mod = builder.finalize()
+    called = [c for f in mod.functions.values() for c in pre_order(f) if isinstance(c, Call)]
+    assert all(c.op is not made.call.op for c in called), "the call is still there"
+    return mod
 
 
 def takes_out(op: OpDef) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import loomir
 from loomir.relax.op_def import OpDef, Sample, TensorSample, find_op, op_names
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of
@@ -22,7 +23,9 @@ from tests.op.running import (
     assert_describes,
     assert_same,
     call_of,
+    concrete,
     flat,
+    legalized,
     made_of,
     precise,
 )
@@ -61,6 +64,7 @@ SPECIAL = frozenset(
 
 OPERATORS = [op for op in map(find_op, op_names()) if op is not None]
 SAMPLED = [op for op in OPERATORS if op.samples]
+LEGALIZED = [op for op in OPERATORS if op.legalize is not None and op.samples]
 COMPUTED = [op for op in OPERATORS if op.lower is not None]
 ELEMENTWISE = [op for op in OPERATORS if op.elementwise]
 
@@ -89,7 +93,7 @@ def test_definition_is_complete(op: OpDef):
 
 
 # A reference, but neither a lowering nor a rule of legalisation: only the interpreter runs them.
-INTERPRETED: frozenset[str] = frozenset({"relax.nonzero", "relax.unique"})
+INTERPRETED: frozenset[str] = frozenset()
 
 
 @pytest.mark.parametrize("op", SAMPLED, ids=named)
@@ -145,6 +149,18 @@ def test_lowering_computes_the_reference_of_symbolic_shapes(op: OpDef):
         if precise(made.infer()):
             lowered.add(made, shown(op, number), sample.ulps, sample.absolute)
     lowered.check()
+
+
+@pytest.mark.parametrize("op", LEGALIZED, ids=named)
+@pytest.mark.parametrize("symbolic", [False, True], ids=["known", "symbolic"])
+def test_what_a_call_is_replaced_by_computes_the_reference(op: OpDef, symbolic: bool):
+    for number, sample in enumerate(op.samples):
+        made = call_of(op, sample, Symbolic(shared=True) if symbolic else concrete)
+        mod = legalized(made)
+        assert loomir.verify(mod) == ()
+        found = loomir.interpret(mod, "main", *[v.copy() for v in made.values.values()])
+        for actual, wanted in zip(flat(found), flat(made.reference()), strict=True):
+            assert_same(actual, wanted, shown(op, number), sample.ulps, sample.absolute)
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=named)

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from loomir.op.arguments import product
-from loomir.relax.node import StructInfo
+from loomir.op.shapes import tensor_to_shape
+from loomir.relax.block_builder import BlockBuilder
+from loomir.relax.expr import Call, TupleGetItem
+from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
 from loomir.relax.op_params import flag, integer, tensor
 from loomir.relax.op_reference import NPArray, widened, xp
-from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType
+from loomir.te import topi
+from loomir.te.tensor import Tensor
+from loomir.te.topi.shape import dims
+from loomir.te.topi.shape import product as total_size
+from loomir.tir.expr import Var as ShapeVar
 
 __all__ = ["nonzero", "unique"]
 
 _INT64 = DataType("int64")
+
+
+def _counted(b: BlockBuilder, count: Expr) -> ShapeExpr:
+    """Make the element of a tensor an extent, which is a new shape variable."""
+    shape = b.emit(tensor_to_shape(count), "shape")
+    size = ShapeVar("count", _INT64)
+    b.match_cast(shape, ShapeStructInfo((size,)))
+    return ShapeExpr((size,))
 
 
 # -- unique ------------------------------------------------------------------------------------
@@ -86,6 +104,53 @@ def _groups(rows: NPArray) -> tuple[NPArray, NPArray, NPArray]:
     return order[starts], inverse, counts
 
 
+def _rows(x: Tensor, axis: int | None) -> Tensor:
+    """Make a matrix of what is compared: each element, or each slice along the axis."""
+    if axis is None:
+        return topi.reshape(x, [total_size(dims(x)), 1])
+    first = topi.moveaxis(x, axis, 0)
+    count, *others = dims(first)
+    return topi.reshape(first, [count, total_size(others)])
+
+
+def _group(x: Tensor, axis: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    return topi.group_rows(_rows(x, axis))
+
+
+def _distinct(
+    x: Tensor, order: Tensor, group: Tensor, shape: Sequence[Any], call: Call
+) -> list[Tensor]:
+    axis: int | None = call.attrs["axis"]
+    first, inverse, counts = topi.distinct_rows(order, group, shape[0])
+    rows = topi.take(_rows(x, axis), first, 0)
+    if axis is None:
+        values = topi.reshape(rows, [shape[0]])
+    else:
+        _, *others = dims(topi.moveaxis(x, axis, 0))
+        values = topi.moveaxis(topi.reshape(rows, [shape[0], *others]), 0, axis)
+    wanted = {"return_index": first, "return_inverse": inverse, "return_counts": counts}
+    return [values, *[made for option, made in wanted.items() if call.attrs[option]]]
+
+
+def _legalize_unique(b: BlockBuilder, call: Call) -> RelaxExpr:
+    x = call.args[0]
+    if not _has_extents(b.struct_info_of(x)):
+        return call
+    groups = b.emit(b.call_te(_group, x, call.attrs["axis"], primfunc_name_hint="group"))
+    order, group, count = (b.emit(TupleGetItem(groups, i)) for i in range(3))
+    extents = _counted(b, count)
+
+    def distinct(x: Tensor, order: Tensor, group: Tensor, shape: Sequence[Any]) -> Any:
+        made = _distinct(x, order, group, shape, call)
+        return made[0] if len(made) == 1 else made
+
+    return b.call_te(distinct, x, order, group, extents, primfunc_name_hint="unique")
+
+
+def _has_extents(info: StructInfo) -> bool:
+    return isinstance(info, TensorStructInfo) and info.dims is not None and not info.dtype.is_void
+
+
 _SPECIAL = TensorSample((6,), values=[np.nan, 0.0, -0.0, np.nan, -1.0, np.inf])
 unique = define_op(
     "unique",
@@ -103,6 +168,7 @@ unique = define_op(
     " The order is the same where ``sorted`` does not hold.",
     family="set",
     reference=_unique,
+    legalize=_legalize_unique,
     samples=(
         Sample((TensorSample((3, 4), "int8", -3, 3),)),
         Sample((TensorSample((3, 4), "int32", 0, 2), True, True, True, True)),
@@ -131,6 +197,18 @@ def _nonzero(x: NPArray) -> NPArray:
     return made
 
 
+def _legalize_nonzero(b: BlockBuilder, call: Call) -> RelaxExpr:
+    x = call.args[0]
+    if not _has_extents(b.struct_info_of(x)):
+        return call
+    extents = _counted(b, b.emit(b.call_te(topi.count_nonzero, x), "count"))
+
+    def places(x: Tensor, shape: Sequence[Any]) -> Tensor:
+        return topi.nonzero(x, shape[0])
+
+    return b.call_te(places, x, extents, primfunc_name_hint="nonzero")
+
+
 nonzero = define_op(
     "nonzero",
     tensor("x"),
@@ -139,6 +217,7 @@ nonzero = define_op(
     "\n\nNaN is not 0. Shapes: a row for each axis, with a column for each element found; int64.",
     family="set",
     reference=_nonzero,
+    legalize=_legalize_nonzero,
     samples=(
         Sample((TensorSample((2, 3), "int8", -1, 1),)),
         Sample((TensorSample((4,), "bool"),)),

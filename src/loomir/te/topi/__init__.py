@@ -11,6 +11,7 @@ from loomir.te.topi.attention import *  # noqa: F403
 from loomir.te.topi.broadcast import *  # noqa: F403
 from loomir.te.topi.conv import *  # noqa: F403
 from loomir.te.topi.create import *  # noqa: F403
+from loomir.te.topi.distinct import *  # noqa: F403
 from loomir.te.topi.elementwise import *  # noqa: F403
 from loomir.te.topi.index import *  # noqa: F403
 from loomir.te.topi.manipulate import *  # noqa: F403

@@ -91,7 +91,7 @@ def _order(name: str, x: Tensor, axis: int, descending: bool, nan: NanOrder) -> 
     at = as_axis(name, axis, x.ndim)
     if nan not in ("last", "greatest"):
         bad(name, f"nan is {nan!r}", 'give "last" or "greatest"')
-    before = _before(descending, nan == "greatest")
+    before = order_of(descending, nan == "greatest")
     count = wide(x.shape[at])
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
@@ -102,7 +102,7 @@ def _order(name: str, x: Tensor, axis: int, descending: bool, nan: NanOrder) -> 
             def place(i: PrimExpr) -> tuple[PrimExpr, ...]:
                 return (*o[:at], i, *o[at:])
 
-            return _merge_sort(_Row(ins[0], order, room, heads, place, count, before))
+            return _merge_sort(Row(ins[0], order, room, heads, place, count, before))
 
         return nest(others, row)
 
@@ -113,7 +113,7 @@ def _order(name: str, x: Tensor, axis: int, descending: bool, nan: NanOrder) -> 
     return at, made[0]
 
 
-def _before(descending: bool, nan_greatest: bool) -> Before:
+def order_of(descending: bool, nan_greatest: bool) -> Before:
     """Give the strict order of elements."""
 
     def before(a: PrimExpr, b: PrimExpr) -> PrimExpr:
@@ -128,7 +128,7 @@ def _before(descending: bool, nan_greatest: bool) -> Before:
     return before
 
 
-class _Row:
+class Row:
     """What one row is sorted with: its elements, their order, and room to merge in."""
 
     def __init__(
@@ -154,7 +154,12 @@ class _Row:
         return BufferStore(self.order, value, self.place(i))
 
 
-def _merge_sort(row: _Row) -> Stmt:
+def _merge_sort(row: Row) -> Stmt:
+    start = counting("i", row.count, lambda i: row.set_entry(i, i))
+    return seq([start, merge_passes(row)])
+
+
+def merge_passes(row: Row) -> Stmt:
     """Merge sorted runs of 1, 2, 4, ... entries in pairs until one run is left."""
     count = row.count
     # Runs of a symbolic axis double at most until they exceed all memory.
@@ -170,11 +175,10 @@ def _merge_sort(row: _Row) -> Stmt:
         both = seq([merged, copied])
         return LetStmt(width, run, both if known else IfThenElse(width < count, both))
 
-    start = counting("i", count, lambda i: row.set_entry(i, i))
-    return seq([start, counting("doubling", const(passes, _INT64), one_pass)])
+    return counting("doubling", const(passes, _INT64), one_pass)
 
 
-def _merge(row: _Row, start: PrimExpr, width: PrimExpr) -> Stmt:
+def _merge(row: Row, start: PrimExpr, width: PrimExpr) -> Stmt:
     """Merge two runs that follow each other into the room."""
     low, middle, high = (Var(n, _INT64) for n in ("low", "middle", "high"))
     heads = [(const(k, _INT64),) for k in range(2)]
