@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterator
+from types import ModuleType
 
-from loomir.relax.op_def import OpDef, find_op, op_names
+import loomir.op
+from loomir.relax.op_def import OpDef, find_op
 from loomir.relax.op_params import REQUIRED
 
 INTRODUCTION = """# Operators of Relax
@@ -25,14 +28,18 @@ are functions of `loomir.op`. This page is a copy of what the source says of eac
   information of the result then says less, and never something untrue."""
 
 
-def families() -> dict[str, list[OpDef]]:
-    """Give the operators by family, which is the name of a module of ``loomir.op``."""
-    found: dict[str, list[OpDef]] = {}
-    for name in op_names():
-        op = find_op(name)
-        assert op is not None
-        found.setdefault(op.family, []).append(op)
-    return dict(sorted(found.items()))
+def families() -> list[tuple[ModuleType, list[OpDef]]]:
+    """Give the modules of ``loomir.op`` with the operators that each defines."""
+    found: list[tuple[ModuleType, list[OpDef]]] = []
+    for module in pkgutil.walk_packages(loomir.op.__path__, "loomir.op."):
+        if module.ispkg:
+            continue
+        loaded = importlib.import_module(module.name)
+        named = [getattr(loaded, n) for n in loaded.__all__]
+        ops = [op for f in named if (op := find_op(f"relax.{f.__qualname__}")) is not None]
+        if ops:
+            found.append((loaded, sorted(ops, key=lambda o: o.name)))
+    return sorted(found, key=lambda f: (".nn." in f[0].__name__, f[0].__name__))
 
 
 def call(op: OpDef) -> str:
@@ -55,15 +62,14 @@ def cell(text: str) -> str:
 
 def lines() -> Iterator[str]:
     yield INTRODUCTION
-    for family, operators in families().items():
-        module = importlib.import_module(f"loomir.op.{family}")
+    for module, operators in families():
         title, _, rest = (inspect.getdoc(module) or "").partition("\n\n")
         yield f"\n## {' '.join(title.split()).rstrip('.')}\n"
         if rest:
             yield rest.replace("``", "`") + "\n"
         yield "| operator | does |"
         yield "| --- | --- |"
-        for op in sorted(operators, key=lambda o: o.name):
+        for op in operators:
             yield f"| `{call(op)}` | {cell(op.doc)} |"
 
 

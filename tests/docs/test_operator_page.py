@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from loomir.relax.op_def import op_names
 from loomir.te import topi
 from tests.docs import relax_operator_page
 from tests.docs.markdown import ROOT
@@ -39,3 +40,8 @@ def test_the_page_of_operators_of_graphs_is_what_their_definitions_say(
         RELAX_PAGE.write_text(wanted, encoding="utf-8")
     assert RELAX_PAGE.read_text(encoding="utf-8") == wanted, "pytest --update-golden writes it anew"
     assert "| `R.clip(x, min, max)` |" in wanted
+
+
+def test_every_operator_of_graphs_is_on_its_page():
+    listed = [op.name for _, operators in relax_operator_page.families() for op in operators]
+    assert sorted(listed) == sorted(op_names())

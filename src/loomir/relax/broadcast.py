@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from loomir.relax.describe import shown_expr
 from loomir.relax.node import Expr
 from loomir.relax.op_context import OpContext
 from loomir.relax.shape import ShapeExpr
@@ -77,7 +78,8 @@ def _axis(
             shapes = " and ".join(_shown(info) for info in infos)
             c.refuse(
                 "OPS0008",
-                f"the shapes {shapes} do not broadcast: {wide[0]} is beside {other}",
+                f"the shapes {shapes} do not broadcast: {shown_expr(wide[0])} is"
+                f" beside {shown_expr(other)}",
                 help="give extents that are equal, or 1 where one is to be repeated; shapes are"
                 " aligned at their last axes",
             )
@@ -87,4 +89,4 @@ def _axis(
 
 def _shown(info: TensorStructInfo) -> str:
     dims = info.dims or ()
-    return "(" + ", ".join(map(str, dims)) + ("," if len(dims) == 1 else "") + ")"
+    return "(" + ", ".join(map(shown_expr, dims)) + ("," if len(dims) == 1 else "") + ")"
