@@ -108,3 +108,10 @@ def values_of(made: Function) -> list[Expr]:
 def callable_of(params: Sequence[Any], ret: Any, purity: bool = True) -> FuncStructInfo:
     """Describe a function."""
     return FuncStructInfo(tuple(params), ret, purity)
+
+
+def all_bindings(made: Any) -> list[Any]:
+    """List all bindings, those of branches and closures too, in order."""
+    from loomir.relax.rewriter import all_bindings as listed
+
+    return list(listed(made))

@@ -29,6 +29,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import Expr, StructInfo
+from loomir.relax.normalize import normalize
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,
@@ -38,6 +39,7 @@ from loomir.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from loomir.relax.well_formed import well_formed
 
 __all__ = [
     "Binding",
@@ -72,6 +74,8 @@ __all__ = [
     "VDevice",
     "Var",
     "VarBinding",
+    "normalize",
+    "well_formed",
 ]
 
 

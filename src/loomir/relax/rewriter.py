@@ -81,6 +81,11 @@ class Rewriter:
         """Give a variable in place of a parameter."""
         return param
 
+    def rewrite_return(self, body: SeqExpr, ret: StructInfo | None) -> StructInfo | None:
+        """Give the annotation of what a function returns; ``body`` was rewritten."""
+        del body
+        return ret
+
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
         """Emit a binding whose value was rewritten, or else ``replace`` its variable."""
         self.emit_binding(binding, value)
@@ -152,6 +157,7 @@ class Rewriter:
         finally:
             normalizer.known.leave()
         ret = None if func.ret_struct_info is None else normalizer.info(func.ret_struct_info)
+        ret = self.rewrite_return(body, ret)
         same = all(a is b for a, b in zip(params, func.params))
         if same and body is func.body and ret is func.ret_struct_info:
             return func

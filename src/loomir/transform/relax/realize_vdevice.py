@@ -1,0 +1,402 @@
+"""Find the device of every tensor from those that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from loomir.ir.module import GlobalVar, IRModule, VDevice
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.relax.derive import func_struct_info, struct_info_of
+from loomir.relax.devices import only_device, tensors_in, update_struct_info, with_devices
+from loomir.relax.expr import (
+    Binding,
+    Call,
+    DataflowVar,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.op_def import find_op
+from loomir.relax.relations import same_device
+from loomir.relax.rewriter import Rewriter, all_bindings
+from loomir.relax.struct_info import FuncStructInfo, TensorStructInfo, TupleStructInfo
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.span import Span
+from loomir.tir.function import PrimFunc
+
+__all__ = ["realize_vdevice"]
+
+_MOVE: Final = "relax.to_vdevice"
+_HINT: Final = "relax.hint_on_device"
+
+
+@register("relax.RealizeVDevice", requires={"relax_normal_form"})
+def realize_vdevice(mod: IRModule) -> IRModule:
+    """Find the device of every tensor from annotations, moves and hints.
+
+    What a result is on, its inputs are on; what is known goes on forward. A hint becomes a move
+    where its tensor is elsewhere, and vanishes where it is not. A module that lists no devices
+    comes back as it is. A constant is where it is used.
+    Errors: RLX0320 for a tensor that is wanted on two devices, RLX0321 for one that is on none.
+    Source: relax.md, Propagating Virtual Device Information; decisions R36, R37.
+    """
+    if not any(mod.global_info.values()):
+        return mod
+    found = _spread(_WithoutHints(mod).rewrite_module(), hints=False)
+    while _first_open_hint(found) is not None:
+        found = _spread(found, hints=True)
+    made = _WithoutHints(found).rewrite_module()
+    _demand_devices(made)
+    return made
+
+
+def _spread(mod: IRModule, *, hints: bool) -> IRModule:
+    """Go backward and forward until nothing more is found.
+
+    ``hints``: a hinted tensor of which nothing is known is taken to be where the hint says.
+    """
+    while True:
+        back = _Backward(mod, hints)
+        for func in mod.functions.values():
+            if isinstance(func, Function):
+                back.function(func)
+        made = _Forward(_returning(mod, back.returns), back).rewrite_module()
+        if made is mod:
+            return mod
+        mod = made
+
+
+def _returning(mod: IRModule, returns: Mapping[str, StructInfo]) -> IRModule:
+    """Tell functions what their callers know of their results."""
+    for name, ret in returns.items():
+        func = mod[name]
+        if isinstance(func, Function) and func.ret_struct_info is not None:
+            made = Function(func.params, func.body, ret, func.is_pure, func.attrs, span=func.span)
+            mod = mod.with_function(name, made)
+    return mod
+
+
+def _is_op(value: RelaxExpr, name: str) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name
+
+
+def _graphs(mod: IRModule) -> list[Function]:
+    return [f for f in mod.functions.values() if isinstance(f, Function)]
+
+
+def _first_open_hint(mod: IRModule) -> Call | None:
+    """Find a hint on a tensor of which no device is known."""
+    for func in _graphs(mod):
+        for binding in all_bindings(func):
+            value = binding.value
+            if isinstance(value, Call) and _is_op(value, _HINT):
+                data = value.args[0]
+                info = data.struct_info if isinstance(data, Var) else None
+                if isinstance(info, TensorStructInfo) and info.vdevice is None:
+                    return value
+    return None
+
+
+class _Backward:
+    """From results to what they are made of: the bindings in reverse."""
+
+    def __init__(self, mod: IRModule, hints: bool) -> None:
+        self.mod = mod
+        self.hints = hints
+        self.infos: dict[Var, StructInfo] = {}
+        """What is known of variables now, where it is more than before."""
+        self.returns: dict[str, StructInfo] = {}
+        """What functions of the module return, where it is more than before."""
+        self.functions = {var.name_hint: func for var, func in mod.functions.items()}
+
+    def info(self, var: Var) -> StructInfo:
+        return self.infos.get(var) or var.struct_info
+
+    def describe(self, expr: RelaxExpr) -> StructInfo:
+        """Tell what is known of a leaf now."""
+        if isinstance(expr, Var):
+            return self.info(expr)
+        if isinstance(expr, Tuple):
+            return TupleStructInfo(tuple([self.describe(field) for field in expr.fields]))
+        return struct_info_of(expr, self._signature)
+
+    def _signature(self, var: GlobalVar) -> StructInfo:
+        func = self.functions[var.name_hint]
+        assert isinstance(func, (Function, PrimFunc))
+        info = func_struct_info(func)
+        ret = self.returns.get(var.name_hint)
+        return info if ret is None else FuncStructInfo(info.params, ret, info.purity)
+
+    def push(self, expr: RelaxExpr, source: StructInfo, span: Span | None) -> None:
+        """Tell a leaf the devices in another description of its value."""
+        if isinstance(expr, Var):
+            old = self.info(expr)
+            new = with_devices(old, source, span)
+            if new is not old:
+                self.infos[expr] = new
+        elif isinstance(expr, Tuple) and isinstance(source, TupleStructInfo):
+            for field, part in zip(expr.fields, source.fields):
+                self.push(field, part, span)
+
+    def place(self, expr: RelaxExpr, device: VDevice, span: Span | None) -> None:
+        """Put the tensors of a leaf on a device."""
+        if isinstance(expr, Var):
+            old = self.info(expr)
+            if isinstance(old, (TensorStructInfo, TupleStructInfo)):
+                self.push(expr, update_struct_info(old, device, span), span)
+        elif isinstance(expr, Tuple):
+            for field in expr.fields:
+                self.place(field, device, span)
+
+    # -- the walk --------------------------------------------------------------------------------
+    def function(self, func: Function) -> None:
+        stack: list[Binding | tuple[RelaxExpr, StructInfo | None]] = []
+        ret = func.ret_struct_info
+        name = next((n for n, f in self.functions.items() if f is func), "")
+        stack.append((func.body, self.returns.get(name, ret)))
+        while stack:
+            item = stack.pop()
+            if isinstance(item, tuple):
+                expr, wanted = item
+                if not isinstance(expr, SeqExpr):
+                    continue
+                if wanted is not None:
+                    self.push(expr.body, wanted, func.span)
+                for block in expr.blocks:
+                    stack.extend(block.bindings)
+            else:
+                stack += self._binding(item)
+
+    def _binding(self, binding: Binding) -> Sequence[tuple[RelaxExpr, StructInfo | None]]:
+        assert isinstance(binding, (VarBinding, MatchCast))
+        value, span = binding.value, binding.span
+        if isinstance(binding, MatchCast):
+            if binding.var is not None:
+                self.push(binding.var, binding.struct_info, span)
+            self.push(value, binding.struct_info, span)
+        if binding.var is None:
+            return ()
+        known = self.info(binding.var)
+        if isinstance(value, If):
+            return ((value.true_branch, known), (value.false_branch, known))
+        if isinstance(value, Function):
+            ret = known.ret if isinstance(known, FuncStructInfo) else value.ret_struct_info
+            return ((value.body, ret),)
+        if isinstance(value, TupleGetItem):
+            self._field(value, known, span)
+        elif isinstance(value, Call):
+            self._call(value, known, span or value.span)
+        else:
+            self.push(value, known, span)
+        return ()
+
+    def _field(self, value: TupleGetItem, known: StructInfo, span: Span | None) -> None:
+        whole = self.describe(value.tuple_value)
+        if isinstance(whole, TupleStructInfo):
+            fields = list(whole.fields)
+            fields[value.index] = with_devices(fields[value.index], known, span)
+            self.push(value.tuple_value, TupleStructInfo(tuple(fields)), span)
+
+    def _call(self, call: Call, known: StructInfo, span: Span | None) -> None:
+        if _is_op(call, _MOVE):
+            return
+        if _is_op(call, _HINT):
+            data = call.args[0]
+            if self.hints and only_device(self.describe(data)) is None:
+                self.place(data, call.attrs["dst_vdevice"], span)
+            return
+        device = only_device(known)
+        if isinstance(call.op, Op):
+            if device is not None:
+                for arg in call.args:
+                    self.place(arg, device, span)
+            return
+        callee = self.describe(call.op)
+        if not isinstance(callee, FuncStructInfo) or callee.params is None:
+            if device is not None:
+                for arg in call.args:
+                    self.place(arg, device, span)
+            return
+        for arg, param in zip(call.args, callee.params):
+            if only_device(param) is not None:
+                self.push(arg, param, span)
+            elif device is not None:
+                self.place(arg, device, span)
+        if device is not None:
+            made = update_struct_info(callee, device, span)
+            if made is not callee and isinstance(made, FuncStructInfo):
+                if isinstance(call.op, GlobalVar):
+                    self.returns[call.op.name_hint] = made.ret
+                elif isinstance(call.op, Var):
+                    self.infos[call.op] = made
+
+
+class _Forward(Rewriter):
+    """From what things are made of to results: everything is derived again."""
+
+    def __init__(self, mod: IRModule, back: _Backward) -> None:
+        super().__init__(mod)
+        self.back = back
+
+    def rewrite_parameter(self, param: Var) -> Var:
+        """Annotate a parameter with what is known of it now."""
+        return self._annotated(param, self.back.info(param))
+
+    def rewrite_return(self, body: SeqExpr, ret: StructInfo | None) -> StructInfo | None:
+        """Tell callers on what device the result is."""
+        if ret is None:
+            return None
+        found = struct_info_of(body.body, self.builder.struct_info_of)
+        return with_devices(ret, found)
+
+    def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
+        """Bind a value to a variable that is annotated with its device."""
+        normalizer = self.builder.normalizer
+        wanted = normalizer.info(self.back.info(binding.var))
+        derived = self.builder.struct_info_of(value)
+        if _is_op(value, _HINT):
+            assert isinstance(value, Call)
+            derived = update_struct_info(_anywhere(derived), value.attrs["dst_vdevice"])
+        span = binding.span or getattr(value, "span", None)
+        info = with_devices(wanted, derived, span)
+        if isinstance(value, Call) and value.sinfo_args and not _is_op(value, _HINT):
+            value = _claimed(value, info)
+            derived = self.builder.struct_info_of(value)
+        device = only_device(info)
+        if device is not None and _is_elsewhere(derived):
+            # Nothing says where the value is made, so it is moved to where it is wanted.
+            value = _moved(self.builder.emit(value), device)
+        var = self._annotated(binding.var, info)
+        same = var is binding.var and value is binding.value
+        normalizer.add(binding if same else VarBinding(var, value, span=binding.span))
+
+    def rewrite_match_cast(self, binding: MatchCast, value: RelaxExpr) -> None:
+        """Check a value on its device."""
+        normalizer = self.builder.normalizer
+        info = normalizer.info(binding.struct_info)
+        if binding.var is not None:
+            info = with_devices(info, self.back.info(binding.var), binding.span)
+        info = with_devices(info, self.builder.struct_info_of(value), binding.span)
+        var = binding.var
+        if var is not None:
+            wanted = with_devices(normalizer.info(self.back.info(var)), info, binding.span)
+            var = self._annotated(var, wanted)
+        if var is not binding.var or info is not binding.struct_info:
+            binding = MatchCast(var, value, info, span=binding.span)
+        normalizer.cast(binding, value)
+
+    def _annotated(self, var: Var, info: StructInfo) -> Var:
+        if info is var.struct_info_annotation:
+            return var
+        made = type(var)(var.name_hint, info, span=var.span)
+        self.replace(var, made)
+        return made
+
+
+class _WithoutHints(Rewriter):
+    """Makes moves of hints on tensors that are elsewhere, and removes those on tensors there.
+
+    What is not known to be anywhere stays hinted.
+    """
+
+    def rewrite_call(self, call: Call) -> RelaxExpr:
+        """Give a move, or the tensor itself."""
+        if not _is_op(call, _HINT):
+            return call
+        device: VDevice = call.attrs["dst_vdevice"]
+        data = call.args[0]
+        known = only_device(self.builder.struct_info_of(data))
+        if known is None and isinstance(data, Var):
+            return call
+        if known is not None and same_device(known, device):
+            return data
+        return _moved(call.args[0], device, call.span)
+
+    def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
+        """Drop what was a hint and changes nothing."""
+        if _is_op(binding.value, _HINT) and isinstance(value, Var):
+            # An output of a block cannot be one of the variables that end with it.
+            ends = isinstance(value, DataflowVar) and not isinstance(binding.var, DataflowVar)
+            if not ends:
+                self.replace(binding.var, value)
+                return
+        self.emit_binding(binding, value)
+
+
+def _anywhere(info: StructInfo) -> StructInfo:
+    """Forget the device of a tensor."""
+    if isinstance(info, TensorStructInfo) and info.vdevice is not None:
+        return TensorStructInfo(info.shape, info.dtype, None, info.ndim, span=info.span)
+    return info
+
+
+def _is_elsewhere(derived: StructInfo) -> bool:
+    """Whether a value is made of tensors, and nothing says on what device."""
+    tensors = list(tensors_in(derived))
+    return bool(tensors) and all(t.vdevice is None for t in tensors)
+
+
+def _claimed(call: Call, info: StructInfo) -> Call:
+    """Tell the device to the description of results that a call carries."""
+    given = call.sinfo_args
+    single = len(given) == 1
+    sources = (info,) if single else info.fields if isinstance(info, TupleStructInfo) else ()
+    if len(sources) != len(given):
+        return call
+    made = tuple([with_devices(a, b, call.span) for a, b in zip(given, sources)])
+    if all(a is b for a, b in zip(made, given)):
+        return call
+    return Call(call.op, call.args, made, call.attrs, span=call.span)
+
+
+def _moved(value: RelaxExpr, device: VDevice, span: Span | None = None) -> Call:
+    found = find_op(_MOVE)
+    assert found is not None
+    made = found.call(value, device)
+    return Call(made.op, made.args, made.sinfo_args, made.attrs, span=span)
+
+
+def _demand_devices(mod: IRModule) -> None:
+    """Hold every tensor that an operator or a kernel takes to be on a device."""
+    functions = {var.name_hint: func for var, func in mod.functions.items()}
+    found: list[Diagnostic] = []
+    for func in _graphs(mod):
+        for binding in all_bindings(func):
+            call = binding.value
+            if not isinstance(call, Call) or _is_op(call, _MOVE):
+                continue
+            callee = call.op
+            kernel = isinstance(callee, GlobalVar) and isinstance(
+                functions.get(callee.name_hint), PrimFunc
+            )
+            if isinstance(callee, Op) or kernel:
+                found += _without_device(call, binding)
+    if found:
+        raise CompileError.of(found)
+
+
+def _without_device(call: Call, binding: VarBinding | MatchCast) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    pending: list[RelaxExpr] = list(reversed(call.args))
+    while pending:
+        arg = pending.pop()
+        if isinstance(arg, Tuple):
+            pending.extend(reversed(arg.fields))
+        elif isinstance(arg, Var) and any(t.vdevice is None for t in tensors_in(arg.struct_info)):
+            found.append(
+                Diagnostic(
+                    "RLX0321",
+                    f"nothing says on what device {arg.name_hint!r} is",
+                    call.span or binding.span,
+                    help="annotate it with a vdevice, or move it with R.to_vdevice",
+                )
+            )
+    return found
