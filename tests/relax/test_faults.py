@@ -138,11 +138,11 @@ CASES: list[tuple[Fault, tuple[int, ...], type[Exception], str, str]] = [
         "field 3 is asked of a tuple whose length is 2",
     ),
     (
-        faults.index_out_of_range(None, "R.take"),
+        faults.index_out_of_range(None, "a view"),
         (4, 4),
         IndexError,
         "RUN0412",
-        "R.take: index 4 is outside of an axis whose extent is 4",
+        "a view: index 4 is outside of an axis whose extent is 4",
     ),
     (
         faults.write_to_constant(None, "scale", X),

@@ -40,6 +40,7 @@ __all__ = [
     "binary_function",
     "conversion",
     "exact_function",
+    "exact_shift",
     "float_quotient",
     "needs_guard",
     "wrapper",
@@ -187,6 +188,18 @@ def exact_function(kind: type, dtype: DataType) -> Binary:
     def checked(a: int, b: int) -> int:
         made = exact(a, b)
         if not low <= made <= high:
+            raise Inexact
+        return made
+
+    return checked
+
+
+def exact_shift(shift: Binary, bits: int) -> Binary:
+    """Make a shift to the left raise where bits are lost. Errors: Inexact."""
+
+    def checked(a: int, b: int) -> int:
+        made: int = shift(a, b)
+        if made >> (b % bits) != a:
             raise Inexact
         return made
 

@@ -13,6 +13,7 @@ from loomir.interp.arithmetic import (
     binary_function,
     conversion,
     exact_function,
+    exact_shift,
     needs_guard,
     wrapper,
 )
@@ -346,7 +347,10 @@ def _call(node: Call, parts: list[Code], scope: Scope) -> Code:
     if special is not None:
         return special(node, parts, scope)
     dtype = node.args[0].dtype
-    return strict(parts, _lanes(builtin_function(name, dtype), dtype))
+    function = builtin_function(name, dtype)
+    if scope.exact and name == "shift_left" and dtype.is_int and dtype.bits == 64:
+        function = exact_shift(function, dtype.bits)
+    return strict(parts, _lanes(function, dtype))
 
 
 def compile_outside(node: Call, parts: list[Code], scope: Scope, returns: DataType | None) -> Code:

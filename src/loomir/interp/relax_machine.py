@@ -313,7 +313,7 @@ class Machine:
             "the matched value" if binding.var is None else f"the value of {binding.var.name_hint}"
         )
         matcher = Matcher(self.sizes, frame, bind=True)
-        span = binding.span or getattr(binding.struct_info, "span", None)
+        span = getattr(binding.struct_info, "span", None) or binding.span
         value = matcher.match(value, binding.struct_info, Place(what, span))
         bound += matcher.bound
         raise_all(matcher.errors)

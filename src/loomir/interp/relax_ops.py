@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 import numpy as np
@@ -57,9 +58,9 @@ from loomir.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.runtime.errors import RunIndexError, RunValueError
+from loomir.runtime.errors import RunIndexError, RunValueError, RunZeroDivisionError
 from loomir.runtime.shape import Shape
-from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, RunError
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
 from loomir.tir.signature import signature_of
@@ -101,6 +102,14 @@ def operate(machine: Machine, node: Call, args: Sequence[Value], frame: Frame) -
     return _by_reference(site, name) if rule is None else rule(site)
 
 
+_RAISED: Final[dict[type[Exception], tuple[type[RunError], str]]] = {
+    IndexError: (RunIndexError, "RUN0203"),
+    ZeroDivisionError: (RunZeroDivisionError, "RUN0201"),
+    ValueError: (RunValueError, "RUN0212"),
+}
+"""What references raise, and what that is to a program."""
+
+
 # -- by reference ----------------------------------------------------------------------------------
 def _by_reference(s: Site, name: str) -> Value:
     """Compute by the operator's reference. Errors: those of its rule for these values."""
@@ -112,10 +121,9 @@ def _by_reference(s: Site, name: str) -> Value:
     options = {p.name: p.default for p in definition.options if p.default is not REQUIRED}
     try:
         made = definition.reference(*s.args, **{**options, **s.node.attrs})
-    except IndexError as error:
-        raise RunIndexError(
-            Diagnostic("RUN0412", f"{s.shown}: {error}", s.span, help="keep indices in range")
-        ) from error
+    except tuple(_RAISED) as error:
+        kind, code = next(v for k, v in _RAISED.items() if isinstance(error, k))
+        raise kind(Diagnostic(code, f"{s.shown}: {error}", s.span)) from None
     return _checked(made, info, s)
 
 
@@ -139,8 +147,8 @@ def _inferred(s: Site, definition: OpDef) -> StructInfo:
     try:
         return definition.infer(context)
     except CompileError as error:
-        refused = RunValueError(*(d.at(s.span) for d in error.diagnostics))
-    raise refused
+        refused = [replace(d.at(s.span), code="RUN0212") for d in error.diagnostics]
+    raise RunValueError(*refused)
 
 
 def _literal(arg: RelaxExpr, value: Value) -> RelaxExpr:

@@ -263,7 +263,7 @@ def no_such_field(span: Span | None, index: int) -> Fault:
 
 
 def index_out_of_range(span: Span | None, what: str) -> Fault:
-    """Describe an index of an operator that names no element. Numbers: the index, the extent."""
+    """Describe a place that is outside of what there is. Numbers: the place, the extent."""
     return Fault(
         FaultKind.OUT_OF_BOUNDS,
         (f"{what}: index ", 0, " is outside of an axis whose extent is ", 1),

@@ -533,6 +533,24 @@ def test_operators_refuse_values_that_do_not_fit_together():
     x, y = var("x", OBJECT), var("y", OBJECT)
     f = func([x, y], op("add", x, y))
     assert run(f, np.ones(2), np.ones(2))[0] == 2
-    with pytest.raises(ValueError, match="add") as caught:
+    with pytest.raises(ValueError, match=r"^error\[RUN0212\]: R.add: ") as caught:
         run(f, np.ones(2), np.ones(3))
     assert isinstance(caught.value, RunError)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kind", "code"),
+    [
+        ("floor_divide", (np.array([1]), np.array([0])), ZeroDivisionError, "RUN0201"),
+        ("take", (np.ones(3, "float32"), np.array([3])), IndexError, "RUN0203"),
+    ],
+)
+def test_what_a_reference_raises_is_an_error_of_the_run(
+    name: str, args: Any, kind: type[Exception], code: str
+):
+    x, y = var("x", OBJECT), var("y", OBJECT)
+    options = {"axis": 0, "mode": "fast"} if name == "take" else {}
+    with pytest.raises(kind) as caught:
+        run(func([x, y], op(name, x, y, **options)), *args)
+    assert isinstance(caught.value, RunError)
+    assert caught.value.diagnostic.code == code

@@ -27,6 +27,7 @@ from loomir.relax import (
     Var,
 )
 from loomir.relax.struct_info import DEFAULT_DERIVE, EMPTY_DERIVE, OBJECT
+from loomir.script import tir as T
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import FloatImm, FloorDiv, IntImm, PrimExpr, Select
@@ -488,6 +489,7 @@ def sized(expr: PrimExpr) -> Function:
         (N * N, 2**32),
         (N + 1, 2**63 - 1),
         (N - 2, -(2**63)),
+        (T.shift_left(N, 3), 2**61),
         (N * N - N * N, 2**32),
         (FloorDiv(N, IntImm(-1, DataType("int64"))), -(2**63)),
     ],
