@@ -291,6 +291,15 @@ class Lowered:
                 assert_same(result, wanted, f"{what}, {way}", ulps, absolute)
 
 
+def module_of(calls: Sequence[Made]) -> IRModule:
+    """Make a module with a function for each call."""
+    builder = BlockBuilder()
+    for number, made in enumerate(calls):
+        with builder.function(f"f{number}", list(made.values)):
+            builder.emit_func_output(builder.emit(made.call))
+    return builder.finalize()
+
+
 def legalized(made: Made) -> IRModule:
     """Make a module whose ``main`` computes the call by what its operator replaces it with."""
     assert made.op.legalize is not None

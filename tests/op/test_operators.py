@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.ir import assert_structural_equal
 from loomir.relax.op_def import OpDef, Sample, TensorSample, find_op, op_names
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of
@@ -27,6 +28,7 @@ from tests.op.running import (
     flat,
     legalized,
     made_of,
+    module_of,
     precise,
 )
 
@@ -149,6 +151,13 @@ def test_lowering_computes_the_reference_of_symbolic_shapes(op: OpDef):
         if precise(made.infer()):
             lowered.add(made, shown(op, number), sample.ulps, sample.absolute)
     lowered.check()
+
+
+@pytest.mark.parametrize("op", SAMPLED, ids=named)
+def test_calls_read_back_as_printed(op: OpDef):
+    mod = module_of([call_of(op, sample) for sample in op.samples])
+    assert loomir.verify(mod) == ()
+    assert_structural_equal(mod, loomir.script.from_source(mod.script()))
 
 
 @pytest.mark.parametrize("op", LEGALIZED, ids=named)
