@@ -13,8 +13,11 @@ from loomir.op.datatype import *  # noqa: F403
 from loomir.op.effects import *  # noqa: F403
 from loomir.op.gathering import *  # noqa: F403
 from loomir.op.index import *  # noqa: F403
+from loomir.op.linear_algebra import *  # noqa: F403
 from loomir.op.manipulate import *  # noqa: F403
+from loomir.op.mask import *  # noqa: F403
 from loomir.op.parts import *  # noqa: F403
+from loomir.op.qdq import *  # noqa: F403
 from loomir.op.sampling import *  # noqa: F403
 from loomir.op.scattering import *  # noqa: F403
 from loomir.op.search import *  # noqa: F403

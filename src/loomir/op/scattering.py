@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from loomir.arith.analyzer import Analyzer
-from loomir.op.arguments import integers, is_one, must_equal, plain, same_dtype
+from loomir.op.arguments import broadcast_extent, integers, must_equal, plain, same_dtype
 from loomir.op.gathering import places_of, row_length, rows_of, same_rank, taken_part, within
 from loomir.op.index import as_places
 from loomir.op.slicing import slice_bounds
@@ -28,9 +28,8 @@ from loomir.te.operation import compute
 from loomir.te.scalar import if_then_else
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
-from loomir.te.topi.shape import equal_sizes
 from loomir.te.topi.shape import working as working_in
-from loomir.tir.expr import And, Eq, PrimExpr, Select
+from loomir.tir.expr import And, Eq, PrimExpr
 
 __all__ = ["index_put", "scatter_elements", "scatter_nd", "slice_scatter"]
 
@@ -296,17 +295,8 @@ def _put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bo
 
 def _broadcast(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
     """Give the shape that shapes broadcast to, also where it is not certain which is 1."""
-    made: list[Any] = []
-    for at in range(-max(map(len, shapes)), 0):
-        here = [wide(s[at]) for s in shapes if len(s) >= -at]
-        extent = here[0]
-        for other in here[1:]:
-            if is_one(extent):
-                extent = other
-            elif not is_one(other) and not equal_sizes(extent, other):
-                extent = Select(Eq(extent, as_dim(1)), other, extent)
-        made.append(extent)
-    return made
+    places = range(-max(map(len, shapes)), 0)
+    return [broadcast_extent([s[at] for s in shapes if len(s) >= -at]) for at in places]
 
 
 def _put_with_numpy(data: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> NPArray:

@@ -82,6 +82,9 @@ def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
         if not equal_sizes(d, w) and d != 1
     ]
 
+    if not checks and len(own) == len(wanted) and all(map(equal_sizes, own, wanted)):
+        return x
+
     def place(i: Sequence[PrimExpr]) -> list[PrimExpr]:
         made: list[PrimExpr] = []
         for at, d, w in zip(i[len(wanted) - len(own) :], own, ends, strict=True):

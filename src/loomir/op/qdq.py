@@ -1,0 +1,231 @@
+"""Operators that make small integers of floats, and floats of small integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from loomir.op.arguments import combined, must_equal
+from loomir.relax.node import StructInfo
+from loomir.relax.op_context import OpContext
+from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
+from loomir.relax.op_params import integer, kind_dtype, tensor
+from loomir.relax.op_reference import NPArray, converted, widened
+from loomir.relax.op_rules import need
+from loomir.relax.shape import Dim
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.support.dtype import DataType
+from loomir.te import topi
+from loomir.te.operation import compute
+from loomir.te.tensor import Tensor
+from loomir.te.topi.loops import wide
+from loomir.te.topi.shape import widened as widened_in
+from loomir.tir.expr import Max, Min, PrimExpr, cast, const
+from loomir.tir.op import call_builtin
+
+__all__ = ["dequantize", "quantize"]
+
+T = TensorSample
+
+
+# -- inference -----------------------------------------------------------------------------------
+def _beside(c: OpContext, index: int, x: TensorStructInfo, dims: list[Any] | None) -> None:
+    """Hold that a parameter is one for all, or one for each place along the axis.
+
+    Errors: OPS0030, OPS0032.
+    """
+    info = c.tensor(index)
+    if info.ndim not in (-1, 0, 1):
+        c.refuse(
+            "OPS0030",
+            f"argument {index + 1} has {info.ndim} axes, not 0 or 1",
+            help="give one number for all elements, or one for each place along the axis",
+            arg=index,
+        )
+    if x.ndim < 0:
+        return
+    if not x.ndim and info.ndim == 1:
+        c.refuse(
+            "OPS0030",
+            f"argument {index + 1} has 1 axis, and the tensor none",
+            help="give one number of no axes",
+            arg=index,
+        )
+    axis = c.axis(c["axis"], x.ndim) if x.ndim else 0
+    if info.ndim == 1 and info.dims is not None and dims is not None:
+        must_equal(c, dims[axis], info.dims[0], "the axis and the number of values", arg=index)
+        dims[axis] = combined(dims[axis], info.dims[0])
+
+
+def _scaled(c: OpContext, dtype: DataType) -> StructInfo:
+    x = c.tensor(0)
+    dims: list[Dim] | None = None if x.dims is None else list(x.dims)
+    need(c, "float", c.tensor(1).dtype, 1)
+    need(c, "integer", c.tensor(2).dtype, 2)
+    for index in (1, 2):
+        _beside(c, index, x, dims)
+    return c.make(dims, dtype, x, ndim=x.ndim)
+
+
+def _quantize(c: OpContext) -> StructInfo:
+    need(c, "float", c.tensor(0).dtype, 0)
+    need(c, "integer", c["out_dtype"], 0)
+    return _scaled(c, c["out_dtype"])
+
+
+def _dequantize(c: OpContext) -> StructInfo:
+    need(c, "integer", c.tensor(0).dtype, 0)
+    need(c, "float", c["out_dtype"], 0)
+    return _scaled(c, c["out_dtype"])
+
+
+# -- meaning -------------------------------------------------------------------------------------
+Place = Callable[[tuple[PrimExpr, ...]], PrimExpr]
+
+
+def _along(x: Tensor, values: Tensor, axis: int) -> Place:
+    """Give the value that belongs to an element."""
+    if not values.ndim:
+        return lambda i: values()
+    at = axis % x.ndim
+    fitted = topi.assume_shape(values, [x.shape[at]])
+    return lambda i: fitted(i[at])
+
+
+def _quantized(
+    data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dtype: DataType
+) -> Tensor:
+    scale_of, zero_of = _along(data, scale, axis), _along(data, zero_point, axis)
+    low, high = float(out_dtype.min_value), float(out_dtype.max_value)
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        value = cast(widened_in(data(*i)), "float64") / cast(scale_of(i), "float64")
+        moved = call_builtin("round", value) + cast(zero_of(i), "float64")
+        bounded = Max(Min(moved, const(high, "float64")), const(low, "float64"))
+        return cast(bounded, out_dtype)
+
+    return compute(data.shape, element, name="quantize")
+
+
+def _dequantized(
+    data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dtype: DataType
+) -> Tensor:
+    scale_of, zero_of = _along(data, scale, axis), _along(data, zero_point, axis)
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        moved = cast(wide(data(*i)) - wide(zero_of(i)), "float32")
+        return cast(moved * cast(scale_of(i), "float32"), out_dtype)
+
+    return compute(data.shape, element, name="dequantize")
+
+
+def _in_line(x: NPArray, values: Any, axis: int) -> NPArray:
+    made = np.asarray(values)
+    if not made.ndim:
+        return made
+    return np.expand_dims(made, [a for a in range(x.ndim) if a != axis % x.ndim])
+
+
+def _quantize_with_numpy(
+    data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: DataType
+) -> NPArray:
+    x = np.asarray(data)
+    with np.errstate(all="ignore"):
+        value = widened(x).astype("float64") / _in_line(x, scale, axis).astype("float64")
+        moved = np.round(value) + _in_line(x, zero_point, axis).astype("float64")
+    return converted(moved, out_dtype)
+
+
+def _dequantize_with_numpy(
+    data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: DataType
+) -> NPArray:
+    x = np.asarray(data)
+    moved = x.astype("int64") - _in_line(x, zero_point, axis).astype("int64")
+    with np.errstate(all="ignore"):
+        made = moved.astype("float32") * _in_line(x, scale, axis).astype("float32")
+    return converted(made, out_dtype)
+
+
+_SCALES = T((3,), "float32", 0.01, 0.1)
+_ZEROS = T((3,), "int8", -5, 5)
+
+quantize = define_op(
+    "quantize",
+    tensor("data"),
+    tensor("scale"),
+    tensor("zero_point"),
+    integer("axis", -1),
+    kind_dtype("out_dtype", "int8"),
+    infer=_quantize,
+    doc="""Compute ``round(data / scale) + zero_point``, brought into the range of integers.
+
+    Halves are rounded to even. Quotients and sums are those of float64; a NaN gives 0.
+    Shapes: that of ``data``; ``scale`` and ``zero_point`` have no axes, or the one at ``axis``.
+    Types: floats, floats and integers give ``out_dtype``.
+    Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
+    family="qdq",
+    lower=_quantized,
+    reference=_quantize_with_numpy,
+    samples=(
+        Sample((T((2, 3)), _SCALES, _ZEROS)),
+        Sample((T((3, 2)), _SCALES, T((), "int32", 0, 9), 0, "uint8")),
+        Sample((T((2, 3), "bfloat16"), T((), "float32", 0.1, 0.2), T((), "int8"))),
+        Sample((T((4,)), T((), "float32", values=1.0), T((), "int8", values=0))),
+        Sample(
+            (
+                T((6,), values=(0.5, 1.5, -2.5, 1e9, float("nan"), float("-inf"))),
+                T((), values=1.0),
+                T((), "int8", values=0),
+                0,
+                "int16",
+            )
+        ),
+        Sample((T((), "float16"), T((), "float16", 0.5, 0.6), T((), "int8"))),
+        Sample((T((0, 3)), _SCALES, _ZEROS)),
+    ),
+    mistakes=(
+        Mistake((T((2, 3), "int8"), _SCALES, _ZEROS), {}, "OPS0007"),
+        Mistake((T((2, 3)), _ZEROS, _ZEROS), {}, "OPS0007"),
+        Mistake((T((2, 3)), _SCALES, _SCALES), {}, "OPS0007"),
+        Mistake((T((2, 3)), _SCALES, _ZEROS, -1, "float32"), {}, "OPS0007"),
+        Mistake((T((2, 3)), T((2, 3)), _ZEROS), {}, "OPS0030"),
+        Mistake((T((2, 3)), _SCALES, _ZEROS, 0), {}, "OPS0032"),
+        Mistake((T((2, 3)), _SCALES, _ZEROS, 2), {}, "OPS0005"),
+        Mistake((T(()), _SCALES, _ZEROS), {}, "OPS0030"),
+    ),
+)
+
+dequantize = define_op(
+    "dequantize",
+    tensor("data"),
+    tensor("scale"),
+    tensor("zero_point"),
+    integer("axis", -1),
+    kind_dtype("out_dtype", "float32"),
+    infer=_dequantize,
+    doc="""Compute ``(data - zero_point) * scale``.
+
+    Differences are those of int64, products those of float32, rounded once more to ``out_dtype``.
+    Shapes: that of ``data``; ``scale`` and ``zero_point`` have no axes, or the one at ``axis``.
+    Types: integers, floats and integers give ``out_dtype``.
+    Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
+    family="qdq",
+    lower=_dequantized,
+    reference=_dequantize_with_numpy,
+    samples=(
+        Sample((T((2, 3), "int8", -128, 127), _SCALES, _ZEROS)),
+        Sample((T((3, 2), "uint8", 0, 255), _SCALES, T((), "int32", 0, 9), 0, "float16")),
+        Sample((T((), "int32"), T((), "float32"), T((), "int8"))),
+        Sample((T((0, 3), "int8"), _SCALES, _ZEROS, -1, "bfloat16")),
+    ),
+    mistakes=(
+        Mistake((T((2, 3)), _SCALES, _ZEROS), {}, "OPS0007"),
+        Mistake((T((2, 3), "int8"), _ZEROS, _ZEROS), {}, "OPS0007"),
+        Mistake((T((2, 3), "int8"), _SCALES, _ZEROS, -1, "int32"), {}, "OPS0007"),
+        Mistake((T((2, 3), "int8"), T((2, 3)), _ZEROS), {}, "OPS0030"),
+        Mistake((T((2, 3), "int8"), _SCALES, _ZEROS, 0), {}, "OPS0032"),
+        Mistake((T((2, 3), "int8"), _SCALES, _ZEROS, 2), {}, "OPS0005"),
+    ),
+)
