@@ -12,6 +12,7 @@ from loomir.relax.derive import Deriver, func_struct_info, struct_info_of
 from loomir.relax.op_def import find_op
 from loomir.relax.relations import check_compatibility
 from loomir.relax.struct_info import OBJECT, UNIT
+from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 
@@ -598,3 +599,34 @@ def test_a_cast_warns_only_where_it_cannot_hold(given_, wanted):  # R11
     overlap = check_compatibility(given_, wanted).value or check_compatibility(wanted, given_).value
     expr = body(R.MatchCast(y, x, wanted), result=y)
     assert outcome(expr, x) == ([] if overlap else ["RLX0203"])
+
+
+# -- places ----------------------------------------------------------------------------------------
+def test_a_mistake_is_placed_where_a_variable_is_used():
+    text = """\
+@R.function
+def main(x: R.Tensor((3,), "float32"), y: R.Tensor((4,), "float32")):
+    z = R.call_tir(cls.copy, (x,), out_sinfo=R.Tensor((4,), "float32"))
+    w = R.add(x, y)
+    return w
+"""
+    module = "@I.ir_module\nclass M:\n" + "".join(
+        f"    {line}\n" for line in (COPY + text).splitlines()
+    )
+    with pytest.raises(CompileError) as raised:
+        from_source(module)
+    first, *_ = raised.value.diagnostics
+    assert first.code == "RLX0234"
+    assert first.span.line == module[: module.index("R.call_tir")].count("\n") + 1
+    ((bound, label),) = first.secondary
+    assert label == "'x' is bound here"
+    assert bound.line == module[: module.index("def main")].count("\n") + 1
+
+
+COPY = """\
+@T.prim_func
+def copy(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.sblock():
+            B[i] = A[i]
+"""

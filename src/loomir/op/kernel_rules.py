@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import by_class
-from loomir.relax.describe import differences, shown
+from loomir.relax.describe import differences, place_of, shown
 from loomir.relax.expr import Tuple
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
@@ -195,7 +195,7 @@ def _mismatch(
     what = f"result {output + 1}" if index < 0 else f"argument {index + 1}"
     only = "" if fits is Match.NO else "only known to be "
     message = f"{what} of {_name(c)} is {only}{shown(info)}, but its parameter is {shown(wanted)}"
-    span = getattr(expr, "span", None) or c.call.span
+    place = place_of(expr, c.call)
     notes = differences(info, wanted, c.analyzer)
     if fits is Match.NO:
         help_ = (
@@ -203,12 +203,13 @@ def _mismatch(
             if index < 0
             else "give what the kernel takes, or make a kernel for what is given"
         )
-        c.refuse("RLX0234", message, help=help_, span=span, notes=notes)
+        c.refuse("RLX0234", message, help=help_, place=place, notes=notes)
     c.warn(
         Diagnostic(
             "RLX0237",
             f"{c.shown}: {message}",
-            span,
+            place.span,
+            secondary=place.secondary,
             notes=(*notes, "it is checked when the kernel is called"),
             help=f"check it first: R.match_cast(…, {shown(wanted)})",
             severity="warning",
@@ -316,4 +317,4 @@ def _check_inplace(
 
 
 def _refuse_inplace(c: OpContext, message: str, help_: str, expr: Any = None) -> None:
-    c.refuse("RLX0236", message, help=help_, span=getattr(expr, "span", None))
+    c.refuse("RLX0236", message, help=help_, place=place_of(expr, c.call))

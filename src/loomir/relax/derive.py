@@ -13,7 +13,7 @@ from loomir.ir.module import BaseFunc, GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import Step, rewrite, trampoline
-from loomir.relax.describe import differences, shown
+from loomir.relax.describe import Place, differences, place_of, shown
 from loomir.relax.expr import (
     Binding,
     Call,
@@ -60,7 +60,6 @@ from loomir.relax.struct_info import (
 )
 from loomir.support.diagnostics import CompileError, Diagnostic, counted
 from loomir.support.dtype import VOID
-from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 from loomir.tir.rules import refuse
 
@@ -266,7 +265,7 @@ class Deriver:
         if wanted is None:
             return self.scope.erased(found)
         body = func.body.body if isinstance(func.body, SeqExpr) else func.body
-        span = getattr(body, "span", None) or func.span
+        place = Place(getattr(body, "span", None) or func.span, ())
         fits = check_compatibility(found, wanted, self.analyzer, bound=self.scope.shape_vars)
         if fits is not Match.YES:
             self._mismatch(
@@ -275,7 +274,7 @@ class Deriver:
                 f"the function {_returns(fits)} {shown(wanted)}, but gives {shown(found)}",
                 (found, wanted),
                 "change the annotation, or check the value with R.match_cast before it is returned",
-                span,
+                place,
             )
         return wanted
 
@@ -325,7 +324,7 @@ class Deriver:
                 "change the annotation, or leave it out"
                 if fits is Match.NO
                 else f"write {var.name_hint} = R.match_cast(…, {shown(wanted)}) to check it",
-                getattr(value, "span", None) or var.span,
+                place_of(value, var),
             )
         return fits
 
@@ -374,14 +373,15 @@ class Deriver:
         message: str,
         infos: tuple[StructInfo, StructInfo],
         help: str,  # named after the diagnostic's field
-        span: Span | None,
+        place: Place,
     ) -> None:
         """Raise where two certainly differ; warn where they may."""
+        span, secondary = place
         notes = differences(*infos, self.analyzer)
         if fits is Match.NO:
-            raise CompileError(Diagnostic(codes[0], message, span, notes=notes, help=help))
+            raise CompileError(Diagnostic(codes[0], message, span, "", secondary, notes, help))
         notes += ("it is checked at run time",)
-        self.warn(Diagnostic(codes[1], message, span, notes=notes, help=help, severity="warning"))
+        self.warn(Diagnostic(codes[1], message, span, "", secondary, notes, help, "warning"))
 
     # -- calls -------------------------------------------------------------------------------------
     def _call(self, call: Call) -> Step[StructInfo]:
@@ -391,12 +391,10 @@ class Deriver:
         callee = yield self._visit(call.op)
         args = yield self._visit_all(call.args)
         if not isinstance(callee, FuncStructInfo):
-            return refuse(
-                "RLX0208",
-                f"{_name_of(call.op)} is {shown(callee)}, which cannot be called",
-                help="call a function; what may be one is made so by R.match_cast to R.Callable",
-                span=getattr(call.op, "span", None) or call.span,
-            )
+            span, secondary = place_of(call.op, call)
+            what = f"{_name_of(call.op)} is {shown(callee)}, which cannot be called"
+            help_ = "call a function; what may be one is made so by R.match_cast to R.Callable"
+            raise CompileError(Diagnostic("RLX0208", what, span, "", secondary, (), help_))
         if callee.params is None:
             self._demand_pure(call, purity=False)
             return packed_result(call, callee)
@@ -432,7 +430,7 @@ class Deriver:
                 "RLX0209",
                 f"{name} takes {counted(len(params), 'argument')}, not {len(args)}",
                 help=f"call it with {', '.join(map(shown, params)) or 'none'}",
-                span=getattr(extra, "span", None) or call.span,
+                span=place_of(extra, call).span,
             )
         bound = self.scope.shape_vars
         mapping = get_shape_var_mapping(TupleStructInfo(params), TupleStructInfo(args), bound)
@@ -448,7 +446,7 @@ class Deriver:
                     f"but {shown(param)} is wanted",
                     (given, param),
                     f"check it first: R.match_cast(…, {shown(param)})",
-                    getattr(call.args[index], "span", None) or call.span,
+                    place_of(call.args[index], call),
                 )
         ret = wanted.ret if wanted is callee else self.simplified(wanted.ret)
         return self.scope.erased(ret)
@@ -522,12 +520,10 @@ def check_condition(expr: If, info: StructInfo) -> None:
     else:
         fits = isinstance(info, PrimStructInfo) and info.dtype.is_bool
     if not fits:
-        refuse(
-            "RLX0205",
-            f"the condition is {shown(info)}, not a bool",
-            help='give R.Tensor((), "bool"), or a bool scalar',
-            span=getattr(expr.cond, "span", None) or expr.span,
-        )
+        span, secondary = place_of(expr.cond, expr)
+        what = f"the condition is {shown(info)}, not a bool"
+        help_ = 'give R.Tensor((), "bool"), or a bool scalar'
+        raise CompileError(Diagnostic("RLX0205", what, span, "", secondary, (), help_))
 
 
 def _field_of(expr: TupleGetItem, info: StructInfo) -> StructInfo:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
+from loomir.ir.node import Node
+from loomir.relax.expr import Var
 from loomir.relax.node import StructInfo
 from loomir.relax.proof import Match, equal
 from loomir.relax.relations import same_device
@@ -15,9 +17,18 @@ from loomir.relax.struct_info import (
     TupleStructInfo,
 )
 from loomir.support.dtype import VOID
+from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 
-__all__ = ["differences", "shown", "shown_expr"]
+__all__ = ["Place", "differences", "place_of", "shown", "shown_expr"]
+
+
+class Place(NamedTuple):
+    """Where a mistake is, and other places that explain it."""
+
+    span: Span | None
+    secondary: tuple[tuple[Span, str], ...]
+
 
 _LIMIT: Final = 200
 _NUMBER: Final = re.compile(r"T\.int64\((-?\d+)\)")
@@ -32,6 +43,19 @@ def shown(info: StructInfo) -> str:
 def shown_expr(value: PrimExpr) -> str:
     """Write an extent in a message."""
     return _NUMBER.sub(r"\1", str(value))
+
+
+def place_of(expr: object, owner: Node | None) -> Place:
+    """Say where a mistake about ``expr`` is: at it, or where ``owner`` uses a variable.
+
+    Besides gives where the variable is bound.
+    """
+    own: Span | None = getattr(expr, "span", None)
+    used: Span | None = getattr(owner, "span", None)
+    if not isinstance(expr, Var) or used is None:
+        return Place(own or used, ())
+    bound = () if own is None else ((own, f"{expr.name_hint!r} is bound here"),)
+    return Place(used, bound)
 
 
 def differences(given: StructInfo, wanted: StructInfo, analyzer: Analyzer) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.module import BaseFunc, GlobalVar
+from loomir.relax.describe import Place, place_of
 from loomir.relax.expr import Call
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.shape import Dim, ShapeExpr, as_dim
@@ -19,7 +20,6 @@ from loomir.relax.struct_info import (
 )
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType
-from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 
 __all__ = ["OpContext"]
@@ -75,13 +75,13 @@ class OpContext:
         help: str,  # named after the diagnostic's field
         arg: int | None = None,
         notes: tuple[str, ...] = (),
-        span: Span | None = None,
+        place: Place | None = None,
     ) -> NoReturn:
-        """Refuse the call: at a place, or at an argument where one is to blame."""
+        """Refuse the call: at a place, or at an argument where one is to blame, or as a whole."""
         blamed = self.call.args[arg] if arg is not None and arg < len(self.call.args) else None
-        span = span or getattr(blamed, "span", None) or self.call.span
+        place = place or place_of(blamed, self.call)
         text = f"{self.shown}: {message}"
-        raise CompileError(Diagnostic(code, text, span, "", (), notes, help))
+        raise CompileError(Diagnostic(code, text, place.span, "", place.secondary, notes, help))
 
     # -- arguments -------------------------------------------------------------------------------
     def tensor(self, index: int) -> TensorStructInfo:
