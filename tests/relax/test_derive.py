@@ -439,7 +439,8 @@ def test_force_pure_vouches_for_the_calls_of_a_function():
 def test_a_function_within_a_pure_one_may_be_impure():
     inner = pure(R.Call(LOG, ()), is_pure=False)
     f = var("f")
-    check(R.Function((), body(bind(f, inner), result=f)))
+    for dataflow in (False, True):
+        check(R.Function((), body(bind(f, inner), result=f, dataflow=dataflow)))
     refused(
         "RLX0212", R.Function((), body(bind(f, inner), bind(var("y"), R.Call(f, ())), result=f))
     )

@@ -110,8 +110,7 @@ def _differ(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> bool:
     low, high = analyzer.const_int_bound(gap)
     if low > 0 or high < 0:
         return True
-    residue = analyzer.modular_set(gap)
-    return residue.coeff > 1 and residue.base % residue.coeff != 0
+    return analyzer.modular_set(gap).base != 0
 
 
 def dims_equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr], analyzer: Analyzer) -> Match:
