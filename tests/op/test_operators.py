@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.ir import assert_structural_equal
+from loomir.ir import assert_structural_equal, structural_equal
+from loomir.ir.module import VDevice
+from loomir.relax.node import StructInfo
 from loomir.relax.op_def import OpDef, Sample, TensorSample, find_op, op_names
+from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of
 from tests.op.running import (
@@ -132,6 +135,21 @@ def test_result_is_as_inferred_of_little(op: OpDef, known: str):
     for sample in op.samples:
         made = call_of(op, sample, VAGUE[known])
         assert_describes(made.infer(), made.reference(), {})
+
+
+@pytest.mark.parametrize("op", SAMPLED, ids=named)
+def test_results_are_on_the_device_of_the_tensors(op: OpDef):
+    device = VDevice("llvm", 1)
+
+    def there(shape: tuple[int, ...], dtype: str) -> StructInfo:
+        return TensorStructInfo(shape, DataType(dtype), device)
+
+    for number, sample in enumerate(op.samples):
+        made = call_of(op, sample, there)
+        info = made.infer()
+        for result in info.fields if isinstance(info, TupleStructInfo) else [info]:
+            if made.values and isinstance(result, TensorStructInfo):
+                assert structural_equal(result.vdevice, device), shown(op, number)
 
 
 @pytest.mark.parametrize("op", COMPUTED, ids=named)
