@@ -446,6 +446,30 @@ def test_a_function_within_a_pure_one_may_be_impure():
     )
 
 
+@clauses("RX-PURE-01", "RX-PURE-02", "RX-PURE-03")
+@pytest.mark.parametrize("name", ["print", "assert_op", "invoke_closure"])
+def test_what_writes_aborts_or_may_do_anything_is_impure(name):
+    definition = find_op(f"relax.{name}")
+    closure = var("c", func())
+    args = {"print": (CONDITION,), "assert_op": (CONDITION,), "invoke_closure": (closure, ())}
+    call = definition.call(*args[name])
+    refused("RLX0212", pure(call, CONDITION, closure))
+    y = var("y")
+    refused("RLX0213", body(bind(y, call), result=y, dataflow=True), CONDITION, closure)
+    check(pure(call, CONDITION, closure, is_pure=False))
+
+
+@clauses("RX-PURE-04", "RX-PURE-05")
+def test_what_can_only_fail_is_pure():
+    x, y, z = var("x", some()), var("y"), var("z")
+    g = var("g", func(tensor(2), ret=tensor(2)))
+    cast = R.MatchCast(y, x, tensor(2))
+    expr = body(cast, bind(z, R.Call(g, (y,))), result=z, dataflow=True)
+    assert check(R.Function((x, g), expr)).purity
+    packed = find_op("relax.call_pure_packed").call("may.fail", x, sinfo_args=tensor(2))
+    assert check(pure(packed, x)).purity
+
+
 # -- packed functions ------------------------------------------------------------------------------
 @clauses("RX-AUX-01", "RX-AUX-01a", "RX-AUX-01b", "RX-DER-15b")
 def test_a_packed_function_returns_what_its_call_claims():

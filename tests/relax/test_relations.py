@@ -18,6 +18,7 @@ from loomir.relax.relations import (
     unify_struct_info,
 )
 from loomir.relax.struct_info import DEFAULT_DERIVE, EMPTY_DERIVE, OBJECT
+from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 
 NO, MAYBE, YES = Match.NO, Match.MAYBE, Match.YES
@@ -300,6 +301,17 @@ def test_shapes_that_are_held_by_variables():
     assert check_compatibility(by[t], tensor(m, 4)) is MAYBE
     assert check_compatibility(tensor(n, 5), by[t]) is NO
     assert check_compatibility(tensor(n), by[s]) is NO
+
+
+@clauses("RX-INV-02", "RX-INV-04")
+def test_the_rank_of_a_tensor_is_that_of_its_shape():
+    s = R.Var("s", R.ShapeStructInfo(ndim=2))
+    assert R.TensorStructInfo(s).ndim == R.TensorStructInfo((n, 4)).ndim == 2
+    for held in (s, (n, 4)):
+        for ndim in (-1, 1, 3):
+            with pytest.raises(CompileError) as raised:
+                R.TensorStructInfo(held, F32, ndim=ndim)
+            assert raised.value.diagnostic.code == "RLX0114"
 
 
 @clauses("RX-CC-11", "RX-CC-11a", "RX-CC-11b", "RX-CC-11c", "RX-CC-11d", "RX-CC-11e")
