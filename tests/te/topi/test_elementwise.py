@@ -82,6 +82,8 @@ def test_truths():
 
 def test_parameters():
     x = np.array([-3, -0.5, 0, 2, np.nan, np.inf, -np.inf], "float32")
+    with np.errstate(all="ignore"):
+        soft = np.logaddexp(2 * x, 0) / 2
     check(
         [x],
         [
@@ -91,6 +93,9 @@ def test_parameters():
             (lambda a: topi.clip(a, 2, 1), np.clip(x, 2, 1)),
             (lambda a: topi.leaky_relu(a, 0.1), np.where(x < 0, x * np.float32(0.1), x)),
             (lambda a: topi.elu(a, 2.0), np.where(x > 0, x, 2 * np.expm1(x))),
+            (lambda a: topi.softplus(a, 2.0), soft),
+            (lambda a: topi.softplus(a, 2.0, 3.0), np.where(x > 1.5, x, soft)),
+            (lambda a: topi.prelu(a, a, 0), np.where(x < 0, x * x, x)),
         ],
     )
 

@@ -1,5 +1,3 @@
 """Operators of neural networks, ``R.nn`` in TVMScript."""
 
-from __future__ import annotations
-
-__all__: list[str] = []
+from loomir.op.nn.activation import *  # noqa: F403

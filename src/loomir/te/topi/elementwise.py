@@ -13,7 +13,15 @@ from typing import TypeAlias
 from loomir.support.dtype import DataType
 from loomir.te.scalar import select
 from loomir.te.tensor import Tensor
-from loomir.te.topi.shape import dims, make, need, widened
+from loomir.te.topi.shape import (
+    as_axis,
+    dims,
+    equal_sizes,
+    make,
+    need,
+    refuse_shapes,
+    widened,
+)
 from loomir.tir.expr import LT, Max, Min, Not, PrimExpr, const
 from loomir.tir.expr import cast as converted
 from loomir.tir.op import call_builtin
@@ -54,6 +62,7 @@ __all__ = [
     "logical_not",
     "mish",
     "negative",
+    "prelu",
     "reciprocal",
     "relu",
     "round",
@@ -256,7 +265,6 @@ gelu_tanh = _of(
     "Approximate gelu by a hyperbolic tangent.",
 )
 silu = _of("silu", lambda v: v * call_builtin("sigmoid", v), "Compute x * sigmoid(x).")
-softplus = _of("softplus", _log1p_exp, "Compute log(1 + exp(x)).")
 softsign = _of(
     "softsign", lambda v: v / (call_builtin("abs", v) + 1.0), "Compute x / (1 + abs(x))."
 )
@@ -284,6 +292,39 @@ def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
     Shapes: that of ``x``.
     """
     return _of("leaky_relu", lambda v: select(LT(v, const(0, v.dtype)), v * alpha, v), "")(x)
+
+
+def prelu(x: Tensor, alpha: Tensor, axis: int = 1) -> Tensor:
+    """Multiply negative elements by the slope of their channel, which ``alpha`` has.
+
+    Shapes: that of ``x``; ``alpha`` has its extent at ``axis``. Errors: TE0101 to TE0103.
+    """
+    need("prelu", "float", x, alpha)
+    channel = as_axis("prelu", axis, x.ndim)
+    if alpha.ndim != 1 or not equal_sizes(dims(alpha)[0], dims(x)[channel]):
+        refuse_shapes("prelu", dims(x), dims(alpha))
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        value, slope = widened(x(*i)), widened(alpha(i[channel]))
+        return converted(select(LT(value, const(0, value.dtype)), value * slope, value), x.dtype)
+
+    made: Tensor = make("prelu", dims(x), element)
+    return made
+
+
+def softplus(x: Tensor, beta: float = 1.0, threshold: float | None = None) -> Tensor:
+    """Compute log(1 + exp(beta * x)) / beta; x itself where beta * x is above ``threshold``.
+
+    Shapes: that of ``x``.
+    """
+
+    def scalar(v: PrimExpr) -> PrimExpr:
+        scaled = v if beta == 1 else v * beta
+        made = _log1p_exp(scaled)
+        made = made if beta == 1 else made / beta
+        return made if threshold is None else select(scaled > threshold, v, made)
+
+    return _of("softplus", scalar, "")(x)
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
