@@ -11,7 +11,8 @@ from loomir.ir import assert_structural_equal
 from loomir.script import from_source
 from tests.clause import clauses
 
-FILES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+EXAMPLES = Path(__file__).parents[1] / "examples"
+FILES = sorted([*EXAMPLES.glob("*.py"), *(EXAMPLES / "relax").glob("*.py")])
 
 
 @clauses("TS-RT-01", "TS-OV-03")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import loomir
 from loomir.cli.graphs import (
     GraphOutcome,
     compare_graphs,
@@ -18,6 +19,7 @@ from loomir.cli.graphs import (
     graphs_of,
     run_graph,
 )
+from loomir.cli.source import load_file
 from loomir.relax import (
     Function,
     PrimValue,
@@ -33,6 +35,7 @@ from loomir.support.dtype import DataType
 from tests.cli.test_commands import invoke
 from tests.interp.relax.build import func, module, prim, shape, size, tensor, tuple_of, var
 
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "relax").glob("*.py"))
 N, M = size("n"), size("m")
 PARAMS = [
     var("x", tensor(N, N * 2)),
@@ -153,6 +156,38 @@ def test_a_call_gets_copies():
     assert list(outcome.arguments["pair"][0]) == [7, 7]
     assert not given[0].any()
     assert not given[1][0].any()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_of_graphs_agrees_with_numpy(path: Path):
+    status, output = invoke("run", str(path), "--interpret")
+    assert status == 0, output
+    assert "agrees with NumPy" in output
+    status, output = invoke("check", str(path))
+    assert status == 0, output
+    assert "no mistakes" in output
+
+
+@pytest.mark.parametrize(
+    ("example", "size"), [("encoder", "n"), ("mlp", "batch"), ("cnn", "batch")]
+)
+@pytest.mark.parametrize("extent", [1, 3])
+def test_examples_take_any_size(example: str, size: str, extent: int):
+    path = next(p for p in EXAMPLES if p.stem == example)
+    status, output = invoke("run", str(path), "--interpret", "--arg", f"{size}={extent}")
+    assert status == 0, output
+
+
+def test_the_caches_of_the_caller_are_written():
+    program = load_file(next(p for p in EXAMPLES if p.stem == "kv_cache"))
+    keys, values = np.zeros((16, 8), "float32"), np.zeros((16, 8), "float32")
+    row = np.ones(8, "float32")
+    loomir.interpret(program.Decoder, row, row * 2, row * 3, keys, values, 4)
+    assert (keys[4] == 2).all()
+    assert (values[4] == 3).all()
+    assert keys.sum() == 16
+    with pytest.raises(IndexError):
+        loomir.interpret(program.Decoder, row, row, row, keys, values, 16)
 
 
 def test_run_interprets_graphs(tmp_path: Path):
