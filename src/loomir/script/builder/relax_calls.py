@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from loomir.ir.module import GlobalVar
-from loomir.relax.expr import Call, ExternFunc, Tuple
+from loomir.relax.expr import Call, ExternFunc, Tuple, Var
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
@@ -77,7 +77,7 @@ def call_tir_inplace(
 
 
 def call_dps_packed(
-    func: str | ExternFunc,
+    func: str | RelaxExpr,
     args: object,
     out_sinfo: Infos | None = None,
     *,
@@ -91,7 +91,7 @@ def call_dps_packed(
 
 
 def call_packed(
-    func: str | ExternFunc,
+    func: str | RelaxExpr,
     *args: object,
     sinfo_args: Infos | None = None,
     ty_args: Infos | None = None,
@@ -101,11 +101,11 @@ def call_packed(
 ) -> Call:
     """Call a packed function for its result; it may do anything besides."""
     infos = _one("R.call_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
-    return Call(_packed(func), as_values(args), infos, attrs)
+    return Call(cast("Any", _packed(func)), as_values(args), infos, attrs)
 
 
 def call_pure_packed(
-    func: str | ExternFunc,
+    func: str | RelaxExpr,
     *args: object,
     sinfo_args: Infos | None = None,
     ty_args: Infos | None = None,
@@ -118,7 +118,7 @@ def call_pure_packed(
 
 
 def call_inplace_packed(
-    func: str | ExternFunc,
+    func: str | RelaxExpr,
     *args: object,
     inplace_indices: int | Sequence[int] | None = None,
     sinfo_args: Infos | None = None,
@@ -198,8 +198,8 @@ def _kernel(value: object, name: str) -> GlobalVar:
     )
 
 
-def _packed(value: object) -> ExternFunc:
-    if isinstance(value, ExternFunc):
+def _packed(value: object) -> RelaxExpr:
+    if isinstance(value, (ExternFunc, Var)):
         return value
     if isinstance(value, str):
         return ExternFunc(value)

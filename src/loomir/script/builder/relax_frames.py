@@ -146,7 +146,8 @@ class SequenceFrame(Frame[None]):
         """
         builder = self._ready()
         if info is None:
-            var = builder.emit_output(value, name)
+            hint = name or ("lv" if self.flow is not None else "")
+            var = builder.emit_output(value, hint)
         else:
             found = builder.emit_binding(VarBinding(Var(name, info, span=span), value, span=span))
             assert found is not None
@@ -295,7 +296,7 @@ class FunctionFrame(SequenceFrame):
             Signatures.of(module)
 
 
-class DataflowFrame(Frame[None]):
+class DataflowFrame(Frame["DataflowFrame"]):
     """A dataflow block: what is bound in it ends with it, but for what ``R.output`` names."""
 
     what = "a dataflow block"
@@ -305,7 +306,7 @@ class DataflowFrame(Frame[None]):
         self.outputs: dict[int, Var] | None = None
         self.owner: SequenceFrame | None = None
 
-    def enter(self) -> None:
+    def enter(self) -> DataflowFrame:
         """Open the block. Errors: SCR0031 in another dataflow block."""
         owner = sequence("R.dataflow")
         if owner.flow is not None:
@@ -317,6 +318,12 @@ class DataflowFrame(Frame[None]):
         owner.scope().begin_dataflow_block()
         owner.flow = self
         self.owner = owner
+        return self
+
+    @property
+    def output_vars(self) -> tuple[Var, ...]:
+        """What is seen after the block."""
+        return tuple((self.outputs or {}).values())
 
     def output(self, given: Sequence[object]) -> None:
         """Say what is seen after the block.
@@ -359,7 +366,7 @@ class DataflowFrame(Frame[None]):
             owner.builder.end_block()
 
 
-class IfFrame(Frame[None]):
+class IfFrame(Frame["IfFrame"]):
     """A branch: ``with R.If(cond): with R.Then(): … with R.Else(): …``; ``var`` is its value."""
 
     what = "`with R.If(condition):`"
@@ -369,14 +376,15 @@ class IfFrame(Frame[None]):
         self.cases: dict[bool, tuple[SeqExpr, str]] = {}
         self.var: Var | None = None
 
-    def enter(self) -> None:
-        """Bind nothing. Errors: SCR0032 in a dataflow block."""
+    def enter(self) -> IfFrame:
+        """Give the frame. Errors: SCR0032 in a dataflow block."""
         if sequence("R.If").flow is not None:
             raise mistake(
                 "SCR0032",
                 "a branch stands in a dataflow block",
                 help="end the block before it, and begin another one after it",
             )
+        return self
 
     def finish(self, builder: IRBuilder) -> None:
         """Bind the value of the branch. Errors: SCR0032."""

@@ -57,16 +57,27 @@ def _dialect(parser: Parser) -> RelaxValues:
 def _evaluate(parser: Parser, node: doc.ExprNode, *, alone: bool = False) -> object:
     """Give the value of what a statement binds: a call is not bound yet."""
     dialect = _dialect(parser)
-    dialect.tops = (node,)
-    func = node.func if isinstance(node, doc.Call) else None
-    if isinstance(func, doc.Attribute) and func.attr == "emit" and isinstance(node, doc.Call):
-        dialect.tops = (node, *node.args[:1])
+    dialect.tops = _tops(node)
     dialect.origin = None
     try:
         value = parser.evaluator.evaluate_alone(node) if alone else parser.evaluate(node)
     finally:
         dialect.tops = ()
     return value
+
+
+def _tops(node: doc.ExprNode) -> tuple[doc.ExprNode, ...]:
+    """List the expressions that give the value of one: what a choice or ``R.emit`` is of."""
+    found: list[doc.ExprNode] = []
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        found.append(part)
+        if isinstance(part, doc.IfExp):
+            stack += (part.body, part.orelse)
+        elif isinstance(part, doc.Call) and isinstance(part.func, doc.Attribute):
+            stack += part.args[:1] if part.func.attr == "emit" else ()
+    return tuple(found)
 
 
 def _emit(
