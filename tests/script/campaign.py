@@ -16,10 +16,12 @@ from random import Random
 from typing import Final
 
 from loomir.ir import IRModule, assert_structural_equal
+from loomir.relax.expr import Function
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from loomir.tir import PrimFunc
 from loomir.tir.verify import verify
+from tests.script.graph_mutations import GRAPHS, odd_graph
 from tests.script.mutations import corpus, mutate, odd_call
 from tests.script.printer.odd_program import OddMaker
 
@@ -29,7 +31,7 @@ SECONDS: Final = 10.0
 _CORPUS: list[str] = []
 
 
-def come_back(program: PrimFunc | IRModule) -> None:
+def come_back(program: PrimFunc | Function | IRModule) -> None:
     """Hold a program to what is read of its text."""
     text = program.script()
     again = from_source(text)
@@ -63,6 +65,17 @@ def check_call(seed: int) -> str:
     return check_text(odd_call(Random(seed)))
 
 
+def check_graph_mutation(seed: int) -> str:
+    """Read the changed text of a program of Relax; gives how that ended."""
+    random = Random(seed)
+    return check_text(mutate(random.choice(GRAPHS), random))
+
+
+def check_graph(seed: int) -> str:
+    """Read a program that calls a name of ``R`` with odd arguments; gives how that ended."""
+    return check_text(odd_graph(Random(seed)))
+
+
 def check_text(text: str) -> str:
     """Read a text, which must be a program or refused with its mistakes in their places."""
     start = time.perf_counter()
@@ -72,7 +85,7 @@ def check_text(text: str) -> str:
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         for found in error.diagnostics:
             assert found.message, found
-            assert found.code[:3] in ("SCR", "TIR"), found
+            assert found.code[:3] in ("SCR", "TIR", "RLX", "OPS"), found
             assert found.code != "SCR0014" or found.help, found
             if found.span is not None:
                 assert 1 <= found.span.line <= len(lines), found
@@ -81,7 +94,7 @@ def check_text(text: str) -> str:
                 assert found.code == "SCR0014", found  # no program has no place
         ended = error.diagnostic.code
     else:
-        if verify(program) == ():
+        if isinstance(program, Function) or verify(program) == ():
             come_back(program)
             ended = "read"
         else:
@@ -95,6 +108,8 @@ CHECKS: Final[dict[str, Callable[[int], str]]] = {
     "round-trip": check_round_trip,
     "mutate": check_mutation,
     "calls": check_call,
+    "mutate-graphs": check_graph_mutation,
+    "graphs": check_graph,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from loomir.ir.equality import structural_equal
@@ -29,6 +29,7 @@ from loomir.tir.expr import (
 )
 
 __all__ = [
+    "add_describer",
     "as_annotations",
     "as_buffer",
     "as_dtype",
@@ -63,8 +64,20 @@ _WORDS: Final[dict[type, str]] = {
 }
 
 
+_describers: list[Callable[[object], str | None]] = []
+
+
+def add_describer(describer: Callable[[object], str | None]) -> None:
+    """Let a dialect name the kinds of its own values; None for what is none of them."""
+    _describers.append(describer)
+
+
 def describe(value: object) -> str:
     """Name a value's kind for an error message."""
+    for describer in _describers:
+        found = describer(value)
+        if found is not None:
+            return found
     if isinstance(value, Buffer):
         return f"the buffer {value.name!r}" if value.name else "a buffer"
     if isinstance(value, BufferRegion):

@@ -242,6 +242,15 @@ class FunctionFrame(SequenceFrame):
         made.begin_scope(self.params, pure=self.pure and not vouched)
         return made
 
+    def _ready(self) -> BlockBuilder:
+        if self.result is not None:
+            raise mistake(
+                "SCR0030",
+                "a statement stands after the return",
+                help="write the return as the last statement",
+            )
+        return super()._ready()
+
     def returns(self, value: RelaxExpr, span: Span | None = None) -> None:
         """Give what the function returns.
 

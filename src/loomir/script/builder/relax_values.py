@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from loomir.ir.module import GlobalVar
+from loomir.ir.node import Node
 from loomir.relax.expr import (
     Call,
     Constant,
@@ -16,12 +17,26 @@ from loomir.relax.expr import (
     PrimValue,
     StringImm,
     Tuple,
+    Var,
 )
-from loomir.relax.node import Expr, RelaxExpr
+from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.struct_info import TensorStructInfo
-from loomir.script.builder.arguments import as_dtype, as_expr, as_text, describe
+from loomir.relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from loomir.script.builder.arguments import (
+    add_describer,
+    as_dtype,
+    as_expr,
+    as_text,
+    describe,
+)
 from loomir.script.builder.dtypes import DTypeFunction, DTypeLike
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.script.builder.relax_info import Extent, as_extent, as_extents
@@ -43,6 +58,37 @@ __all__ = [
     "string",
     "tuple_of",
 ]
+
+
+_KINDS: Final[tuple[tuple[type[StructInfo], str], ...]] = (
+    (TensorStructInfo, "the tensor"),
+    (TupleStructInfo, "the tuple"),
+    (ShapeStructInfo, "the shape"),
+    (PrimStructInfo, "the scalar"),
+    (FuncStructInfo, "the function"),
+    (ObjectStructInfo, "the object"),
+)
+_WORDS: Final[tuple[tuple[type[Node], str], ...]] = (
+    (Call, "the result of a call"),
+    (Constant, "a constant"),
+    (Tuple, "a tuple"),
+    (ShapeExpr, "a shape"),
+    (PrimValue, "a scalar"),
+    (StructInfo, "a description of values"),
+)
+
+
+def _described(value: object) -> str | None:
+    if isinstance(value, Var):
+        info = value.struct_info_annotation
+        words = (word for cls, word in _KINDS if isinstance(info, cls))
+        return f"{next(words, 'the variable')} {value.name_hint!r}"
+    if isinstance(value, GlobalVar):
+        return f"the function {value.name_hint!r}"
+    return next((word for cls, word in _WORDS if isinstance(value, cls)), None)
+
+
+add_describer(_described)
 
 
 def is_array(value: object) -> bool:

@@ -68,6 +68,7 @@ class Parser(doc.NodeVisitor):
         self.function: FunctionState | None = None
         self.programs: list[str] = []
         self.names_of_shapes: VarTableFrame | None = None
+        self.poisoned = 0
         self.lost = 0
         # How deep macros are in one another, and what was read more than once so far.
         self.depth = 0
@@ -161,10 +162,15 @@ class Parser(doc.NodeVisitor):
     # -- mistakes ------------------------------------------------------------------------------
     def caught(self, error: CompileError | Poisoned, span: Span | None) -> None:
         """Report the mistakes of an error; those without a place stand at ``span``."""
+        self.poisoned += isinstance(error, Poisoned)
         if isinstance(error, CompileError):
             for problem in placed(error, span).diagnostics:
                 if not (self.lost and problem.code in _JUDGED_BY_PLACE):
                     self.problems.append(problem)
+
+    def setbacks(self) -> int:
+        """Count what was refused so far, and what was left out for resting on that."""
+        return len(self.problems) + self.poisoned
 
     def poison(self, names: Sequence[str]) -> None:
         """Make names mean something that was refused already."""

@@ -180,7 +180,9 @@ def read_module(parser: Parser, node: doc.ClassDef) -> None:
                 for part, options in found.graphs
             ]
             relax.declare_heads(parser, frame, heads)
-            for head in relax.reading_order(parser, heads, ("cls", node.name)):
+            order, endless = relax.reading_order(parser, heads, ("cls", node.name))
+            functions.update(dict.fromkeys(endless))
+            for head in order:
                 seen = len(parser.problems)
                 read_function(parser, head.node, head.options, FUNCTION)
                 if len(parser.problems) > seen and head.node.returns is None:

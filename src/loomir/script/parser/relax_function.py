@@ -49,7 +49,7 @@ def read_function(parser: Parser, node: doc.FunctionDef, options: Options) -> No
     name = node.name if options.name is None else options.name
     frame = FunctionFrame(options.private, options.pure, name)
     frame.span = header(node)
-    before = len(parser.problems)
+    before = parser.setbacks()
     parser.vars.ended.clear()
     with _dialect(parser, node):
         frame.__enter__()
@@ -63,11 +63,18 @@ def read_function(parser: Parser, node: doc.FunctionDef, options: Options) -> No
                 parser.poison([node.name])
             parser.visit_body(node.body)
         finally:
-            failed = len(parser.problems) > before
-            try:
-                parser.builder.close(frame, failed)
-            except CompileError as error:
-                parser.caught(error, frame.span)
+            failed = parser.setbacks() > before
+            _close(parser, frame, failed)
+
+
+def _close(parser: Parser, frame: FunctionFrame, failed: bool) -> None:
+    """Make the function, unless it has mistakes."""
+    try:
+        parser.builder.close(frame, failed)
+    except CompileError as error:
+        dialect = parser.evaluator.dialect
+        assert isinstance(dialect, RelaxValues)
+        parser.caught(dialect.at_result(error), frame.span)
 
 
 def _declare_alone(
@@ -174,11 +181,15 @@ def _says_impure(node: doc.FunctionDef) -> bool:
     )
 
 
-def reading_order(parser: Parser, heads: Sequence[Head], module: Sequence[str]) -> list[Head]:
+def reading_order(
+    parser: Parser, heads: Sequence[Head], module: Sequence[str]
+) -> tuple[list[Head], list[str]]:
     """Put functions that do not say what they return before those that call them.
 
-    Errors (reported): SCR0035 for one that calls itself, maybe by way of others.
+    Gives also the names of those that call themselves, maybe by way of others.
+    Errors (reported): SCR0035 for these.
     """
+    endless: list[str] = []
     silent = {h.node.name: h for h in heads if h.node.returns is None}
     order: list[Head] = []
     state: dict[str, bool] = {}  # False while what it calls is looked at
@@ -198,9 +209,10 @@ def reading_order(parser: Parser, heads: Sequence[Head], module: Sequence[str]) 
             for other in sorted(_siblings_in(head.node.body, module) & silent.keys()):
                 if state.get(other) is False:
                     parser.caught(_unannotated(silent[other].node), head.node.span)
+                    endless.append(other)
                 elif other not in state:
                     stack.append((silent[other], False))
-    return order
+    return order, endless
 
 
 def _siblings_in(body: Sequence[doc.AST], module: Sequence[str]) -> set[str]:
@@ -234,7 +246,7 @@ def read_inner(parser: Parser, node: doc.FunctionDef, options: Options) -> None:
     owner = sequence("a function")
     frame = FunctionFrame(True, options.pure, node.name)
     frame.span = header(node)
-    before = len(parser.problems)
+    before = parser.setbacks()
     with _dialect(parser, node):
         frame.__enter__()
         try:
@@ -250,9 +262,8 @@ def read_inner(parser: Parser, node: doc.FunctionDef, options: Options) -> None:
                     parser.vars.add(node.name, Entry(frame.var, "value", header(node)))
             parser.visit_body(node.body)
         finally:
-            failed = len(parser.problems) > before
-            parser.builder.close(frame, failed)
-    if frame.var is None or failed:
+            _close(parser, frame, parser.setbacks() > before)
+    if frame.var is None or parser.setbacks() > before:
         raise Poisoned
     owner.last = frame.var, node.name
     parser.vars.add(node.name, Entry(frame.var, "value", header(node)))

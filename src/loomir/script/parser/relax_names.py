@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from loomir.script.builder import relax_functions, relax_info, relax_table
-from loomir.script.builder.relax_table import Operators
+from loomir.script.builder.relax_table import Operator, Operators
 from loomir.script.parser.evaluator import DECLARING, SCOPED, SHAPED, Shaped
 from loomir.script.parser.namespaces import FUNCTION, INLINE, MACRO, Namespace, export
 from loomir.script.parser.relax_function import (
@@ -51,7 +51,8 @@ class _Names(Mapping[str, object]):
                 inner = _Names(Operators(prefix, {}))
                 self.parts[name] = Namespace(f"R.{prefix[:-1]}", inner)
             return self.parts[name]
-        export(found)
+        if isinstance(found, Operator):
+            export(found)
         return found
 
     def __iter__(self) -> Iterator[str]:

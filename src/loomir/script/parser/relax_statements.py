@@ -34,6 +34,7 @@ from loomir.script.parser.relax_values import (
     Annotated,
     Cast,
     RelaxValues,
+    at_uses,
     described,
     emit_at,
     info_of,
@@ -319,6 +320,7 @@ def visit_return(parser: Parser, node: doc.Return) -> None:
     if origin is not None and origin[0] is value:
         made = emit_at(made, "", node.value.span, *origin[1:])
     scope.returns(made, node.span)
+    _dialect(parser).result = (made, node.value)
 
 
 @dispatch.register(TOKEN, "Pass")
@@ -356,7 +358,7 @@ def visit_with(parser: Parser, node: doc.With) -> None:
         if not isinstance(value, DataflowFrame):
             raise mistake(
                 "SCR0013",
-                f"{described(value)} opens no scope of Relax",
+                "this opens no scope of Relax",
                 help="write `with R.dataflow():`",
                 span=item.context_expr.span,
             )
@@ -374,11 +376,11 @@ def visit_with(parser: Parser, node: doc.With) -> None:
         parser.caught(error, header(node))
         parser.poison(_bound_in(node.body))
         return
-    before = len(parser.problems)
+    before = parser.setbacks()
     with parser.vars.frame() as names:
         parser.visit_body(node.body)
         found = {name: parser.vars.get(name) for name in names.names}
-    failed = len(parser.problems) > before
+    failed = parser.setbacks() > before
     try:
         parser.builder.close(frame, failed=False)
     except CompileError as error:
@@ -435,7 +437,7 @@ def visit_if(parser: Parser, node: doc.If) -> None:
         parser.caught(error, header(node))
         parser.poison(_bound_in([node]))
         return
-    before = len(parser.problems)
+    before = parser.setbacks()
     name = ""
     try:
         for make, body in ((ThenFrame, node.body), (ElseFrame, node.orelse)):
@@ -443,11 +445,11 @@ def visit_if(parser: Parser, node: doc.If) -> None:
         case = frame.cases.get(True)
         name = "" if case is None else case[1]
     finally:
-        failed = len(parser.problems) > before
+        failed = parser.setbacks() > before
         try:
             parser.builder.close(frame, failed)
         except CompileError as error:
-            parser.caught(error, frame.span)
+            parser.caught(at_uses(error, (cond,), (node.test,)), frame.span)
             failed = True
     if frame.var is not None:
         reset(frame.var, "span", frame.span)
@@ -466,7 +468,7 @@ def _visit_case(
     body: Sequence[doc.StmtNode],
     span: Span,
 ) -> None:
-    before = len(parser.problems)
+    before = parser.setbacks()
     frame = make()
     frame.span = span
     frame.__enter__()
@@ -475,7 +477,7 @@ def _visit_case(
             parser.visit_body(body)
     finally:
         try:
-            parser.builder.close(frame, failed=len(parser.problems) > before)
+            parser.builder.close(frame, failed=parser.setbacks() > before)
         except CompileError as error:
             parser.caught(error, span)
 

@@ -16,7 +16,6 @@ from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
-    FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
@@ -39,7 +38,16 @@ from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 
-__all__ = ["Annotated", "Cast", "RelaxValues", "described", "emit_at", "info_of", "unwrapped"]
+__all__ = [
+    "Annotated",
+    "Cast",
+    "RelaxValues",
+    "at_uses",
+    "described",
+    "emit_at",
+    "info_of",
+    "unwrapped",
+]
 
 _BINARY: Final = {
     "+": "add",
@@ -85,30 +93,8 @@ def info_of(value: object) -> StructInfo | None:
     return None
 
 
-_KINDS: Final[tuple[tuple[type[StructInfo], str], ...]] = (
-    (TensorStructInfo, "the tensor"),
-    (TupleStructInfo, "the tuple"),
-    (ShapeStructInfo, "the shape"),
-    (PrimStructInfo, "the scalar"),
-    (FuncStructInfo, "the function"),
-    (ObjectStructInfo, "the object"),
-)
-
-
 def described(value: object) -> str:
     """Name a value's kind for an error message."""
-    if isinstance(value, Var):
-        info = value.struct_info_annotation
-        for cls, word in _KINDS:
-            if isinstance(info, cls):
-                return f"{word} {value.name_hint!r}"
-        return f"the variable {value.name_hint!r}"
-    if isinstance(value, GlobalVar):
-        return f"the function {value.name_hint!r}"
-    if isinstance(value, Call):
-        return "the result of a call"
-    if isinstance(value, Constant):
-        return "a constant"
     if isinstance(value, ModuleFunction):
         return f"the function {value.node.name!r}"
     return kind(value)
@@ -135,7 +121,14 @@ class RelaxValues:
     def __init__(self) -> None:
         self.tops: tuple[doc.ExprNode, ...] = ()
         self.in_annotation = False
+        self.result: tuple[object, doc.ExprNode] | None = None
         self.origin: tuple[object, Sequence[object], Sequence[doc.ExprNode]] | None = None
+
+    def at_result(self, error: CompileError) -> CompileError:
+        """Place what is said at the definition of what is returned where it is returned."""
+        if self.result is None:
+            return error
+        return at_uses(error, self.result[:1], self.result[1:])
 
     def holds(self, value: object) -> bool:
         """Whether a value is one of Relax."""
@@ -282,10 +275,10 @@ def emit_at(
     try:
         return frame.emit(value, name, info, at or span)
     except CompileError as error:
-        raise placed(_at_uses(error, values, parts), span) from error
+        raise placed(at_uses(error, values, parts), span) from error
 
 
-def _at_uses(
+def at_uses(
     error: CompileError, values: Sequence[object], parts: Sequence[doc.ExprNode]
 ) -> CompileError:
     """Place what is said at a variable's definition where the variable is used."""
