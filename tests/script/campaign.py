@@ -17,6 +17,7 @@ from typing import Final
 
 from loomir.ir import IRModule, assert_structural_equal
 from loomir.relax.expr import Function
+from loomir.relax.well_formed import well_formed
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from loomir.tir import PrimFunc
@@ -29,6 +30,13 @@ __all__ = ["check_mutation", "check_round_trip", "main"]
 
 SECONDS: Final = 10.0
 _CORPUS: list[str] = []
+
+
+def mistakes_of(program: PrimFunc | Function | IRModule) -> bool:
+    """Whether a program has mistakes that are found only in all of it."""
+    if not isinstance(program, PrimFunc):
+        return any(d.severity == "error" for d in well_formed(program))
+    return verify(program) != ()
 
 
 def come_back(program: PrimFunc | Function | IRModule) -> None:
@@ -94,7 +102,7 @@ def check_text(text: str) -> str:
                 assert found.code == "SCR0014", found  # no program has no place
         ended = error.diagnostic.code
     else:
-        if isinstance(program, Function) or verify(program) == ():
+        if not mistakes_of(program):
             come_back(program)
             ended = "read"
         else:

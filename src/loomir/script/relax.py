@@ -27,6 +27,7 @@ from loomir.script.parser.entry import decorated, inline, macro
 from loomir.script.parser.namespaces import FUNCTION, mark
 
 __all__ = [
+    "Call",
     "Callable",
     "Else",
     "ExternFunc",
@@ -49,10 +50,11 @@ __all__ = [
     "shape",
     "vdevice",
 ]
-__all__ += relax_calls.__all__
+__all__ += [name for name in relax_calls.__all__ if name != "call"]
 __all__ += relax_functions.__all__
 
 # Names of the language that Python writes otherwise, and other names of the same.
+Call = relax_calls.call
 Callable = relax_info.function_info
 Else = relax_functions.else_case
 ExternFunc = _values.extern_func

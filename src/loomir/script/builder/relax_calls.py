@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from loomir.ir.module import GlobalVar
+from loomir.ir.node import Node
+from loomir.ir.op import Op
 from loomir.relax.expr import Call, ExternFunc, Tuple, Var
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
-from loomir.script.builder.arguments import as_int, as_items, describe
+from loomir.script.builder.arguments import as_int, as_items, as_plain, describe
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.script.builder.relax_info import (
     Extent,
@@ -22,9 +24,10 @@ from loomir.script.builder.relax_info import (
     as_extents,
     as_struct_infos,
 )
-from loomir.script.builder.relax_values import as_value, as_values
+from loomir.script.builder.relax_values import Operator, as_value, as_values
 
 __all__ = [
+    "call",
     "call_dps_packed",
     "call_inplace_packed",
     "call_packed",
@@ -101,7 +104,7 @@ def call_packed(
 ) -> Call:
     """Call a packed function for its result; it may do anything besides."""
     infos = _one("R.call_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
-    return Call(cast("Any", _packed(func)), as_values(args), infos, attrs)
+    return Call(cast("Any", _packed(func)), as_values(args), infos, _plain_attrs(attrs))
 
 
 def call_pure_packed(
@@ -158,6 +161,29 @@ def invoke_pure_closure(
     """Call a closure that is known to do nothing but give its result."""
     infos = _one("R.invoke_pure_closure", out_sinfo, out_ty, sinfo_args, ty_args)
     return _call("relax.invoke_pure_closure", (as_value(closure), _arguments(args)), infos)
+
+
+def call(
+    op: object,
+    args: Sequence[object] = (),
+    sinfo_args: Infos | None = None,
+    attrs: Mapping[str, object] | None = None,
+    *,
+    ty_args: Infos | None = None,
+    out_sinfo: Infos | None = None,
+    out_ty: Infos | None = None,
+) -> Call:
+    """Make a call of all its parts: what is called, arguments, descriptions, options."""
+    infos = _one("R.Call", sinfo_args, ty_args, out_sinfo, out_ty, needed=False)
+    callee = op.op if isinstance(op, Operator) else op
+    if not isinstance(callee, (Op, GlobalVar, ExternFunc, Var)):
+        raise wrong_argument(
+            op,
+            f"{describe(op)} cannot be called",
+            code="SCR0007",
+            help="name an operator, a function of the module, or a variable",
+        )
+    return Call(callee, as_values(list(args)), infos, _plain_attrs(attrs or {}))
 
 
 # -- parts ---------------------------------------------------------------------------------------
@@ -230,6 +256,21 @@ def _ints(*given: Sequence[Extent] | ShapeExpr | None) -> tuple[RelaxExpr, ...]:
     if not found:
         return ()
     return (ShapeExpr(cast("Any", tuple(as_extents(found[0], "tir_vars")))),)
+
+
+def _plain_attrs(attrs: Mapping[str, object]) -> dict[str, Any]:
+    """Read options: plain data. Errors: SCR0005 for what belongs to the program."""
+    made: dict[str, Any] = {}
+    for name, value in attrs.items():
+        if isinstance(value, Node):
+            raise wrong_argument(
+                value,
+                f"the option {name!r} is {describe(value)}",
+                help="options are numbers, strings, dtypes and lists of them; give values of the "
+                "program as arguments",
+            )
+        made[name] = as_plain(value, f"the option {name!r}")
+    return made
 
 
 def _inplace(value: object) -> dict[str, Any]:

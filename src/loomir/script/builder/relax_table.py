@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from loomir.relax.expr import Call, Var
+from loomir.relax.expr import Var
 from loomir.relax.op_def import find_op, op_names
 from loomir.script.builder import (
     relax_any_call,
@@ -16,8 +16,9 @@ from loomir.script.builder import (
     relax_values,
 )
 from loomir.script.builder.function import vdevice
+from loomir.script.builder.relax_values import Operator
 
-__all__ = ["BUILDER_NAMES", "NAMES", "Operator", "Operators", "match_cast", "operator_named"]
+__all__ = ["BUILDER_NAMES", "NAMES", "Operators", "match_cast", "operator_named"]
 
 
 def match_cast(
@@ -39,6 +40,7 @@ NAMES: Final[dict[str, object]] = {
     "Any": relax_info.any_value,
     "Tuple": relax_info.tuple_info,
     "Callable": relax_info.function_info,
+    "Call": relax_calls.call,
     "vdevice": vdevice,
     # values
     "const": relax_values.const,
@@ -85,21 +87,6 @@ BUILDER_NAMES: Final[dict[str, object]] = {
 """The names of ``R`` for building a program in Python, where a text has syntax of its own."""
 
 
-class Operator:
-    """An operator as a function: calling it makes a call of the program."""
-
-    def __init__(self, name: str, doc: str) -> None:
-        self.name = name
-        self.__doc__ = doc
-
-    def __call__(self, *args: object, **keywords: object) -> Call:
-        """Make a call. Errors: OPS0001 to OPS0003."""
-        return relax_values.call_operator(self.name, args, keywords)
-
-    def __repr__(self) -> str:
-        return "R." + self.name.removeprefix("relax.")
-
-
 _OPERATORS: Final[dict[str, Operator]] = {}
 
 
@@ -110,7 +97,7 @@ def operator_named(name: str) -> Operator | None:
         made = find_op(f"relax.{name}")
         if made is None:
             return None
-        _OPERATORS[name] = found = Operator(made.name, made.doc)
+        _OPERATORS[name] = found = Operator(made.op, made.doc)
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import numpy as np
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
+from loomir.ir.op import Op
 from loomir.relax.expr import (
     Call,
     Constant,
@@ -20,7 +21,7 @@ from loomir.relax.expr import (
     Var,
 )
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
-from loomir.relax.op_def import find_op
+from loomir.relax.op_def import op_def
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,
@@ -45,6 +46,7 @@ from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr
 
 __all__ = [
+    "Operator",
     "as_value",
     "as_values",
     "const",
@@ -79,6 +81,8 @@ _WORDS: Final[tuple[tuple[type[Node], str], ...]] = (
 
 
 def _described(value: object) -> str | None:
+    if isinstance(value, Operator):
+        return f"the operator {value!r}"
     if isinstance(value, Var):
         info = value.struct_info_annotation
         words = (word for cls, word in _KINDS if isinstance(info, cls))
@@ -245,15 +249,20 @@ def extern_func(name: str) -> ExternFunc:
 
 
 # -- operators -----------------------------------------------------------------------------------
-def call_operator(name: str, args: Sequence[object], keywords: Mapping[str, object]) -> Call:
-    """Make a call of an operator by its qualified name. Errors: OPS0001 to OPS0003, SCR0004."""
-    found = find_op(name)
-    if found is None:
-        shown = "R." + name.removeprefix("relax.")
-        raise wrong_argument(
-            None, f"there is no {shown}", code="SCR0004", help="see the list of operators"
-        )
-    return found.call(*map(_dtype_of, args), **{k: _dtype_of(v) for k, v in keywords.items()})
+class Operator:
+    """An operator as a function: calling it makes a call of the program."""
+
+    def __init__(self, op: Op, doc: str) -> None:
+        self.op = op
+        self.__doc__ = doc
+
+    def __call__(self, *args: object, **keywords: object) -> Call:
+        """Make a call. Errors: OPS0001 to OPS0003."""
+        named = {name: _dtype_of(value) for name, value in keywords.items()}
+        return op_def(self.op).call(*map(_dtype_of, args), **named)
+
+    def __repr__(self) -> str:
+        return "R." + self.op.name.removeprefix("relax.")
 
 
 def _dtype_of(value: object) -> object:

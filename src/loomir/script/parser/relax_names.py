@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from loomir.script.builder import relax_functions, relax_info, relax_table
-from loomir.script.builder.relax_table import Operator, Operators
+from loomir.script.builder.relax_table import Operators
+from loomir.script.builder.relax_values import Operator
 from loomir.script.parser.evaluator import DECLARING, SCOPED, SHAPED, Shaped
 from loomir.script.parser.namespaces import FUNCTION, INLINE, MACRO, Namespace, export
 from loomir.script.parser.relax_function import (
