@@ -640,7 +640,7 @@ class ExprEvaluator:
             made = stamped(dialect.call(func, args, keywords), node.span, values)
         except CompileError as error:
             raise blamed(error, node.span, values, given) from error
-        return dialect.made(made, node, values, given)
+        return dialect.made(made, node, (*values, func), (*given, node.func))
 
 
 def _is_data(node: doc.AST) -> bool:

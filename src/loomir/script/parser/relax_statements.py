@@ -100,7 +100,7 @@ def _emit(
         except CompileError as error:
             raise placed(error, node.span) from error
     origin = _dialect(parser).origin
-    values, parts = ((), ()) if origin is None or origin[0] is not value else origin[1:]
+    values, parts = ((value,), (node,)) if origin is None or origin[0] is not value else origin[1:]
     try:
         made = as_value(unwrapped(value))
     except CompileError as error:
