@@ -17,11 +17,10 @@ from typing import Final
 
 from loomir.ir import IRModule, assert_structural_equal
 from loomir.relax.expr import Function
-from loomir.relax.well_formed import well_formed
+from loomir.relax.verify import verify
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from loomir.tir import PrimFunc
-from loomir.tir.verify import verify
 from tests.script.graph_mutations import GRAPHS, odd_graph
 from tests.script.mutations import corpus, mutate, odd_call
 from tests.script.printer.odd_program import OddMaker
@@ -30,13 +29,6 @@ __all__ = ["check_mutation", "check_round_trip", "main"]
 
 SECONDS: Final = 10.0
 _CORPUS: list[str] = []
-
-
-def mistakes_of(program: PrimFunc | Function | IRModule) -> bool:
-    """Whether a program has mistakes that are found only in all of it."""
-    if not isinstance(program, PrimFunc):
-        return any(d.severity == "error" for d in well_formed(program))
-    return verify(program) != ()
 
 
 def come_back(program: PrimFunc | Function | IRModule) -> None:
@@ -102,7 +94,7 @@ def check_text(text: str) -> str:
                 assert found.code == "SCR0014", found  # no program has no place
         ended = error.diagnostic.code
     else:
-        if not mistakes_of(program):
+        if not verify(program):
             come_back(program)
             ended = "read"
         else:

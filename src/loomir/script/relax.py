@@ -14,7 +14,7 @@ from collections.abc import Callable as AnyCallable
 from typing import cast, overload
 
 from loomir.relax.expr import Function
-from loomir.script.builder import relax_calls, relax_functions, relax_info
+from loomir.script.builder import relax_any_call, relax_calls, relax_functions, relax_info
 from loomir.script.builder import relax_values as _values
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.function import vdevice
@@ -50,11 +50,11 @@ __all__ = [
     "shape",
     "vdevice",
 ]
-__all__ += [name for name in relax_calls.__all__ if name != "call"]
+__all__ += relax_calls.__all__
 __all__ += relax_functions.__all__
 
 # Names of the language that Python writes otherwise, and other names of the same.
-Call = relax_calls.call
+Call = relax_any_call.any_call
 Callable = relax_info.function_info
 Else = relax_functions.else_case
 ExternFunc = _values.extern_func

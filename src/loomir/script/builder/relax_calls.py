@@ -11,7 +11,6 @@ from typing import Any, TypeAlias, cast
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
-from loomir.ir.op import Op
 from loomir.relax.expr import Call, ExternFunc, Tuple, Var
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
@@ -24,10 +23,9 @@ from loomir.script.builder.relax_info import (
     as_extents,
     as_struct_infos,
 )
-from loomir.script.builder.relax_values import Operator, as_value, as_values
+from loomir.script.builder.relax_values import as_value, as_values
 
 __all__ = [
-    "call",
     "call_dps_packed",
     "call_inplace_packed",
     "call_packed",
@@ -161,29 +159,6 @@ def invoke_pure_closure(
     """Call a closure that is known to do nothing but give its result."""
     infos = _one("R.invoke_pure_closure", out_sinfo, out_ty, sinfo_args, ty_args)
     return _call("relax.invoke_pure_closure", (as_value(closure), _arguments(args)), infos)
-
-
-def call(
-    op: object,
-    args: Sequence[object] = (),
-    sinfo_args: Infos | None = None,
-    attrs: Mapping[str, object] | None = None,
-    *,
-    ty_args: Infos | None = None,
-    out_sinfo: Infos | None = None,
-    out_ty: Infos | None = None,
-) -> Call:
-    """Make a call of all its parts: what is called, arguments, descriptions, options."""
-    infos = _one("R.Call", sinfo_args, ty_args, out_sinfo, out_ty, needed=False)
-    callee = op.op if isinstance(op, Operator) else op
-    if not isinstance(callee, (Op, GlobalVar, ExternFunc, Var)):
-        raise wrong_argument(
-            op,
-            f"{describe(op)} cannot be called",
-            code="SCR0007",
-            help="name an operator, a function of the module, or a variable",
-        )
-    return Call(callee, as_values(list(args)), infos, _plain_attrs(attrs or {}))
 
 
 # -- parts ---------------------------------------------------------------------------------------

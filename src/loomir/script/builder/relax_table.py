@@ -40,7 +40,6 @@ NAMES: Final[dict[str, object]] = {
     "Any": relax_info.any_value,
     "Tuple": relax_info.tuple_info,
     "Callable": relax_info.function_info,
-    "Call": relax_calls.call,
     "vdevice": vdevice,
     # values
     "const": relax_values.const,

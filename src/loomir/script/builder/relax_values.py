@@ -22,6 +22,7 @@ from loomir.relax.expr import (
 )
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.op_def import op_def
+from loomir.relax.op_params import Kind
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,
@@ -258,12 +259,20 @@ class Operator:
 
     def __call__(self, *args: object, **keywords: object) -> Call:
         """Make a call. Errors: OPS0001 to OPS0003."""
-        named = {name: _dtype_of(value) for name, value in keywords.items()}
-        return op_def(self.op).call(*map(_dtype_of, args), **named)
+        found = op_def(self.op)
+        kinds = {param.name: param.kind for param in found.params}
+        order = [*kinds.values(), *[Kind.EXPR] * len(args)]
+        given = [_fitting(value, kind) for value, kind in zip(args, order)]
+        named = {n: _fitting(value, kinds.get(n, Kind.EXPR)) for n, value in keywords.items()}
+        return found.call(*given, **named)
 
     def __repr__(self) -> str:
         return "R." + self.op.name.removeprefix("relax.")
 
 
-def _dtype_of(value: object) -> object:
-    return value.dtype if isinstance(value, DTypeFunction) else value
+def _fitting(value: object, kind: Kind) -> object:
+    """Give an argument as operators take it: dtypes as such, known scalars in shapes."""
+    if isinstance(value, DTypeFunction):
+        return value.dtype
+    is_shape = kind is Kind.SHAPE and isinstance(value, (tuple, list))
+    return shape(cast("Any", value)) if is_shape else value
