@@ -13,6 +13,7 @@ from loomir.op.datatype import *  # noqa: F403
 from loomir.op.effects import *  # noqa: F403
 from loomir.op.gathering import *  # noqa: F403
 from loomir.op.index import *  # noqa: F403
+from loomir.op.layout import *  # noqa: F403
 from loomir.op.linear_algebra import *  # noqa: F403
 from loomir.op.manipulate import *  # noqa: F403
 from loomir.op.mask import *  # noqa: F403

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from typing import Any, cast
 
 from loomir.arith.fold import mul
@@ -23,6 +24,7 @@ __all__ = [
     "dims_of",
     "each_axis",
     "fields_of",
+    "holds",
     "integers",
     "is_one",
     "known_tensor",
@@ -159,6 +161,15 @@ def integers(c: OpContext, index: int) -> TensorStructInfo:
 def shared_device(infos: Iterable[TensorStructInfo]) -> VDevice | None:
     """Give the first device that is known."""
     return next((i.vdevice for i in infos if i.vdevice is not None), None)
+
+
+def holds(dtype: DataType, value: float) -> bool:
+    """Tell whether a dtype holds a number, which is rounded for a float."""
+    if dtype.is_float:
+        return not isfinite(value) or abs(value) <= dtype.max_finite
+    if dtype.is_bool:
+        return value in (0, 1)
+    return float(value).is_integer() and dtype.min_value <= value <= dtype.max_value
 
 
 # -- values --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import shared_device
+from loomir.op.arguments import holds, shared_device
 from loomir.relax.broadcast import broadcast
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
@@ -14,7 +14,6 @@ from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
 from loomir.relax.op_params import number, tensor
 from loomir.relax.op_reference import NPArray
 from loomir.relax.op_rules import need, tensor_info
-from loomir.support.dtype import DataType
 from loomir.te import topi
 from loomir.te.tensor import Tensor
 
@@ -24,18 +23,10 @@ T = TensorSample
 MASK = T((2, 3), "bool")
 
 
-def _holds(dtype: DataType, value: float) -> bool:
-    if dtype.is_float:
-        return not np.isfinite(value) or abs(value) <= dtype.max_finite
-    if dtype.is_bool:
-        return value in (0, 1)
-    return float(value).is_integer() and dtype.min_value <= value <= dtype.max_value
-
-
 def _masked_fill(c: OpContext) -> StructInfo:
     x, mask, value = c.tensor(0), c.tensor(1), c["value"]
     need(c, "bool", mask.dtype, 1)
-    if not x.dtype.is_void and not _holds(x.dtype, value):
+    if not x.dtype.is_void and not holds(x.dtype, value):
         c.refuse(
             "OPS0039",
             f"{value} is no {x.dtype}",

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, cast
 
-from loomir.arith.index_map import IndexMap
 from loomir.ir.module import GlobalVar, VDevice
 from loomir.ir.node import Node
 from loomir.relax.expr import (
@@ -23,6 +22,7 @@ from loomir.relax.expr import (
     StringImm,
     Tuple,
 )
+from loomir.relax.index_text import index_text
 from loomir.relax.node import Expr, StructInfo
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
@@ -295,7 +295,7 @@ _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.AXES: _axes,
     Kind.SECTIONS: _sections,
     Kind.DTYPE: _dtype,
-    Kind.INDEX_MAP: lambda v: v if isinstance(v, IndexMap) or callable(v) else None,
+    Kind.INDEX_MAP: index_text,
     Kind.DEVICE: _device,
 }
 
