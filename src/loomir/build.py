@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from loomir.codegen.llvm.graphs import graph_functions
 from loomir.codegen.llvm.module import Generated, Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.interp.arguments import explain
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import pre_order
+from loomir.relax import expr as relax
 from loomir.runtime.executable import Executable
 from loomir.runtime.externs import find_extern
 from loomir.runtime.function import Function
+from loomir.runtime.graph_function import GraphFunction
 from loomir.runtime.object_cache import ObjectCache
 from loomir.runtime.parameter import Parameter
 from loomir.support.compiling import set_compiler
@@ -25,11 +28,11 @@ from loomir.tir.linked import link_calls
 from loomir.tir.op_calls import EXTERN, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
 from loomir.tir.verify import verify
-from loomir.transform.pipelines import LowerOptions, lower
+from loomir.transform.pipelines import LowerOptions, lower, lower_relax
 
 __all__ = ["Program", "as_module", "compile"]
 
-Program: TypeAlias = IRModule | PrimFunc
+Program: TypeAlias = IRModule | PrimFunc | relax.Function
 
 
 def as_module(program: Program) -> IRModule:
@@ -37,6 +40,19 @@ def as_module(program: Program) -> IRModule:
 
     Errors: TIR0005 for anything else.
     """
+    if isinstance(program, relax.Function):
+        graph = program
+        if "global_symbol" not in program.attrs:
+            attrs = {**program.attrs, "global_symbol": program.name}
+            graph = relax.Function(
+                program.params,
+                program.body,
+                program.ret_struct_info,
+                program.is_pure,
+                attrs,
+                span=program.span,
+            )
+        return IRModule({GlobalVar(graph.name): graph}, span=program.span)
     if isinstance(program, PrimFunc):
         named = program
         if "global_symbol" not in program.attrs:
@@ -57,7 +73,8 @@ def as_module(program: Program) -> IRModule:
         Diagnostic(
             "TIR0005",
             f"a {type(program).__name__} is not a program",
-            help="give a function decorated with @T.prim_func, or a module with @I.ir_module",
+            help="give a function decorated with @T.prim_func or @R.function, or a module with "
+            "@I.ir_module",
         )
     )
 
@@ -83,26 +100,36 @@ def compile(  # noqa: A001 - the name that users expect
     mistakes = verify(module)
     if mistakes:
         raise CompileError.of(mistakes)
+    graph = None
+    loops = module
+    if any(isinstance(f, relax.Function) for f in module.functions.values()):
+        graph = link_calls(lower_relax(module))
+        loops = graph.with_functions(
+            {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
+        )
     originals = {
-        var.name_hint: func for var, func in module.functions.items() if isinstance(func, PrimFunc)
+        var.name_hint: func for var, func in loops.functions.items() if isinstance(func, PrimFunc)
     }
-    signatures = {name: signature_of(func, module) for name, func in originals.items()}
+    signatures = {name: signature_of(func, loops) for name, func in originals.items()}
     machine = Target(target)
     if machine.triple == Target("native").triple:
-        _check_externs(module)
-    lowered = lower(module, LowerOptions(checked=checked or check_bounds, watched=checked))
+        _check_externs(loops)
+    lowered = lower(loops, LowerOptions(checked=checked or check_bounds, watched=checked))
     options = Options(allow_alias=allow_alias, watched=checked)
     generated = generate(
-        lowered, machine, options, signatures=signatures | _added(lowered, signatures)
+        lowered,
+        machine,
+        options,
+        signatures=signatures | _added(lowered, signatures),
+        program=graph,
     )
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
     native = Native(generated, machine, level=opt_level, cache=store)
-    functions = {
-        name: _function(
-            name, module, originals[name], signatures[name], generated, native, allow_alias
+    functions: dict[str, Function | GraphFunction] = dict(graph_functions(generated, native))
+    for name in generated.entries:
+        functions[name] = _function(
+            name, loops, originals[name], signatures[name], generated, native, allow_alias
         )
-        for name in generated.entries
-    }
     return Executable(
         functions, script=module.script, llvm_ir=native.llvm_ir, assembly=native.assembly
     )

@@ -21,6 +21,7 @@ __all__ = [
     "DTYPES",
     "KINDS",
     "argument",
+    "askew",
     "bad_condition",
     "bad_condition_tensor",
     "division_by_zero",
@@ -32,6 +33,7 @@ __all__ = [
     "no_such_device",
     "no_such_field",
     "not_a_claim",
+    "outside_storage",
     "overflow",
     "overlapping",
     "recursion",
@@ -325,6 +327,28 @@ def division_by_zero(span: Span | None, operator: str) -> Fault:
         span,
         "the divisor is 0 here",
         help="an extent that is computed must be so for all sizes the program takes",
+    )
+
+
+def outside_storage(span: Span | None, what: str) -> Fault:
+    """Describe a tensor larger than its memory. Numbers: its bytes, its offset, the memory."""
+    return Fault(
+        FaultKind.WRONG_VALUE,
+        (f"{what}: ", 0, " bytes from byte ", 1, " on do not fit into ", 2),
+        span,
+        help="let the memory be as large as the tensors in it",
+        code="RUN0450",
+    )
+
+
+def askew(span: Span | None, what: str, dtype: DataType | str, size: int) -> Fault:
+    """Describe an offset that lies between two elements. Numbers: the offset."""
+    return Fault(
+        FaultKind.WRONG_VALUE,
+        (f"{what}: byte ", 0, f" is not where an element of {dtype} can begin"),
+        span,
+        help=f"use an offset that is a multiple of {size}",
+        code="RUN0451",
     )
 
 

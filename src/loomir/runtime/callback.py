@@ -29,7 +29,7 @@ from loomir.runtime.callout import Lent, call_c_function, call_function
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 
-__all__ = ["callback_symbols", "interruption", "take"]
+__all__ = ["callback_symbols", "interruption", "is_deep", "take"]
 
 _ANY: Final = struct.Struct("=ii8s")
 _PROTOTYPE: Final = ctypes.CFUNCTYPE(
@@ -76,6 +76,11 @@ def _is_deep(headroom: int) -> bool:
 def _descend(frames: int) -> None:
     if frames:
         _descend(frames - 1)
+
+
+def is_deep() -> bool:
+    """Whether too few frames are left for a call."""
+    return _is_deep(_HEADROOM)
 
 
 def interruption() -> BaseException:

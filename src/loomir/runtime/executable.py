@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from loomir.runtime.errors import RunKeyError, RunTypeError
 from loomir.runtime.function import Function
+from loomir.runtime.graph_function import GraphFunction
 from loomir.support.diagnostics import Diagnostic, nearest
 
 __all__ = ["Executable"]
@@ -22,7 +23,7 @@ class Executable:
 
     def __init__(
         self,
-        functions: Mapping[str, Function],
+        functions: Mapping[str, Function | GraphFunction],
         *,
         script: Callable[[], str],
         llvm_ir: Callable[[], str],
@@ -36,11 +37,11 @@ class Executable:
         self._assembly = assembly
 
     @property
-    def functions(self) -> Mapping[str, Function]:
+    def functions(self) -> Mapping[str, Function | GraphFunction]:
         """The functions that can be called from outside, by name."""
         return self._functions
 
-    def __getitem__(self, name: str) -> Function:
+    def __getitem__(self, name: str) -> Function | GraphFunction:
         """Give the function of that name. Errors: RUN0121 where there is none."""
         found = self._functions.get(name)
         if found is None:

@@ -39,6 +39,8 @@ FOREIGN: Final = 9
 # Flags.
 READ_ONLY: Final = 1
 """A tensor whose memory must not be written."""
+UNTYPED: Final = 4
+"""A scalar that came as a number of Python: it takes the dtype that is asked for first."""
 TRAMPOLINE: Final = 2
 """A function that is Python's: its first item is the foreign object to call."""
 

@@ -22,6 +22,7 @@ from loomir.codegen.llvm.emit.parallel import STACK
 from loomir.codegen.llvm.emit.statements import STATEMENTS
 from loomir.codegen.llvm.engine import TargetMachine
 from loomir.codegen.llvm.floats import register_type
+from loomir.codegen.llvm.relax.program import Graph, called_kernels, generate_graph
 from loomir.codegen.llvm.text import Function, Module, Param
 from loomir.codegen.llvm.types import I32, PTR
 from loomir.ir.module import GlobalVar, IRModule
@@ -59,7 +60,8 @@ class Options:
 class Generated:
     """What generating gives: IR, what its faults mean, and the symbols of its public functions.
 
-    ``externs`` maps symbols that the object leaves open to the names of the C functions meant.
+    ``externs`` maps symbols that the object leaves open to the names of the C functions meant;
+    ``graph`` is what Python needs of graph functions, where there are any.
     """
 
     text: str
@@ -68,6 +70,7 @@ class Generated:
     needs_pool: bool
     needs_callback: bool
     externs: Mapping[str, str]
+    graph: Graph | None = None
 
 
 def machine_of(target: Target) -> TargetMachine:
@@ -81,11 +84,12 @@ def generate(
     options: Options = Options(),
     *,
     signatures: Mapping[str, Signature],
+    program: IRModule | None = None,
 ) -> Generated:
-    """Generate code for every PrimFunc of a lowered module.
+    """Generate code for every PrimFunc of a lowered module, and for the graphs of ``program``.
 
     ``signatures`` are those of the functions before they were lowered, by name; their variables are
-    those that lowered bodies use.
+    those that lowered bodies use. ``program`` is legalised, its PrimFuncs are not lowered.
     Errors: InternalError for code that is not lowered.
     """
     machine = machine_of(target)
@@ -136,6 +140,10 @@ def generate(
         if "global_symbol" in func.attrs:
             entries[name] = _ENTRY + linked.symbol
             define_entry(unit, entries[name], linked)
+    graph = None
+    if program is not None:
+        bodies = {name: parts[name][0] for name in sorted(called_kernels(program))}
+        graph = generate_graph(unit, program, bodies)
     return Generated(
         module.render(),
         tuple(unit.faults.rows),
@@ -143,6 +151,7 @@ def generate(
         unit.needs_pool,
         unit.needs_callback,
         MappingProxyType(unit.externs),
+        graph,
     )
 
 

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Mapping
 from typing import Final
 
 import llvmlite.binding as llvm
 
 from loomir.codegen.llvm import engine
 from loomir.codegen.llvm.module import Generated, machine_of
+from loomir.codegen.llvm.objects import object_symbols
 from loomir.codegen.llvm.pool import pool_symbols
+from loomir.codegen.llvm.relax.invoke import PACKED_CODE
+from loomir.codegen.llvm.relax.program import ENTER, FUNCTION
 from loomir.runtime.callback import callback_symbols
 from loomir.runtime.externs import find_extern
 from loomir.runtime.ffi import native_symbols
+from loomir.runtime.graph_callback import graph_symbols
 from loomir.runtime.object_cache import ObjectCache
+from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError
 from loomir.target import Target
 from loomir.tir.op_calls import unknown_extern
 
 __all__ = ["Native"]
+
+
+def _data(arrays: Mapping[str, Array]) -> dict[str, int]:
+    """Give the addresses of constants, which live as long as the code."""
+    return {symbol: array.data.__array_interface__["data"][0] for symbol, array in arrays.items()}
+
 
 _CACHE_FORMAT: Final = "1"
 """Part of the cache's keys: changes when equal IR may give other objects."""
@@ -69,17 +81,27 @@ class Native:
         Errors: InternalError where the code is for another machine, TIR0511 for a C function that
         is not there any more.
         """
+        return self.symbol(self._generated.entries[name])
+
+    def symbol(self, symbol: str) -> int:
+        """Give the address of a symbol that is seen from outside. Errors: as for ``address``."""
         with self._lock:
             if self._library is None:
+                generated = self._generated
                 symbols = native_symbols()
-                if self._generated.needs_pool:
+                if generated.needs_pool:
                     symbols.update(pool_symbols())
-                if self._generated.needs_callback:
+                if generated.needs_callback:
                     symbols.update(callback_symbols())
                 symbols.update(self._externs())
-                entries = sorted(self._generated.entries.values())
-                self._library = engine.load(self._compiled(), symbols, entries)
-            return self._library.address(self._generated.entries[name])
+                exports = sorted(generated.entries.values())
+                if generated.graph is not None:
+                    symbols.update(object_symbols())
+                    symbols.update(graph_symbols())
+                    symbols.update(_data(generated.graph.data))
+                    exports += [ENTER, FUNCTION, PACKED_CODE]
+                self._library = engine.load(self._compiled(), symbols, exports)
+            return self._library.address(symbol)
 
     def _externs(self) -> dict[str, int]:
         found = {symbol: find_extern(n) for symbol, n in self._generated.externs.items()}

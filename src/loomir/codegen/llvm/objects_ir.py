@@ -19,7 +19,7 @@ from loomir.runtime import layout as dl
 from loomir.runtime import object_layout as at
 from loomir.support.dtype import DataType
 
-__all__ = ["OBJECT_FUNCTIONS", "RELEASER", "objects_module"]
+__all__ = ["OBJECT_FUNCTIONS", "RELEASER", "count_loop", "objects_module", "place"]
 
 OBJECT_FUNCTIONS: Final[dict[str, Type]] = {
     "loomir_retain": function(VOID, [PTR]),
@@ -123,7 +123,7 @@ class _Objects:
             b.store(NULL, slot)
             b.call(release, [held])
 
-        _loop(b, count, body)
+        count_loop(b, count, body)
         b.ret()
 
     def destroy(self) -> Callee:
@@ -181,7 +181,7 @@ class _Objects:
         """Drop the items of an object; the builder moves on."""
         start = place(b, owner, offset)
         count = b.load(I64, place(b, owner, at.LENGTH))
-        _loop(b, count, lambda i: self.push(b, b.load(PTR, b.gep(PTR, start, i)), head))
+        count_loop(b, count, lambda i: self.push(b, b.load(PTR, b.gep(PTR, start, i)), head))
 
     def push(self, b: Builder, child: Value, head: Value) -> None:
         """Drop a reference, and put the object on the list if it was the last."""
@@ -243,7 +243,7 @@ class _Objects:
             none = b.icmp("eq", extent, const(I64, 0))
             b.store(b.or_(b.load(I8, empty), b.zext(none, I8)), empty)
 
-        _loop(b, _rank(b, word), body)
+        count_loop(b, _rank(b, word), body)
         large = b.icmp("ne", b.load(I8, bad), const(I8, 0))
         known = b.select(large, const(I64, -1), b.load(I64, total))
         b.ret(b.select(b.icmp("ne", b.load(I8, empty), const(I8, 0)), const(I64, 0), known))
@@ -358,7 +358,7 @@ def _drop(b: Builder, given: Value, last: Block, done: Block) -> None:
     b.condbr(b.icmp("eq", before, const(I64, 1)), last, done)
 
 
-def _loop(b: Builder, count: Value, body: Callable[[Value], None]) -> None:
+def count_loop(b: Builder, count: Value, body: Callable[[Value], None]) -> None:
     """Run ``body`` for each number below ``count``; the builder moves on."""
     head, one, done = b.append("head"), b.append("one"), b.append("done")
     start = b.block
@@ -399,7 +399,7 @@ def _fill(
         b.store(value, place(b, tensor, offset))
     b.store(owner, place(b, block, at.TENSOR_OWNER))
     b.store(capacity, place(b, block, at.TENSOR_CAPACITY))
-    _loop(
+    count_loop(
         b,
         _rank(b, word),
         lambda i: b.store(b.load(I64, b.gep(I64, extents, i)), b.gep(I64, own, i)),

@@ -50,8 +50,13 @@ class _Array:
     high: Value = NULL
 
 
-def define_checked(unit: Unit, signature: Signature, checked: Function, body: Callee) -> None:
-    """Write the body of ``checked``: check, bind, and go on to ``body``."""
+def define_checked(
+    unit: Unit, signature: Signature, checked: Function, body: Callee, *, shared: bool = False
+) -> None:
+    """Write the body of ``checked``: check, bind, and go on to ``body``.
+
+    ``shared``: arrays that are only read may overlap.
+    """
     frame = Frame(unit, checked, checked.params[0], None)
     arrays: dict[int, _Array] = {}
     for parameter, value in zip(signature.parameters, checked.params[1:-1], strict=True):
@@ -65,7 +70,11 @@ def define_checked(unit: Unit, signature: Signature, checked: Function, body: Ca
         _require_number(frame, signature, arrays, requirement)
     for array in arrays.values():
         _lay_out(frame, array)
-    if not unit.allow_alias and len(arrays) > _FEW:
+    if shared and not unit.allow_alias:
+        for first, second in itertools.combinations(arrays.values(), 2):
+            if first.parameter.written or second.parameter.written:
+                _apart(frame, first, second)
+    elif not unit.allow_alias and len(arrays) > _FEW:
         _all_apart(frame, list(arrays.values()))
     elif not unit.allow_alias:
         for first, second in itertools.combinations(arrays.values(), 2):

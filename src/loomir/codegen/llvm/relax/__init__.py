@@ -1,0 +1,1 @@
+"""Graphs as LLVM IR: one function for each Relax function, which calls its kernels directly."""

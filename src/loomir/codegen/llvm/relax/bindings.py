@@ -1,0 +1,177 @@
+"""Sequences of bindings, branches, and what may stand to the right of a binding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.relax.calls import call
+from loomir.codegen.llvm.relax.checks import Place, match, require_kind
+from loomir.codegen.llvm.relax.closures import make_closure
+from loomir.codegen.llvm.relax.conditions import truth
+from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot
+from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
+from loomir.codegen.llvm.types import I64, PTR
+from loomir.codegen.llvm.values import Value, const
+from loomir.ir.visit import Step
+from loomir.relax import faults
+from loomir.relax.expr import (
+    Binding,
+    Call,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import RelaxExpr
+from loomir.relax.struct_info import TupleStructInfo
+from loomir.runtime import object_layout as at
+from loomir.support.diagnostics import InternalError
+
+__all__ = ["take"]
+
+Dying = Mapping[int, tuple[Var, ...]]
+
+
+def take(frame: GraphFrame, e: RelaxExpr, dying: Dying) -> Step[Slot]:
+    """Give the value of an expression as a reference in a slot of its own."""
+    if isinstance(e, SeqExpr):
+        return (yield _sequence(frame, e, dying))
+    if isinstance(e, If):
+        return (yield _branch(frame, e, dying))
+    rule = _VALUES.get(e.__class__)
+    since = len(frame.temporary)
+    if rule is not None:
+        slot: Slot = yield rule(frame, e)
+    else:
+        slot = yield _leaf(frame, e)
+    frame.drop_temporary(since)
+    return slot
+
+
+def _leaf(frame: GraphFrame, e: RelaxExpr) -> Step[Slot]:
+    if e.__class__ not in LEAVES:
+        raise InternalError(f"a {type(e).__name__} in a graph: it is not in normal form")
+    value: Value = yield leaf(frame, e)
+    return frame.own(value)
+
+
+# -- sequences ---------------------------------------------------------------------------------
+def _sequence(frame: GraphFrame, e: SeqExpr, dying: Dying) -> Step[Slot]:
+    bound: list[Var] = []
+    for block in e.blocks:
+        for binding in block.bindings:
+            yield _bind(frame, binding, dying)
+            if isinstance(binding, (VarBinding, MatchCast)) and binding.var is not None:
+                bound.append(binding.var)
+            for var in dying.get(id(binding), ()):
+                frame.unbind(var)
+    held = frame.values.get(e.body) if isinstance(e.body, Var) else None
+    if held is not None and held.slot is not None and e.body in set(bound):
+        # Its scope ends here: the reference goes on.
+        assert isinstance(e.body, Var)
+        del frame.values[e.body]
+        slot = held.slot
+    else:
+        slot = yield take(frame, e.body, dying)
+    for var in bound:
+        frame.unbind(var)
+    return slot
+
+
+def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
+    if isinstance(binding, VarBinding):
+        value = binding.value
+        if isinstance(value, Function):
+            since = len(frame.temporary)
+            slot: Slot = yield make_closure(frame, value, binding.var)
+            frame.drop_temporary(since)
+        else:
+            slot = yield take(frame, value, dying)
+        frame.values[binding.var] = Held(_NONE, slot)
+        symbol = frame.extern_of(value)
+        if symbol is not None:
+            frame.externs[binding.var] = symbol
+        if isinstance(value, Call):
+            yield _claimed(frame, binding.var, value, slot)
+    elif isinstance(binding, MatchCast):
+        slot = yield take(frame, binding.value, dying)
+        var = binding.var
+        what = "the matched value" if var is None else f"the value of {var.name_hint}"
+        span = binding.span or getattr(binding.struct_info, "span", None)
+        where = Place(what, span)
+        since = len(frame.temporary)
+        info = binding.struct_info
+        yield match(frame, frame.read(slot), info, where, facts(binding.value))
+        frame.drop_temporary(since)
+        if binding.var is None:
+            frame.release(slot)
+        else:
+            frame.values[binding.var] = Held(_NONE, slot)
+    else:
+        raise InternalError(f"a {type(binding).__name__} in a graph")
+
+
+def _claimed(frame: GraphFrame, var: Var, value: Call, slot: Slot) -> Step[None]:
+    """Hold the result of a function that is a value to what is known of the variable."""
+    if not isinstance(value.op, Var):
+        return
+    info = var.struct_info_annotation
+    if info is not None:
+        where = Place(f"the value of {var.name_hint}", var.span or value.span)
+        yield match(frame, frame.read(slot), info, where)
+
+
+_NONE: Final = const(I64, 0)
+
+
+# -- branches ----------------------------------------------------------------------------------
+def _branch(frame: GraphFrame, e: If, dying: Dying) -> Step[Slot]:
+    since = len(frame.temporary)
+    cond: Value = yield leaf(frame, e.cond)
+    holds = truth(frame, cond, facts(e.cond), e.cond.span or e.span)
+    frame.drop_temporary(since)
+    b = frame.b
+    slot = frame.take_slot()
+    yes, no, done = b.append("then"), b.append("else"), b.append("joined")
+    b.condbr(holds, yes, no)
+    for block, branch in ((yes, e.true_branch), (no, e.false_branch)):
+        b.at(block)
+        known = dict(frame.env)
+        made: Slot = yield take(frame, branch, dying)
+        frame.put(frame.move(made), slot)
+        # What a branch binds ends with it.
+        frame.env.clear()
+        frame.env.update(known)
+        b.br(done)
+    b.at(done)
+    return slot
+
+
+# -- fields ------------------------------------------------------------------------------------
+def _item(frame: GraphFrame, e: TupleGetItem) -> Step[Slot]:
+    value: Value = yield leaf(frame, e.tuple_value)
+    known = facts(e.tuple_value)
+    b = frame.b
+    if not isinstance(known, TupleStructInfo):
+        where = Place("the value that a field is taken of", e.span)
+        require_kind(frame, value, [at.TUPLE], where)
+    if not isinstance(known, TupleStructInfo) or e.index >= len(known.fields):
+        length = frame.word(value, at.LENGTH)
+        fits = b.icmp("ult", const(I64, e.index), length)
+        frame.require(fits, faults.no_such_field(e.span, e.index), length)
+    item = b.load(PTR, place(b, value, at.ITEMS + 8 * e.index))
+    frame.retain(item)
+    slot = frame.take_slot()
+    frame.put(item, slot)
+    return slot
+
+
+_VALUES: Final[Mapping[type, Callable[[GraphFrame, Any], Step[Slot]]]] = {
+    Call: call,
+    TupleGetItem: _item,
+}

@@ -1,0 +1,110 @@
+"""Calls: of functions of the module and of closures, of packed functions, of operators."""
+
+from __future__ import annotations
+
+from loomir.codegen.llvm.relax.boxes import unboxed
+from loomir.codegen.llvm.relax.checks import Place, match, require_dtype, require_kind
+from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
+from loomir.codegen.llvm.relax.functions import call_extern, call_global, call_value
+from loomir.codegen.llvm.relax.kernels import call_kernel, tensor_of, writable
+from loomir.codegen.llvm.relax.leaves import facts, leaf
+from loomir.codegen.llvm.relax.operators import OPERATORS
+from loomir.codegen.llvm.relax.site import Site
+from loomir.codegen.llvm.relax.unit import dtype_word
+from loomir.codegen.llvm.types import I64
+from loomir.codegen.llvm.values import FALSE, NULL, Value, const
+from loomir.ir.module import GlobalVar
+from loomir.ir.op import Op
+from loomir.ir.visit import Step
+from loomir.relax import faults
+from loomir.relax.expr import Call, PrimValue
+from loomir.relax.node import RelaxExpr
+from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
+from loomir.runtime import object_layout as at
+from loomir.support.diagnostics import InternalError
+from loomir.support.span import Span
+from loomir.tir.signature import Parameter
+
+__all__ = ["call"]
+
+
+def call(frame: GraphFrame, e: Call) -> Step[Slot]:
+    """Emit a call; its result is in a new slot."""
+    op = e.op
+    if isinstance(op, Op):
+        rule = OPERATORS.get(op.name)
+        if rule is None:
+            raise InternalError(f"no code for the operator {op.name}: it was not legalised")
+        return (yield rule(Site(frame, e)))
+    if isinstance(op, GlobalVar) and frame.graph.linked(op.name_hint) is not None:
+        return (yield _direct(frame, op.name_hint, e))
+    symbol = frame.extern_of(op)
+    callee: Value | None = None
+    if not isinstance(op, GlobalVar) and symbol is None:
+        callee = yield leaf(frame, op)
+    args: list[Value] = []
+    for arg in e.args:
+        value: Value = yield leaf(frame, arg)
+        args.append(value)
+    if isinstance(op, GlobalVar):
+        slot = call_global(frame, op.name_hint, args, e.span)
+    elif symbol is not None:
+        slot = call_extern(frame, symbol, args, e.span)
+    else:
+        assert callee is not None
+        slot = call_value(frame, callee, op, args, e.span)
+    if e.sinfo_args:
+        info = e.sinfo_args[0] if len(e.sinfo_args) == 1 else TupleStructInfo(e.sinfo_args)
+        name = _name(op) if symbol is None else repr(symbol)
+        where = Place(faults.result_of(name), e.span, name)
+        yield match(frame, frame.read(slot), info, where)
+    return slot
+
+
+def _name(op: RelaxExpr) -> str:
+    return str(getattr(op, "name_hint", "the function"))
+
+
+# -- kernels called as they are ----------------------------------------------------------------
+def _direct(frame: GraphFrame, name: str, e: Call) -> Step[Slot]:
+    linked = frame.graph.linked(name)
+    assert linked is not None
+    parameters = linked.signature.parameters
+    if len(parameters) != len(e.args):
+        fault = faults.wrong_count(e.span, name, len(parameters))
+        frame.require(FALSE, fault, const(I64, len(e.args)))
+        return frame.own(frame.graph.unit_value())
+    args: list[Value] = []
+    for parameter, arg in zip(parameters, e.args, strict=True):
+        value: Value = yield _passed(frame, name, parameter, arg, e.span)
+        args.append(value)
+    call_kernel(frame, linked, frame.graph.kernels[name], args)
+    return frame.own(frame.graph.unit_value())
+
+
+def _passed(
+    frame: GraphFrame, name: str, p: Parameter, arg: RelaxExpr, span: Span | None
+) -> Step[Value]:
+    """Give an argument as a kernel takes it."""
+    if isinstance(arg, PrimValue) and arg.value.dtype is p.dtype and p.buffer is None:
+        return (yield frame.value(arg.value))
+    value: Value = yield leaf(frame, arg)
+    where = Place(faults.argument(p.name), span)
+    known = facts(arg)
+    if p.buffer is not None:
+        if not isinstance(known, TensorStructInfo):
+            require_kind(frame, value, [at.TENSOR], where)
+        if p.written:
+            writable(frame, value, name, where.where, span)
+        return tensor_of(frame, value)
+    if p.dtype.is_handle:
+        require_kind(frame, value, [at.NULL_OBJECT], where)
+        return NULL
+    if not isinstance(known, PrimStructInfo):
+        require_kind(frame, value, [at.PRIM], where)
+    if not isinstance(known, PrimStructInfo) or known.dtype is not p.dtype:
+        word = frame.word(value, at.DTYPE_WORD)
+        fits = frame.b.icmp("eq", word, const(I64, dtype_word(p.dtype)))
+        fault = faults.wrong_dtype(span, where.where, p.dtype, scalar=True)
+        require_dtype(frame, fits, fault, word)
+    return unboxed(frame, value, p.dtype)

@@ -1,0 +1,139 @@
+"""Functions as values: code of their own, and the values that they captured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.relax.boxes import boxed
+from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
+from loomir.codegen.llvm.relax.invoke import builtin
+from loomir.codegen.llvm.relax.unit import CODE, Captured, FunctionInfo, GraphUnit, Pending
+from loomir.codegen.llvm.text import Callee, Function
+from loomir.codegen.llvm.types import I32, I64, PTR, array
+from loomir.codegen.llvm.values import Value, const
+from loomir.ir.visit import Step, pre_order
+from loomir.relax.expr import Function as GraphFunction
+from loomir.relax.expr import Var
+from loomir.relax.node import StructInfo
+from loomir.relax.signature import func_struct_info
+from loomir.relax.struct_info import FuncStructInfo
+from loomir.runtime import object_layout as at
+from loomir.support.diagnostics import InternalError
+from loomir.support.span import Span
+from loomir.tir.expr import Var as ShapeVar
+
+__all__ = ["PARAMS", "make_closure", "make_partial", "open_function"]
+
+PARAMS = tuple(zip(("context", "self", "args", "count", "result"), CODE.fields, strict=True))
+
+
+def open_function(graph: GraphUnit, symbol: str) -> Function:
+    """Begin a function on objects."""
+    return graph.module.define(symbol, I32, list(PARAMS), linkage="internal")
+
+
+def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Step[Slot]:
+    """Give a function as a value; it may call itself by the variable that it is bound to."""
+    graph = frame.graph
+    captured = _captured(frame, func, var)
+    name = var.name_hint if var is not None else func.name
+    code = open_function(graph, graph.fresh(f"{frame.name}.{name}"))
+    sizes = tuple((v, i) for i, v in enumerate(captured) if isinstance(v, ShapeVar))
+    info = graph.info(FunctionInfo(func_struct_info(func), sizes, graph.names_of(func), name))
+    graph.pending.append(Pending(code, func, name, captured, var))
+    if not captured:
+        return frame.own(graph.closure(code.name, code, info))
+    values: list[Value] = []
+    for item in captured:
+        if isinstance(item, ShapeVar):
+            values.append(boxed(frame, frame.env[item], item.dtype, func.span))
+        else:
+            values.append(frame.held(item))
+    return frame.own(_closure_of(frame, code, info, values, func.span))
+    yield
+
+
+def _closure_of(
+    frame: GraphFrame, code: Callee, info: Value, values: Sequence[Value], span: Span | None
+) -> Value:
+    made = frame.new(at.CAPTURED + 8 * len(values), at.CLOSURE, span, "a function")
+    frame.set_word(const(I64, len(values)), made, at.LENGTH)
+    frame.set_word(code, made, at.CODE)
+    frame.set_word(info, made, at.INFO)
+    for i, value in enumerate(values):
+        frame.retain(value)
+        frame.set_word(value, made, at.CAPTURED + 8 * i)
+    return made
+
+
+def _captured(frame: GraphFrame, func: GraphFunction, itself: Var | None) -> tuple[Captured, ...]:
+    """List the variables of the function around that occur: a name is bound once, so those it is.
+
+    A function that refers to itself does so by its own value.
+    """
+    found: dict[Captured, None] = {}
+    stack = [func]
+    for part in pre_order(func):
+        if isinstance(part, GraphFunction):
+            stack.append(part)
+        _note(frame, part, itself, found)
+    for inner in stack:
+        for param in inner.params:
+            info = param.struct_info_annotation
+            for part in pre_order(info) if info is not None else ():
+                _note(frame, part, itself, found)
+    return tuple(found)
+
+
+def _note(frame: GraphFrame, part: object, itself: Var | None, found: dict[Captured, None]) -> None:
+    if isinstance(part, ShapeVar):
+        if part in frame.env:
+            found[part] = None
+    elif isinstance(part, Var) and part in frame.values and part is not itself:
+        found[part] = None
+
+
+# -- functions whose last arguments are given --------------------------------------------------
+def make_partial(
+    frame: GraphFrame,
+    function: Value,
+    known: StructInfo,
+    bound: Sequence[Value],
+    span: Span | None,
+) -> Value:
+    """Give a function that calls another with more arguments."""
+    if not isinstance(known, FuncStructInfo) or known.params is None:
+        made = builtin(frame, "partial", [function, *bound], span)
+        return frame.keep(frame.move(made))
+    rest = len(known.params) - len(bound)
+    if rest < 0:
+        raise InternalError("R.make_closure gives a function more arguments than it takes")
+    info = FuncStructInfo(known.params[:rest], known.ret, known.purity)
+    code = _partial_code(frame.graph, rest, len(bound))
+    described = frame.graph.info(FunctionInfo(info))
+    return _closure_of(frame, code, described, [function, *bound], span)
+
+
+def _partial_code(graph: GraphUnit, rest: int, bound: int) -> Callee:
+    """Define the code of functions that add so many captured arguments to so many given."""
+    symbol = f"loomir.partial.{rest}.{bound}"
+    found = graph.module.find(symbol)
+    if found is not None:
+        return found
+    made = open_function(graph, symbol)
+    b = Builder(made)
+    context, itself, args, _, result = made.params
+    listed = b.alloca(array(I64, max(1, rest + bound)), hint="args")
+    for i in range(rest + bound):
+        if i < rest:
+            value = b.load(PTR, b.gep(PTR, args, const(I64, i)))
+        else:
+            value = b.load(PTR, place(b, itself, at.CAPTURED + 8 * (1 + i - rest)))
+        b.store(value, b.gep(PTR, listed, const(I64, i)))
+    function = b.load(PTR, place(b, itself, at.CAPTURED))
+    code = b.load(PTR, place(b, function, at.CODE))
+    count = const(I64, rest + bound)
+    b.ret(b.call_pointer(code, CODE, [context, function, listed, count, result]))
+    return made

@@ -1,0 +1,108 @@
+"""Calls of functions on objects: of the program's own, of Python's, and of Python's on our behalf.
+
+Every function is called one way (``unit.CODE``). The caller counts how deep calls are, and looks
+how much of the stack they took: whatever the frames are like, the process must not end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.faults import CONTEXT, ROOT
+from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
+from loomir.codegen.llvm.relax.unit import CODE, GraphUnit
+from loomir.codegen.llvm.text import Callee, Metadata
+from loomir.codegen.llvm.types import I32, I64, PTR
+from loomir.codegen.llvm.values import FALSE, NULL, Value, const
+from loomir.relax.faults import recursion
+from loomir.runtime.object_layout import STATUS_RAISED
+from loomir.support.span import Span
+from loomir.tir.faults import fault
+
+__all__ = ["BUILTIN", "PACKED_CODE", "RECURSION_LIMIT", "builtin", "invoke", "packed_code"]
+
+RECURSION_LIMIT: Final = 1000
+_STACK_LIMIT: Final = 3 << 20
+"""Bytes of the stack for calls from one entry on: less than half of what threads have."""
+PACKED_CODE: Final = "loomir_packed"
+"""The code of all packed functions; objects that Python makes refer to it as well."""
+BUILTIN: Final = "loomir."
+"""How names of functions that are part of the language begin, for ``runtime.graph_calls``."""
+
+
+def invoke(
+    frame: GraphFrame,
+    code: Value,
+    itself: Value,
+    args: Sequence[Value],
+    span: Span | None,
+    name: str,
+    *,
+    outside: bool = True,
+    counted: Value | None = None,
+) -> Slot:
+    """Call a function; its result is in a new slot.
+
+    ``outside``: it may be Python's. ``counted``: whether it counts among the calls that may be so
+    deep, as calls of the program's own functions do.
+    """
+    b = frame.b
+    depth_at = b.field(CONTEXT, frame.context, 1)
+    depth = b.load(I32, depth_at)
+    root = b.load(I64, b.field(CONTEXT, frame.context, ROOT))
+    here = b.intrinsic("llvm.frameaddress", [const(I32, 0)], result=PTR, overloads=[PTR])
+    used = b.sub(root, b.ptrtoint(here, I64))
+    shallow = b.icmp("slt", depth, const(I32, RECURSION_LIMIT))
+    if counted is not None:
+        shallow = b.or_(shallow, b.not_(counted))
+    fits = b.icmp("slt", used, const(I64, _STACK_LIMIT))
+    frame.require(b.and_(shallow, fits), recursion(span, name, RECURSION_LIMIT))
+    b.store(b.add(depth, const(I32, 1)), depth_at)
+    array = frame.scratch(len(args))
+    for i, arg in enumerate(args):
+        b.store(arg, b.gep(PTR, array, const(I64, i)))
+    slot = frame.take_slot()
+    passed = [frame.context, itself, array, const(I64, len(args)), frame.slot_at(slot)]
+    status = b.call_pointer(code, CODE, passed)
+    b.store(depth, depth_at)
+    if outside:
+        raised, on = b.append("raised"), b.append("returned")
+        is_raised = b.icmp("eq", status, const(I32, STATUS_RAISED))
+        b.condbr(is_raised, raised, on, meta=_never(frame))
+        b.at(raised)
+        frame.stop(fault("callee", span, function=name))
+        b.at(on)
+    frame.propagate(status)
+    return slot
+
+
+def _never(frame: GraphFrame) -> dict[str, Metadata]:
+    metadata = frame.graph.module.metadata('!{!"branch_weights", i32 1, i32 1048576}')
+    return {"prof": metadata}
+
+
+def builtin(frame: GraphFrame, name: str, args: Sequence[Value], span: Span | None) -> Slot:
+    """Call a function of the language that Python runs."""
+    code = packed_code(frame.graph)
+    itself = frame.graph.packed(BUILTIN + name, code)
+    return invoke(frame, code, itself, args, span, name, counted=FALSE)
+
+
+def packed_code(graph: GraphUnit) -> Callee:
+    """Define the code of packed functions: it calls Python, with the number of the call."""
+    found = graph.module.find(PACKED_CODE)
+    if found is not None:
+        return found
+    params = [(n, t) for n, t in zip(("context", "self", "args", "count", "result"), CODE.fields)]
+    made = graph.module.define(PACKED_CODE, I32, params)
+    b = Builder(made)
+    context, itself, args, count, result = made.params
+    call = graph.module.declare("loomir_call_object", I32, [I64, PTR, PTR, I64, PTR])
+    token = b.load(I64, b.field(graph.context, context, len(graph.context.fields) - 1))
+    status = b.call(call, [token, itself, args, count, result])
+    # Python was interrupted before it could say that it raised.
+    silent = b.icmp("eq", b.load(PTR, result), NULL)
+    b.ret(b.select(silent, const(I32, STATUS_RAISED), status))
+    return made

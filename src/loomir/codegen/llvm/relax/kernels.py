@@ -1,0 +1,167 @@
+"""Loop-level functions called from graphs: directly, with the tensors that objects hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loomir.codegen.llvm.emit.frame import Linked
+from loomir.codegen.llvm.emit.memory import memory_type
+from loomir.codegen.llvm.floats import cast
+from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.relax.boxes import unboxed
+from loomir.codegen.llvm.relax.checks import Place, require_kind
+from loomir.codegen.llvm.relax.frame import GraphFrame
+from loomir.codegen.llvm.relax.unit import GraphUnit, dtype_word, word_of
+from loomir.codegen.llvm.text import Callee, Function
+from loomir.codegen.llvm.types import I32, I64, PTR
+from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.relax import faults
+from loomir.runtime import object_layout as at
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.tir.expr import IntImm, PrimExpr
+from loomir.tir.signature import Parameter
+
+__all__ = ["allocate", "call_kernel", "define_adapter", "tensor_of"]
+
+_INT64 = DataType("int64")
+
+
+def tensor_of(frame: GraphFrame, value: Value) -> Value:
+    """Give the address of a tensor's DLTensor."""
+    return place(frame.b, value, at.TENSOR_DLTENSOR)
+
+
+def allocate(
+    frame: GraphFrame,
+    extents: Sequence[Value],
+    exprs: Sequence[PrimExpr],
+    dtype: DataType,
+    what: str,
+    span: Span | None,
+) -> Value:
+    """Make a tensor, kept for the binding in the making."""
+    b = frame.b
+    for axis, (extent, expr) in enumerate(zip(extents, exprs, strict=True)):
+        if not (isinstance(expr, IntImm) and expr.value >= 0):
+            fault = faults.negative_extent(span, what, f"of axis {axis}")
+            frame.require(b.icmp("sge", extent, const(I64, 0)), fault, extent)
+    if all(isinstance(e, IntImm) for e in exprs):
+        shape = frame.graph.numbers(tuple(e.value for e in exprs if isinstance(e, IntImm)))
+    else:
+        shape = frame.scratch(len(extents))
+        for i, extent in enumerate(extents):
+            b.store(extent, b.gep(I64, shape, const(I64, i)))
+    return allocate_at(frame, shape, len(extents), dtype, what, span)
+
+
+def allocate_at(
+    frame: GraphFrame, shape: Value, rank: int, dtype: DataType, what: str, span: Span | None
+) -> Value:
+    """Make a tensor of extents in memory, none of them negative."""
+    b = frame.b
+    given = (const(I64, word_of(dtype, rank)), shape, const(I64, dtype.itemsize))
+    made = b.call(frame.graph.object_function("loomir_tensor_new"), given)
+    fine, bad = b.append("made"), b.append("none")
+    b.condbr(b.icmp("ne", made, NULL), fine, bad, meta=frame.unit.faults.rare())
+    b.at(bad)
+    size = b.call(frame.graph.object_function("loomir_tensor_bytes"), given)
+    large = faults.size_too_large(span, what, dtype)
+    frame.require(b.icmp("sge", size, const(I64, 0)), large)
+    frame.stop(faults.no_memory(span, what), size)
+    b.at(fine)
+    return frame.keep(made)
+
+
+def call_kernel(
+    frame: GraphFrame,
+    linked: Linked,
+    kernel: Callee,
+    args: Sequence[Value],
+) -> Value:
+    """Call a kernel with DLTensors and scalars; give the place of its result, or NULL."""
+    returns = linked.returns
+    b = frame.b
+    result = NULL if returns.is_void else b.alloca(memory_type(returns), hint="result")
+    status = b.call(kernel, [frame.context, *args, result])
+    frame.propagate(status)
+    return result
+
+
+def scalar_for(frame: GraphFrame, parameter: Parameter, value: Value, span: Span | None) -> Value:
+    """Give a 64-bit integer as a kernel's scalar takes it, if it fits."""
+    dtype = parameter.dtype
+    if dtype is _INT64:
+        return value
+    if not (dtype.is_integer or dtype.is_float):
+        raise InternalError(f"a graph passes an integer for {parameter.name}, which is {dtype}")
+    b = frame.b
+    made = cast(b, value, _INT64, dtype)
+    if dtype.is_integer:
+        back = cast(b, made, dtype, _INT64)
+        fits = b.icmp("eq", back, value)
+        if dtype.bits == 64:
+            fits = b.icmp("sge", value, const(I64, 0))
+        frame.require(fits, _too_large(parameter, dtype, span), value)
+    return made
+
+
+def _too_large(parameter: Parameter, dtype: DataType, span: Span | None) -> Fault:
+    return Fault(
+        FaultKind.WRONG_VALUE,
+        (f"{faults.argument(parameter.name)} is ", 0, f", which does not fit {dtype}"),
+        span,
+        help=f"pass a number from {dtype.min_value} to {dtype.max_value}",
+        code="RUN0009",
+    )
+
+
+def writable(frame: GraphFrame, value: Value, name: str, where: str, span: Span | None) -> None:
+    """Refuse a tensor that must not be written: a constant, or memory that Python lends to read."""
+    b = frame.b
+    count = b.load_atomic(I64, place(b, value, at.COUNT), "monotonic")
+    constant = faults.write_to_constant(span, name, where)
+    frame.require(b.icmp("sgt", count, const(I64, 0)), constant)
+    flags = frame.word(value, at.FLAGS, I32)
+    fits = b.icmp("eq", b.and_(flags, const(I32, at.READ_ONLY)), const(I32, 0))
+    fault = Fault(
+        FaultKind.WRONG_VALUE,
+        (f"{where} is read-only, and {name} writes to it",),
+        span,
+        help="pass a copy that may be written",
+        code="RUN0108",
+    )
+    frame.require(fits, fault)
+
+
+def define_adapter(graph: GraphUnit, linked: Linked, kernel: Callee, code: Function) -> None:
+    """Write the function on objects that calls a kernel; it gives the empty tuple."""
+    frame = GraphFrame(graph, code, linked.name)
+    span = graph.prim_funcs[linked.name].span
+    passed: list[Value] = []
+    for parameter in linked.signature.parameters:
+        b = frame.b
+        value = b.load(PTR, b.gep(PTR, frame.args, const(I64, parameter.position)))
+        at_ = Place(faults.argument(parameter.name), span)
+        if parameter.buffer is not None:
+            require_kind(frame, value, [at.TENSOR], at_)
+            if parameter.written:
+                writable(frame, value, linked.name, at_.where, span)
+            passed.append(tensor_of(frame, value))
+        elif parameter.dtype.is_handle:
+            require_kind(frame, value, [at.NULL_OBJECT], at_)
+            passed.append(NULL)
+        else:
+            require_kind(frame, value, [at.PRIM], at_)
+            word = frame.word(value, at.DTYPE_WORD)
+            fits = b.icmp("eq", word, const(I64, dtype_word(parameter.dtype)))
+            fault = faults.wrong_dtype(span, at_.where, parameter.dtype, scalar=True)
+            kind = b.call(graph.object_function("loomir_dtype_place"), [word])
+            frame.require(fits, fault, kind)
+            passed.append(unboxed(frame, value, parameter.dtype))
+    call_kernel(frame, linked, kernel, passed)
+    assert frame.result is not None
+    frame.b.store(graph.unit_value(), frame.result)
+    frame.finish()

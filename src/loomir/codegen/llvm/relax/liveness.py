@@ -1,0 +1,76 @@
+"""Where the variables of a graph function are used last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loomir.ir.visit import Step, children, trampoline
+from loomir.relax.expr import Binding, Function, If, MatchCast, SeqExpr, Var, VarBinding
+from loomir.relax.node import RelaxExpr
+
+__all__ = ["dying"]
+
+
+def dying(body: RelaxExpr) -> Mapping[int, tuple[Var, ...]]:
+    """List the variables to give back after each binding, by the identity of the binding.
+
+    These are those bound in the same sequence whose last use it is, the sequences in it included;
+    what a sequence ends with is not among them.
+    """
+    found = _Uses()
+    trampoline(found.expr(body))
+    table: dict[int, list[Var]] = {}
+    for var, binding in found.last.items():
+        if binding is not None:
+            table.setdefault(id(binding), []).append(var)
+    return {key: tuple(listed) for key, listed in table.items()}
+
+
+class _Uses:
+    """Walks in the order of the program; ``path`` are the bindings that it is in."""
+
+    def __init__(self) -> None:
+        self.path: list[Binding | None] = []
+        self.level: dict[Var, int] = {}
+        self.last: dict[Var, Binding | None] = {}
+
+    def expr(self, e: RelaxExpr) -> Step[None]:
+        """Note the uses in an expression."""
+        if isinstance(e, SeqExpr):
+            level = len(self.path)
+            self.path.append(None)
+            for block in e.blocks:
+                for binding in block.bindings:
+                    self.path[level] = binding
+                    yield self.binding(binding, level)
+            self.path[level] = None
+            yield self.expr(e.body)
+            self.path.pop()
+        elif isinstance(e, If):
+            yield self.expr(e.cond)
+            yield self.expr(e.true_branch)
+            yield self.expr(e.false_branch)
+        else:
+            self.leaves(e)
+
+    def binding(self, binding: Binding, level: int) -> Step[None]:
+        """Note the uses in a binding, then that it binds a variable."""
+        if isinstance(binding, (VarBinding, MatchCast)):
+            yield self.expr(binding.value)
+            if isinstance(binding, MatchCast):
+                self.leaves(binding.struct_info)
+            if binding.var is not None:
+                self.level[binding.var] = level
+                self.last[binding.var] = binding
+
+    def leaves(self, e: object) -> None:
+        """Note all variables in an expression without sequences of its own, or in a function."""
+        stack = [e]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Var):
+                level = self.level.get(node)
+                if level is not None:
+                    self.last[node] = self.path[level]
+            elif isinstance(node, Function) or hasattr(node, "child_names"):
+                stack.extend(children(node))  # type: ignore[arg-type]

@@ -1,0 +1,174 @@
+"""Operators on memory: storage, tensors in it, other views of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from loomir.codegen.llvm.relax.frame import Slot
+from loomir.codegen.llvm.relax.kernels import allocate_at, tensor_of
+from loomir.codegen.llvm.relax.leaves import facts
+from loomir.codegen.llvm.relax.site import Site
+from loomir.codegen.llvm.relax.unit import word_of
+from loomir.codegen.llvm.types import I8, I32, I64, PTR
+from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.ir.visit import Step
+from loomir.relax import faults
+from loomir.relax.expr import PrimValue, Tuple
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from loomir.runtime import layout as dl
+from loomir.runtime import object_layout as at
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import DataType
+from loomir.tir.expr import IntImm
+
+__all__ = ["MEMORY"]
+
+_BYTES: Final = DataType("uint8")
+
+
+def _alloc_storage(s: Site) -> Step[Slot]:
+    """Get memory of as many bytes as a shape of one extent says."""
+    extents: tuple[Value, int] = yield _extents(s, 0)
+    where, count = extents
+    if count != 1:
+        raise InternalError("storage has one size")
+    return s.own(allocate_at(s.frame, where, 1, _BYTES, "storage", s.span))
+
+
+def _extents(s: Site, index: int) -> Step[tuple[Value, int]]:
+    """Give where the extents of a shape lie, and how many there are; none is negative."""
+    e, frame, b = s.arg(index), s.frame, s.frame.b
+    known = facts(e)
+    if not isinstance(known, ShapeStructInfo) or known.ndim < 0:
+        raise InternalError(f"{s.shown} takes a shape of unknown length")
+    if isinstance(e, ShapeExpr) and all(isinstance(v, IntImm) for v in e.values):
+        numbers = tuple(v.value for v in e.values if isinstance(v, IntImm))
+        if min(numbers, default=0) >= 0:
+            return frame.graph.numbers(numbers), len(numbers)
+    values: list[Value] = []
+    if isinstance(e, ShapeExpr):
+        for part in e.values:
+            extent: Value = yield frame.value(part)
+            values.append(extent)
+    else:
+        shape: Value = yield s.of_kind(index, at.SHAPE)
+        values = [frame.word(shape, at.ITEMS + 8 * i) for i in range(known.ndim)]
+    for axis, extent in enumerate(values):
+        fault = faults.negative_extent(s.span, s.shown, f"of axis {axis}")
+        frame.require(b.icmp("sge", extent, const(I64, 0)), fault, extent)
+    where = frame.scratch(len(values))
+    for i, extent in enumerate(values):
+        b.store(extent, b.gep(I64, where, const(I64, i)))
+    return where, len(values)
+
+
+def _offset(s: Site, index: int) -> Step[Value]:
+    """Give a number of bytes."""
+    e = s.arg(index)
+    if isinstance(e, PrimValue):
+        return (yield s.frame.value(e.value))
+    value: Value = yield s.of_kind(index, at.PRIM)
+    known = facts(e)
+    if not isinstance(known, PrimStructInfo) or known.dtype.bits != 64:
+        raise InternalError(f"{s.shown} takes an offset of int64")
+    return s.frame.word(value, at.PRIM_VALUE)
+
+
+def _alloc_tensor(s: Site) -> Step[Slot]:
+    """Give a tensor that lies in storage."""
+    storage: Value = yield s.of_kind(0, at.TENSOR)
+    offset: Value = yield _offset(s, 1)
+    extents: tuple[Value, int] = yield _extents(s, 2)
+    dtype = s.option(3, "dtype")
+    if not isinstance(dtype, DataType):
+        raise InternalError(f"{s.shown} needs a dtype")
+    return s.own(_inside(s, storage, offset, extents, dtype))
+
+
+def _inside(
+    s: Site, storage: Value, offset: Value, extents: tuple[Value, int], dtype: DataType
+) -> Value:
+    """Make a tensor of part of another's memory, which it keeps."""
+    frame, b = s.frame, s.frame.b
+    where, rank = extents
+    word = const(I64, word_of(dtype, rank))
+    given = [word, where, const(I64, dtype.itemsize)]
+    size = b.call(frame.graph.object_function("loomir_tensor_bytes"), given)
+    large = faults.size_too_large(s.span, s.shown, dtype)
+    frame.require(b.icmp("sge", size, const(I64, 0)), large)
+    room = frame.word(storage, at.TENSOR_CAPACITY)
+    begins = b.icmp("ule", offset, room)
+    ends = b.icmp("ule", size, b.sub(room, offset))
+    fault = faults.outside_storage(s.span, s.shown)
+    frame.require(b.and_(begins, ends), fault, size, offset, room)
+    whole = b.icmp("eq", b.urem(offset, const(I64, dtype.itemsize)), const(I64, 0))
+    askew = faults.askew(s.span, s.shown, dtype, dtype.itemsize)
+    frame.require(whole, askew, offset)
+    tensor = tensor_of(frame, storage)
+    start = b.add(frame.word(tensor, dl.DLTENSOR_BYTE_OFFSET), offset)
+    data = b.gep(I8, frame.word(tensor, dl.DLTENSOR_DATA, PTR), start)
+    flags = b.and_(frame.word(storage, at.FLAGS, I32), const(I32, at.READ_ONLY))
+    left = b.sub(room, offset)
+    made = b.call(
+        frame.graph.object_function("loomir_tensor_lend"),
+        [word, where, data, flags, storage, left],
+    )
+    frame.require(b.icmp("ne", made, NULL), faults.no_memory(s.span, "a tensor"), const(I64, 128))
+    return frame.keep(made)
+
+
+def _view(s: Site) -> Step[Slot]:
+    """Look at a tensor's memory as another shape, dtype, or from another byte on."""
+    value: Value = yield s.of_kind(0, at.TENSOR)
+    known = facts(s.arg(0))
+    if not isinstance(known, TensorStructInfo):
+        known = TensorStructInfo()
+    dtype: Any = s.option(2, "dtype")
+    if dtype is None:
+        dtype = known.dtype
+    if not isinstance(dtype, DataType) or dtype.is_void:
+        raise InternalError(f"{s.shown} needs a tensor of known dtype")
+    if _given(s, 3):
+        offset: Value = yield _offset(s, 3)
+    else:
+        offset = const(I64, 0)
+    if _given(s, 1):
+        extents: tuple[Value, int] = yield _extents(s, 1)
+    else:
+        if known.ndim < 0:
+            raise InternalError(f"{s.shown} needs a tensor of known rank")
+        tensor = tensor_of(s.frame, value)
+        extents = s.frame.word(tensor, dl.DLTENSOR_SHAPE, PTR), known.ndim
+    return s.own(_inside(s, value, offset, extents, dtype))
+
+
+def _given(s: Site, index: int) -> bool:
+    """Whether an argument is there; the empty tuple stands for one that is not."""
+    if not s.has(index):
+        return False
+    e = s.arg(index)
+    return not (isinstance(e, Tuple) and not e.fields)
+
+
+def _as_it_is(s: Site) -> Step[Slot]:
+    """Give the tensor: none here begins elsewhere than at its data."""
+    value: Value = yield s.of_kind(0, at.TENSOR)
+    return s.own(value)
+
+
+def _nothing(s: Site) -> Step[Slot]:
+    """Do nothing: what is unused is freed without being told."""
+    return s.unit()
+    yield
+
+
+MEMORY: Final[Mapping[str, Callable[[Site], Step[Slot]]]] = {
+    "relax.memory.alloc_storage": _alloc_storage,
+    "relax.memory.alloc_tensor": _alloc_tensor,
+    "relax.memory.view": _view,
+    "relax.memory.ensure_zero_offset": _as_it_is,
+    "relax.memory.kill_storage": _nothing,
+    "relax.memory.kill_tensor": _nothing,
+}

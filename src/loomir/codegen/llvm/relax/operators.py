@@ -1,0 +1,402 @@
+"""Operators that are no kernels: calls of kernels and packed functions, closures, effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.relax.checks import Place, match, require_kind
+from loomir.codegen.llvm.relax.closures import make_partial
+from loomir.codegen.llvm.relax.conditions import truth
+from loomir.codegen.llvm.relax.devices import is_cpu
+from loomir.codegen.llvm.relax.frame import Slot
+from loomir.codegen.llvm.relax.functions import call_extern, call_value
+from loomir.codegen.llvm.relax.invoke import builtin
+from loomir.codegen.llvm.relax.kernels import (
+    allocate,
+    allocate_at,
+    call_kernel,
+    scalar_for,
+    tensor_of,
+    writable,
+)
+from loomir.codegen.llvm.relax.leaves import facts, leaf
+from loomir.codegen.llvm.relax.memory import MEMORY
+from loomir.codegen.llvm.relax.shapes import SHAPES
+from loomir.codegen.llvm.relax.site import Site
+from loomir.codegen.llvm.types import I64, PTR
+from loomir.codegen.llvm.values import FALSE, NULL, Value, const
+from loomir.ir.module import GlobalVar, VDevice
+from loomir.ir.visit import Step
+from loomir.relax import faults
+from loomir.relax.expr import Tuple, Var
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from loomir.runtime import object_layout as at
+from loomir.support.diagnostics import InternalError
+from loomir.tir.signature import Parameter
+
+__all__ = ["OPERATORS", "Rule"]
+
+Rule: TypeAlias = Callable[[Site], Step[Slot]]
+
+
+# -- arguments and results ---------------------------------------------------------------------
+def _outputs(s: Site) -> tuple[list[TensorStructInfo], bool]:
+    """Give what the results are to be, and whether they come as a tuple."""
+    infos: Sequence[StructInfo] = s.call.sinfo_args
+    as_tuple = len(infos) != 1
+    if len(infos) == 1 and isinstance(infos[0], TupleStructInfo):
+        infos, as_tuple = infos[0].fields, True
+    found = [i for i in infos if isinstance(i, TensorStructInfo)]
+    if len(found) != len(infos):
+        raise InternalError(f"{s.shown} claims results that are no tensors")
+    return found, as_tuple
+
+
+def _made(s: Site, info: TensorStructInfo) -> Step[Value]:
+    """Allocate a result."""
+    what = f"a result of {s.shown}"
+    frame = s.frame
+    if isinstance(info.shape, Var) and info.ndim >= 0:
+        held = frame.held(info.shape)
+        return allocate_at(
+            frame, place(frame.b, held, at.ITEMS), info.ndim, info.dtype, what, s.span
+        )
+    dims = info.dims
+    if dims is None or info.dtype.is_void:
+        raise InternalError(f"{s.shown} claims a tensor of unknown size")
+    extents: list[Value] = []
+    for dim in dims:
+        extent: Value = yield frame.value(dim)
+        extents.append(extent)
+    return allocate(frame, extents, dims, info.dtype, what, s.span)
+
+
+def _fields(s: Site, e: RelaxExpr) -> Step[tuple[list[Value], list[RelaxExpr | None]]]:
+    """Give the values that come as a tuple, and their expressions where it is written out."""
+    frame = s.frame
+    values: list[Value] = []
+    if isinstance(e, Tuple):
+        for field in e.fields:
+            value: Value = yield leaf(frame, field)
+            values.append(value)
+        return values, list(e.fields)
+    whole: Value = yield leaf(frame, e)
+    known = facts(e)
+    if isinstance(known, TensorStructInfo):
+        return [whole], [e]
+    if not isinstance(known, TupleStructInfo):
+        raise InternalError(f"{s.shown} takes a tuple of unknown length")
+    for index in range(len(known.fields)):
+        values.append(frame.word(whole, at.ITEMS + 8 * index, PTR))
+    return values, [None] * len(values)
+
+
+def _results(s: Site, values: Sequence[Value], as_tuple: bool) -> Slot:
+    return s.tuple_of(values) if as_tuple else s.own(values[0])
+
+
+# -- calls of kernels --------------------------------------------------------------------------
+def _integers(s: Site) -> Step[list[Value]]:
+    """Give the numbers that come as a shape behind the tensors."""
+    if not s.has(2):
+        return []
+    e, frame = s.arg(2), s.frame
+    if isinstance(e, ShapeExpr):
+        numbers: list[Value] = []
+        for part in e.values:
+            number: Value = yield frame.value(part)
+            numbers.append(number)
+        return numbers
+    given: Value = yield s.of_kind(2, at.SHAPE)
+    known = facts(e)
+    if not isinstance(known, ShapeStructInfo) or known.ndim < 0:
+        raise InternalError(f"{s.shown} takes a shape of unknown length")
+    return [frame.word(given, at.ITEMS + 8 * i) for i in range(known.ndim)]
+
+
+def _call_tir(s: Site) -> Step[Slot]:
+    infos, as_tuple = _outputs(s)
+    given, exprs = yield _fields(s, s.arg(1))
+    numbers: list[Value] = yield _integers(s)
+    made: list[Value] = []
+    for info in infos:
+        value: Value = yield _made(s, info)
+        made.append(value)
+    _run(s, given, exprs, numbers, made, frozenset())
+    return _results(s, made, as_tuple)
+
+
+def _call_tir_inplace(s: Site) -> Step[Slot]:
+    infos, as_tuple = _outputs(s)
+    frame = s.frame
+    given, exprs = yield _fields(s, s.arg(1))
+    numbers: list[Value] = yield _integers(s)
+    made: list[Value] = []
+    results: list[Value] = []
+    indices = _inplace(s)
+    if len(indices) != len(infos):
+        raise InternalError(f"{s.shown} has {len(infos)} results, and indices of {len(indices)}")
+    for number, (info, index) in enumerate(zip(infos, indices, strict=True)):
+        if index < 0:
+            fresh: Value = yield _made(s, info)
+            made.append(fresh)
+            results.append(fresh)
+            continue
+        expr = exprs[index]
+        where = Place(f"{s.shown}: output {number}, which is input {index}", s.span)
+        require_kind(frame, given[index], [at.TENSOR], where)
+        given[index] = _own_copy(s, given[index])
+        writable(frame, given[index], _callee(s), f"input {index}", s.span)
+        known = None if expr is None else facts(expr)
+        yield match(frame, given[index], info, where, known or TensorStructInfo())
+        results.append(given[index])
+    _run(s, given, exprs, numbers, made, frozenset(i for i in indices if i >= 0))
+    return _results(s, results, as_tuple)
+
+
+def _callee(s: Site) -> str:
+    return str(getattr(s.arg(0), "name_hint", "the function"))
+
+
+def _inplace(s: Site) -> tuple[int, ...]:
+    indices = s.call.attrs["inplace_indices"]
+    return (indices,) if isinstance(indices, int) else tuple(indices)
+
+
+def _own_copy(s: Site, value: Value) -> Value:
+    """Give a copy of a constant, which is to be written; else the value itself."""
+    frame, b = s.frame, s.frame.b
+    slot = frame.take_slot()
+    copy, same, done = b.append("copy"), b.append("same"), b.append("chosen")
+    count = b.load_atomic(I64, place(b, value, at.COUNT), "monotonic")
+    b.condbr(b.icmp("slt", count, const(I64, 0)), copy, same)
+    b.at(copy)
+    frame.put(_copied(s, value), slot)
+    b.br(done)
+    b.at(same)
+    frame.retain(value)
+    frame.put(value, slot)
+    b.br(done)
+    b.at(done)
+    made = frame.read(slot)
+    frame.temporary.append((made, slot))
+    return made
+
+
+def _copied(s: Site, value: Value) -> Value:
+    """Copy a tensor; the reference is the caller's."""
+    frame, b = s.frame, s.frame.b
+    made = b.call(frame.graph.object_function("loomir_tensor_copy"), [value])
+    size = frame.word(value, at.TENSOR_CAPACITY)
+    frame.require(b.icmp("ne", made, NULL), faults.no_memory(s.span, "a copy"), size)
+    return made
+
+
+def _run(
+    s: Site,
+    given: Sequence[Value],
+    exprs: Sequence[RelaxExpr | None],
+    numbers: Sequence[Value],
+    made: Sequence[Value],
+    written: frozenset[int],
+) -> None:
+    """Call the kernel: tensors, numbers, then fresh outputs."""
+    e = s.arg(0)
+    if not isinstance(e, GlobalVar):
+        raise InternalError(f"{s.shown} calls what is no function of the module")
+    name, frame = e.name_hint, s.frame
+    linked = frame.graph.linked(name)
+    if linked is None:
+        raise InternalError(f"{s.shown} calls {name!r}, which is no loop-level function")
+    parameters = linked.signature.parameters
+    if len(parameters) != len(given) + len(numbers) + len(made):
+        raise InternalError(
+            f"{s.shown} calls {name!r} with {len(given)} + {len(numbers)} + {len(made)} arguments; "
+            f"it takes {len(parameters)}"
+        )
+    first = len(given) + len(numbers)
+    args: list[Value] = []
+    for p in parameters:
+        if p.written and p.position < first and p.position not in written:
+            where = faults.argument(p.name)
+            frame.require(FALSE, faults.write_to_input(s.span, name, where))
+        if p.position < len(given):
+            expr = exprs[p.position]
+            args.append(_argument(s, p, given[p.position], expr))
+        elif p.position < first:
+            args.append(scalar_for(frame, p, numbers[p.position - len(given)], s.span))
+        else:
+            args.append(tensor_of(frame, made[p.position - first]))
+    call_kernel(frame, linked, frame.graph.kernels[name], args)
+
+
+def _argument(s: Site, p: Parameter, value: Value, expr: RelaxExpr | None) -> Value:
+    known = None if expr is None else facts(expr)
+    if p.buffer is None:
+        raise InternalError(f"{s.shown} passes a tensor for {p.name}, which is {p.dtype}")
+    if not isinstance(known, TensorStructInfo):
+        where = Place(faults.argument(p.name), s.span)
+        require_kind(s.frame, value, [at.TENSOR], where)
+    return tensor_of(s.frame, value)
+
+
+# -- calls of packed functions and closures ----------------------------------------------------
+def _apply(s: Site, args: Sequence[Value]) -> Step[Slot]:
+    """Call the first argument, and hold the result to what the call claims."""
+    e, frame = s.arg(0), s.frame
+    symbol = frame.extern_of(e)
+    if symbol is not None:
+        return call_extern(frame, symbol, args, s.span)
+    value: Value = yield leaf(frame, e)
+    return call_value(frame, value, e, args, s.span)
+
+
+def _claimed(s: Site, slot: Slot) -> Step[Slot]:
+    claims = s.call.sinfo_args
+    if claims:
+        info = claims[0] if len(claims) == 1 else TupleStructInfo(claims)
+        e = s.arg(0)
+        symbol = s.frame.extern_of(e)
+        name = getattr(e, "name_hint", "the function") if symbol is None else repr(symbol)
+        where = Place(faults.result_of(name), s.span, name)
+        yield match(s.frame, s.frame.read(slot), info, where)
+    return slot
+
+
+def _call_dps_packed(s: Site) -> Step[Slot]:
+    infos, as_tuple = _outputs(s)
+    given, _ = yield _fields(s, s.arg(1))
+    made: list[Value] = []
+    for info in infos:
+        value: Value = yield _made(s, info)
+        made.append(value)
+    slot: Slot = yield _apply(s, [*given, *made])
+    s.frame.release(slot)
+    return _results(s, made, as_tuple)
+
+
+def _call_pure_packed(s: Site) -> Step[Slot]:
+    args: list[Value] = []
+    for index in range(1, len(s.call.args)):
+        value: Value = yield s.value(index)
+        args.append(value)
+    slot: Slot = yield _apply(s, args)
+    return (yield _claimed(s, slot))
+
+
+def _call_inplace_packed(s: Site) -> Step[Slot]:
+    args: list[Value] = []
+    for index in range(1, len(s.call.args)):
+        value: Value = yield s.value(index)
+        args.append(value)
+    for index in _inplace(s):
+        if index >= 0:
+            args[index] = _own_copy(s, args[index])
+    slot: Slot = yield _apply(s, args)
+    return (yield _claimed(s, slot))
+
+
+def _invoke_closure(s: Site) -> Step[Slot]:
+    given, _ = yield _fields(s, s.arg(1))
+    slot: Slot = yield _apply(s, given)
+    return (yield _claimed(s, slot))
+
+
+def _make_closure(s: Site) -> Step[Slot]:
+    function: Value = yield s.value(0)
+    given, _ = yield _fields(s, s.arg(1))
+    made = make_partial(s.frame, function, facts_of_function(s), given, s.span)
+    return s.own(made)
+
+
+def facts_of_function(s: Site) -> StructInfo:
+    """Give what is known of the function that is the first argument."""
+    e = s.arg(0)
+    if isinstance(e, GlobalVar):
+        found = s.frame.graph.signatures.get(e.name_hint)
+        if found is not None:
+            return found
+    return facts(e)
+
+
+# -- values ------------------------------------------------------------------------------------
+def _null_value(s: Site) -> Step[Slot]:
+    return s.own(s.frame.graph.null())
+    yield
+
+
+def _copy_to_device(s: Site) -> Step[Slot]:
+    device = s.call.attrs.get("dst_vdevice")
+    if isinstance(device, VDevice) and not is_cpu(device):
+        s.frame.require(FALSE, faults.no_such_device(s.span, str(device.target)))
+    value: Value = yield s.value(0)
+    known = facts(s.arg(0))
+    return (yield _deep_copy(s, value, known))
+
+
+def _deep_copy(s: Site, value: Value, known: StructInfo) -> Step[Slot]:
+    """Copy tensors, those in tuples too; Python copies what is not known to be either."""
+    frame = s.frame
+    slot = frame.take_slot()
+    if isinstance(known, TensorStructInfo):
+        frame.put(_copied(s, value), slot)
+        return slot
+    if isinstance(known, TupleStructInfo):
+        fields: list[Value] = []
+        for index, info in enumerate(known.fields):
+            inner = frame.word(value, at.ITEMS + 8 * index, PTR)
+            made: Slot = yield _deep_copy(s, inner, info)
+            fields.append(frame.keep(frame.move(made)))
+        frame.free_slot(slot)
+        return s.tuple_of(fields)
+    frame.free_slot(slot)
+    return builtin(frame, "copy", [value], s.span)
+
+
+# -- effects -----------------------------------------------------------------------------------
+def _print(s: Site) -> Step[Slot]:
+    args: list[Value] = [s.frame.graph.text(str(s.call.attrs.get("format", "")))]
+    for index in range(len(s.call.args)):
+        value: Value = yield s.value(index)
+        args.append(value)
+    return builtin(s.frame, "print", args, s.span)
+
+
+def _assert_op(s: Site) -> Step[Slot]:
+    frame, b = s.frame, s.frame.b
+    args: list[Value] = [frame.graph.text(str(s.call.attrs.get("format", "")))]
+    for index in range(len(s.call.args)):
+        value: Value = yield s.value(index)
+        args.append(value)
+    holds = truth(frame, args[1], facts(s.arg(0)), s.span)
+    fine, bad = b.append("fine"), b.append("failed")
+    b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
+    b.at(bad)
+    # It raises, always.
+    frame.release(builtin(frame, "assert", [args[0], *args[2:]], s.span))
+    b.br(fine)
+    b.at(fine)
+    return s.unit()
+
+
+OPERATORS: Final[Mapping[str, Rule]] = {
+    "relax.call_tir": _call_tir,
+    "relax.call_tir_inplace": _call_tir_inplace,
+    "relax.call_dps_packed": _call_dps_packed,
+    "relax.call_pure_packed": _call_pure_packed,
+    "relax.call_inplace_packed": _call_inplace_packed,
+    "relax.invoke_closure": _invoke_closure,
+    "relax.invoke_pure_closure": _invoke_closure,
+    "relax.make_closure": _make_closure,
+    "relax.null_value": _null_value,
+    "relax.to_vdevice": _copy_to_device,
+    "relax.hint_on_device": _copy_to_device,
+    "relax.print": _print,
+    "relax.assert_op": _assert_op,
+    **SHAPES,
+    **MEMORY,
+}

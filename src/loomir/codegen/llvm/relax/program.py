@@ -1,0 +1,266 @@
+"""All graph functions of a module: their code, what others need of it, and the door to it.
+
+Two functions are seen from outside: ``loomir_enter``, which calls any function on objects, and
+``loomir_function``, which gives the public functions of the module by their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.arguments import define_checked
+from loomir.codegen.llvm.emit.entry import ONCE
+from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, ROOT
+from loomir.codegen.llvm.emit.frame import Unit
+from loomir.codegen.llvm.floats import register_type
+from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.relax.bindings import take
+from loomir.codegen.llvm.relax.boxes import unboxed
+from loomir.codegen.llvm.relax.checks import Phase, Place, match
+from loomir.codegen.llvm.relax.closures import open_function
+from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot
+from loomir.codegen.llvm.relax.invoke import packed_code
+from loomir.codegen.llvm.relax.kernels import define_adapter
+from loomir.codegen.llvm.relax.leaves import facts
+from loomir.codegen.llvm.relax.liveness import dying
+from loomir.codegen.llvm.relax.unit import (
+    CODE,
+    FunctionCheck,
+    FunctionInfo,
+    GraphUnit,
+    Known,
+    Pending,
+)
+from loomir.codegen.llvm.text import Callee
+from loomir.codegen.llvm.types import I32, I64, PTR, array, struct
+from loomir.codegen.llvm.values import Value, aggregate, const
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.visit import Step, pre_order, trampoline
+from loomir.relax import expr as relax
+from loomir.relax import faults
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.signature import func_struct_info
+from loomir.relax.struct_info import OBJECT
+from loomir.runtime import object_layout as at
+from loomir.support.array import Array
+from loomir.tir.expr import Var as ShapeVar
+from loomir.tir.function import PrimFunc
+
+__all__ = ["ENTER", "FUNCTION", "Graph", "called_kernels", "generate_graph"]
+
+ENTER: Final = "loomir_enter"
+FUNCTION: Final = "loomir_function"
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What Python needs of a module's graph functions.
+
+    ``entries`` are the names of the public ones, by number; ``numbers`` the places of functions of
+    the module among ``infos``, what is known of each
+    function that can be a value; ``checks`` the places where functions are compared; ``data`` the
+    constants that the object leaves open, by symbol; ``values`` how many come with a fault.
+    """
+
+    entries: tuple[str, ...]
+    numbers: Mapping[str, int]
+    infos: tuple[FunctionInfo, ...]
+    checks: tuple[FunctionCheck, ...]
+    data: Mapping[str, Array]
+    values: int
+
+
+def called_kernels(mod: IRModule) -> set[str]:
+    """List the loop-level functions that graphs of the module name."""
+    kernels = {v.name_hint for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
+    symbols = {
+        str(f.attrs["global_symbol"]): v.name_hint
+        for v, f in mod.functions.items()
+        if isinstance(f, PrimFunc) and "global_symbol" in f.attrs
+    }
+    found: set[str] = set()
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            for part in pre_order(func):
+                if isinstance(part, GlobalVar):
+                    found.add(part.name_hint)
+                elif isinstance(part, relax.Call) and isinstance(part.op, GlobalVar):
+                    found.add(part.op.name_hint)
+                elif isinstance(part, relax.ExternFunc):
+                    found.add(symbols.get(part.global_symbol, ""))
+    return found & kernels
+
+
+def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> Graph:
+    """Write all graph functions of a module.
+
+    ``bodies`` are those of the kernels that they call, which are declared already.
+    """
+    prim_funcs = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
+    symbols = {
+        str(f.attrs["global_symbol"]): name
+        for name, f in prim_funcs.items()
+        if "global_symbol" in f.attrs and name in bodies
+    }
+    functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, relax.Function)}
+    graph = GraphUnit(unit, {}, prim_funcs, symbols)
+    graph.kernels.update({name: _kernel(graph, name, body) for name, body in bodies.items()})
+    for name in bodies:
+        _declare_adapter(graph, name)
+    numbers: dict[str, int] = {}
+    for name, func in functions.items():
+        code = open_function(graph, graph.fresh(name))
+        info = func_struct_info(func)
+        graph.signatures[name] = info
+        numbers[name] = len(graph.infos)
+        described = graph.info(FunctionInfo(info, (), graph.names_of(func), name))
+        value = graph.closure(("function", name), code, described)
+        graph.functions[name] = Known(code, value, len(func.params))
+        graph.pending.append(Pending(code, func, name, (), None))
+    while graph.pending:
+        trampoline(_define(graph, graph.pending.pop()))
+    entries = tuple(n for n, f in functions.items() if "global_symbol" in f.attrs)
+    packed_code(graph)
+    _define_enter(graph)
+    _define_function(graph, [graph.functions[name].value for name in entries])
+    return Graph(
+        entries,
+        numbers,
+        tuple(graph.infos),
+        tuple(graph.checks),
+        graph.data,
+        unit.faults.values,
+    )
+
+
+# -- kernels -----------------------------------------------------------------------------------
+def _kernel(graph: GraphUnit, name: str, body: Callee) -> Callee:
+    """Define the way into a kernel for graphs: arrays that are only read may be the same."""
+    linked = graph.unit.functions[name]
+    params = [("context", PTR, "noalias")]
+    listed: list[tuple[str, object]] = [
+        (p.name, PTR if p.buffer is not None else register_type(p.dtype))
+        for p in linked.signature.parameters
+    ]
+    made = graph.module.define(
+        f"{linked.symbol}.kernel",
+        I32,
+        [*params, *listed, ("result", PTR, "noalias")],  # type: ignore[list-item]
+        linkage="internal",
+    )
+    define_checked(graph.unit, linked.signature, made, body, shared=True)
+    return made
+
+
+def _declare_adapter(graph: GraphUnit, name: str) -> None:
+    """Define a kernel as a function on objects."""
+    linked = graph.unit.functions[name]
+    code = open_function(graph, f"{linked.symbol}.object")
+    info = func_struct_info(graph.prim_funcs[name])
+    graph.signatures[name] = info
+    names = tuple(p.name for p in linked.signature.parameters)
+    described = graph.info(FunctionInfo(info, (), names, name))
+    value = graph.closure(("function", name), code, described)
+    graph.functions[name] = Known(code, value, len(names))
+    define_adapter(graph, linked, graph.kernels[name], code)
+
+
+# -- functions ---------------------------------------------------------------------------------
+def _define(graph: GraphUnit, what: Pending) -> Step[None]:
+    """Write one function."""
+    func = what.func
+    frame = GraphFrame(graph, what.made, what.name)
+    _open_captured(frame, what)
+    places: list[tuple[Value, StructInfo, Place]] = []
+    for index, param in enumerate(func.params):
+        value = frame.b.load(PTR, frame.b.gep(PTR, frame.args, const(I64, index)))
+        frame.values[param] = Held(value, None)
+        info = param.struct_info_annotation or OBJECT
+        places.append((value, info, Place(faults.argument(param.name_hint), param.span)))
+    bound: set[tuple[str, int]] = set()
+    for phase in (Phase.BIND, Phase.COMPARE):
+        for value, info, where in places:
+            yield match(frame, value, info, where, OBJECT, phase, bound)
+    slot: Slot = yield take(frame, func.body, dying(func.body))
+    wanted = func.ret_struct_info
+    if wanted is not None:
+        span = getattr(wanted, "span", None) or func.span
+        where = Place(faults.result_of(what.name), span)
+        yield match(frame, frame.read(slot), wanted, where, _returned(func.body))
+    assert frame.result is not None
+    frame.b.store(frame.move(slot), frame.result)
+    frame.finish()
+
+
+def _returned(body: RelaxExpr) -> StructInfo:
+    """Give what is known of what a body gives."""
+    while isinstance(body, relax.SeqExpr):
+        body = body.body
+    return facts(body)
+
+
+def _open_captured(frame: GraphFrame, what: Pending) -> None:
+    """Read captured values: they stay the closure's, which lives while it is called."""
+    if what.itself is not None:
+        frame.values[what.itself] = Held(frame.itself, None)
+    for i, item in enumerate(what.captured):
+        value = frame.word(frame.itself, at.CAPTURED + 8 * i, PTR)
+        if isinstance(item, ShapeVar):
+            frame.env[item] = unboxed(frame, value, item.dtype)
+        else:
+            frame.values[item] = Held(value, None)
+
+
+# -- the door ----------------------------------------------------------------------------------
+def _define_enter(graph: GraphUnit) -> None:
+    """Define the entry: ``i32 (function, args, count, result, report, token)``.
+
+    A fault is written to the report: ``{ i32 site, i32 status, i64 root, i64 values… }``.
+    """
+    params = [
+        ("function", PTR),
+        ("args", PTR),
+        ("count", I64),
+        ("result", PTR),
+        ("report", PTR),
+        ("token", I64),
+    ]
+    made = graph.module.define(ENTER, I32, params, attributes=ONCE)
+    b = Builder(made)
+    function, args, count, result, report, token = made.params
+    t = graph.context
+    context = b.alloca(t, hint="context")
+    b.store(const(I32, 0), b.field(CONTEXT, context, 1))
+    root = b.ptrtoint(context, I64)
+    b.store(root, b.field(CONTEXT, context, ROOT))
+    b.store(token, b.field(t, context, len(t.fields) - 1))
+    code = b.load(PTR, place(b, function, at.CODE))
+    status = b.call_pointer(code, CODE, [context, function, args, count, result])
+    fine, bad = b.append("fine"), b.append("bad")
+    b.condbr(b.icmp("eq", status, FINE), fine, bad)
+    b.at(bad)
+    values = graph.unit.faults.values
+    shape = struct([I32, I32, I64, *[I64] * values])
+    b.store(b.load(I32, b.field(t, context, 0)), b.field(shape, report, 0))
+    b.store(status, b.field(shape, report, 1))
+    b.store(root, b.field(shape, report, 2))
+    for i in range(values):
+        b.store(b.load(I64, b.field(t, context, 2 + i)), b.field(shape, report, 3 + i))
+    b.br(fine)
+    b.at(fine)
+    b.ret(status)
+
+
+def _define_function(graph: GraphUnit, values: list[Value]) -> None:
+    """Define ``ptr loomir_function(i64 number)``."""
+    made = graph.module.define(FUNCTION, PTR, [("number", I64)], attributes=ONCE)
+    b = Builder(made)
+    t = array(PTR, max(1, len(values)))
+    listed = values or [graph.null()]
+    table = graph.module.define_global(
+        ".functions", aggregate(t, listed), constant=True, linkage="private", align=8
+    )
+    b.ret(b.load(PTR, b.gep(PTR, table, made.params[0])))

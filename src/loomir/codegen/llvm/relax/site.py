@@ -1,0 +1,89 @@
+"""A call of an operator in the making."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from loomir.codegen.llvm.relax.checks import Place, require_kind
+from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
+from loomir.codegen.llvm.relax.leaves import facts, leaf
+from loomir.codegen.llvm.values import Value
+from loomir.ir.visit import Step
+from loomir.relax.expr import Call, DataTypeImm, PrimValue, StringImm
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from loomir.runtime import object_layout as at
+from loomir.support.span import Span
+from loomir.tir.expr import FloatImm, IntImm
+
+__all__ = ["Site"]
+
+_FACTS: dict[int, type[StructInfo]] = {
+    at.TENSOR: TensorStructInfo,
+    at.SHAPE: ShapeStructInfo,
+    at.PRIM: PrimStructInfo,
+}
+
+
+class Site(NamedTuple):
+    """A call of an operator, and the function that it stands in."""
+
+    frame: GraphFrame
+    call: Call
+
+    @property
+    def span(self) -> Span | None:
+        """Where the call stands."""
+        return self.call.span
+
+    @property
+    def shown(self) -> str:
+        """The operator as users write it."""
+        return "R." + str(getattr(self.call.op, "name", "")).removeprefix("relax.")
+
+    def has(self, index: int) -> bool:
+        """Whether the call gives an argument that may be left out."""
+        return index < len(self.call.args)
+
+    def arg(self, index: int) -> RelaxExpr:
+        """Give an argument as an expression."""
+        return self.call.args[index]
+
+    def value(self, index: int) -> Step[Value]:
+        """Give the value of an argument."""
+        return leaf(self.frame, self.call.args[index])
+
+    def of_kind(self, index: int, kind: int) -> Step[Value]:
+        """Give the value of an argument, which must be of a kind."""
+        value: Value = yield leaf(self.frame, self.call.args[index])
+        known = _FACTS.get(kind)
+        if known is None or not isinstance(facts(self.call.args[index]), known):
+            where = Place(f"{self.shown}: argument {index + 1}", self.span)
+            require_kind(self.frame, value, [kind], where)
+        return value
+
+    def option(self, index: int, name: str) -> Any:
+        """Give plain data, whether it came as an argument or as an attribute; None for neither."""
+        if name in self.call.attrs:
+            return self.call.attrs[name]
+        if index >= len(self.call.args):
+            return None
+        arg = self.call.args[index]
+        if isinstance(arg, (DataTypeImm, StringImm)):
+            return arg.value
+        if isinstance(arg, PrimValue) and isinstance(arg.value, (IntImm, FloatImm)):
+            return arg.value.value
+        return None
+
+    def own(self, value: Value) -> Slot:
+        """Give a reference to a value in a slot of its own."""
+        return self.frame.own(value)
+
+    def unit(self) -> Slot:
+        """Give the empty tuple."""
+        return self.own(self.frame.graph.unit_value())
+
+    def tuple_of(self, values: Sequence[Value]) -> Slot:
+        """Give a tuple of values."""
+        return self.own(self.frame.tuple_of(values, self.span))

@@ -1,0 +1,287 @@
+"""What all graph functions of a module share: objects that never change, and known functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from loomir.codegen.llvm.emit.frame import Linked, Unit
+from loomir.codegen.llvm.emit.tensor import header_word
+from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS
+from loomir.codegen.llvm.text import Callee, Function, Module
+from loomir.codegen.llvm.types import I32, I64, PTR, Type, array, function, struct
+from loomir.codegen.llvm.values import NULL, Value, aggregate, const
+from loomir.relax import expr as relax
+from loomir.relax.struct_info import FuncStructInfo
+from loomir.runtime import layout as dl
+from loomir.runtime import object_layout as at
+from loomir.support.array import Array
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.tir.expr import Var as ShapeVar
+from loomir.tir.function import PrimFunc
+
+__all__ = [
+    "CODE",
+    "Captured",
+    "FunctionCheck",
+    "FunctionInfo",
+    "GraphUnit",
+    "Known",
+    "Pending",
+    "dtype_word",
+    "word_of",
+]
+
+CODE: Final = function(I32, [PTR, PTR, PTR, I64, PTR])
+"""How every function on objects is called: context, itself, arguments, how many, result.
+
+The arguments stay the caller's; the result comes with a reference of its own.
+"""
+_LARGE: Final = 1 << 16
+"""Constants of more bytes stay where they are, and are linked with."""
+
+Captured: TypeAlias = "relax.Var | ShapeVar"
+
+
+class FunctionInfo(NamedTuple):
+    """What is known of a function, and which captured item each shape variable in it is."""
+
+    info: FuncStructInfo
+    captured: tuple[tuple[ShapeVar, int], ...] = ()
+    names: tuple[str, ...] = ()
+    """Of its parameters, where they have any."""
+    name: str = "function"
+
+
+class Known(NamedTuple):
+    """A function of the module as graphs call it: its code, and the constant that is its value."""
+
+    code: Callee
+    value: Value
+    parameters: int
+
+
+class Pending(NamedTuple):
+    """A function whose code is still to be written."""
+
+    made: Function
+    func: relax.Function
+    name: str
+    captured: tuple[Captured, ...]
+    itself: relax.Var | None
+
+
+class FunctionCheck(NamedTuple):
+    """A place where a function must be of a signature, which some shape variables come into."""
+
+    info: FuncStructInfo
+    variables: tuple[ShapeVar, ...]
+    where: str
+    span: Span | None
+    claim: str | None
+
+
+@dataclass(slots=True)
+class GraphUnit:
+    """What graph functions share; ``unit`` is what they share with kernels."""
+
+    unit: Unit
+    kernels: dict[str, Callee]
+    """The functions that take tensors of graphs, by name."""
+    prim_funcs: Mapping[str, PrimFunc]
+    symbols: Mapping[str, str]
+    """Loop-level functions that can be called as packed ones, by their symbols."""
+    functions: dict[str, Known] = field(default_factory=dict[str, Known])
+    signatures: dict[str, FuncStructInfo] = field(default_factory=dict[str, FuncStructInfo])
+    """What is known of the functions of the module."""
+    infos: list[FunctionInfo] = field(default_factory=list[FunctionInfo])
+    """What is known of each function that can be a value, by its number."""
+    checks: list[FunctionCheck] = field(default_factory=list[FunctionCheck])
+    """Places where functions are compared, by their number."""
+    data: dict[str, Array] = field(default_factory=dict[str, Array])
+    """Large constants, by symbol."""
+    pending: list[Pending] = field(default_factory=list[Pending])
+    _constants: dict[object, Value] = field(default_factory=dict[object, Value])
+    _serial: int = 0
+
+    @property
+    def module(self) -> Module:
+        """The module."""
+        return self.unit.module
+
+    @property
+    def context(self) -> Type:
+        """The type of the context: what kernels know of it, then the number of the call."""
+        return struct([*self.unit.faults.context.fields, I64])
+
+    def add_check(self, check: FunctionCheck) -> int:
+        """Give a number to a place where functions are compared."""
+        self.checks.append(check)
+        return len(self.checks) - 1
+
+    def variable(self, name: str) -> Value:
+        """Define a variable of the module that holds a pointer, NULL at first."""
+        return self.module.define_global(f".{name}", NULL, linkage="internal", align=8)
+
+    def object_function(self, name: str) -> Callee:
+        """Declare a function on objects."""
+        t = OBJECT_FUNCTIONS[name]
+        return self.module.declare(name, t.result, t.fields)
+
+    def linked(self, name: str) -> Linked | None:
+        """Find a PrimFunc of the module."""
+        return self.unit.functions.get(name)
+
+    def fresh(self, name: str) -> str:
+        """Give a symbol for the code of a function that no other has."""
+        self._serial += 1
+        return f"{name}.{self._serial}"
+
+    @staticmethod
+    def names_of(func: relax.Function) -> tuple[str, ...]:
+        """List the names of a function's parameters."""
+        return tuple(p.name_hint for p in func.params)
+
+    # -- constants -------------------------------------------------------------------------------
+    def _name(self, hint: str) -> str:
+        self._serial += 1
+        return f".{hint}.{self._serial}"
+
+    def _object(
+        self, key: object, kind: int, make: Callable[[], Sequence[Value]], flags: int = 0
+    ) -> Value:
+        """Give the constant object of a key, made at the first call of what follows its header."""
+        found = self._constants.get(key)
+        if found is None:
+            header = [const(I64, at.IMMORTAL), const(I32, kind), const(I32, flags)]
+            fields = [*header, *make()]
+            init = aggregate(struct([f.type for f in fields]), fields)
+            found = self.module.define_global(
+                self._name("object"), init, constant=True, linkage="private", align=16
+            )
+            self._constants[key] = found
+        return found
+
+    def null(self) -> Value:
+        """Give the null object."""
+        return self._object("null", at.NULL_OBJECT, list[Value])
+
+    def unit_value(self) -> Value:
+        """Give the empty tuple."""
+        return self._object("unit", at.TUPLE, lambda: [const(I64, 0)])
+
+    def shape(self, extents: tuple[int, ...]) -> Value:
+        """Give a shape."""
+        listed = [const(I64, e) for e in extents]
+        return self._object(
+            ("shape", extents), at.SHAPE, lambda: [const(I64, len(extents)), *listed]
+        )
+
+    def prim(self, dtype: DataType, bits: int) -> Value:
+        """Give a scalar by its dtype and 64 bits."""
+        return self._object(
+            ("prim", dtype, bits),
+            at.PRIM,
+            lambda: [const(I64, dtype_word(dtype)), const(I64, bits)],
+        )
+
+    def text(self, text: str) -> Value:
+        """Give a string."""
+        return self._object(("text", text), at.STRING, lambda: self._bytes(text))
+
+    def dtype(self, dtype: DataType) -> Value:
+        """Give a dtype."""
+        return self._object(("dtype", dtype), at.DTYPE, lambda: [const(I64, dtype_word(dtype))])
+
+    def _bytes(self, text: str) -> list[Value]:
+        data = text.encode("utf-8", "surrogatepass")
+        padded = data + bytes(8 - len(data) % 8)
+        words = [
+            const(I64, int.from_bytes(padded[i : i + 8], "little"))
+            for i in range(0, len(padded), 8)
+        ]
+        return [const(I64, len(data)), *words]
+
+    def packed(self, name: str, code: Callee) -> Value:
+        """Give the packed function of a name."""
+
+        def make() -> list[Value]:
+            return [const(I64, 1), code, self.variadic(), self.text(name)]
+
+        return self._object(("packed", name), at.PACKED, make)
+
+    def closure(self, key: object, code: Callee, info: Value) -> Value:
+        """Give a function without captured values."""
+        return self._object(("closure", key), at.CLOSURE, lambda: [const(I64, 0), code, info])
+
+    def variadic(self) -> Value:
+        """Give what is known of a function of which nothing is."""
+        return self._info(-1, -1)
+
+    def info(self, known: FunctionInfo) -> Value:
+        """Give what is known of a function, as closures point to it."""
+        number = len(self.infos)
+        self.infos.append(known)
+        params = known.info.params
+        return self._info(-1 if params is None else len(params), number)
+
+    def _info(self, parameters: int, number: int) -> Value:
+        key = ("info", parameters, number)
+        found = self._constants.get(key)
+        if found is None:
+            fields = [const(I64, parameters), const(I64, number)]
+            init = aggregate(struct([I64, I64]), fields)
+            found = self._constants[key] = self.module.define_global(
+                self._name("info"), init, constant=True, linkage="private", align=8
+            )
+        return found
+
+    def numbers(self, values: tuple[int, ...]) -> Value:
+        """Give the address of constant integers."""
+        key = ("numbers", values)
+        found = self._constants.get(key)
+        if found is None:
+            listed = [const(I64, v) for v in values] or [const(I64, 0)]
+            init = aggregate(array(I64, len(listed)), listed)
+            found = self._constants[key] = self.module.define_global(
+                self._name("numbers"), init, constant=True, linkage="private", align=8
+            )
+        return found
+
+    def tensor(self, content: Array) -> Value:
+        """Give a tensor that must not be written."""
+
+        def make() -> list[Value]:
+            rank = len(content.shape)
+            return [
+                self._data(content),
+                const(I32, dl.DEVICE_CPU),
+                const(I32, 0),
+                const(I64, word_of(content.dtype, rank)),
+                self.numbers(content.shape),
+                NULL,
+                const(I64, 0),
+                NULL,
+                const(I64, content.data.nbytes),
+            ]
+
+        return self._object(("tensor", content), at.TENSOR, make, at.READ_ONLY)
+
+    def _data(self, content: Array) -> Value:
+        if content.data.nbytes <= _LARGE:
+            return self.module.data("tensor", content.data.tobytes(), align=at.DATA_ALIGNMENT)
+        symbol = f"loomir_data_{content.digest()}"
+        self.data[symbol] = content
+        return self.module.declare_global(symbol, array(I64, 1))
+
+
+def dtype_word(dtype: DataType) -> int:
+    """Give DLPack's code, bits and lanes of a dtype in one word."""
+    return header_word(dtype, 0) >> 32
+
+
+def word_of(dtype: DataType, rank: int) -> int:
+    """Give the rank and a dtype as a DLTensor has them side by side."""
+    return header_word(dtype, rank)

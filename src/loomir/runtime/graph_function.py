@@ -1,0 +1,472 @@
+"""Compiled functions of graphs, called from Python; and what they call in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, cast
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from loomir.runtime import object_layout as at
+from loomir.runtime.callback import interruption, take
+from loomir.runtime.callout import find_function, placed
+from loomir.runtime.capsule import Array, is_array, plain_array
+from loomir.runtime.errors import RunAssertionError, RunTypeError
+from loomir.runtime.fault import Fault, FaultKind
+from loomir.runtime.graph_callback import begin, end
+from loomir.runtime.graph_values import (
+    Given,
+    Wanted,
+    array_of,
+    copy_of,
+    origin_of,
+    python_of,
+    reference_to,
+    retype,
+    scalar_of,
+    to_torch,
+)
+from loomir.runtime.objects import (
+    Reference,
+    flags_of,
+    foreign,
+    functions,
+    handle_of,
+    kind_of,
+    new_holding,
+    pointers,
+    word,
+)
+from loomir.support.diagnostics import Diagnostic, InternalError, RunError, counted, nearest
+
+__all__ = ["GraphFunction", "GraphProgram", "Signature"]
+
+
+class Signature(NamedTuple):
+    """What Python must know of a function: its name, its parameters, and the scalars among them.
+
+    ``sizes`` are the places of captured numbers that come into what is known of it.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    wanted: tuple[Wanted, ...]
+    sizes: tuple[int, ...]
+
+
+class Code(Protocol):
+    """Machine code that is loaded when first asked for."""
+
+    def symbol(self, symbol: str) -> int:
+        """Give an address."""
+        ...
+
+
+class _Loaded(NamedTuple):
+    enter: Callable[..., int]
+    function: Callable[[int], int]
+    packed: int
+
+
+_VOID: Final = ctypes.c_void_p
+_INT: Final = ctypes.c_int64
+_ENTER: Final = ctypes.CFUNCTYPE(ctypes.c_int32, _VOID, _VOID, _INT, _VOID, _VOID, _INT)
+_FUNCTION: Final = ctypes.CFUNCTYPE(_VOID, _INT)
+
+
+class GraphProgram:
+    """The graph functions of a compiled module; it lives as long as anything made by them.
+
+    - ``signatures`` are those of all functions that can be values, by their number.
+    - ``describe`` says what is known of one, given its number and captured numbers; ``compare``
+      raises the ``RunError`` where a function does not fit a place of the program, given the number
+      of that place, the function, and the numbers that come into it.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        faults: Sequence[Fault],
+        values: int,
+        signatures: Sequence[Signature],
+        describe: Callable[[int, tuple[Any, ...]], object],
+        compare: Callable[[int, object, tuple[Any, ...]], None],
+    ) -> None:
+        self.faults = tuple(faults)
+        self.values = values
+        self.signatures = tuple(signatures)
+        self.describe = describe
+        self.compare = compare
+        self._code = code
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+        self._constant: WeakValueDictionary[int, GraphFunction] = WeakValueDictionary()
+
+    def load(self) -> _Loaded:
+        """Load the code, once."""
+        found = self._loaded
+        if found is None:
+            with self._lock:
+                found = self._loaded
+                if found is None:
+                    enter = self._code.symbol("loomir_enter")
+                    function = self._code.symbol("loomir_function")
+                    packed = self._code.symbol("loomir_packed")
+                    found = _Loaded(_ENTER(enter), _FUNCTION(function), packed)
+                    self._loaded = found
+        return found
+
+    def function(self, number: int, signature: int) -> GraphFunction:
+        """Give a public function by its number among them."""
+        return GraphFunction(self, self.signatures[signature], number=number)
+
+    def at(self, address: int) -> GraphFunction:
+        """Give the function that an object of this program is."""
+        number = word(word(address, at.INFO), at.INFO_NUMBER)
+        known = self.signatures[number]
+        if word(address, at.COUNT) > 0:
+            return GraphFunction(self, known, reference=reference_to(address, self))
+        found = self._constant.get(address)
+        if found is None:
+            found = GraphFunction(self, known, address=address)
+            self._constant[address] = found
+        return found
+
+
+class GraphFunction:
+    """A compiled function of a graph: takes and gives values, in order or by name.
+
+    Arrays are shared, never copied; results own their memory. Several threads may call at once.
+    ``info`` is what is known of the function.
+
+    Errors: RUN0101 and RUN0102 for too few, too many or unknown arguments, RUN0105 to RUN0111 for
+    what they are, and those of the program.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_number",
+        "_reference",
+        "_signature",
+        "name",
+        "program",
+    )
+
+    def __init__(
+        self,
+        program: GraphProgram,
+        signature: Signature,
+        *,
+        number: int = -1,
+        address: int = 0,
+        reference: Reference | None = None,
+    ) -> None:
+        self.program = program
+        self.name = signature.name
+        self._signature = signature
+        self._number = number
+        self._address = address if reference is None else reference.address
+        self._reference = reference
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        return self._signature.names
+
+    @property
+    def address(self) -> int:
+        """Where the function is as an object."""
+        if not self._address:
+            self._address = self.program.load().function(self._number)
+        return self._address
+
+    @property
+    def info(self) -> object:
+        """What is known of the function."""
+        address = self.address
+        number = word(word(address, at.INFO), at.INFO_NUMBER)
+        sizes = tuple(scalar_of(word(address, at.CAPTURED + 8 * i)) for i in self._signature.sizes)
+        return self.program.describe(number, sizes)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name}({', '.join(self.parameters)})>"
+
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:
+        """Run the function; see the class."""
+        names = self._signature.names
+        if kwargs or len(args) != len(names):
+            args = self._by_position(args, kwargs)
+        return _Call(self.program).run(self.address, args, self._signature)
+
+    def _by_position(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> tuple[object, ...]:
+        names = self._signature.names
+        rest = names[len(args) :]
+        for name in kwargs:
+            if name not in rest:
+                raise self._misnamed(name, names)
+        missing = [name for name in rest if name not in kwargs]
+        if len(args) > len(names) or missing:
+            count = len(args) + len(kwargs)
+            lacks = f"; missing: {', '.join(missing)}" if missing else ""
+            verb = "was" if count == 1 else "were"
+            raise RunTypeError(
+                Diagnostic(
+                    "RUN0101",
+                    f"{self.name} takes {counted(len(names), 'argument')}, {count} {verb} given"
+                    + lacks,
+                    help="give one argument for each parameter",
+                )
+            )
+        return (*args, *(kwargs[name] for name in rest))
+
+    def _misnamed(self, name: str, names: Sequence[str]) -> RunError:
+        if name in names:
+            what, remedy = f"got {name!r} both by position and by name", "pass it once"
+        else:
+            guess = nearest(name, names)
+            what = f"has no parameter {name!r}"
+            remedy = f"did you mean {guess!r}?" if guess else ""
+        return RunTypeError(Diagnostic("RUN0102", f"{self.name} {what}", help=remedy))
+
+
+_infos: Final[dict[int, Any]] = {}
+
+
+def _info_at(parameters: int) -> int:
+    """Give the address of what is known of a function of Python's: how many arguments it takes."""
+    if parameters not in _infos:
+        _infos[parameters] = (_INT * 2)(parameters, -1)
+    return ctypes.addressof(_infos[parameters])
+
+
+class _Call:
+    """One call of a graph from Python, until it has returned."""
+
+    __slots__ = ("_given", "error", "program")
+
+    def __init__(self, program: GraphProgram) -> None:
+        self.program = program
+        self.error: BaseException | None = None
+        self._given = Given(self._callable, lend=True)
+
+    def run(self, function: int, args: Sequence[object], signature: Signature) -> Any:
+        """Call a function that is an object."""
+        enter = self.program.load().enter
+        given, count = self._given, len(args)
+        objects: list[int] = []
+        try:
+            for value, name, wanted in zip(args, signature.names, signature.wanted, strict=True):
+                objects.append(given.object_of(value, name, wanted))
+            result = _INT(0)
+            report = (_INT * (2 + self.program.values))()
+            passed = (_INT * (count or 1))(*objects)
+            token = begin(self)
+            try:
+                status = enter(function, passed, count, ctypes.addressof(result), report, token)
+            finally:
+                end(token)
+            if status == 0:
+                return self._give(result.value)
+            failure = self._failure(report)
+        finally:
+            given.settle()
+            for made in objects:
+                functions().release(made)
+        try:
+            raise failure
+        finally:
+            # Its traceback holds this frame, which must not hold it.
+            self.error = None
+            del failure
+
+    # -- results ---------------------------------------------------------------------------------
+    def _give(self, result: int) -> Any:
+        """Make what Python gets of the result, whose reference is taken."""
+        known: dict[int, Any] = {}
+        lent = self._given.lent
+        torch = self._given.torch
+
+        def leaf(kind: int, address: int) -> Any:
+            if kind != at.TENSOR:
+                return self._function_at(kind, address)
+            if address in lent:
+                return lent[address][1]
+            if address not in known:
+                made = copy_of(address) if word(address, at.COUNT) < 0 else self._array(address)
+                known[address] = to_torch(made) if torch else made
+            return known[address]
+
+        try:
+            return python_of(result, leaf)
+        finally:
+            functions().release(result)
+
+    def _function_at(self, kind: int, address: int) -> Any:
+        if flags_of(address) & at.TRAMPOLINE:
+            return handle_of(word(address, at.CAPTURED))
+        if kind == at.PACKED:
+            return find_function(_name_of(address))
+        return self.program.at(address)
+
+    def _failure(self, report: Any) -> BaseException:
+        words: tuple[int, ...] = struct.unpack(f"=iiq{self.program.values}q", bytes(report))
+        site, root, values = words[0], words[2], words[3:]
+        faults = self.program.faults
+        raised = take(root, values[0])
+        if not 0 <= site < len(faults):
+            return InternalError(f"a graph reported fault {site} of {len(faults)}")
+        fault = faults[site]
+        if fault.kind is not FaultKind.CALLEE:
+            return fault.error(values)
+        raised = raised or self.error
+        return interruption() if raised is None else placed(raised, fault.span)
+
+    # -- functions of Python ---------------------------------------------------------------------
+    def _callable(self, value: Any) -> int:
+        """Make an object of what can be called."""
+        if isinstance(value, GraphFunction):
+            if value.program is self.program:
+                functions().retain(value.address)
+                return value.address
+            return self._trampoline(at.CLOSURE, len(value.parameters), value)
+        return self._trampoline(at.PACKED, -1, value)
+
+    def _trampoline(self, kind: int, parameters: int, value: object) -> int:
+        head = [1, self.program.load().packed, _info_at(parameters)]
+        return new_holding(kind, head, [foreign(value)], at.TRAMPOLINE)
+
+    def answer(self, function: int, args: int, count: int) -> int:
+        """Call a function of Python that is an object; give its result, with a reference."""
+        objects = pointers(args, count)
+        if flags_of(function) & at.TRAMPOLINE:
+            called: Any = handle_of(word(function, at.CAPTURED))
+        else:
+            name = _name_of(function)
+            own = _BUILTINS.get(name)
+            if own is not None:
+                return own(self, objects)
+            called = find_function(name)
+        values = [self.value_of(a) for a in objects]
+        result = called(*values)
+        del values
+        return self.object_of(result)
+
+    def value_of(self, address: int) -> Any:
+        """Make what a function of Python gets of an object."""
+        return python_of(address, self._lend)
+
+    def _lend(self, kind: int, address: int) -> Any:
+        if kind != at.TENSOR:
+            return self._function_at(kind, address)
+        lent = self._given.lent.get(address)
+        if lent is not None:
+            return lent[0]
+        if word(address, at.COUNT) < 0:
+            return array_of(address, self.program)
+        return self._array(address)
+
+    def _array(self, address: int) -> Array:
+        """Give a tensor that is no constant as an array: that of Python's if it was made of one."""
+        found = origin_of(address)
+        if found is not None:
+            return found
+        return array_of(address, reference_to(address, self.program))
+
+    def object_of(self, value: Any) -> int:
+        """Make an object of what a function of Python returned."""
+        if type(value) is np.ndarray:
+            for address, (array, _) in self._given.lent.items():
+                if array is value:
+                    functions().retain(address)
+                    return address
+        return Given(self._callable, lend=False).object_of(value, "the result")
+
+
+def _name_of(address: int) -> str:
+    """Give the name of a packed function."""
+    name: str = python_of(word(address, at.CAPTURED), _no_leaf)
+    return name
+
+
+def _no_leaf(kind: int, address: int) -> Any:
+    raise InternalError(f"a packed function's name is an object of kind {kind}")
+
+
+# -- functions of the language that Python runs ------------------------------------------------
+def _match_function(call: _Call, args: Sequence[int]) -> int:
+    """Compare a function with what a place of the program asks for; the result is null."""
+    function, check, *sizes = args
+    given: Any = call.value_of(function)
+    numbers = tuple(scalar_of(s) for s in sizes)
+    call.program.compare(int(scalar_of(check)), given, numbers)
+    return call.object_of(None)
+
+
+def _number(call: _Call, args: Sequence[int]) -> int:
+    """Give a number of Python the dtype that a place of the program asks for, if it may have it."""
+    value, dtype, where = args
+    fits = retype(value, call.value_of(dtype), call.value_of(where))
+    return call.object_of(np.bool_(fits))
+
+
+def _print(call: _Call, args: Sequence[int]) -> int:
+    form, *values = map(call.value_of, args)
+    sys.stdout.write(_formatted(form, values) + "\n")
+    return call.object_of(())
+
+
+def _assert(call: _Call, args: Sequence[int]) -> int:
+    form, *values = map(call.value_of, args)
+    text = _formatted(form, values) or "the condition of R.assert_op is false"
+    raise RunAssertionError(Diagnostic("RUN0202", text, label="this does not hold"))
+
+
+def _formatted(form: str, values: Sequence[Any]) -> str:
+    shown: list[Any] = [v.item() if isinstance(v, np.generic) else v for v in values]
+    return form.format(*shown) if form else " ".join(map(str, shown))
+
+
+def _copy(call: _Call, args: Sequence[int]) -> int:
+    return call.object_of(_copied(call.value_of(args[0])))
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_copied, cast("tuple[Any, ...]", value)))
+    return np.array(plain_array(value)) if is_array(value) else value
+
+
+def _partial(call: _Call, args: Sequence[int]) -> int:
+    function, *bound = map(call.value_of, args)
+    if not callable(function):
+        kind = kind_of(args[0])
+        raise RunTypeError(
+            Diagnostic(
+                "RUN0401",
+                f"R.make_closure: argument 1 must be a function, not an object of kind {kind}",
+                help="give a function of the program",
+            )
+        )
+
+    def partial(*rest: object) -> object:
+        return function(*rest, *bound)
+
+    return call.object_of(partial)
+
+
+_BUILTINS: Final[dict[str, Callable[[_Call, Sequence[int]], int]]] = {
+    "loomir.match_function": _match_function,
+    "loomir.number": _number,
+    "loomir.print": _print,
+    "loomir.assert": _assert,
+    "loomir.copy": _copy,
+    "loomir.partial": _partial,
+}

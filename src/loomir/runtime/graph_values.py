@@ -1,0 +1,408 @@
+"""Values of graphs between Python and native code.
+
+A tensor is an array whose memory both sides share: what Python gives is lent for the time of a
+call, what native code gives is freed when the array is gone. A tuple is a tuple, a shape a
+``Shape``, a scalar one of NumPy's (or a number of Python's, on the way in), a string a ``str``, a
+dtype a ``DataType``, null None. All else is an object that only passes through.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias, cast
+
+import ml_dtypes
+import numpy as np
+
+from loomir.runtime import layout as dl
+from loomir.runtime import object_layout as at
+from loomir.runtime.arguments import adapt, diagnose
+from loomir.runtime.capsule import Array, is_array, plain_array
+from loomir.runtime.errors import RunMemoryError, RunOverflowError, RunValueError
+from loomir.runtime.objects import (
+    Reference,
+    extents_of,
+    flags_of,
+    foreign,
+    functions,
+    handle_of,
+    kind_of,
+    new,
+    new_holding,
+    pointers,
+    word,
+)
+from loomir.runtime.parameter import Parameter
+from loomir.runtime.shape import Shape
+from loomir.runtime.torch_tensor import is_torch_tensor
+from loomir.runtime.view import Lender, array_at, view_arguments
+from loomir.support.diagnostics import Diagnostic
+from loomir.support.dtype import DataType, TypeCode, dtype_of_numpy, numpy_of
+
+__all__ = [
+    "Given",
+    "Wanted",
+    "array_of",
+    "copy_of",
+    "origin_of",
+    "python_of",
+    "reference_to",
+    "retype",
+    "scalar_of",
+    "to_torch",
+]
+
+Wanted: TypeAlias = "DataType | tuple[Wanted, ...] | None"
+"""The dtype that a scalar must have, of a tuple's fields; None where anything goes."""
+
+_FLOAT32: Final = DataType("float32")
+_LENT: Final = ctypes.c_int64
+
+
+# -- dtypes ------------------------------------------------------------------------------------
+def _word_of(dtype: DataType) -> int:
+    return int(dtype.code) | (8 if dtype.is_bool else dtype.bits) << 8 | 1 << 16
+
+
+_words: Final[dict[Any, int | None]] = {}
+_dtypes: Final[dict[int, DataType]] = {}
+
+
+def _dtype_word(dtype: Any) -> int | None:
+    """Give the word of NumPy's dtype, None for one that programs lack."""
+    if dtype not in _words:
+        found = dtype_of_numpy(dtype)
+        _words[dtype] = None if found is None else _word_of(found)
+    return _words[dtype]
+
+
+def dtype_at(number: int) -> DataType:
+    """Give the dtype of a word."""
+    found = _dtypes.get(number)
+    if found is None:
+        code, bits = TypeCode(number & 0xFF), number >> 8 & 0xFF
+        found = DataType(code, 1 if code is TypeCode.BOOL else bits)
+        _dtypes[number] = found
+    return found
+
+
+# -- to Python ---------------------------------------------------------------------------------
+def array_of(address: int, owner: object) -> Array:
+    """Make an array of a tensor's memory, which ``owner`` keeps."""
+    tensor = address + at.TENSOR_DLTENSOR
+    data = _data_of(address)
+    dtype = dtype_at(word(tensor, dl.DLTENSOR_NDIM) >> 32 & 0xFFFFFFFF)
+    made = array_at(Lender(owner), data, dtype, extents_of(address))
+    if flags_of(address) & at.READ_ONLY:
+        made.setflags(write=False)
+    return made
+
+
+def origin_of(address: int) -> Array | None:
+    """Give the array of Python's that a tensor was made of, if any."""
+    owner = word(address, at.TENSOR_OWNER)
+    if not owner or kind_of(owner) != at.FOREIGN:
+        return None
+    found: Any = handle_of(owner)
+    if not is_array(found) or found.__array_interface__["data"][0] != _data_of(address):
+        return None
+    return found if found.shape == extents_of(address) else None
+
+
+def _data_of(address: int) -> int:
+    tensor = address + at.TENSOR_DLTENSOR
+    return word(tensor, dl.DLTENSOR_DATA) + word(tensor, dl.DLTENSOR_BYTE_OFFSET)
+
+
+def copy_of(address: int) -> Array:
+    """Copy a tensor."""
+    return np.array(array_of(address, None))
+
+
+def scalar_of(address: int) -> Any:
+    """Give a scalar as NumPy's."""
+    dtype = numpy_of(dtype_at(word(address, at.DTYPE_WORD)))
+    raw = ctypes.string_at(address + at.PRIM_VALUE, np.dtype(dtype).itemsize)
+    return np.frombuffer(raw, dtype)[0]
+
+
+def to_torch(array: Any) -> object:
+    """Give an array as a tensor of PyTorch, which has been imported."""
+    torch: Any = sys.modules["torch"]
+    if not array.flags.writeable:
+        array = array.copy()
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+_PLAIN: Final[dict[int, Callable[[int], Any]]] = {
+    at.SHAPE: lambda a: Shape(pointers(a + at.ITEMS, word(a, at.LENGTH))),
+    at.PRIM: lambda a: scalar_of(a).item() if flags_of(a) & at.UNTYPED else scalar_of(a),
+    at.STRING: lambda a: ctypes.string_at(a + at.ITEMS, word(a, at.LENGTH)).decode(
+        "utf-8", "surrogatepass"
+    ),
+    at.DTYPE: lambda a: dtype_at(word(a, at.DTYPE_WORD)),
+    at.NULL_OBJECT: lambda a: None,
+    at.FOREIGN: handle_of,
+}
+
+
+def python_of(address: int, leaf: Callable[[int, int], Any]) -> Any:
+    """Make Python's value of an object; ``leaf`` does so of tensors and functions."""
+    kind = kind_of(address)
+    if kind != at.TUPLE:
+        plain = _PLAIN.get(kind)
+        return leaf(kind, address) if plain is None else plain(address)
+    stack: list[tuple[Iterator[int], list[Any]]] = [(_items(address), [])]
+    while True:
+        items, made = stack[-1]
+        for item in items:
+            if kind_of(item) == at.TUPLE:
+                stack.append((_items(item), []))
+                break
+            made.append(python_of(item, leaf))
+        else:
+            stack.pop()
+            value = tuple(made)
+            if not stack:
+                return value
+            stack[-1][1].append(value)
+
+
+def _items(address: int) -> Iterator[int]:
+    return iter(pointers(address + at.ITEMS, word(address, at.LENGTH)))
+
+
+# -- from Python -------------------------------------------------------------------------------
+class Given:
+    """Makes objects of Python's values.
+
+    ``lend``: arrays outlive what is made of them, until ``settle`` is told; else each tensor keeps
+    its array. ``function`` makes an object of what can be called.
+    """
+
+    __slots__ = ("_function", "_lend", "lent", "torch")
+
+    def __init__(self, function: Callable[[Any], int], *, lend: bool) -> None:
+        self._function = function
+        self._lend = lend
+        self.lent: dict[int, tuple[Array, object]] = {}
+        """By address: the array that is lent, and what it was made of."""
+        self.torch = False
+
+    def object_of(self, value: Any, name: str, wanted: Wanted = None) -> int:
+        """Make an object, with a reference.
+
+        Errors: RUN0006, RUN0009, RUN0105 to RUN0111, RUN0207.
+        """
+        try:
+            return self._leaf(value, name, wanted)
+        except MemoryError:
+            raise RunMemoryError(
+                Diagnostic("RUN0207", f"there is no memory for {name}", help="free memory")
+            ) from None
+
+    def _tuple(self, value: Any, name: str, wanted: Wanted) -> int:
+        made: list[list[int]] = [[]]
+        stack = [_walk(value, name, wanted)]
+        try:
+            while True:
+                for item, inner, kind in stack[-1]:
+                    if isinstance(item, tuple) and not isinstance(item, Shape):
+                        stack.append(_walk(cast("tuple[Any, ...]", item), inner, kind))
+                        made.append([])
+                        break
+                    made[-1].append(self._leaf(item, inner, kind))
+                else:
+                    stack.pop()
+                    items = made[-1]
+                    one = new_holding(at.TUPLE, [len(items)], items)
+                    made.pop()
+                    if not stack:
+                        return one
+                    made[-1].append(one)
+        except BaseException:
+            for listed in made:
+                for one in listed:
+                    functions().release(one)
+            raise
+
+    def _leaf(self, value: Any, name: str, wanted: Wanted) -> int:
+        if value.__class__ is np.ndarray:
+            return self._tensor(value, value, name)
+        if isinstance(value, np.generic):
+            return self._numpy_scalar(value)
+        if isinstance(value, (bool, int, float)):
+            kind = wanted if isinstance(wanted, DataType) else None
+            return _number(value, f"argument {name}", kind)
+        if isinstance(value, Shape):
+            return self._shape(value, name)
+        if isinstance(value, tuple):
+            return self._tuple(value, name, wanted)
+        if isinstance(value, str):
+            data = value.encode("utf-8", "surrogatepass")
+            return new(at.STRING, struct.pack("=q", len(data)) + data + b"\0")
+        if isinstance(value, DataType):
+            if value.lanes == 1 and not value.is_handle and not value.is_void:
+                return new(at.DTYPE, struct.pack("=q", _word_of(value)))
+            return foreign(value)
+        if value is None:
+            return new(at.NULL_OBJECT, b"")
+        if is_array(value) or hasattr(value.__class__, "__dlpack__"):
+            return self._exported(value, name)
+        if callable(value):
+            return self._function(value)
+        return foreign(value)
+
+    def _shape(self, value: Shape, name: str) -> int:
+        try:
+            return new(at.SHAPE, struct.pack(f"={len(value) + 1}q", len(value), *value))
+        except struct.error:
+            largest = max(value, key=abs)
+            raise _too_large(f"argument {name}", largest, DataType("int64")) from None
+
+    def _numpy_scalar(self, value: Any) -> int:
+        number = _dtype_word(value.dtype)
+        if number is None:
+            return foreign(value)
+        return new(at.PRIM, struct.pack("=q", number) + _extended(value))
+
+    # -- tensors ---------------------------------------------------------------------------------
+    def _exported(self, value: Any, name: str) -> int:
+        """Take an array of another class, or of another library."""
+        self.torch |= is_torch_tensor(value)
+        parameter = Parameter(name, _FLOAT32, True)
+        (adapted,) = adapt((parameter,), (value,))
+        diagnose((parameter,), (value,))
+        (viewed,) = view_arguments((parameter,), (value,), (adapted,))
+        return self._tensor(plain_array(viewed), value, name)
+
+    def _tensor(self, array: Any, origin: object, name: str) -> int:
+        number = _dtype_word(array.dtype)
+        if number is None:
+            if not self._lend:
+                return foreign(origin)
+            adapt((Parameter(name, _FLOAT32, True),), (array,))  # says what is wrong
+        flags = array.flags
+        if not flags.c_contiguous:
+            if self._lend:
+                raise RunValueError(
+                    Diagnostic(
+                        "RUN0006",
+                        f"{name} must be row-major; its strides in bytes are {array.strides}",
+                        help=f"pass numpy.ascontiguousarray({name})",
+                    )
+                )
+            copied: Any = np.ascontiguousarray(array)
+            array = copied.reshape(array.shape)
+            flags = array.flags
+        shape = array.shape
+        rank = len(shape)
+        owner = 0 if self._lend else foreign(array)
+        made = functions().tensor_lend(
+            rank | (number or 0) << 32,
+            (_LENT * (rank or 1))(*shape),
+            array.__array_interface__["data"][0],
+            0 if flags.writeable else at.READ_ONLY,
+            owner,
+            array.nbytes,
+        )
+        if owner:
+            functions().release(owner)
+        if not made:
+            raise MemoryError
+        if self._lend:
+            self.lent[made] = array, origin
+        return made
+
+    def settle(self) -> None:
+        """Let tensors that are still in use keep their arrays, before they are given back."""
+        for address, (array, _) in self.lent.items():
+            if word(address, at.COUNT) > 1:
+                owner = ctypes.c_int64.from_address(address + at.TENSOR_OWNER)
+                owner.value = foreign(array)
+
+
+def _walk(value: tuple[Any, ...], name: str, wanted: Wanted) -> Iterator[tuple[Any, str, Wanted]]:
+    kinds = wanted if isinstance(wanted, tuple) and len(wanted) == len(value) else None
+    for index, item in enumerate(value):
+        yield item, f"{name}[{index}]", None if kinds is None else kinds[index]
+
+
+# -- scalars -----------------------------------------------------------------------------------
+def _extended(value: Any) -> bytes:
+    """Give the 64 bits of NumPy's scalar: integers extended, floats in the lowest bits."""
+    kind = value.dtype.kind
+    if kind in "iu":
+        return struct.pack("=Q", int(value) % 2**64)
+    return value.tobytes().ljust(8, b"\0")
+
+
+def _number(value: bool | int | float, name: str, wanted: DataType | None) -> int:
+    """Make a scalar of Python's number, in the dtype that is asked for where it is one like it."""
+    dtype = DataType("float64")
+    if isinstance(value, bool):
+        dtype = DataType("bool")
+    elif isinstance(value, int):
+        dtype = DataType("int64")
+    flags = at.UNTYPED
+    if wanted is not None and _is_like(dtype, wanted):
+        dtype, flags = wanted, 0
+    if dtype.is_float:
+        number = numpy_of(dtype).type(_float(value))
+        return new(at.PRIM, struct.pack("=q", _word_of(dtype)) + _extended(number), flags)
+    if not dtype.min_value <= value <= dtype.max_value:
+        raise _too_large(name, int(value), dtype)
+    return new(at.PRIM, struct.pack("=qQ", _word_of(dtype), int(value) % 2**64), flags)
+
+
+def retype(address: int, wanted: DataType, name: str) -> bool:
+    """Give a scalar that came as a number of Python another dtype; tell whether that is possible.
+
+    Errors: RUN0009 for a number that does not fit.
+    """
+    dtype = dtype_at(word(address, at.DTYPE_WORD))
+    if not _is_like(dtype, wanted):
+        return False
+    made = _number(scalar_of(address).item(), name, wanted)
+    start = at.DTYPE_WORD
+    ctypes.memmove(address + start, made + start, at.PRIM_VALUE + 8 - start)
+    functions().release(made)
+    ctypes.c_int32.from_address(address + at.FLAGS).value = 0
+    return True
+
+
+def _is_like(dtype: DataType, wanted: DataType) -> bool:
+    """Whether Python's number of a dtype may become one of another."""
+    if dtype.is_bool or wanted.is_bool:
+        return dtype is wanted
+    return wanted.is_float or (dtype.is_int and wanted.is_integer)
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _too_large(name: str, value: int, dtype: DataType) -> RunOverflowError:
+    digits = str(value) if abs(value) < 10**40 else f"an integer of {value.bit_length()} bits"
+    return RunOverflowError(
+        Diagnostic(
+            "RUN0009",
+            f"{name} is {digits}, which does not fit {dtype}",
+            help=f"pass a number from {dtype.min_value} to {dtype.max_value}",
+        )
+    )
+
+
+def reference_to(address: int, keep: object) -> Reference:
+    """Take a reference to an object; ``keep`` is the program that it comes from."""
+    functions().retain(address)
+    return Reference(address, keep)

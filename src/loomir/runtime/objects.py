@@ -1,0 +1,168 @@
+"""Native objects, as Python makes and reads them; ``object_layout`` says where things lie.
+
+The functions on objects are compiled code, which a lower layer cannot make: who makes it connects
+it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from loomir.runtime import layout as dl
+from loomir.runtime import object_layout as at
+from loomir.support.diagnostics import InternalError
+
+__all__ = [
+    "Functions",
+    "Reference",
+    "connect",
+    "extents_of",
+    "flags_of",
+    "foreign",
+    "functions",
+    "handle_of",
+    "kind_of",
+    "new",
+    "new_holding",
+    "pointers",
+    "word",
+]
+
+_VOID: Final = ctypes.c_void_p
+_INT: Final = ctypes.c_int64
+
+
+class Functions(NamedTuple):
+    """The functions on objects."""
+
+    retain: Callable[[int], None]
+    release: Callable[[int], None]
+    new: Callable[[int, int, int], int | None]
+    tensor_lend: Callable[..., int | None]
+
+
+_PROTOTYPES: Final[dict[str, Any]] = {
+    "retain": ctypes.CFUNCTYPE(None, _VOID),
+    "release": ctypes.CFUNCTYPE(None, _VOID),
+    "new": ctypes.CFUNCTYPE(_VOID, _INT, ctypes.c_int32, ctypes.c_int32),
+    "tensor_lend": ctypes.CFUNCTYPE(_VOID, _INT, _VOID, _VOID, ctypes.c_int32, _VOID, _INT),
+}
+_connected: Final[list[Functions]] = []
+
+
+def connect(symbols: Mapping[str, int]) -> None:
+    """Take the addresses of the functions on objects; once is enough."""
+    if not _connected:
+        made = {name: t(symbols[f"loomir_{name}"]) for name, t in _PROTOTYPES.items()}
+        _connected.append(Functions(**made))
+
+
+def functions() -> Functions:
+    """Give the functions on objects."""
+    if not _connected:
+        raise InternalError("the functions on objects are not connected")
+    return _connected[0]
+
+
+# -- reading -----------------------------------------------------------------------------------
+def word(address: int, offset: int) -> int:
+    """Read a field of 64 bits, signed."""
+    return _INT.from_address(address + offset).value
+
+
+def kind_of(address: int) -> int:
+    """Read an object's kind."""
+    return ctypes.c_int32.from_address(address + at.KIND).value
+
+
+def flags_of(address: int) -> int:
+    """Read an object's flags."""
+    return ctypes.c_int32.from_address(address + at.FLAGS).value
+
+
+def pointers(address: int, count: int) -> tuple[int, ...]:
+    """Read words side by side."""
+    return struct.unpack(f"={count}q", ctypes.string_at(address, 8 * count)) if count else ()
+
+
+def extents_of(address: int) -> tuple[int, ...]:
+    """Read the extents of a tensor."""
+    tensor = address + at.TENSOR_DLTENSOR
+    rank = ctypes.c_int32.from_address(tensor + dl.DLTENSOR_NDIM).value
+    return pointers(word(tensor, dl.DLTENSOR_SHAPE), rank)
+
+
+# -- making ------------------------------------------------------------------------------------
+def new(kind: int, content: bytes, flags: int = 0) -> int:
+    """Make an object of what follows its header; its reference is the caller's.
+
+    Errors: MemoryError.
+    """
+    made = functions().new(at.HEADER_SIZE + len(content), kind, flags)
+    if not made:
+        raise MemoryError
+    ctypes.memmove(made + at.HEADER_SIZE, content, len(content))
+    return made
+
+
+def new_holding(kind: int, head: Sequence[int], items: Sequence[int], flags: int = 0) -> int:
+    """Make an object of words and items, whose references it takes over."""
+    numbers = [*head, *items]
+    return new(kind, struct.pack(f"={len(numbers)}q", *numbers), flags)
+
+
+_kept: Final[dict[int, object]] = {}
+"""What references keep: out of reach of a collector of cycles, which knows no order."""
+
+
+class Reference:
+    """A reference to an object, given back when nothing in Python refers to this any more.
+
+    ``keep`` lives longer: the code that constants among the object's parts belong to.
+    """
+
+    __slots__ = ("__weakref__", "_release", "address")
+
+    def __init__(self, address: int, keep: object) -> None:
+        self.address = address
+        self._release = functions().release
+        _kept[id(self)] = keep
+
+    def __del__(self) -> None:
+        self._release(self.address)
+        _kept.pop(id(self), None)
+
+
+# -- objects of Python -------------------------------------------------------------------------
+_handles: Final[dict[int, object]] = {}
+_numbers: Final = itertools.count(1)
+_lock: Final = threading.Lock()
+
+
+def _forget(handle: int) -> None:
+    _handles.pop(handle, None)
+
+
+_forget_code: Final = ctypes.CFUNCTYPE(None, _INT)(_forget)
+_forget_address: Final = ctypes.cast(_forget_code, ctypes.c_void_p).value or 0
+
+
+def foreign(value: object) -> int:
+    """Make an object that holds a Python object until it is freed."""
+    handle = next(_numbers)
+    _handles[handle] = value
+    try:
+        return new(at.FOREIGN, struct.pack("=qq", handle, _forget_address))
+    except MemoryError:
+        _forget(handle)
+        raise
+
+
+def handle_of(address: int) -> object:
+    """Give the Python object that an object holds."""
+    return _handles[word(address, at.HANDLE)]
