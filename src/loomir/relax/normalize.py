@@ -7,7 +7,7 @@
 4. Blocks are not empty, and two of one kind do not follow each other.
 5. A call of an operator that has a rule of its own is as the rule makes it.
 
-Besides, every variable carries what is known of it.
+Besides, every variable carries what is known of it, and every function what it returns.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ _CALLEES: Final = (Op, ExternFunc)
 def normal_form_violations(program: IRModule | Function | PrimFunc) -> tuple[Diagnostic, ...]:
     """List what of a program is not in normal form, in program order.
 
-    Errors: RLX0311 to RLX0315 for the criteria 1 to 5, RLX0003 for a variable without annotation.
+    Errors: RLX0311 to RLX0315 for the criteria 1 to 5, RLX0003 for a variable without annotation,
+    RLX0316 for a function without.
     """
     if isinstance(program, PrimFunc):
         return ()
@@ -127,6 +128,13 @@ class _Check:
             if isinstance(part, Function):
                 for param in part.params:
                     self._annotated(param)
+                if part.ret_struct_info is None:
+                    self._report(
+                        "RLX0316",
+                        "nothing is known of what the function returns yet",
+                        "annotate it, or normalize the program",
+                        part,
+                    )
                 self._body(part.body, "the body of a function")
             elif isinstance(part, SeqExpr):
                 self._sequence(part)

@@ -42,7 +42,7 @@ from loomir.relax.node import Callee, RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
 from loomir.relax.relations import Match
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.struct_info import OBJECT
+from loomir.relax.struct_info import OBJECT, FuncStructInfo
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
@@ -332,14 +332,18 @@ class Normalizer:
                     self._give_up(binding)
 
     def function(self, func: Function) -> Step[Function]:
-        """Give a function in normal form; the same one where it was."""
+        """Give a function in normal form that tells its result; the same one where it was."""
         params = tuple([self.parameter(p) for p in func.params])
         self.known.enter(params)
         try:
             body = yield self.sequence(func.body, func.is_pure and not is_force_pure(func))
         finally:
             self.known.leave()
-        ret = None if func.ret_struct_info is None else self.info(func.ret_struct_info)
+        if func.ret_struct_info is not None:
+            ret = self.info(func.ret_struct_info)
+        else:
+            found = self.derive(Function(params, body, None, func.is_pure, span=func.span))
+            ret = found.ret if isinstance(found, FuncStructInfo) else OBJECT
         same = all(a is b for a, b in zip(params, func.params))
         if same and body is func.body and ret is func.ret_struct_info:
             return func
