@@ -463,3 +463,16 @@ def test_blocks_are_of_the_kinds_that_the_text_has():
     )
     kinds = [type(block) for block in func.body.blocks]  # type: ignore[attr-defined]
     assert kinds == [BindingBlock, DataflowBlock, BindingBlock]
+
+
+def test_a_function_within_one_may_do_nothing_but_return():
+    made = from_source(
+        "@R.function\n"
+        "def main(x: R.Tensor((3,), 'float32')):\n"
+        "    @R.function\n"
+        "    def same(y: R.Tensor((3,), 'float32')):\n"
+        "        return y\n"
+        "    z = same(x)\n"
+        "    return z\n"
+    )
+    assert str(made.ret_struct_info) == 'R.Tensor((3,), dtype="float32")'

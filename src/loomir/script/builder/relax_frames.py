@@ -202,7 +202,8 @@ _SIMPLE = (Var, Constant, Tuple, ShapeExpr, PrimValue, StringImm, DataTypeImm, G
 def sequence_around(frame: Frame[Any]) -> SequenceFrame:
     """Give the scope of bindings around a frame."""
     frames = IRBuilder.current().frames
-    before = frames[: frames.index(frame)]
+    # A frame that ends is in the list no more.
+    before = frames[: frames.index(frame)] if frame in frames else frames
     return next(f for f in reversed(before) if isinstance(f, SequenceFrame))
 
 

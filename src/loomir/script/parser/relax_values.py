@@ -281,7 +281,10 @@ def emit_at(
 def at_uses(
     error: CompileError, values: Sequence[object], parts: Sequence[doc.ExprNode]
 ) -> CompileError:
-    """Place what is said at a variable's definition where the variable is used."""
+    """Place what is said of a variable where the variable is used.
+
+    Such a mistake is at the variable's definition, or names it besides.
+    """
     places: dict[int, Span] = {}
     for value, part in zip(values, parts):
         span = getattr(value, "span", None)
@@ -289,7 +292,8 @@ def at_uses(
             places.setdefault(id(span), part.span)
 
     def moved(problem: Diagnostic) -> Diagnostic:
-        span = places.get(id(problem.span))
+        told = (problem.span, *(place for place, _ in problem.secondary))
+        span = next((places[id(place)] for place in told if id(place) in places), None)
         return problem if span is None else replace(problem, span=span)
 
     return CompileError(*map(moved, error.diagnostics))
