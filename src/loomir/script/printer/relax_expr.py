@@ -121,7 +121,8 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
         row = find_op(node.op.name)
         given = None if row is None else _options(row, node)
         if given is not None:
-            return (yield _operator(d, node, args, given))
+            assert row is not None
+            return (yield _operator(d, node, row, args, given))
     elif not node.attrs:
         keywords = yield _described(d, node, "ty_args")
         return CallDoc((yield d.expr(node.op)), args, tuple(keywords.items()))
@@ -129,21 +130,22 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
 
 
 def _operator(
-    d: Docsifier, node: Call, args: tuple[ExprDoc, ...], given: Mapping[str, Any]
+    d: Docsifier, node: Call, row: OpDef, args: tuple[ExprDoc, ...], given: Mapping[str, Any]
 ) -> Step[ExprDoc]:
-    """Write ``R.name(inputs, options that are not the default)``."""
+    """Write ``R.name(inputs, options that are not the default)``; inputs after those by name."""
     assert isinstance(node.op, Op)
     callee: ExprDoc = R
     for part in node.op.name.removeprefix("relax.").split("."):
         callee = callee.attr(part)
-    keywords: dict[str, ExprDoc] = {}
+    leading = _leading(row, len(args))
+    keywords = dict(zip([p.name for p in row.inputs[leading:]], args[leading:]))
     for name, value in given.items():
         if isinstance(value, DataType):
             keywords[name] = dtype_doc(value)
         else:
             keywords[name] = yield value_doc(d, value)
     keywords.update((yield _described(d, node, "ty_args")))
-    return callee.call(*args, **keywords)
+    return callee.call(*args[:leading], **keywords)
 
 
 def _calls_outside(node: Call, op: Op) -> bool:
@@ -196,6 +198,15 @@ def _described(d: Docsifier, node: Call, name: str) -> Step[dict[str, ExprDoc]]:
     return {name: docs[0] if len(docs) == 1 else ListDoc(docs)}
 
 
+def _leading(row: OpDef, count: int) -> int:
+    """Give how many of a call's arguments come before its first option, and need no name."""
+    inputs = row.inputs
+    if count > len(inputs) or any(param.variadic for param in inputs):
+        return count
+    before = next((k for k, param in enumerate(row.params) if param not in inputs), count)
+    return min(before, count)
+
+
 def _options(row: OpDef, node: Call) -> dict[str, Any] | None:
     """Give the options to write; None where the operator makes another call of what is written."""
     given: dict[str, Any] = {}
@@ -211,7 +222,9 @@ def _options(row: OpDef, node: Call) -> dict[str, Any] | None:
             given[param.name] = value
     described = {"sinfo_args": node.sinfo_args} if node.sinfo_args else {}
     try:
-        made = row.call(*node.args, **given, **described)
+        leading = _leading(row, len(node.args))
+        named = zip((p.name for p in row.inputs[leading:]), node.args[leading:])
+        made = row.call(*node.args[:leading], **dict(named), **given, **described)
     except CompileError:
         return None
     same = (
