@@ -274,5 +274,5 @@ def _fitting(value: object, kind: Kind) -> object:
     """Give an argument as operators take it: dtypes as such, known scalars in shapes."""
     if isinstance(value, DTypeFunction):
         return value.dtype
-    is_shape = kind is Kind.SHAPE and isinstance(value, (tuple, list))
+    is_shape = kind is Kind.SHAPE and type(value) in (tuple, list)
     return shape(cast("Any", value)) if is_shape else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from loomir.ir.node import reset
@@ -449,13 +450,19 @@ def visit_if(parser: Parser, node: doc.If) -> None:
         try:
             parser.builder.close(frame, failed)
         except CompileError as error:
-            parser.caught(at_uses(error, (cond,), (node.test,)), frame.span)
+            parser.caught(_at_condition(error, cond, node.test), frame.span)
             failed = True
     if frame.var is not None:
         reset(frame.var, "span", frame.span)
         parser.vars.add(name, Entry(frame.var, "value", frame.span))
     if failed:
         parser.poison(_bound_in([node]))
+
+
+def _at_condition(error: CompileError, cond: object, node: doc.ExprNode) -> CompileError:
+    """Place what is said of the condition of a branch at the condition."""
+    found = [replace(d, span=node.span) if d.code == "RLX0205" else d for d in error.diagnostics]
+    return at_uses(CompileError(*found), (cond,), (node,))
 
 
 def _needs_name(value: object) -> bool:

@@ -275,7 +275,13 @@ def emit_at(
     try:
         return frame.emit(value, name, info, at or span)
     except CompileError as error:
-        raise placed(at_uses(error, values, parts), span) from error
+        found = CompileError(
+            *[
+                replace(d, span=span) if d.span is not None and d.span is at else d
+                for d in error.diagnostics
+            ]
+        )
+        raise placed(at_uses(found, values, parts), span) from error
 
 
 def at_uses(
