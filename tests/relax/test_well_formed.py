@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
+import loomir
+from loomir import te
 from loomir.ir.module import IRModule
 from loomir.relax import (
     Call,
     DataflowVar,
+    ExternFunc,
     Function,
     GlobalVar,
     If,
@@ -22,6 +26,8 @@ from loomir.relax import (
     ShapeStructInfo,
     TensorStructInfo,
     Tuple,
+    TupleGetItem,
+    TupleStructInfo,
     Var,
     VarBinding,
     VDevice,
@@ -35,6 +41,7 @@ from loomir.tir import Ramp, const
 from tests.clause import clauses
 from tests.relax.programs import (
     block,
+    callable_of,
     dim,
     flow,
     func,
@@ -519,3 +526,93 @@ def test_normalising_keeps_well_formedness():
     made = normalize(a_module())
     assert codes(made) == []
     assert normalize(made) is made
+
+
+# -- the survey of expressions --------------------------------------------------------------------
+@clauses("RX-SCOPE-07")
+def test_a_variable_of_the_same_name_is_another_variable():
+    c, x = var("c", dtype="bool"), var("x", 2)
+    inner, again = var("x", 2), var("x", 2)
+    branch = If(c, seq([block(let(inner, neg(x)))], inner), seq([], x))
+    given = func([c, x], seq([block(let(again, branch))], Tuple((x, again))), TWO)
+    assert codes(given) == []
+    made = normalize(given)
+    assert made is given
+    args = (np.array(True), np.ones(2, np.float32))
+    first, second = loomir.interpret(given, *args)
+    assert (first == 1).all()
+    assert (second == -1).all()
+
+
+TWO = TupleStructInfo((tensor(2), tensor(2)))
+
+
+@clauses("RX-MOD-01", "RX-SURV-24")
+def test_any_function_with_a_global_symbol_may_be_called_from_outside():
+    x, y = var("x", 2), var("y", 2)
+    mod = module(
+        start=func([x], seq([], neg(x)), tensor(2), attrs={"global_symbol": "start"}),
+        other=func([y], seq([], y), tensor(2), attrs={}),
+    )
+    assert codes(mod) == []
+    made = loomir.interpret(normalize(mod), "start", np.ones(2, np.float32))
+    assert (made == -1).all()
+
+
+@clauses("RX-SURV-05", "RX-SURV-07")
+@pytest.mark.parametrize("kind", ["operator", "packed", "global", "variable", "literal"])
+def test_operators_functions_and_values_are_called(kind):
+    x, y, f = var("x", 2), var("y", 2), Var("f", callable_of([tensor(2)], tensor(2)))
+    callee = {
+        "operator": op("negative"),
+        "packed": ExternFunc("f"),
+        "global": GlobalVar("main"),
+        "variable": f,
+        "literal": Function((y,), seq([], y), tensor(2)),
+    }[kind]
+    args = (x, f) if kind == "global" else (x,)
+    given = func([x, f], Call(callee, args), ObjectStructInfo(), is_pure=False)
+    assert loomir.verify(given) == ()
+
+
+@clauses("RX-SURV-09")
+def test_fields_are_those_that_a_tuple_has():
+    x = var("x", 2)
+    given = func([x], TupleGetItem(Tuple((x, x)), 2))
+    assert [d.code for d in loomir.verify(given)] == ["RLX0207"]
+
+
+@clauses("RX-SURV-16", "RX-SURV-17")
+def test_a_check_without_a_variable_binds_shape_variables():
+    n, x = dim(), Var("x", TensorStructInfo(None, "float32", ndim=1))
+    given = func([x], seq([block(MatchCast(None, x, tensor(n)))], ShapeExpr((n * 2,))))
+    assert codes(given) == []
+    assert tuple(loomir.interpret(normalize(given), np.ones(3, np.float32))) == (6,)
+
+
+@clauses("RX-SURV-23")
+def test_functions_are_pure_where_nothing_is_said():
+    x = var("x", 2)
+    given = Function((x,), seq([], Call(ExternFunc("f"), (x,))))
+    assert given.is_pure
+    assert [d.code for d in loomir.verify(given)] == ["RLX0212"]
+
+
+@clauses("RX-SURV-11")
+def test_a_value_is_computed_before_its_variable_is_bound():
+    x, y = var("x", 2), var("y", 2)
+    given = normalize(func([x], seq([block(let(x2 := var("x", 2), neg(x)), let(y, x2))], y)))
+    assert (loomir.interpret(given, np.ones(2, np.float32)) == -1).all()
+
+
+@clauses("RX-NF-06a", "RX-WF-26")
+def test_kernels_take_literal_tuples():
+    t = Var("t", TupleStructInfo((tensor(2),)))
+    a = te.placeholder((2,), name="A")
+    kernel = te.create_prim_func([a, te.compute((2,), lambda i: -a[i], name="B")], name="k")
+    call = Call(op("call_tir"), (GlobalVar("k"), t), (tensor(2),))
+    mod = module(main=func([t], seq([block(let(Var("y"), call))], t)), k=kernel)
+    assert codes(mod) == ["RLX0123"]
+    made = normalize(mod)
+    assert codes(made) == []
+    assert loomir.verify(made) == ()
