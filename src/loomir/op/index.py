@@ -8,22 +8,27 @@ from typing import Any
 import numpy as np
 
 from loomir.arith.analyzer import Analyzer
-from loomir.op.arguments import dims_of, each_axis, values_of
+from loomir.op.arguments import dims_of, each_axis, integers, must_equal, need_rank, values_of
+from loomir.op.shapes import tensor_to_shape
 from loomir.op.slicing import slice_bounds, sliced
-from loomir.relax.node import StructInfo
+from loomir.relax.block_builder import BlockBuilder
+from loomir.relax.expr import Call
+from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
 from loomir.relax.op_params import axes, expr, flag, integer, ints, tensor, text, tuple_of
 from loomir.relax.op_reference import NPArray
 from loomir.relax.op_rules import need
-from loomir.relax.shape import ShapeExpr
-from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo
+from loomir.relax.shape import INT64, ShapeExpr, as_dim
+from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.te import topi
+from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import wide
-from loomir.tir.expr import PrimExpr
+from loomir.te.topi.loops import saturated, wide
+from loomir.tir.expr import Max, Min, PrimExpr, Select
+from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["strided_slice", "take"]
+__all__ = ["dynamic_strided_slice", "strided_slice", "take"]
 
 T = TensorSample
 X = T((2, 3, 4))
@@ -240,5 +245,114 @@ strided_slice = define_op(
         Mistake((X, (0, -3), (0, 0), (1, 1)), {}, "OPS0031"),
         Mistake((X, (3,), (0,), (1,)), {}, "OPS0005"),
         Mistake((X, (0,), X, (1,)), {}, "OPS0004"),
+    ),
+)
+
+
+# -- slices that tensors describe ------------------------------------------------------------------
+def _dynamic_strided_slice(c: OpContext) -> StructInfo:
+    x = c.tensor(0)
+    for index in (1, 2, 3):
+        info = integers(c, index)
+        need_rank(c, index, 1)
+        if info.dims is not None and x.ndim >= 0:
+            must_equal(c, info.dims[0], x.ndim, "the number of places and that of axes", arg=index)
+    return c.make(None, x.dtype, x, ndim=x.ndim)
+
+
+def _ends(
+    x: Tensor, at: int, begin: PrimExpr, end: PrimExpr, step: PrimExpr
+) -> tuple[PrimExpr, PrimExpr]:
+    """Give where a slice starts and how many elements it has."""
+    extent, zero = wide(x.shape[at]), as_dim(0)
+    up = step > 0
+    low, high = Select(up, zero, as_dim(-1)), Select(up, extent, extent - 1)
+
+    def place(value: PrimExpr) -> PrimExpr:
+        return Max(Min(Select(value < 0, value + extent, value), high), low)
+
+    start, stop = place(begin), place(end)
+    return start, Max((start - stop) // step * -1, zero)
+
+
+def _extents(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
+    def extent(k: PrimExpr) -> PrimExpr:
+        values = [saturated(t(k)) for t in (begin, end, strides)]
+        made = _ends(x, 0, *values)[1]
+        for at in range(1, x.ndim):
+            made = Select(k.equal(at), _ends(x, at, *values)[1], made)
+        return made
+
+    return compute((x.ndim,), extent, name="extents")
+
+
+def _described(
+    x: Tensor, begin: Tensor, end: Tensor, strides: Tensor, shape: Sequence[PrimExpr]
+) -> Tensor:
+    def place(at: int, index: PrimExpr) -> PrimExpr:
+        values = [saturated(t(at)) for t in (begin, end, strides)]
+        return _ends(x, at, *values)[0] + wide(index) * values[2]
+
+    return compute(
+        tuple(shape), lambda *i: x(*(place(a, v) for a, v in enumerate(i))), name="slice"
+    )
+
+
+def _legalize_slice(b: BlockBuilder, call: Call) -> RelaxExpr:
+    x, *bounds = call.args
+    info = b.struct_info_of(x)
+    if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype.is_void:
+        return call
+    if any(getattr(b.struct_info_of(e), "dims", None) is None for e in bounds):
+        return call
+    if not info.dims:
+        return x
+    counts = b.emit(b.call_te(_extents, x, *bounds, primfunc_name_hint="slice_extents"), "extents")
+    shape = b.emit(tensor_to_shape(counts), "shape")
+    sizes = tuple([ShapeVar(f"size{k}", INT64) for k in range(len(info.dims))])
+    b.match_cast(shape, ShapeStructInfo(sizes))
+    return b.call_te(_described, x, *bounds, ShapeExpr(sizes), primfunc_name_hint="slice")
+
+
+def _slice_as_described(x: Any, begin: Any, end: Any, strides: Any) -> NPArray:
+    steps = as_places(strides).tolist()
+    if 0 in steps:
+        raise ZeroDivisionError("a stride is 0")
+    bounds = zip(as_places(begin).tolist(), as_places(end).tolist(), steps, strict=True)
+    made: NPArray = np.asarray(x)[tuple(slice(*bound) for bound in bounds)]
+    return np.array(made)
+
+
+_FIRST = T((2,), "int64", values=(1, -1))
+_LAST = T((2,), "int64", values=(9, -9))
+_STEPS = T((2,), "int64", values=(2, -3))
+
+dynamic_strided_slice = define_op(
+    "dynamic_strided_slice",
+    tensor("x"),
+    tensor("begin"),
+    tensor("end"),
+    tensor("strides"),
+    infer=_dynamic_strided_slice,
+    doc="""Take slices along all axes, whose places and strides are elements of tensors.
+
+    They mean what they do for ``R.strided_slice``; a stride of 0 raises (RUN0201).
+    Shapes: one place for each axis of ``x``; extents of the result are known when it runs.
+    Errors: OPS0007, OPS0030, OPS0032.""",
+    family="index",
+    reference=_slice_as_described,
+    legalize=_legalize_slice,
+    samples=(
+        Sample((T((5, 8)), _FIRST, _LAST, _STEPS)),
+        Sample((T((7,), "int8"), *[T((1,), "int32", values=(v,)) for v in (5, 1, -1)])),
+        Sample((T((7,), "bool"), *[T((1,), "int64", values=(v,)) for v in (5, 1, 1)])),
+        Sample((T((3,), "bfloat16"), *[T((1,), "uint64", values=(v,)) for v in (0, 2**63, 1)])),
+        Sample((T((), "float16"), *[T((0,), "int64")] * 3)),
+        Sample((T((0, 8)), _FIRST, _LAST, _STEPS)),
+    ),
+    mistakes=(
+        Mistake((T((5, 8)), T((2,)), _LAST, _STEPS), {}, "OPS0007"),
+        Mistake((T((5, 8)), T((1, 2), "int64"), _LAST, _STEPS), {}, "OPS0030"),
+        Mistake((T((5,)), _FIRST, _LAST, _STEPS), {}, "OPS0032"),
     ),
 )
