@@ -68,9 +68,9 @@ def _split(c: OpContext) -> StructInfo:
     return TupleStructInfo(tuple(made))
 
 
-def _cut(x: Tensor, indices_or_sections: Parts, axis: int, out: TupleStructInfo) -> Any:
+def _cut(x: Tensor, indices_or_sections: Parts, axis: int, out: StructInfo) -> Any:
     cut = axis % x.ndim
-    shapes = [dims_of(field) for field in out.fields]
+    shapes = [dims_of(f) for f in (out.fields if isinstance(out, TupleStructInfo) else (out,))]
     if isinstance(indices_or_sections, int):
         whole = list(x.shape)
         whole[cut] = product([shapes[0][cut], indices_or_sections])
