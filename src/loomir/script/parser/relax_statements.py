@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from loomir.ir.node import reset
 from loomir.relax.expr import Tuple, Var
@@ -408,28 +409,44 @@ def _bound_in(body: Sequence[doc.StmtNode]) -> list[str]:
     return found
 
 
+class _Case(NamedTuple):
+    """A case of a branch that is being read."""
+
+    frame: ThenFrame | ElseFrame
+    names: ExitStack
+    before: int
+
+
+class _Branch(NamedTuple):
+    """A branch whose second case is being read."""
+
+    node: doc.If
+    frame: IfFrame
+    condition: object
+    before: int
+    case: _Case
+
+
 @dispatch.register(TOKEN, "If")
 def visit_if(parser: Parser, node: doc.If) -> None:
-    """Read a branch; a condition that is known now decides now."""
+    """Read a branch with all its ``elif``; a condition that is known now decides now."""
+    opened: list[_Branch] = []
+    current: doc.If | None = node
+    while current is not None:
+        current = _visit_cases(parser, current, opened)
+    for branch in reversed(opened):
+        _close_case(parser, branch.case)
+        _close_branch(parser, branch)
+
+
+def _visit_cases(parser: Parser, node: doc.If, opened: list[_Branch]) -> doc.If | None:
+    """Read the cases of one condition; gives the ``elif`` that is left to read."""
+    before = parser.setbacks()
     try:
         test = _evaluate(parser, node.test)
         if is_static(test):
-            parser.visit_body(node.body if test else node.orelse)
-            return
-        if not node.orelse:
-            raise mistake(
-                "SCR0032",
-                "a branch has no else case",
-                help="write both cases: each ends by binding the same name",
-                span=header(node),
-            )
-        if not is_value(test) and not isinstance(test, PrimExpr):
-            raise mistake(
-                "SCR0032",
-                f"the condition is {described(test)}",
-                help="give a tensor of rank 0 and dtype bool",
-                span=node.test.span,
-            )
+            return _visit_rest(parser, node.body if test else node.orelse)
+        _check_branch(node, test)
         cond = as_value(test) if not _needs_name(test) else _emit(parser, test, "", node.test)
         frame = IfFrame(cond)
         frame.span = header(node)
@@ -437,24 +454,68 @@ def visit_if(parser: Parser, node: doc.If) -> None:
     except (CompileError, Poisoned) as error:
         parser.caught(error, header(node))
         parser.poison(_bound_in([node]))
-        return
-    before = parser.setbacks()
-    name = ""
+        return None
+    case = _open_case(parser, ThenFrame(), node)
+    parser.visit_body(node.body)
+    _close_case(parser, case)
+    case = _open_case(parser, ElseFrame(), node)
+    opened.append(_Branch(node, frame, cond, before, case))
+    return _visit_rest(parser, node.orelse)
+
+
+def _visit_rest(parser: Parser, body: Sequence[doc.StmtNode]) -> doc.If | None:
+    """Read a case, unless it is an ``elif``, which is given back."""
+    if len(body) == 1 and isinstance(body[0], doc.If):
+        return body[0]
+    parser.visit_body(body)
+    return None
+
+
+def _check_branch(node: doc.If, test: object) -> None:
+    if not node.orelse:
+        raise mistake(
+            "SCR0032",
+            "a branch has no else case",
+            help="write both cases: each ends by binding the same name",
+            span=header(node),
+        )
+    if not is_value(test) and not isinstance(test, PrimExpr):
+        raise mistake(
+            "SCR0032",
+            f"the condition is {described(test)}",
+            help="give a tensor of rank 0 and dtype bool",
+            span=node.test.span,
+        )
+
+
+def _open_case(parser: Parser, frame: ThenFrame | ElseFrame, node: doc.If) -> _Case:
+    names = ExitStack()
+    made = _Case(frame, names, parser.setbacks())
+    frame.span = header(node)
+    frame.__enter__()
+    names.enter_context(parser.vars.frame())
+    return made
+
+
+def _close_case(parser: Parser, case: _Case) -> None:
+    case.names.close()
     try:
-        for make, body in ((ThenFrame, node.body), (ElseFrame, node.orelse)):
-            _visit_case(parser, make, body, header(node))
-        case = frame.cases.get(True)
-        name = "" if case is None else case[1]
-    finally:
-        failed = parser.setbacks() > before
-        try:
-            parser.builder.close(frame, failed)
-        except CompileError as error:
-            parser.caught(_at_condition(error, cond, node.test), frame.span)
-            failed = True
+        parser.builder.close(case.frame, failed=parser.setbacks() > case.before)
+    except CompileError as error:
+        parser.caught(error, case.frame.span)
+
+
+def _close_branch(parser: Parser, branch: _Branch) -> None:
+    node, frame = branch.node, branch.frame
+    failed = parser.setbacks() > branch.before
+    try:
+        parser.builder.close(frame, failed)
+    except CompileError as error:
+        parser.caught(_at_condition(error, branch.condition, node.test), frame.span)
+        failed = True
     if frame.var is not None:
         reset(frame.var, "span", frame.span)
-        parser.vars.add(name, Entry(frame.var, "value", frame.span))
+        parser.vars.add(frame.cases[True][1], Entry(frame.var, "value", frame.span))
     if failed:
         parser.poison(_bound_in([node]))
 
@@ -467,26 +528,6 @@ def _at_condition(error: CompileError, cond: object, node: doc.ExprNode) -> Comp
 
 def _needs_name(value: object) -> bool:
     return isinstance(value, Expr) and not isinstance(value, (Var,)) and info_of(value) is None
-
-
-def _visit_case(
-    parser: Parser,
-    make: Callable[[], ThenFrame | ElseFrame],
-    body: Sequence[doc.StmtNode],
-    span: Span,
-) -> None:
-    before = parser.setbacks()
-    frame = make()
-    frame.span = span
-    frame.__enter__()
-    try:
-        with parser.vars.frame():
-            parser.visit_body(body)
-    finally:
-        try:
-            parser.builder.close(frame, failed=parser.setbacks() > before)
-        except CompileError as error:
-            parser.caught(error, span)
 
 
 # -- what is no part of Relax ------------------------------------------------------------------
