@@ -476,3 +476,20 @@ def test_a_function_within_one_may_do_nothing_but_return():
         "    return z\n"
     )
     assert str(made.ret_struct_info) == 'R.Tensor((3,), dtype="float32")'
+
+
+def test_a_long_chain_of_branches_is_read():
+    cases = "".join(
+        f"    {'el' if index else ''}if c:\n        y = R.negative(x)\n" for index in range(300)
+    )
+    func = read(
+        '@R.function\ndef f(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")):\n'
+        f"{cases}    else:\n        y = x\n    return y\n"
+    )
+    depth, found = 0, values(func)[0]
+    while isinstance(found, If):
+        depth += 1
+        branch = found.false_branch
+        blocks = branch.blocks  # type: ignore[attr-defined]
+        found = blocks[0].bindings[0].value if blocks else None
+    assert depth == 300

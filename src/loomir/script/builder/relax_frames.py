@@ -417,7 +417,10 @@ class IfFrame(Frame["IfFrame"]):
         owner = sequence("R.If")
         made = If(self.condition, yes, no, span=self.span)
         said, _ = owner.said.pop(first, (None, None))
-        self.var = owner.emit(made, first, said)
+        if said is not None:
+            self.var = owner.emit(made, first, said)
+        else:  # its cases are in normal form
+            self.var = owner.bind(Var(first, owner.scope().struct_info_of(made)), made)
 
 
 class _CaseFrame(SequenceFrame):
