@@ -137,7 +137,7 @@ class Matcher:
         if rank not in (-1, len(shape)):
             self._add(faults.wrong_rank(place.span, place.where, rank), len(shape))
         elif wanted is not None:
-            self._extents(wanted, shape, place)
+            self._extents(wanted, shape, place, getattr(info.shape, "name_hint", ""))
         return value
 
     def shape(self, value: Value, info: ShapeStructInfo, place: Place) -> Value:
@@ -177,13 +177,17 @@ class Matcher:
 
     # -- numbers -----------------------------------------------------------------------------
     def _extents(
-        self, wanted: Sequence[PrimExpr | int], given: Sequence[int], place: Place
+        self,
+        wanted: Sequence[PrimExpr | int],
+        given: Sequence[int],
+        place: Place,
+        held: str = "",
     ) -> None:
         for axis, (expr, extent) in enumerate(zip(wanted, given, strict=True)):
             where = f"{place.where}, axis {axis}"
             if isinstance(expr, int):
-                if expr != extent:
-                    fault = faults.wrong_extent(place.span, place.where, axis, "", literal=True)
+                if expr != extent:  # what holds the shape is named, as native code does
+                    fault = faults.wrong_extent(place.span, place.where, axis, held)
                     self._add(fault, expr, extent)
                 continue
             value = self._expected(expr, extent, where, place.span)

@@ -142,7 +142,7 @@ def test_the_shape_of_a_tensor_is_that_of_a_variable():
     assert run(f, loomir.Shape([2, 3]), f32(2, 3)).shape == (2, 3)
     assert refusal(f, loomir.Shape([2, 3]), f32(2, 4)) == (
         "RUN0404",
-        "the matched value, axis 1: the extent must be 3, not 4",
+        "the matched value, axis 1: the extent must be 3 (s), not 4",
     )
     assert refusal(f, loomir.Shape([2, 3]), f32(2))[0] == "RUN0403"
 
