@@ -1,3 +1,5 @@
 """Operators of neural networks, ``R.nn`` in TVMScript."""
 
 from loomir.op.nn.activation import *  # noqa: F403
+from loomir.op.nn.convolution import *  # noqa: F403
+from loomir.op.nn.pooling import *  # noqa: F403

@@ -464,7 +464,7 @@ def layout_transform(x: Tensor, source: str, target: str) -> Tensor:
     whole = {a: product([d, inner_old.get(a, 1)]) for (a, _), d in zip(old, dims(x)) if a.isupper()}
     for a, c in inner_new.items():
         extent = whole[a]
-        if not isinstance(extent, int) or extent % c:
+        if not equal_sizes(extent % c, 0):
             bad(
                 "layout_transform",
                 f"{extent} is not surely a multiple of {c}",

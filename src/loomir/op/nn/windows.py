@@ -1,0 +1,103 @@
+"""Windows that slide over images: their sizes, steps, gaps and what is added at the ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from loomir.op.arguments import plain
+from loomir.relax.op_context import OpContext
+from loomir.relax.shape import Dim, as_dim
+from loomir.support.diagnostics import counted
+from loomir.tir.expr import Add, FloorDiv, Min, Mul, PrimExpr, Sub
+
+__all__ = ["numbers", "padding_of", "steps", "with_axes"]
+
+
+def with_axes(count: int, **defaults: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Make what writes one number for all axes as a number for each.
+
+    ``padding`` gets one for each end: first those before the axes, then those after.
+    ``out_layout``: what the option that it names here is, where it is left out. An ``out_dtype`` of
+    ``void`` is none.
+    """
+
+    def adapt(given: dict[str, Any]) -> dict[str, Any]:
+        made = dict(given)
+        for name, default in defaults.items():
+            value: Any = made.get(name, default)
+            if name == "out_layout":
+                source, layout = default
+                made[name] = made.get(name) or made.get(source, layout)
+                continue
+            times = 2 * count if name == "padding" else count
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = (value,) * times
+            elif isinstance(value, (list, tuple)):
+                items = tuple(cast("Sequence[Any]", value))
+                whole = len(items) == 1 or (name == "padding" and len(items) == count)
+                value = items * (times // len(items)) if whole else items
+            made[name] = value
+        if str(made.get("out_dtype", "")) == "void":
+            made["out_dtype"] = None
+        return made
+
+    return adapt
+
+
+def numbers(c: OpContext, option: str, count: int, least: int = 1) -> tuple[int, ...]:
+    """Give the numbers of an option, one for each axis. Errors: OPS0039, OPS0061."""
+    made: tuple[int, ...] = c[option]
+    if len(made) != count:
+        c.refuse(
+            "OPS0061",
+            f"{option} has {counted(len(made), 'number')}, not {count}",
+            help=f"give {counted(count, 'number')}, or one for all",
+        )
+    if any(v < least for v in made):
+        c.refuse(
+            "OPS0039",
+            f"{option} is {made}",
+            help=f"give numbers of {least} or more",
+        )
+    return made
+
+
+def padding_of(c: OpContext, count: int) -> list[tuple[int, int]]:
+    """Give what is added before and after each axis. Errors: OPS0039, OPS0061."""
+    made = numbers(c, "padding", 2 * count, least=0)
+    return list(zip(made[:count], made[count:], strict=True))
+
+
+def steps(
+    c: OpContext,
+    extent: Dim,
+    size: Dim,
+    stride: int,
+    dilation: int,
+    pads: tuple[int, int],
+    ceil_mode: bool = False,
+) -> PrimExpr:
+    """Count the windows that fit an axis; ``ceil_mode`` adds one that only starts inside.
+
+    Errors: OPS0062 where surely none does.
+    """
+    before, after = pads
+    whole = Add(as_dim(extent), as_dim(before + after))
+    reach = Add(Mul(Sub(as_dim(size), as_dim(1)), as_dim(dilation)), as_dim(1))
+    room = c.analyzer.simplify(Sub(whole, reach))
+    if c.analyzer.const_int_bound(room).max_value < 0:
+        shown = [plain(c.analyzer.simplify(e)) for e in (reach, whole)]
+        c.refuse(
+            "OPS0062",
+            f"a window of {shown[0]} does not fit an axis of {shown[1]}, padding included",
+            help="make the window smaller, or the padding larger",
+            arg=0,
+        )
+    step, one = as_dim(stride), as_dim(1)
+    if not ceil_mode or stride == 1:
+        return c.analyzer.simplify(Add(FloorDiv(room, step), one))
+    more = Add(FloorDiv(Add(room, as_dim(stride - 1)), step), one)
+    # A window that starts in the padding after the end is none.
+    starts = FloorDiv(Add(as_dim(extent), as_dim(before + stride - 1)), step)
+    return c.analyzer.simplify(Min(more, starts))
