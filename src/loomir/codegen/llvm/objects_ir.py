@@ -29,6 +29,7 @@ OBJECT_FUNCTIONS: Final[dict[str, Type]] = {
     "loomir_tensor_bytes": function(I64, [I64, PTR, I64]),
     "loomir_tensor_new": function(PTR, [I64, PTR, I64]),
     "loomir_tensor_lend": function(PTR, [I64, PTR, PTR, I32, PTR, I64]),
+    "loomir_tensor_inside": function(PTR, [PTR, I64, I64, PTR, I64]),
     "loomir_tensor_copy": function(PTR, [PTR]),
     "loomir_dtype_place": function(I64, [I64]),
     "loomir_count_objects": function(VOID, [I32]),
@@ -44,6 +45,8 @@ OBJECT_FUNCTIONS: Final[dict[str, Type]] = {
   extent is negative or the product beyond 2**63. ``tensor_new`` makes such a tensor, else NULL.
 - ``tensor_lend`` makes a tensor of memory: extents, data, flags, the object that owns it or NULL,
   and how many bytes are there.
+- ``tensor_inside`` makes a tensor of another's memory: that, the byte where it begins, ndim and
+  dtype, extents, bytes of an element; NULL where it does not fit, or begins within an element.
 - ``tensor_copy`` makes a tensor of the same contents.
 - ``dtype_place`` finds the upper half of such a word in ``DTYPES``.
 - ``live_objects`` counts those made and not freed since ``count_objects(1)``.
@@ -273,7 +276,28 @@ class _Objects:
         b.ret(block)
         return made
 
-    def tensor_lend(self, retain: Callee) -> None:
+    def tensor_inside(self, measure: Callee, lend: Callee) -> None:
+        """Define the function."""
+        made, b = self.open("loomir_tensor_inside")
+        storage, offset, word, extents, item = made.params
+        size = b.call(measure, [word, extents, item])
+        room = b.load(I64, place(b, storage, at.TENSOR_CAPACITY))
+        left = b.sub(room, offset)
+        fits = b.and_(b.icmp("ule", offset, room), b.icmp("ule", size, left))
+        whole = b.icmp("eq", b.urem(offset, item), const(I64, 0))
+        fits = b.and_(b.and_(fits, whole), b.icmp("sge", size, const(I64, 0)))
+        fine, bad = b.append("fine"), b.append("bad")
+        b.condbr(fits, fine, bad)
+        b.at(bad)
+        b.ret(NULL)
+        b.at(fine)
+        tensor = place(b, storage, at.TENSOR_DLTENSOR)
+        begin = b.load(I64, place(b, tensor, dl.DLTENSOR_BYTE_OFFSET))
+        data = b.gep(I8, b.load(PTR, place(b, tensor, dl.DLTENSOR_DATA)), b.add(begin, offset))
+        flags = b.and_(b.load(I32, place(b, storage, at.FLAGS)), const(I32, at.READ_ONLY))
+        b.ret(b.call(lend, [word, extents, data, flags, storage, left]))
+
+    def tensor_lend(self, retain: Callee) -> Callee:
         """Define the function."""
         made, b = self.open("loomir_tensor_lend")
         word, extents, data, flags, owner, capacity = made.params
@@ -288,6 +312,7 @@ class _Objects:
         b.at(on)
         _fill(b, block, word, extents, data, owner, capacity)
         b.ret(block)
+        return made
 
     def tensor_copy(self, new: Callee, measure: Callee) -> None:
         """Define the function."""
@@ -416,7 +441,7 @@ def objects_module() -> Module:
     made.new()
     measure = made.tensor_bytes()
     new = made.tensor_new(measure)
-    made.tensor_lend(retain)
+    made.tensor_inside(measure, made.tensor_lend(retain))
     made.tensor_copy(new, measure)
     made.dtype_place()
     made.counters()

@@ -60,10 +60,14 @@ class FaultTable:
 
     def record(self, b: Builder, context: Value, site: int, values: tuple[Value, ...]) -> None:
         """Write a fault into the context; the values are 64-bit integers."""
+        self.record_at(b, context, const(I32, site), values)
+
+    def record_at(self, b: Builder, context: Value, site: Value, values: tuple[Value, ...]) -> None:
+        """Write a fault whose site is known only then."""
         if self._record is None:
             self._record = _define_record(self._module, self.context, self.values)
         padded = [*values, *[const(I64, 0)] * (self.values - len(values))]
-        b.call(self._record, [context, const(I32, site), *padded])
+        b.call(self._record, [context, site, *padded])
 
     def raise_context(self, b: Builder, context: Value, status: Value) -> None:
         """Raise the error that a status other than 0 and a context describe."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from loomir.codegen.llvm.objects_ir import place
@@ -10,10 +10,11 @@ from loomir.codegen.llvm.relax.calls import call
 from loomir.codegen.llvm.relax.checks import Place, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_closure
 from loomir.codegen.llvm.relax.conditions import truth
-from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot
+from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot, Where
 from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
 from loomir.codegen.llvm.types import I64, PTR
 from loomir.codegen.llvm.values import Value, const
+from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.relax import faults
 from loomir.relax.expr import (
@@ -32,9 +33,14 @@ from loomir.relax.struct_info import TupleStructInfo
 from loomir.runtime import object_layout as at
 from loomir.support.diagnostics import InternalError
 
-__all__ = ["take"]
+__all__ = ["PIECE", "take"]
 
 Dying = Mapping[int, tuple[Var, ...]]
+
+_FRESH: Final = frozenset({"relax.call_tir", "relax.memory.alloc_tensor"})
+"""Operators that make a tensor: one in storage is where nothing else is that may not be written."""
+PIECE: Final = 24
+"""Bindings that one LLVM function has: a large one would take LLVM longer than its parts."""
 
 
 def take(frame: GraphFrame, e: RelaxExpr, dying: Dying) -> Step[Slot]:
@@ -63,24 +69,36 @@ def _leaf(frame: GraphFrame, e: RelaxExpr) -> Step[Slot]:
 # -- sequences ---------------------------------------------------------------------------------
 def _sequence(frame: GraphFrame, e: SeqExpr, dying: Dying) -> Step[Slot]:
     bound: list[Var] = []
-    for block in e.blocks:
-        for binding in block.bindings:
-            yield _bind(frame, binding, dying)
-            if isinstance(binding, (VarBinding, MatchCast)) and binding.var is not None:
-                bound.append(binding.var)
-            for var in dying.get(id(binding), ()):
-                frame.unbind(var)
+    bindings = [binding for block in e.blocks for binding in block.bindings]
+    if len(bindings) <= PIECE:
+        yield _bind_all(frame, bindings, dying, bound)
+    else:
+        for start in range(0, len(bindings), PIECE):
+            frame.open_piece()
+            yield _bind_all(frame, bindings[start : start + PIECE], dying, bound)
+            frame.close_piece()
     held = frame.values.get(e.body) if isinstance(e.body, Var) else None
-    if held is not None and held.slot is not None and e.body in set(bound):
+    if held is not None and held.where is Where.SLOT and e.body in set(bound):
         # Its scope ends here: the reference goes on.
         assert isinstance(e.body, Var)
         del frame.values[e.body]
-        slot = held.slot
+        slot = held.place
     else:
         slot = yield take(frame, e.body, dying)
     for var in bound:
         frame.unbind(var)
     return slot
+
+
+def _bind_all(
+    frame: GraphFrame, bindings: Sequence[Binding], dying: Dying, bound: list[Var]
+) -> Step[None]:
+    for binding in bindings:
+        yield _bind(frame, binding, dying)
+        if isinstance(binding, (VarBinding, MatchCast)) and binding.var is not None:
+            bound.append(binding.var)
+        for var in dying.get(id(binding), ()):
+            frame.unbind(var)
 
 
 def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
@@ -92,11 +110,13 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
             frame.drop_temporary(since)
         else:
             slot = yield take(frame, value, dying)
-        frame.values[binding.var] = Held(_NONE, slot)
+        frame.values[binding.var] = Held(Where.SLOT, slot)
         symbol = frame.extern_of(value)
         if symbol is not None:
             frame.externs[binding.var] = symbol
         if isinstance(value, Call):
+            if isinstance(value.op, Op) and value.op.name in _FRESH:
+                frame.fresh.add(binding.var)
             yield _claimed(frame, binding.var, value, slot)
     elif isinstance(binding, MatchCast):
         slot = yield take(frame, binding.value, dying)
@@ -111,7 +131,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
         if binding.var is None:
             frame.release(slot)
         else:
-            frame.values[binding.var] = Held(_NONE, slot)
+            frame.values[binding.var] = Held(Where.SLOT, slot)
     else:
         raise InternalError(f"a {type(binding).__name__} in a graph")
 
@@ -124,9 +144,6 @@ def _claimed(frame: GraphFrame, var: Var, value: Call, slot: Slot) -> Step[None]
     if info is not None:
         where = Place(f"the value of {var.name_hint}", var.span or value.span)
         yield match(frame, frame.read(slot), info, where)
-
-
-_NONE: Final = const(I64, 0)
 
 
 # -- branches ----------------------------------------------------------------------------------

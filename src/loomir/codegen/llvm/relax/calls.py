@@ -94,7 +94,7 @@ def _passed(
     if p.buffer is not None:
         if not isinstance(known, TensorStructInfo):
             require_kind(frame, value, [at.TENSOR], where)
-        if p.written:
+        if p.written and arg not in frame.fresh:
             writable(frame, value, name, where.where, span)
         return tensor_of(frame, value)
     if p.dtype.is_handle:

@@ -178,7 +178,8 @@ def _tensor(
             frame.require(FALSE, faults.no_such_device(at_.span, str(info.vdevice.target)))
     if isinstance(info.shape, ShapeExpr):
         data = place(frame.b, value, at.TENSOR_DLTENSOR + dl.DLTENSOR_SHAPE)
-        yield _extents(frame, data, info.shape.values, fact.dims, at_, phase, bound)
+        dims = info.shape.values
+        yield _extents(frame, data, dims, fact.dims, at_, phase, bound, is_tensor=True)
     elif isinstance(info.shape, Var) and phase is not Phase.BIND and info.shape in frame.values:
         _held_shape(frame, value, info.shape, at_)
 
@@ -222,6 +223,8 @@ def _extents(
     at_: Place,
     phase: Phase,
     bound: set[tuple[str, int]],
+    *,
+    is_tensor: bool,
 ) -> Step[None]:
     """Compare extents; ``where`` is the address of their address."""
     base: Value | None = None
@@ -238,7 +241,7 @@ def _extents(
         extent = frame.b.load(I64, frame.b.gep(I64, base, const(I64, axis)))
         if alone:
             assert isinstance(expr, ShapeVar)
-            frame.env[expr] = extent
+            frame.bind_size(expr, extent, extent=is_tensor)
             bound.add((at_.where, axis))
             continue
         value: Value = yield frame.value(expr)
@@ -315,7 +318,8 @@ def _shape(
     if info.values is not None:
         pointer = frame.b.alloca(PTR, hint="extents")
         frame.b.store(place(frame.b, value, at.ITEMS), pointer)
-        yield _extents(frame, pointer, info.values, fact.values, at_, phase, bound)
+        dims = info.values
+        yield _extents(frame, pointer, dims, fact.values, at_, phase, bound, is_tensor=False)
 
 
 def same(a: PrimExpr, b: PrimExpr) -> bool:
@@ -349,7 +353,7 @@ def _scalar(
     if expr is None:
         return
     if isinstance(expr, ShapeVar) and expr not in frame.env:
-        frame.env[expr] = unboxed(frame, value, expr.dtype)
+        frame.bind_size(expr, unboxed(frame, value, expr.dtype))
         bound.add((at_.where, -1))
         return
     proved = fact is not None and fact.value is not None and same(expr, fact.value)
@@ -431,7 +435,7 @@ def _function(
     b.at(test)
     since = len(frame.temporary)
     passed = [value, frame.graph.prim(_INT64, check)]
-    passed += [boxed(frame, frame.env[v], v.dtype, at_.span) for v in variables]
+    passed += [boxed(frame, frame.lookup(v), v.dtype, at_.span) for v in variables]
     frame.release(builtin(frame, "match_function", passed, at_.span))
     frame.drop_temporary(since)
     b.store_atomic(given, last, "monotonic")

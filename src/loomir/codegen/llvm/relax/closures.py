@@ -48,7 +48,7 @@ def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Ste
     values: list[Value] = []
     for item in captured:
         if isinstance(item, ShapeVar):
-            values.append(boxed(frame, frame.env[item], item.dtype, func.span))
+            values.append(boxed(frame, frame.lookup(item), item.dtype, func.span))
         else:
             values.append(frame.held(item))
     return frame.own(_closure_of(frame, code, info, values, func.span))

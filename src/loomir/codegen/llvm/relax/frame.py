@@ -9,10 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Final, NamedTuple
 
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.frame import Cleanup, Frame
 from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.relax.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.extents import EXTENTS
 from loomir.codegen.llvm.relax.unit import GraphUnit
 from loomir.codegen.llvm.text import Function
@@ -25,8 +28,9 @@ from loomir.runtime import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["GraphFrame", "Held", "Slot"]
+__all__ = ["GraphFrame", "Held", "Slot", "Where"]
 
 Slot = int
 
@@ -36,11 +40,29 @@ FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 
 
-class Held(NamedTuple):
-    """Where a variable's value is: in a slot of this function, or elsewhere for the whole call."""
+class Where(Enum):
+    """Where a variable's value is: in a slot of the function, or elsewhere for the whole call."""
 
-    value: Value
-    slot: Slot | None
+    SLOT = 0
+    ARGUMENT = 1
+    CAPTURED = 2
+    ITSELF = 3
+
+
+class Held(NamedTuple):
+    """The value of a variable: where it is, and its place there."""
+
+    where: Where
+    place: int
+
+
+class _Outer(NamedTuple):
+    """The LLVM function that goes on when a piece is done."""
+
+    builder: Builder
+    cleanup: Cleanup
+    values: tuple[Value, ...]
+    piece: Function
 
 
 class GraphFrame(Frame):
@@ -48,17 +70,26 @@ class GraphFrame(Frame):
 
     ``values`` are the values of variables; ``temporary`` are slots to give back when the binding
     in the making is done. ``itself`` is the closure that is called, ``args`` its arguments.
+    ``externs`` are variables that are packed functions by name, ``extents`` shape variables that
+    are never negative, ``fresh`` variables that are tensors made here, which may be written.
     """
 
     __slots__ = (
         "_body",
+        "_first",
         "_free",
+        "_in_pieces",
+        "_outer",
         "_scratch",
         "_scratch_words",
+        "_sizes",
+        "_sizes_at",
         "_slots",
         "_slots_at",
         "args",
+        "extents",
         "externs",
+        "fresh",
         "graph",
         "itself",
         "name",
@@ -66,7 +97,9 @@ class GraphFrame(Frame):
         "values",
     )
 
-    def __init__(self, graph: GraphUnit, function: Function, name: str) -> None:
+    def __init__(
+        self, graph: GraphUnit, function: Function, name: str, *, in_pieces: bool = False
+    ) -> None:
         context, itself, args, _, result = function.params
         super().__init__(graph.unit, function, context, result)
         self.graph = graph
@@ -75,6 +108,8 @@ class GraphFrame(Frame):
         self.args = args
         self.values: dict[Var, Held] = {}
         self.externs: dict[Var, str] = {}
+        self.extents: set[ShapeVar] = set()
+        self.fresh: set[Var] = set()
         self.temporary: list[tuple[Value | None, Slot]] = []
         self._slots = 0
         self._free: list[Slot] = []
@@ -82,8 +117,11 @@ class GraphFrame(Frame):
         self._body = self.b.append("body")
         self.b.at(self._body)
         # What they are is known when the function is whole.
-        self._slots_at = self.b.phi(PTR, "slots")
-        self._scratch = self.b.phi(PTR, "scratch")
+        self._first = tuple(self.b.phi(PTR, name) for name in ("slots", "sizes", "scratch"))
+        self._slots_at, self._sizes_at, self._scratch = self._first
+        self._in_pieces = in_pieces
+        self._sizes: dict[ShapeVar, int] = {}
+        self._outer: list[_Outer] = []
 
     def value(self, expr: PrimExpr) -> Step[Value]:
         """Visit an expression of shape variables."""
@@ -202,7 +240,32 @@ class GraphFrame(Frame):
         found = self.values.get(var)
         if found is None:
             raise InternalError(f"variable {var.name_hint!r} is not in scope in a graph")
-        return found.value if found.slot is None else self.read(found.slot)
+        b = self.b
+        if found.where is Where.SLOT:
+            return self.read(found.place)
+        if found.where is Where.ARGUMENT:
+            return b.load(PTR, b.gep(PTR, self.args, const(I64, found.place)))
+        if found.where is Where.CAPTURED:
+            return self.word(self.itself, at.CAPTURED + 8 * found.place, PTR)
+        return self.itself
+
+    def bind_size(self, var: ShapeVar, value: Value, *, extent: bool = False) -> None:
+        """Give a shape variable its value; ``extent``: that of a tensor, so never negative."""
+        self.env[var] = value
+        if extent:
+            self.extents.add(var)
+        if self._in_pieces:
+            place_ = self._sizes.setdefault(var, len(self._sizes))
+            at_ = self.b.gep(I64, self._sizes_at, const(I64, place_))
+            self.b.store(bits_of(self.b, value, var.dtype), at_)
+
+    def lookup(self, var: ShapeVar) -> Value:
+        """Give the value of a shape variable; pieces find it in memory."""
+        place_ = self._sizes.get(var) if var in self.env else None
+        if place_ is None:
+            return super().lookup(var)
+        bits = self.b.load(I64, self.b.gep(I64, self._sizes_at, const(I64, place_)))
+        return value_of(self.b, bits, var.dtype)
 
     def extern_of(self, e: object) -> str | None:
         """Give the name of the packed function that an expression is known to be."""
@@ -213,8 +276,47 @@ class GraphFrame(Frame):
     def unbind(self, var: Var) -> None:
         """Forget a variable, whose last use was this."""
         found = self.values.pop(var, None)
-        if found is not None and found.slot is not None:
-            self.release(found.slot)
+        if found is not None and found.where is Where.SLOT:
+            self.release(found.place)
+
+    # -- pieces ----------------------------------------------------------------------------------
+    def open_piece(self) -> None:
+        """Go on in an LLVM function of its own, which works on the same memory."""
+        names = ("context", "self", "args", "slots", "sizes", "scratch")
+        made = self.graph.module.define(
+            self.graph.fresh(f"{self.name}.piece"),
+            I32,
+            [(name, PTR) for name in names],
+            linkage="internal",
+            attributes={"noinline": None},
+        )
+        values = self._memory()
+        self._outer.append(_Outer(self._b, self.cleanup, values, made))
+        self._b = Builder(made)
+        self.cleanup = Cleanup(self._b.append("fail"), self._b.append("leave"))
+        self._set_memory(made.params)
+
+    def close_piece(self) -> None:
+        """End the piece, and go on where it is called."""
+        self.close(FAULTED, FINE)
+        outer = self._outer.pop()
+        self._b, self.cleanup = outer.builder, outer.cleanup
+        self._set_memory(outer.values)
+        self.propagate(self._b.call(outer.piece, outer.values))
+
+    def _memory(self) -> tuple[Value, ...]:
+        return (
+            self.context,
+            self.itself,
+            self.args,
+            self._slots_at,
+            self._sizes_at,
+            self._scratch,
+        )
+
+    def _set_memory(self, values: tuple[Value, ...]) -> None:
+        self.context, self.itself, self.args = values[:3]
+        self._slots_at, self._sizes_at, self._scratch = values[3:]
 
     # -- the end ---------------------------------------------------------------------------------
     def finish(self) -> None:
@@ -222,7 +324,7 @@ class GraphFrame(Frame):
         b = self.b
         b.br(self.cleanup.leave)
         b.at(b.function.entry)
-        words = self._slots + self._scratch_words
+        words = self._slots + len(self._sizes) + self._scratch_words
         on_stack = words <= _ON_STACK
         if on_stack:
             memory = b.alloca(array(I64, max(1, words)), align=8, hint="memory")
@@ -240,9 +342,10 @@ class GraphFrame(Frame):
         if self._slots:
             clear = b.module.declare("memset", PTR, [PTR, I32, I64])
             b.call(clear, [memory, const(I32, 0), const(I64, 8 * self._slots)])
-        self._slots_at.add(memory, b.block)
-        scratch = b.gep(I64, memory, const(I64, self._slots), inbounds=True)
-        self._scratch.add(scratch, b.block)
+        offset = 0
+        for phi, size in zip(self._first, (self._slots, len(self._sizes), 0), strict=True):
+            phi.add(b.gep(I64, memory, const(I64, offset), inbounds=True), b.block)
+            offset += size
         b.br(self._body)
         free = None if on_stack else b.module.declare("free", VOID, [PTR])
         b.at(self.cleanup.fail)

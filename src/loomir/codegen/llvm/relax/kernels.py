@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.floats import cast
@@ -13,7 +15,7 @@ from loomir.codegen.llvm.relax.checks import Place, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import GraphUnit, dtype_word, word_of
 from loomir.codegen.llvm.text import Callee, Function
-from loomir.codegen.llvm.types import I32, I64, PTR
+from loomir.codegen.llvm.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.values import NULL, Value, const
 from loomir.relax import faults
 from loomir.runtime import object_layout as at
@@ -21,12 +23,13 @@ from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
-from loomir.tir.expr import IntImm, PrimExpr
+from loomir.tir.expr import Add, IntImm, Max, Min, Mul, PrimExpr
+from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.signature import Parameter
 
-__all__ = ["allocate", "call_kernel", "define_adapter", "tensor_of"]
+__all__ = ["COLD", "allocate", "call_kernel", "define_adapter", "never_negative", "tensor_of"]
 
-_INT64 = DataType("int64")
+_INT64: Final = DataType("int64")
 
 
 def tensor_of(frame: GraphFrame, value: Value) -> Value:
@@ -45,7 +48,7 @@ def allocate(
     """Make a tensor, kept for the binding in the making."""
     b = frame.b
     for axis, (extent, expr) in enumerate(zip(extents, exprs, strict=True)):
-        if not (isinstance(expr, IntImm) and expr.value >= 0):
+        if not never_negative(frame, expr):
             fault = faults.negative_extent(span, what, f"of axis {axis}")
             frame.require(b.icmp("sge", extent, const(I64, 0)), fault, extent)
     if all(isinstance(e, IntImm) for e in exprs):
@@ -67,12 +70,48 @@ def allocate_at(
     fine, bad = b.append("made"), b.append("none")
     b.condbr(b.icmp("ne", made, NULL), fine, bad, meta=frame.unit.faults.rare())
     b.at(bad)
-    size = b.call(frame.graph.object_function("loomir_tensor_bytes"), given)
-    large = faults.size_too_large(span, what, dtype)
-    frame.require(b.icmp("sge", size, const(I64, 0)), large)
-    frame.stop(faults.no_memory(span, what), size)
+    site = frame.unit.faults.add(faults.size_too_large(span, what, dtype))
+    frame.unit.faults.add(faults.no_memory(span, what))
+    b.call(_unmade(frame.graph), [frame.context, *given, const(I32, site)])
+    b.br(frame.cleanup.fail)
     b.at(fine)
     return frame.keep(made)
+
+
+COLD: Final[dict[str, str | None]] = {"cold": None, "noinline": None}
+
+
+def _unmade(graph: GraphUnit) -> Callee:
+    """Define what says why a tensor was not made: too large (the site), or no memory (the next)."""
+    found = graph.module.find("loomir.unmade")
+    if found is not None:
+        return found
+    params = [("context", PTR), ("word", I64), ("shape", PTR), ("size", I64), ("site", I32)]
+    made = graph.module.define("loomir.unmade", VOID, params, linkage="internal", attributes=COLD)
+    b = Builder(made)
+    context, word, shape, item, site = made.params
+    size = b.call(graph.object_function("loomir_tensor_bytes"), [word, shape, item])
+    large = b.icmp("slt", size, const(I64, 0))
+    following = b.add(site, const(I32, 1))
+    graph.unit.faults.record_at(b, context, b.select(large, site, following), (size,))
+    b.ret()
+    return made
+
+
+_SUMS: Final = (Add, Mul, Min, Max)
+
+
+def never_negative(frame: GraphFrame, expr: PrimExpr) -> bool:
+    """Whether an extent is plain to be no negative number."""
+    if isinstance(expr, _SUMS):
+        return all(_is_size(frame, part) for part in (expr.a, expr.b))
+    return _is_size(frame, expr)
+
+
+def _is_size(frame: GraphFrame, expr: PrimExpr) -> bool:
+    if isinstance(expr, IntImm):
+        return expr.value >= 0
+    return isinstance(expr, ShapeVar) and expr in frame.extents
 
 
 def call_kernel(

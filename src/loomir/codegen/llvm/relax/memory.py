@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.frame import Slot
-from loomir.codegen.llvm.relax.kernels import allocate_at, tensor_of
+from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, never_negative, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.site import Site
-from loomir.codegen.llvm.relax.unit import word_of
-from loomir.codegen.llvm.types import I8, I32, I64, PTR
+from loomir.codegen.llvm.relax.unit import GraphUnit, word_of
+from loomir.codegen.llvm.text import Callee
+from loomir.codegen.llvm.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.values import NULL, Value, const
 from loomir.ir.visit import Step
 from loomir.relax import faults
@@ -55,7 +58,10 @@ def _extents(s: Site, index: int) -> Step[tuple[Value, int]]:
     else:
         shape: Value = yield s.of_kind(index, at.SHAPE)
         values = [frame.word(shape, at.ITEMS + 8 * i) for i in range(known.ndim)]
+    exprs = e.values if isinstance(e, ShapeExpr) else ()
     for axis, extent in enumerate(values):
+        if exprs and never_negative(frame, exprs[axis]):
+            continue
         fault = faults.negative_extent(s.span, s.shown, f"of axis {axis}")
         frame.require(b.icmp("sge", extent, const(I64, 0)), fault, extent)
     where = frame.scratch(len(values))
@@ -93,30 +99,55 @@ def _inside(
     """Make a tensor of part of another's memory, which it keeps."""
     frame, b = s.frame, s.frame.b
     where, rank = extents
-    word = const(I64, word_of(dtype, rank))
-    given = [word, where, const(I64, dtype.itemsize)]
-    size = b.call(frame.graph.object_function("loomir_tensor_bytes"), given)
-    large = faults.size_too_large(s.span, s.shown, dtype)
-    frame.require(b.icmp("sge", size, const(I64, 0)), large)
-    room = frame.word(storage, at.TENSOR_CAPACITY)
-    begins = b.icmp("ule", offset, room)
-    ends = b.icmp("ule", size, b.sub(room, offset))
-    fault = faults.outside_storage(s.span, s.shown)
-    frame.require(b.and_(begins, ends), fault, size, offset, room)
-    whole = b.icmp("eq", b.urem(offset, const(I64, dtype.itemsize)), const(I64, 0))
-    askew = faults.askew(s.span, s.shown, dtype, dtype.itemsize)
-    frame.require(whole, askew, offset)
-    tensor = tensor_of(frame, storage)
-    start = b.add(frame.word(tensor, dl.DLTENSOR_BYTE_OFFSET), offset)
-    data = b.gep(I8, frame.word(tensor, dl.DLTENSOR_DATA, PTR), start)
-    flags = b.and_(frame.word(storage, at.FLAGS, I32), const(I32, at.READ_ONLY))
-    left = b.sub(room, offset)
-    made = b.call(
-        frame.graph.object_function("loomir_tensor_lend"),
-        [word, where, data, flags, storage, left],
-    )
-    frame.require(b.icmp("ne", made, NULL), faults.no_memory(s.span, "a tensor"), const(I64, 128))
+    word, size = const(I64, word_of(dtype, rank)), const(I64, dtype.itemsize)
+    given = [storage, offset, word, where, size]
+    made = b.call(frame.graph.object_function("loomir_tensor_inside"), given)
+    fine, bad = b.append("made"), b.append("none")
+    b.condbr(b.icmp("ne", made, NULL), fine, bad, meta=frame.unit.faults.rare())
+    b.at(bad)
+    table = frame.unit.faults
+    site = table.add(faults.size_too_large(s.span, s.shown, dtype))
+    table.add(faults.outside_storage(s.span, s.shown))
+    table.add(faults.askew(s.span, s.shown, dtype, dtype.itemsize))
+    table.add(faults.no_memory(s.span, "a tensor"))
+    b.call(_unplaced(frame.graph), [frame.context, *given, const(I32, site)])
+    b.br(frame.cleanup.fail)
+    b.at(fine)
     return frame.keep(made)
+
+
+def _unplaced(graph: GraphUnit) -> Callee:
+    """Define what says why a tensor was not placed; its reasons are sites in a row."""
+    found = graph.module.find("loomir.unplaced")
+    if found is not None:
+        return found
+    params = [
+        ("context", PTR),
+        ("storage", PTR),
+        ("offset", I64),
+        ("word", I64),
+        ("shape", PTR),
+        ("size", I64),
+        ("site", I32),
+    ]
+    made = graph.module.define("loomir.unplaced", VOID, params, linkage="internal", attributes=COLD)
+    b = Builder(made)
+    context, storage, offset, word, shape, item, site = made.params
+    size = b.call(graph.object_function("loomir_tensor_bytes"), [word, shape, item])
+    room = b.load(I64, place(b, storage, at.TENSOR_CAPACITY))
+    fits = b.and_(b.icmp("ule", offset, room), b.icmp("ule", size, b.sub(room, offset)))
+    whole = b.icmp("eq", b.urem(offset, item), const(I64, 0))
+    reason = b.select(whole, const(I32, 3), const(I32, 2))
+    reason = b.select(fits, reason, const(I32, 1))
+    reason = b.select(b.icmp("slt", size, const(I64, 0)), const(I32, 0), reason)
+    values = [
+        b.select(b.icmp("eq", reason, const(I32, 1)), size, offset),
+        offset,
+        room,
+    ]
+    graph.unit.faults.record_at(b, context, b.add(site, reason), tuple(values))
+    b.ret()
+    return made
 
 
 def _view(s: Site) -> Step[Slot]:

@@ -17,11 +17,11 @@ from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, ROOT
 from loomir.codegen.llvm.emit.frame import Unit
 from loomir.codegen.llvm.floats import register_type
 from loomir.codegen.llvm.objects_ir import place
-from loomir.codegen.llvm.relax.bindings import take
+from loomir.codegen.llvm.relax.bindings import PIECE, take
 from loomir.codegen.llvm.relax.boxes import unboxed
 from loomir.codegen.llvm.relax.checks import Phase, Place, match
 from loomir.codegen.llvm.relax.closures import open_function
-from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot
+from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot, Where
 from loomir.codegen.llvm.relax.invoke import packed_code
 from loomir.codegen.llvm.relax.kernels import define_adapter
 from loomir.codegen.llvm.relax.leaves import facts
@@ -38,7 +38,7 @@ from loomir.codegen.llvm.text import Callee
 from loomir.codegen.llvm.types import I32, I64, PTR, array, struct
 from loomir.codegen.llvm.values import Value, aggregate, const
 from loomir.ir.module import GlobalVar, IRModule
-from loomir.ir.visit import Step, pre_order, trampoline
+from loomir.ir.visit import Step, by_class, pre_order, trampoline
 from loomir.relax import expr as relax
 from loomir.relax import faults
 from loomir.relax.node import RelaxExpr, StructInfo
@@ -172,12 +172,12 @@ def _declare_adapter(graph: GraphUnit, name: str) -> None:
 def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     """Write one function."""
     func = what.func
-    frame = GraphFrame(graph, what.made, what.name)
+    frame = GraphFrame(graph, what.made, what.name, in_pieces=_is_long(func))
     _open_captured(frame, what)
     places: list[tuple[Value, StructInfo, Place]] = []
     for index, param in enumerate(func.params):
         value = frame.b.load(PTR, frame.b.gep(PTR, frame.args, const(I64, index)))
-        frame.values[param] = Held(value, None)
+        frame.values[param] = Held(Where.ARGUMENT, index)
         info = param.struct_info_annotation or OBJECT
         places.append((value, info, Place(faults.argument(param.name_hint), param.span)))
     bound: set[tuple[str, int]] = set()
@@ -195,6 +195,12 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     frame.finish()
 
 
+def _is_long(func: relax.Function) -> bool:
+    """Whether a function has so many bindings that it is written in pieces."""
+    found = by_class(func.body)
+    return len(found.get(relax.VarBinding, ())) + len(found.get(relax.MatchCast, ())) > PIECE
+
+
 def _returned(body: RelaxExpr) -> StructInfo:
     """Give what is known of what a body gives."""
     while isinstance(body, relax.SeqExpr):
@@ -205,13 +211,13 @@ def _returned(body: RelaxExpr) -> StructInfo:
 def _open_captured(frame: GraphFrame, what: Pending) -> None:
     """Read captured values: they stay the closure's, which lives while it is called."""
     if what.itself is not None:
-        frame.values[what.itself] = Held(frame.itself, None)
+        frame.values[what.itself] = Held(Where.ITSELF, 0)
     for i, item in enumerate(what.captured):
-        value = frame.word(frame.itself, at.CAPTURED + 8 * i, PTR)
         if isinstance(item, ShapeVar):
-            frame.env[item] = unboxed(frame, value, item.dtype)
+            value = frame.word(frame.itself, at.CAPTURED + 8 * i, PTR)
+            frame.bind_size(item, unboxed(frame, value, item.dtype))
         else:
-            frame.values[item] = Held(value, None)
+            frame.values[item] = Held(Where.CAPTURED, i)
 
 
 # -- the door ----------------------------------------------------------------------------------
