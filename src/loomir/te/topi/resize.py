@@ -24,7 +24,7 @@ Method: TypeAlias = Literal["nearest", "linear", "cubic"]
 Coordinates: TypeAlias = Literal[
     "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn"
 ]
-Rounding: TypeAlias = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+Rounding: TypeAlias = Literal["round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 _METHODS = ("nearest", "linear", "cubic")
 _COORDINATES = (
     "half_pixel",
@@ -132,7 +132,15 @@ class _Axis:
         return Max(Min(i, wide(self.extent) - 1), wide(0))
 
 
+def _half_even(p: PrimExpr, q: PrimExpr) -> PrimExpr:
+    up, twice = p * 2 + q, q * 2
+    nearest = up // twice
+    tie = all_of((up % twice).equal(wide(0)), (nearest % 2).equal(wide(1)))
+    return select(tie, nearest - 1, nearest)
+
+
 _ROUNDINGS: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    "round": _half_even,
     "round_prefer_floor": lambda p, q: (p * -2 + q) // (q * 2) * -1,
     "round_prefer_ceil": lambda p, q: (p * 2 + q) // (q * 2),
     "floor": lambda p, q: p // q,
