@@ -12,6 +12,7 @@ from loomir.interp.arguments import explain
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import pre_order
 from loomir.relax import expr as relax
+from loomir.relax.verify import verify
 from loomir.runtime.executable import Executable
 from loomir.runtime.externs import find_extern
 from loomir.runtime.function import Function
@@ -27,7 +28,6 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 from loomir.tir.op_calls import EXTERN, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
-from loomir.tir.verify import verify
 from loomir.transform.pipelines import LowerOptions, lower, lower_relax
 
 __all__ = ["Program", "as_module", "compile"]
