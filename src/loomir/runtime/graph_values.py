@@ -15,13 +15,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, cast
 
-import ml_dtypes
 import numpy as np
 
 from loomir.runtime import layout as dl
 from loomir.runtime import object_layout as at
 from loomir.runtime.arguments import adapt, diagnose
-from loomir.runtime.capsule import Array, is_array, plain_array
+from loomir.runtime.capsule import Array, is_array, plain_array, tensor_of_array
 from loomir.runtime.errors import RunMemoryError, RunOverflowError, RunValueError
 from loomir.runtime.objects import (
     Reference,
@@ -133,11 +132,8 @@ def scalar_of(address: int) -> Any:
 def to_torch(array: Any) -> object:
     """Give an array as a tensor of PyTorch, which has been imported."""
     torch: Any = sys.modules["torch"]
-    if not array.flags.writeable:
-        array = array.copy()
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    held: Any = array if array.flags.writeable else array.copy()
+    return torch.from_dlpack(tensor_of_array(held))
 
 
 _PLAIN: Final[dict[int, Callable[[int], Any]]] = {
