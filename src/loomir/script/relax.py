@@ -25,6 +25,7 @@ from loomir.script.builder.relax_table import Operators, match_cast
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.entry import decorated, inline, macro
 from loomir.script.parser.namespaces import FUNCTION, mark
+from loomir.script.parser.relax_extents import read_extent
 
 __all__ = [
     "Call",
@@ -52,6 +53,8 @@ __all__ = [
 ]
 __all__ += relax_calls.__all__
 __all__ += relax_functions.__all__
+
+relax_info.set_extent_reader(read_extent)
 
 # Names of the language that Python writes otherwise, and other names of the same.
 Call = relax_any_call.any_call
