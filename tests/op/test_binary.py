@@ -67,6 +67,19 @@ def test_quotients_and_what_is_left_belong_together(name: str):
     lowered.check()
 
 
+def test_powers_of_integers_are_those_of_python():
+    power = defined("power").reference
+    assert power is not None
+    pairs = [(a, b) for a in range(-5, 6) for b in range(6)]
+    a, b = (np.array(v, "int64") for v in zip(*pairs))
+    np.testing.assert_array_equal(power(a, b), [x**y for x, y in pairs])
+    least = np.array([-(2**63)])
+    for base, wanted in ((1, 1), (-1, 1), (3, 0)):
+        assert power(np.array([base]), least) == wanted
+    with pytest.raises(ZeroDivisionError):
+        power(np.array([0]), np.array([-1]))
+
+
 def test_a_scalar_may_be_an_expression():
     n = Var("n", te.size_var("k", "int64").dtype)
     x = te.placeholder((3,), "int64", "x")

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir import structural_equal
@@ -24,7 +26,7 @@ from loomir.relax.struct_info import (
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.expr import const
-from tests.op.running import info_of
+from tests.op.running import Symbolic, assert_describes, concrete, info_of
 from tests.tir.refusal import refused
 
 INT64 = DataType("int64")
@@ -80,6 +82,26 @@ def test_extents_broadcast(a: tuple[Any, ...], b: tuple[Any, ...], wanted: list[
         assert Analyzer().can_prove_equal(made.dims[0], N + 1)
     else:
         assert found == wanted
+
+
+SHAPES = st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=3).map(tuple)
+
+
+@given(st.lists(SHAPES, min_size=3, max_size=3), st.booleans())
+def test_known_extents_broadcast_as_in_numpy(shapes: list[tuple[int, ...]], symbolic: bool):
+    symbols = Symbolic(shared=True)
+    described = symbols if symbolic else concrete
+    infos = [described(shape, "float32") for shape in shapes]
+    try:
+        wanted = np.broadcast_shapes(*shapes)
+    except ValueError:
+        if not symbolic:
+            with refused("OPS0008"):
+                infer(ewise_fma, *infos)
+        return
+    made = infer(ewise_fma, *infos)
+    assert_describes(made, np.zeros(wanted, "float32"), symbols.values)
+    assert symbolic or made.dims is not None
 
 
 def test_three_tensors_broadcast():

@@ -15,7 +15,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
 from loomir.relax.op_params import tensor
-from loomir.relax.op_reference import NPArray, elementwise, is_float
+from loomir.relax.op_reference import NPArray, elementwise, is_float, xp
 from loomir.relax.op_reference import greater as greater_of
 from loomir.relax.op_reference import lesser as lesser_of
 from loomir.relax.op_rules import common_device, common_dtype, need, operand, tensor_info
@@ -223,12 +223,35 @@ floor_mod = _define(
     "number",
     bounds=(1, 5),
 )
+
+
+def _integer_power(a: NPArray, b: NPArray) -> NPArray:
+    negative = b < 0
+    if (negative & (a == 0)).any():
+        raise ZeroDivisionError("0 cannot be raised to a negative power")
+    a, b = np.broadcast_arrays(a, b)
+    inverse = xp.where(xp.abs(a) == 1, a, 0).astype(a.dtype)
+    square: Any = xp.where(b < 0, inverse, a)
+    exponent: Any = xp.where(b < 0, -b, b)
+    made: Any = xp.ones_like(square)
+    for bit in range(8 * a.dtype.itemsize):
+        made = xp.where((exponent >> bit) & 1, made * square, made)
+        square = square * square
+    return made
+
+
+def _power(a: NPArray, b: NPArray) -> NPArray:
+    return _precise(np.power)(a, b) if is_float(a.dtype) else _integer_power(a, b)
+
+
 power = _define(
     "power",
-    "Raise to powers.",
+    "Raise to powers; integers wrap."
+    "\n\nA negative power of an integer is rounded towards zero; one of 0 raises"
+    " ``ZeroDivisionError``.",
     topi.power,
-    _precise(np.power),
-    "float",
+    _power,
+    "number",
     bounds=(1, 3),
     ulps=apart("pow"),
 )

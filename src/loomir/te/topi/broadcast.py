@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from math import log
 from typing import TypeAlias
 
-from loomir.te.scalar import select
+from loomir.te.scalar import if_then_else, select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.shape import (
     Size,
@@ -38,6 +38,7 @@ from loomir.tir.expr import (
     Eq,
     FloorDiv,
     FloorMod,
+    Let,
     Max,
     Min,
     Mod,
@@ -45,6 +46,7 @@ from loomir.tir.expr import (
     Or,
     PrimExpr,
     Sub,
+    Var,
     const,
 )
 from loomir.tir.expr import cast as converted
@@ -180,7 +182,40 @@ fmod = _operator(
     _by_kind(_builtin("fmod"), Mod),
     "Give what division towards zero leaves, with the sign of the dividend.",
 )
-power = _operator("power", "float", _wide(_builtin("pow")), "Raise to powers.")
+
+
+def _integer_power(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """Multiply the squares of squares that the bits of the exponent name."""
+    dtype = a.dtype
+    zero, one = const(0, dtype), const(1, dtype)
+    signed = dtype.is_int
+    # The quotient decides what a negative power is: 1, -1, 0, or a division by zero.
+    base = if_then_else(LT(b, zero), Div(one, a), a) if signed else a
+    first = Var("base", dtype)
+    exponent = Var("exponent", dtype)
+    bound: list[tuple[Var, PrimExpr]] = [(first, base)]
+    bound.append((exponent, select(LT(b, zero), zero - b, b) if signed else b))
+    square, made = first, one
+    for bit in range(dtype.bits):
+        if bit:
+            bound.append((Var(f"square{bit}", dtype), square * square))
+            square = bound[-1][0]
+        shifted = call_builtin("shift_right", exponent, const(bit, dtype))
+        odd = NE(call_builtin("bitwise_and", shifted, one), zero)
+        bound.append((Var(f"power{bit}", dtype), select(odd, made * square, made)))
+        made = bound[-1][0]
+    body: PrimExpr = made
+    for var, value in reversed(bound):
+        body = Let(var, value, body)
+    return body
+
+
+power = _operator(
+    "power",
+    "number",
+    lambda a, b: _wide(_builtin("pow"))(a, b) if a.dtype.is_float else _integer_power(a, b),
+    "Raise to powers; negative powers of integers are rounded towards zero, those of 0 raise.",
+)
 
 
 def _log_add_exp(a: PrimExpr, b: PrimExpr) -> PrimExpr:
