@@ -161,8 +161,9 @@ def test_lowering_computes_the_reference(op: OpDef):
 
 
 @pytest.mark.parametrize("op", COMPUTED, ids=named)
-def test_lowering_computes_the_reference_of_symbolic_shapes(op: OpDef):
-    symbols = Symbolic(shared=True)
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
+def test_lowering_computes_the_reference_of_symbolic_shapes(op: OpDef, shared: bool):
+    symbols = Symbolic(shared)
     lowered = Lowered(symbols)
     for number, sample in enumerate(op.samples):
         made = call_of(op, sample, symbols)

@@ -19,6 +19,7 @@ from loomir.support.dtype import DataType, numpy_of
 from loomir.te import reduction as te
 from loomir.te import topi
 from loomir.te.tensor import Tensor
+from loomir.te.topi.index import place_of
 from loomir.te.topi.shape import make
 from loomir.tir.expr import LT, Min, Not, PrimExpr, const
 from loomir.tir.expr import cast as cast_to
@@ -60,16 +61,24 @@ def _infer(c: OpContext) -> StructInfo:
 
 
 def _lower(prob: Tensor, uniform_sample: Tensor, sample_indices: Tensor, dtype: DataType) -> Tensor:
+    prob = topi.assume_elements(prob, prob, (1,))
     wide = topi.cast(prob, "float32") if prob.dtype.bits == 16 else prob
+    uniform_sample = topi.assume_shape(uniform_sample, [sample_indices.shape[0], 1])
+    sample_indices = topi.assume_shape(sample_indices, [sample_indices.shape[0], 1])
     sums = topi.cumsum(wide, 1)
     over = te.reduce_axis((0, prob.shape[1]), "k")
+    count = sample_indices.shape[0]
 
-    def count(i: PrimExpr, _: PrimExpr) -> PrimExpr:
+    def place(i: PrimExpr) -> PrimExpr:
+        return place_of(sample_indices(i, 0), sums, 0)
+
+    row = make("row", [count], place)
+
+    def passing(i: PrimExpr, _: PrimExpr) -> PrimExpr:
         drawn = cast_to(uniform_sample(i, 0), wide.dtype)
-        passed = Not(LT(drawn, sums(sample_indices(i, 0), over.var)))
-        return te.sum(cast_to(passed, _INT64), axis=over)
+        return te.sum(cast_to(Not(LT(drawn, sums(row(i), over.var))), _INT64), axis=over)
 
-    passed = make("passed", [sample_indices.shape[0], 1], count)
+    passed = make("passed", [count, 1], passing)
     last = cast_to(prob.shape[1], _INT64) - const(1, _INT64)
     made: Tensor = make(
         "multinomial", passed.shape, lambda *i: cast_to(Min(passed(*i), last), dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loomir.op.arguments import need_rank
-from loomir.op.statistical import reduced, refuse_empty
+from loomir.op.statistical import choosing, reduced, refuse_empty
 from loomir.relax.broadcast import broadcast, extents_of
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
@@ -102,7 +102,7 @@ def _define_place(name: str, what: str) -> Callable[..., Any]:
         "\n\nPlaces are int64, in the flat tensor where ``axis`` is None. Shapes: without ``axis``,"
         " or with extents of 1 where ``keepdims`` holds.",
         family="search",
-        lower=getattr(topi, name),
+        lower=choosing(getattr(topi, name)),
         reference=reference,
         samples=(
             Sample((_X,)),

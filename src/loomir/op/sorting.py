@@ -156,6 +156,8 @@ def _lower_topk(
     data: Tensor, k: int, axis: int, ret_type: str, largest: bool, dtype: DataType
 ) -> Any:
     count = dims(data)[axis] if k < 1 else k
+    if k >= 1:
+        data = topi.assume_elements(data, data, (axis,), k)
     made = topi.topk(data, count, axis, largest, dtype)
     return _chosen(ret_type, made, made)
 

@@ -192,15 +192,26 @@ def _lower_prod(x: Tensor, axis: Axes, keepdims: bool) -> Tensor:
     return topi.prod(x, axis, keepdims, str(x.dtype))
 
 
+def choosing(lower: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Check that there is an element to choose, where extents are symbolic."""
+
+    def lowered(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+        over: Any = (axis,) if isinstance(axis, int) else axis
+        gone: Any = range(x.ndim) if over is None else over
+        return topi.assume_elements(lower(x, axis, keepdims), x, gone)
+
+    return lowered
+
+
 sum = _define(  # noqa: A001 - the name users know
     "sum", "Add up; integers wrap.", _lower_sum, _total, ulps=2, absolute=1e-6
 )
 prod = _define("prod", "Multiply; integers wrap.", _lower_prod, _product, ulps=4)
 max = _define(  # noqa: A001 - the name users know
-    "max", "Find the greatest; there must be one.", topi.max, np.max, chooses=True
+    "max", "Find the greatest; there must be one.", choosing(topi.max), np.max, chooses=True
 )
 min = _define(  # noqa: A001 - the name users know
-    "min", "Find the least; there must be one.", topi.min, np.min, chooses=True
+    "min", "Find the least; there must be one.", choosing(topi.min), np.min, chooses=True
 )
 mean = _define(
     "mean", "Average; NaN over nothing.", topi.mean, _mean, "float", ulps=2, absolute=1e-6
@@ -248,6 +259,8 @@ def _median(x: NPArray, axis: Axes, keepdims: bool) -> Any:
     if axis == ():
         return x
     rows, gone = _row(x, axis)
+    if not rows.shape[-1]:
+        raise ValueError("there is no element to choose")
     wide = widened(rows)
     order = xp.argsort(wide, axis=-1, kind="stable")
     count = rows.shape[-1]
@@ -266,6 +279,7 @@ def _lower_median(x: Tensor, axis: Axes, keepdims: bool) -> Any:
         return topi.identity(x)
     gone = tuple(range(x.ndim)) if axis is None else tuple(a % x.ndim for a in axis)
     kept = [a for a in range(x.ndim) if a not in gone]
+    x = topi.assume_elements(x, x, gone)
     moved = topi.transpose(x, [*kept, *sorted(gone)]) if x.ndim else x
     shape = dims(x)
     count = total_size(shape[a] for a in gone)

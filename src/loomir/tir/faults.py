@@ -119,6 +119,12 @@ FAULTS: Final[dict[str, Row]] = {
         "give tensors whose shapes fit each other",
         code="RUN0212",
     ),
+    "few": Row(
+        FaultKind.MISMATCH,
+        "an axis of {buffer} has {0} elements, and at least {1} must be there",
+        "give a tensor with more elements there",
+        code="RUN0212",
+    ),
 }
 
 

@@ -14,7 +14,7 @@ from loomir.tir.expr import Eq, Or, PrimExpr, StringImm, const
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Evaluate, Stmt, seq
 
-__all__ = ["assume_broadcast", "assume_shape"]
+__all__ = ["assume_broadcast", "assume_elements", "assume_shape"]
 
 
 def _differ(a: Size, b: Size) -> bool:
@@ -27,6 +27,8 @@ def _copied(
     shape: Sequence[Size],
     checks: Sequence[tuple[PrimExpr, Size, Size]],
     place: Callable[[Sequence[PrimExpr]], Sequence[PrimExpr]],
+    row: str = "extent",
+    named: str = "",
 ) -> Tensor:
     """Check conditions, each with the extent that is and the one that is wanted, then copy."""
 
@@ -35,7 +37,7 @@ def _copied(
         tests = [
             Evaluate(
                 call_builtin(
-                    "check", fits, StringImm("extent"), StringImm(x.name), StringImm(""), *both
+                    "check", fits, StringImm(row), StringImm(named or x.name), StringImm(""), *both
                 )
             )
             for fits, *extents in checks
@@ -96,3 +98,16 @@ def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
         return made
 
     return _copied("assume_broadcast", x, wanted, checks, place)
+
+
+def assume_elements(made: Tensor, x: Tensor, axes: Sequence[int], count: Size = 1) -> Tensor:
+    """Give ``made`` where axes of ``x`` turn out to have ``count`` elements or more.
+
+    Shapes: that of ``made``. Errors: RUN0212 where an axis turns out to have less.
+    """
+    own = dims(x)
+    unsure = [own[a] for a in axes if not isinstance(own[a], int) or not isinstance(count, int)]
+    if not unsure:
+        return made
+    checks = [(wide(d) >= wide(count), d, count) for d in unsure]
+    return _copied("assume_elements", made, dims(made), checks, lambda i: i, "few", x.name)

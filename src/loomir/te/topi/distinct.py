@@ -17,7 +17,7 @@ from loomir.te.topi.manipulate import reshape
 from loomir.te.topi.shape import Size, bad, dims, make, product, shown
 from loomir.te.topi.sort import Row, merge_passes, order_of
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import GT, NE, And, Eq, Not, Or, PrimExpr, Select, const, convert
+from loomir.tir.expr import GT, NE, And, Eq, Not, Or, PrimExpr, Select, StringImm, const, convert
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
@@ -28,6 +28,11 @@ _INT64 = DataType("int64")
 
 def _holds(value: PrimExpr) -> PrimExpr:
     return value if value.dtype.is_bool else NE(value, const(0, value.dtype))
+
+
+def _below(place: PrimExpr, extent: Size, name: str) -> PrimExpr:
+    """Give a place, or raise where there is none: more was found than was counted."""
+    return call_builtin("checked_index", place, wide(extent), StringImm(name), const(0, "int32"))
 
 
 def count_nonzero(x: Tensor) -> Tensor:
@@ -57,11 +62,11 @@ def nonzero(x: Tensor, count: Size) -> Tensor:
         (source,), (places, found) = ins, outs
 
         def step(at: Sequence[PrimExpr]) -> Stmt:
-            column = BufferLoad(found, zero)
+            column = _below(BufferLoad(found, zero), count, "nonzero")
             stores: list[Stmt] = [
                 BufferStore(places, wide(i), (const(a, _INT64), column)) for a, i in enumerate(at)
             ]
-            stores.append(BufferStore(found, column + 1, zero))
+            stores.append(BufferStore(found, BufferLoad(found, zero) + 1, zero))
             return IfThenElse(_holds(BufferLoad(source, tuple(at))), seq(stores))
 
         return seq([BufferStore(found, const(0, _INT64), zero), nest(x.shape, step)])
@@ -160,7 +165,8 @@ def distinct_rows(order: Tensor, group: Tensor, count: Size) -> tuple[Tensor, Te
         (places, groups), (first, inverse, sizes) = ins, outs
 
         def step(i: PrimExpr) -> Stmt:
-            place, number = BufferLoad(places, (i,)), BufferLoad(groups, (i,))
+            place = _below(BufferLoad(places, (i,)), rows, "order")
+            number = _below(BufferLoad(groups, (i,)), count, "group")
             size = BufferLoad(sizes, (number,))
             return seq(
                 [

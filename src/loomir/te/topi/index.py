@@ -56,12 +56,12 @@ def _from_end(index: PrimExpr, extent: Size) -> PrimExpr:
     return select(And(at < 0, at >= wide(extent) * -1), at + wide(extent), at)
 
 
-def _place(index: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
+def place_of(index: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
     """Give the place along an axis that an index names, or raise where there is none."""
-    return _checked(_from_end(index, dims(x)[axis]), x, axis)
+    return checked(_from_end(index, dims(x)[axis]), x, axis)
 
 
-def _checked(place: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
+def checked(place: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
     extent = wide(dims(x)[axis])
     return call_builtin("checked_index", place, extent, StringImm(x.name), const(axis, "int32"))
 
@@ -73,7 +73,7 @@ def _along(
     made: list[PrimExpr] = []
     for a, (v, d, e) in enumerate(zip(i, dims(x), within, strict=True)):
         inside = equal_sizes(d, e) or (isinstance(d, int) and isinstance(e, int) and e <= d)
-        made.append(at if a == along else v if inside else _checked(wide(v), x, a))
+        made.append(at if a == along else v if inside else checked(wide(v), x, a))
     return made
 
 
@@ -158,7 +158,7 @@ def take(
         before, here, after = i[:along], i[along : along + len(own)], i[along + len(own) :]
         index = indices(*here) if isinstance(indices, Tensor) else indices
         if mode == "raise":
-            return x(*before, _place(index, x, along), *after)
+            return x(*before, place_of(index, x, along), *after)
         at = saturated(index)
         if mode == "nan":
             inside = And(at >= 0, at < extent)
@@ -167,7 +167,7 @@ def take(
             at = Max(Min(at, extent - 1), const(0, "int64"))
         else:
             at = at % Max(extent, const(1, "int64"))
-        return x(*before, _checked(at, x, along), *after)
+        return x(*before, checked(at, x, along), *after)
 
     return make("take", shape, element)
 
@@ -183,7 +183,7 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     _in_line("gather_elements", x, indices, along)
 
     def element(*i: PrimExpr) -> PrimExpr:
-        at = _place(indices(*i), x, along)
+        at = place_of(indices(*i), x, along)
         return x(*_along(i, at, x, along, dims(indices)))
 
     return make("gather_elements", dims(indices), element)
@@ -211,7 +211,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
 
     def element(*i: PrimExpr) -> PrimExpr:
         row, rest = i[: len(outer)], i[len(outer) :]
-        at = [_place(indices(*row, k), x, batch_dims + k) for k in range(count)]
+        at = [place_of(indices(*row, k), x, batch_dims + k) for k in range(count)]
         return x(*row[:batch_dims], *at, *rest)
 
     return make("gather_nd", shape, element)
@@ -290,7 +290,7 @@ def scatter_elements(
     _same_shape("scatter_elements", dims(indices), dims(updates))
 
     def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
-        to = _place(BufferLoad(at, tuple(i)), x, along)
+        to = place_of(BufferLoad(at, tuple(i)), x, along)
         return _along(i, to, x, along, dims(indices))
 
     return _scattered("scatter_elements", x, indices, updates, reduction, place)
@@ -309,7 +309,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "up
     _same_shape("scatter_nd", [*dims(indices)[:-1], *dims(x)[count:]], dims(updates))
 
     def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
-        row = [_place(BufferLoad(at, (*i[:rows], convert(k))), x, k) for k in range(count)]
+        row = [place_of(BufferLoad(at, (*i[:rows], convert(k))), x, k) for k in range(count)]
         return [*row, *i[rows:]]
 
     return _scattered("scatter_nd", x, indices, updates, reduction, place)
