@@ -64,6 +64,9 @@ SPECIAL = frozenset(
         "shape_to_tensor",
         "tensor_to_shape",
         "to_vdevice",
+        "vm.alloc_storage",
+        "vm.alloc_tensor",
+        "vm.kill_object",
     )
 )
 

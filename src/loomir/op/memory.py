@@ -33,7 +33,8 @@ def _allocated(c: OpContext, at: int) -> StructInfo:
     return c.make(given.values, c["dtype"], ndim=given.ndim)
 
 
-def _alloc_storage(c: OpContext) -> StructInfo:
+def described_storage(c: OpContext) -> StructInfo:
+    """Infer a storage of a number of bytes. Errors: OPS0027."""
     size = c.shape(0)
     if size.ndim not in (-1, 1):
         c.refuse(
@@ -51,14 +52,15 @@ alloc_storage = define_op(
     integer("virtual_device_index", 0),
     text("storage_scope", "global"),
     kind_dtype("dtype", "uint8"),
-    infer=_alloc_storage,
+    infer=described_storage,
     doc="Allocate bytes for tensors to lie in; what they hold is undefined.\n\nErrors: OPS0027.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )
 
 
-def _alloc_tensor(c: OpContext) -> StructInfo:
+def described_tensor(c: OpContext) -> StructInfo:
+    """Infer a tensor in a storage, of a shape and dtype that are given."""
     c.prim(1)
     return _allocated(c, 2)
 
@@ -69,7 +71,7 @@ alloc_tensor = define_op(
     prim("offset"),
     shape("shape"),
     kind_dtype("dtype"),
-    infer=_alloc_tensor,
+    infer=described_tensor,
     doc="Give a tensor that lies in a storage, ``offset`` bytes from its start.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),

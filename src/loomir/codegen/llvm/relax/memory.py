@@ -202,4 +202,7 @@ MEMORY: Final[Mapping[str, Callable[[Site], Step[Slot]]]] = {
     "relax.memory.ensure_zero_offset": _as_it_is,
     "relax.memory.kill_storage": _nothing,
     "relax.memory.kill_tensor": _nothing,
+    "relax.vm.alloc_storage": _alloc_storage,
+    "relax.vm.alloc_tensor": _alloc_tensor,
+    "relax.vm.kill_object": _nothing,
 }
