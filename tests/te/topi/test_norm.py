@@ -75,6 +75,27 @@ def test_norms_of_channels():
         parts = normal(x.reshape(2, groups, -1), 2).reshape(x.shape) * scale + shift
         cases.append((lambda a, c, d, n=groups: topi.group_norm(a, n, c, d), parts))
     check([x, g, b], cases, slack=1e-5)
+    groups = normal(x.reshape(2, 2, 3, 3, 2), (2, 4)).reshape(x.shape) * scale + shift
+    over = [
+        (lambda a, c, d: topi.group_norm(a, 2, c, d, axis=3), groups),
+        (lambda a, c, d: topi.instance_norm(a, c, d, axis=-1), normal(x, 3) * scale + shift),
+    ]
+    check([x, g, b], over, slack=1e-5)
+    check([x, g, b], over, symbolic=True, slack=1e-5)
+
+
+def test_norm_of_batches_in_training():
+    x = values(3, 4, 2).astype("float32")
+    g, b, m = (values(4, seed=s).astype("float32") for s in (1, 2, 3))
+    per = (1, 4, 1)
+    whole = normal(x, (0, 2)) * g.reshape(per) + b.reshape(per)
+    moved = [0.75 * m + 0.25 * x.mean((0, 2)), 0.75 * m + 0.25 * x.var((0, 2))]
+    for number, wanted in enumerate([whole, *moved]):
+
+        def made(a, c, d, n, k=number):
+            return topi.batch_norm_training(a, c, d, n, n, momentum=0.25)[k]
+
+        check([x, g, b, m], [(made, wanted)], slack=1e-5)
 
 
 def test_mistakes():

@@ -2,4 +2,6 @@
 
 from loomir.op.nn.activation import *  # noqa: F403
 from loomir.op.nn.convolution import *  # noqa: F403
+from loomir.op.nn.normalization import *  # noqa: F403
 from loomir.op.nn.pooling import *  # noqa: F403
+from loomir.op.nn.shaping import *  # noqa: F403

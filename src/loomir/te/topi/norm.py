@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from loomir.te import reduction as te
 from loomir.te.tensor import Tensor
-from loomir.te.topi.manipulate import reshape
+from loomir.te.topi.assume import assume_shape
 from loomir.te.topi.reduction import counted_as, reduced, wide_mean, wide_variance
 from loomir.te.topi.shape import (
     Axes,
@@ -27,6 +27,7 @@ from loomir.tir.op import call_builtin
 
 __all__ = [
     "batch_norm",
+    "batch_norm_training",
     "group_norm",
     "instance_norm",
     "layer_norm",
@@ -163,8 +164,8 @@ def rms_norm(
 
 def batch_norm(
     x: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
     mean: Tensor,
     variance: Tensor,
     axis: int = 1,
@@ -187,42 +188,84 @@ def batch_norm(
     return make("batch_norm", dims(x), element)
 
 
+def batch_norm_training(
+    x: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    momentum: float = 0.1,
+) -> list[Tensor]:
+    """Shift and scale channels by their own statistics, and move the running ones towards them.
+
+    Gives the channels, then ``(1 - momentum) * running + momentum * own`` of means and of
+    variances, which divide by the number of elements.
+    Shapes: that of ``x``; the others have one element per channel. Errors: TE0101 to TE0103.
+    """
+    channel = as_axis("batch_norm_training", axis, x.ndim)
+    over = tuple(a for a in range(x.ndim) if a != channel)
+    scaled = _scaled("batch_norm_training", x, [channel], gamma, beta)
+    _scaled("batch_norm_training", x, [channel], mean, variance)
+    wide = working(x.dtype)
+    own = [wide_mean(x, over, keepdims=False), wide_variance(x, over, keepdims=False)]
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        c = i[channel]
+        factor = call_builtin("sqrt", own[1](c) + const(epsilon, wide))
+        return scaled((converted(x(*i), wide) - own[0](c)) / factor, i)
+
+    def moved(running: Tensor, current: Tensor) -> Tensor:
+        def place(c: PrimExpr) -> PrimExpr:
+            kept = converted(running(c), wide) * const(1 - momentum, wide)
+            return converted(kept + current(c) * const(momentum, wide), x.dtype)
+
+        made: Tensor = make("moved", dims(running), place)
+        return made
+
+    made: Tensor = make("batch_norm_training", dims(x), element)
+    return [made, moved(mean, own[0]), moved(variance, own[1])]
+
+
 def instance_norm(
     x: Tensor,
     gamma: Tensor | None = None,
     beta: Tensor | None = None,
     epsilon: float = 1e-5,
+    channel_axis: int = 1,
+    axis: Axes = None,
 ) -> Tensor:
     """Shift and scale each channel of each item to mean 0 and variance 1.
 
-    Shapes: ``(items, channels, ...)``; ``gamma`` and ``beta`` have one element per channel.
-    Errors: TE0101, TE0103, TE0104.
+    ``axis``: those to normalise over, where it is left out all but items and channels.
+    Shapes: that of ``x``; ``gamma`` and ``beta`` have one element per channel.
+    Errors: TE0101 to TE0104.
     """
     if x.ndim < 2:
         bad("instance_norm", f"there are {x.ndim} axes", "give items and channels")
-    return _over("instance_norm", x, tuple(range(2, x.ndim)), gamma, beta, epsilon)
-
-
-def _over(
-    name: str,
-    x: Tensor,
-    axes: tuple[int, ...],
-    gamma: Tensor | None,
-    beta: Tensor | None,
-    epsilon: float,
-) -> Tensor:
-    """Normalise over axes, and scale channels."""
-    scaled = _scaled(name, x, [1], gamma, beta)
+    channel, over = _within("instance_norm", x, channel_axis, axis)
+    scaled = _scaled("instance_norm", x, [channel], gamma, beta)
     wide = working(x.dtype)
-    middle = wide_mean(x, axes, keepdims=True)
-    spread = wide_variance(x, axes, keepdims=True)
+    middle = wide_mean(x, over, keepdims=True)
+    spread = wide_variance(x, over, keepdims=True)
 
     def element(*i: PrimExpr) -> PrimExpr:
-        at = _with(i, *axes)
+        at = _with(i, *over)
         factor = call_builtin("sqrt", spread(*at) + const(epsilon, wide))
         return scaled((converted(x(*i), wide) - middle(*at)) / factor, i)
 
-    return make(name, dims(x), element)
+    made: Tensor = make("instance_norm", dims(x), element)
+    return made
+
+
+def _within(name: str, x: Tensor, channel_axis: int, axis: Axes) -> tuple[int, tuple[int, ...]]:
+    """Give the axis of channels, and those to normalise over."""
+    channel = as_axis(name, channel_axis, x.ndim)
+    over = as_axes(name, axis, x.ndim)
+    if axis is None:
+        over = tuple(a for a in over if a not in (0, channel))
+    return channel, over
 
 
 def group_norm(
@@ -231,26 +274,40 @@ def group_norm(
     gamma: Tensor | None = None,
     beta: Tensor | None = None,
     epsilon: float = 1e-5,
+    channel_axis: int = 1,
+    axis: Axes = None,
 ) -> Tensor:
     """Shift and scale groups of channels of each item to mean 0 and variance 1.
 
-    Shapes: ``(items, channels, ...)``; ``gamma`` and ``beta`` have one element per channel.
-    Errors: TE0101, TE0103, TE0104 unless the channels make equal groups.
+    ``axis``: those to normalise over besides channels, all but items where it is left out.
+    Shapes: that of ``x``; ``gamma`` and ``beta`` have one element per channel.
+    Errors: TE0101 to TE0104, RUN0212 where the channels turn out not to make equal groups.
     """
-    channels = dims(x)[1] if x.ndim >= 2 else 0
-    if not isinstance(channels, int) or groups < 1 or not channels or channels % groups:
+    if x.ndim < 2:
+        bad("group_norm", f"there are {x.ndim} axes", "give items and channels")
+    channel, rest = _within("group_norm", x, channel_axis, axis)
+    channels = dims(x)[channel]
+    if groups < 1 or (isinstance(channels, int) and (not channels or channels % groups)):
         bad("group_norm", f"{channels} channels do not make {groups} groups", "use a divisor")
     per = channels // groups
-    scaled = _scaled("group_norm", x, [1], gamma, beta)
+    scaled = _scaled("group_norm", x, [channel], gamma, beta)
     wide = working(x.dtype)
-    parts = reshape(x, [dims(x)[0], groups, per, *dims(x)[2:]])
-    axes = tuple(range(2, parts.ndim))
-    middle = wide_mean(parts, axes, keepdims=False)
-    spread = wide_variance(parts, axes, keepdims=False)
+    shape = dims(x)
+    x = assume_shape(x, [per * groups if a == channel else n for a, n in enumerate(shape)])
+
+    def member(*i: PrimExpr) -> PrimExpr:
+        return x(*i[:channel], i[channel] * per + i[channel + 1], *i[channel + 2 :])
+
+    parts = make("parts", [*shape[:channel], groups, per, *shape[channel + 1 :]], member)
+    over = sorted({channel + 1, *(a + (a > channel) for a in rest)})
+    middle = wide_mean(parts, tuple(over), keepdims=True)
+    spread = wide_variance(parts, tuple(over), keepdims=True)
 
     def element(*i: PrimExpr) -> PrimExpr:
-        at = (i[0], i[1] // per)
+        place = [*i[:channel], i[channel] // per, i[channel] % per, *i[channel + 1 :]]
+        at = _with(place, *over)
         factor = call_builtin("sqrt", spread(*at) + const(epsilon, wide))
         return scaled((converted(x(*i), wide) - middle(*at)) / factor, i)
 
-    return make("group_norm", dims(x), element)
+    made: Tensor = make("group_norm", shape, element)
+    return made
