@@ -280,7 +280,9 @@ class Lowered:
             return
         func = te.create_prim_func([*self.inputs, *self.outputs])
         assert loomir.verify(func) == ()
-        compiled = loomir.compile(func, opt_level=1, cache=False)
+        # What is optimised away from known extents need not be tried twice.
+        level = 1 if self.symbols is None else 0
+        compiled = loomir.compile(func, opt_level=level, cache=False)
         for way, run in (
             ("compiled", compiled),
             ("interpreted", lambda *a: loomir.interpret(func, *a)),
