@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from loomir.arith.fold import mul
 from loomir.ir.module import VDevice
-from loomir.relax.expr import Call, Constant, Tuple
+from loomir.relax.expr import Call, Constant
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_rules import need
 from loomir.relax.shape import Dim, as_dim
@@ -23,7 +23,6 @@ __all__ = [
     "combined",
     "dims_of",
     "each_axis",
-    "fields_of",
     "holds",
     "integers",
     "is_one",
@@ -205,9 +204,3 @@ def known_tensor(call: Call, index: int) -> TensorStructInfo | None:
         return arg.struct_info
     info = getattr(arg, "struct_info_annotation", None)
     return info if isinstance(info, TensorStructInfo) else None
-
-
-def fields_of(call: Call, index: int) -> Sequence[Any] | None:
-    """Give the fields of an argument that is written as a tuple."""
-    arg = call.args[index]
-    return arg.fields if isinstance(arg, Tuple) else None
