@@ -23,6 +23,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.compile_time
 	$(PYTHON) -m benchmarks.fork_join
 	$(PYTHON) -m benchmarks.vector_math
+	$(PYTHON) -m benchmarks.graphs
 
 COUNT ?= 100000
 START ?= 0

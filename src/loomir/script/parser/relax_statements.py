@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
+from loomir.ir.equality import structural_equal
 from loomir.ir.node import reset
 from loomir.relax.expr import Tuple, Var
 from loomir.relax.node import Expr, StructInfo
@@ -28,7 +29,13 @@ from loomir.script.parser.core import Parser, header, targets_of
 from loomir.script.parser.decorators import read_decorators, undecorated
 from loomir.script.parser.evaluator import Expansion, Poisoned
 from loomir.script.parser.macros import define_macro, expand
-from loomir.script.parser.namespaces import FUNCTION, INLINE, MACRO, ModuleFunction
+from loomir.script.parser.namespaces import (
+    FUNCTION,
+    INLINE,
+    MACRO,
+    ModuleFunction,
+    ModuleNames,
+)
 from loomir.script.parser.operators import holds_expr, is_static
 from loomir.script.parser.places import blamed
 from loomir.script.parser.relax_function import TOKEN, read_info, read_inner
@@ -98,7 +105,9 @@ def _emit(
         frame = sequence("R.match_cast")
         try:
             var = frame.match_cast(value.value, value.info, name, at)
-            return var if info is None else frame.emit(var, name, info, at)
+            if info is None or structural_equal(info, value.info):
+                return var
+            return frame.emit(var, name, info, at)
         except CompileError as error:
             raise placed(error, node.span) from error
     origin = _dialect(parser).origin
@@ -187,7 +196,7 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
             help="use a value of the program, or R.const(…) for numbers",
             span=node.span,
         )
-    if isinstance(value, (ModuleFunction, PrimExpr, StructInfo)) or _is_plain(value):
+    if isinstance(value, (ModuleFunction, ModuleNames, PrimExpr, StructInfo)) or _is_plain(value):
         parser.vars.add(name, Entry(value, "alias", target.span))
         return value
     var = _emit(parser, value, name, node, at=target.span)
