@@ -86,11 +86,11 @@ class _Legalizer:
         definition = op_def(call.op)
         if definition.lower is None and definition.legalize is None and not definition.reference:
             return [binding]
-        if definition.legalize is not None:
-            return self._written_out(definition, call, binding, in_dataflow)
         made: list[Binding] = []
         kind = DataflowVar if in_dataflow else Var
         call = self._with_known_extents(call, kind, made)
+        if definition.legalize is not None:
+            return [*made, *self._written_out(definition, call, binding, in_dataflow)]
         args = [self._info(arg) for arg in call.args]
         self._assume(args)
         result = self._infer(definition, call, args)
@@ -119,6 +119,8 @@ class _Legalizer:
             builder.begin_binding_block()
         assert definition.legalize is not None
         value = definition.legalize(builder, call)
+        if value is call:  # too little is known for kernels
+            value = reference_call(definition, call, binding.var.struct_info)
         block = builder.end_block()
         builder.end_scope()
         for var, func in builder.get().functions.items():
