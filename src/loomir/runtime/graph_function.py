@@ -15,7 +15,7 @@ import numpy as np
 from loomir.runtime import object_layout as at
 from loomir.runtime.callback import interruption, take
 from loomir.runtime.callout import find_function, placed
-from loomir.runtime.capsule import Array, is_array, plain_array
+from loomir.runtime.capsule import is_array, plain_array
 from loomir.runtime.errors import RunAssertionError, RunTypeError
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.graph_callback import begin, end
@@ -23,7 +23,6 @@ from loomir.runtime.graph_values import (
     Given,
     Wanted,
     array_of,
-    copy_of,
     origin_of,
     python_of,
     reference_to,
@@ -40,6 +39,7 @@ from loomir.runtime.objects import (
     kind_of,
     new_holding,
     pointers,
+    tensor_at,
     word,
 )
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError, counted, nearest
@@ -277,9 +277,7 @@ class _Call:
                 return self._give(result.value)
             failure = self._failure(report)
         finally:
-            given.settle()
-            for made in objects:
-                functions().release(made)
+            given.settle(objects)
         try:
             raise failure
         finally:
@@ -293,6 +291,7 @@ class _Call:
         known: dict[int, Any] = {}
         lent = self._given.lent
         torch = self._given.torch
+        taken: list[int] = [result]
 
         def leaf(kind: int, address: int) -> Any:
             if kind != at.TENSOR:
@@ -300,14 +299,26 @@ class _Call:
             if address in lent:
                 return lent[address][1]
             if address not in known:
-                made = copy_of(address) if word(address, at.COUNT) < 0 else self._array(address)
+                tensor = tensor_at(address)
+                found = origin_of(tensor)
+                if found is not None:
+                    made = found
+                elif tensor.references < 0:
+                    made = np.array(array_of(tensor, None))
+                elif address == result:
+                    # The reference that came with the result goes on.
+                    made = array_of(tensor, Reference(address, self.program))
+                    taken.clear()
+                else:
+                    made = array_of(tensor, reference_to(address, self.program))
                 known[address] = to_torch(made) if torch else made
             return known[address]
 
         try:
             return python_of(result, leaf)
         finally:
-            functions().release(result)
+            for address in taken:
+                functions().release(address)
 
     def _function_at(self, kind: int, address: int) -> Any:
         if flags_of(address) & at.TRAMPOLINE:
@@ -369,16 +380,13 @@ class _Call:
         lent = self._given.lent.get(address)
         if lent is not None:
             return lent[0]
-        if word(address, at.COUNT) < 0:
-            return array_of(address, self.program)
-        return self._array(address)
-
-    def _array(self, address: int) -> Array:
-        """Give a tensor that is no constant as an array: that of Python's if it was made of one."""
-        found = origin_of(address)
+        tensor = tensor_at(address)
+        found = origin_of(tensor)
         if found is not None:
             return found
-        return array_of(address, reference_to(address, self.program))
+        if tensor.references < 0:
+            return array_of(tensor, self.program)
+        return array_of(tensor, reference_to(address, self.program))
 
     def object_of(self, value: Any) -> int:
         """Make an object of what a function of Python returned."""

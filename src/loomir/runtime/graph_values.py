@@ -12,19 +12,18 @@ import ctypes
 import math
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from loomir.runtime import layout as dl
 from loomir.runtime import object_layout as at
 from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.capsule import Array, is_array, plain_array, tensor_of_array
 from loomir.runtime.errors import RunMemoryError, RunOverflowError, RunValueError
 from loomir.runtime.objects import (
     Reference,
-    extents_of,
+    Tensor,
     flags_of,
     foreign,
     functions,
@@ -46,7 +45,6 @@ __all__ = [
     "Given",
     "Wanted",
     "array_of",
-    "copy_of",
     "origin_of",
     "python_of",
     "reference_to",
@@ -90,36 +88,22 @@ def dtype_at(number: int) -> DataType:
 
 
 # -- to Python ---------------------------------------------------------------------------------
-def array_of(address: int, owner: object) -> Array:
+def array_of(tensor: Tensor, owner: object) -> Array:
     """Make an array of a tensor's memory, which ``owner`` keeps."""
-    tensor = address + at.TENSOR_DLTENSOR
-    data = _data_of(address)
-    dtype = dtype_at(word(tensor, dl.DLTENSOR_NDIM) >> 32 & 0xFFFFFFFF)
-    made = array_at(Lender(owner), data, dtype, extents_of(address))
-    if flags_of(address) & at.READ_ONLY:
+    made = array_at(Lender(owner), tensor.data, dtype_at(tensor.dtype), tensor.extents)
+    if tensor.flags & at.READ_ONLY:
         made.setflags(write=False)
     return made
 
 
-def origin_of(address: int) -> Array | None:
+def origin_of(tensor: Tensor) -> Array | None:
     """Give the array of Python's that a tensor was made of, if any."""
-    owner = word(address, at.TENSOR_OWNER)
-    if not owner or kind_of(owner) != at.FOREIGN:
+    if not tensor.owner or kind_of(tensor.owner) != at.FOREIGN:
         return None
-    found: Any = handle_of(owner)
-    if not is_array(found) or found.__array_interface__["data"][0] != _data_of(address):
+    found: Any = handle_of(tensor.owner)
+    if not is_array(found) or found.__array_interface__["data"][0] != tensor.data:
         return None
-    return found if found.shape == extents_of(address) else None
-
-
-def _data_of(address: int) -> int:
-    tensor = address + at.TENSOR_DLTENSOR
-    return word(tensor, dl.DLTENSOR_DATA) + word(tensor, dl.DLTENSOR_BYTE_OFFSET)
-
-
-def copy_of(address: int) -> Array:
-    """Copy a tensor."""
-    return np.array(array_of(address, None))
+    return found if found.shape == tensor.extents else None
 
 
 def scalar_of(address: int) -> Any:
@@ -213,7 +197,11 @@ class Given:
                         stack.append(_walk(cast("tuple[Any, ...]", item), inner, kind))
                         made.append([])
                         break
-                    made[-1].append(self._leaf(item, inner, kind))
+                    one = self._leaf(item, inner, kind)
+                    made[-1].append(one)
+                    if one in self.lent:
+                        # The tuple may stay longer than the call, or go earlier.
+                        functions().retain(one)
                 else:
                     stack.pop()
                     items = made[-1]
@@ -316,12 +304,20 @@ class Given:
             self.lent[made] = array, origin
         return made
 
-    def settle(self) -> None:
-        """Let tensors that are still in use keep their arrays, before they are given back."""
+    def settle(self, objects: Sequence[int]) -> None:
+        """Give back what was made of the arguments of a call, which has ended.
+
+        A tensor that something else still holds keeps its array from here on.
+        """
+        release, unshared = functions().release, functions().release_unshared
+        for made in objects:
+            if made not in self.lent:
+                release(made)
         for address, (array, _) in self.lent.items():
-            if word(address, at.COUNT) > 1:
+            if unshared(address):
                 owner = ctypes.c_int64.from_address(address + at.TENSOR_OWNER)
                 owner.value = foreign(array)
+                release(address)
 
 
 def _walk(value: tuple[Any, ...], name: str, wanted: Wanted) -> Iterator[tuple[Any, str, Wanted]]:

@@ -20,6 +20,7 @@ from loomir.support.diagnostics import InternalError
 __all__ = [
     "Functions",
     "Reference",
+    "Tensor",
     "connect",
     "extents_of",
     "flags_of",
@@ -30,6 +31,7 @@ __all__ = [
     "new",
     "new_holding",
     "pointers",
+    "tensor_at",
     "word",
 ]
 
@@ -42,6 +44,7 @@ class Functions(NamedTuple):
 
     retain: Callable[[int], None]
     release: Callable[[int], None]
+    release_unshared: Callable[[int], int]
     new: Callable[[int, int, int], int | None]
     tensor_lend: Callable[..., int | None]
 
@@ -49,6 +52,7 @@ class Functions(NamedTuple):
 _PROTOTYPES: Final[dict[str, Any]] = {
     "retain": ctypes.CFUNCTYPE(None, _VOID),
     "release": ctypes.CFUNCTYPE(None, _VOID),
+    "release_unshared": ctypes.CFUNCTYPE(ctypes.c_int32, _VOID),
     "new": ctypes.CFUNCTYPE(_VOID, _INT, ctypes.c_int32, ctypes.c_int32),
     "tensor_lend": ctypes.CFUNCTYPE(_VOID, _INT, _VOID, _VOID, ctypes.c_int32, _VOID, _INT),
 }
@@ -95,6 +99,27 @@ def extents_of(address: int) -> tuple[int, ...]:
     tensor = address + at.TENSOR_DLTENSOR
     rank = ctypes.c_int32.from_address(tensor + dl.DLTENSOR_NDIM).value
     return pointers(word(tensor, dl.DLTENSOR_SHAPE), rank)
+
+
+class Tensor(NamedTuple):
+    """What Python must know of a tensor."""
+
+    references: int
+    flags: int
+    data: int
+    dtype: int
+    extents: tuple[int, ...]
+    owner: int
+
+
+_TENSOR: Final = struct.Struct("=qii QQ iI QQQ Q".replace(" ", ""))
+
+
+def tensor_at(address: int) -> Tensor:
+    """Read a tensor, all at once."""
+    raw = ctypes.string_at(address, _TENSOR.size)
+    count, _, flags, data, _, rank, dtype, shape, _, offset, owner = _TENSOR.unpack(raw)
+    return Tensor(count, flags, data + offset, dtype, pointers(shape, rank), owner)
 
 
 # -- making ------------------------------------------------------------------------------------

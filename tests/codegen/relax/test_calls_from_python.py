@@ -349,3 +349,22 @@ class Module:
         x = rng.standard_normal((n, 8), dtype="float32")
         wanted = loomir.interpret(program, "main", x, w)
         np.testing.assert_allclose(function(x, w), wanted, rtol=1e-6)
+
+
+def test_arrays_in_tuples_live_as_long_as_closures_that_hold_them() -> None:
+    t, y, f = var("t", OBJECT), var("y", OBJECT), var("f")
+    function = compiled(func([t], seq(f, bind(f, Function((y,), seq(Tuple((t, y))), OBJECT)))))
+    count_objects(True)
+    closures = [function((np.full(1000, i, "int64"), (np.full(3, -i),))) for i in range(10)]
+    gc.collect()
+    noise = [np.full(1000, 99, "int64") for _ in range(20)]
+    for i, closure in enumerate(closures):
+        (first, (second,)), given = closure(5)
+        assert (first == i).all()
+        assert (second == -i).all()
+        assert given == 5
+    del noise, closures, closure, first, second
+    gc.collect()
+    left = live_objects()
+    count_objects(False)
+    assert left == 0

@@ -7,7 +7,7 @@ loses its last reference waits in a list that goes through the counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
@@ -24,12 +24,14 @@ __all__ = ["OBJECT_FUNCTIONS", "RELEASER", "count_loop", "objects_module", "plac
 OBJECT_FUNCTIONS: Final[dict[str, Type]] = {
     "loomir_retain": function(VOID, [PTR]),
     "loomir_release": function(VOID, [PTR]),
+    "loomir_release_unshared": function(I32, [PTR]),
     "loomir_release_slots": function(VOID, [PTR, I64]),
     "loomir_new": function(PTR, [I64, I32, I32]),
     "loomir_tensor_bytes": function(I64, [I64, PTR, I64]),
     "loomir_tensor_new": function(PTR, [I64, PTR, I64]),
     "loomir_tensor_lend": function(PTR, [I64, PTR, PTR, I32, PTR, I64]),
     "loomir_tensor_inside": function(PTR, [PTR, I64, I64, PTR, I64]),
+    "loomir_tensor_place": function(I32, [PTR, PTR, I64, I64, PTR, I64]),
     "loomir_tensor_copy": function(PTR, [PTR]),
     "loomir_dtype_place": function(I64, [I64]),
     "loomir_count_objects": function(VOID, [I32]),
@@ -37,7 +39,8 @@ OBJECT_FUNCTIONS: Final[dict[str, Type]] = {
 }
 """What programs are linked with, and Python calls:
 
-- ``retain``, ``release`` one reference; ``release_slots`` those of an array, and clear it; NULL is
+- ``retain``, ``release`` one reference; ``release_unshared`` does so where it is the only one, and
+  tells whether it was not; ``release_slots`` those of an array, and clear it; NULL is
   none.
 - ``new`` makes an object of so many bytes, kind and flags, with one reference; NULL where there is
   no memory.
@@ -47,6 +50,8 @@ OBJECT_FUNCTIONS: Final[dict[str, Type]] = {
   and how many bytes are there.
 - ``tensor_inside`` makes a tensor of another's memory: that, the byte where it begins, ndim and
   dtype, extents, bytes of an element; NULL where it does not fit, or begins within an element.
+  ``tensor_place`` does so in memory that the caller has, and tells whether it fits: such a tensor
+  is never counted or freed.
 - ``tensor_copy`` makes a tensor of the same contents.
 - ``dtype_place`` finds the upper half of such a word in ``DTYPES``.
 - ``live_objects`` counts those made and not freed since ``count_objects(1)``.
@@ -114,6 +119,19 @@ class _Objects:
         b.at(done)
         b.ret()
         return made
+
+    def release_unshared(self, destroy: Callee) -> None:
+        """Define the function."""
+        made, b = self.open("loomir_release_unshared")
+        (given,) = made.params
+        only, several = b.append("only"), b.append("several")
+        now = b.load_atomic(I64, place(b, given, at.COUNT), "acquire")
+        b.condbr(b.icmp("eq", now, const(I64, 1)), only, several)
+        b.at(only)
+        b.call(destroy, [given])
+        b.ret(const(I32, 0))
+        b.at(several)
+        b.ret(const(I32, 1))
 
     def release_slots(self, release: Callee) -> None:
         """Define the function."""
@@ -279,23 +297,49 @@ class _Objects:
     def tensor_inside(self, measure: Callee, lend: Callee) -> None:
         """Define the function."""
         made, b = self.open("loomir_tensor_inside")
-        storage, offset, word, extents, item = made.params
+        storage, _, word, extents, _ = made.params
+        bad = b.append("bad")
+        data, flags, left = self.find_inside(b, measure, made.params, bad)
+        b.ret(b.call(lend, [word, extents, data, flags, storage, left]))
+        b.at(bad)
+        b.ret(NULL)
+
+    def tensor_place(self, measure: Callee) -> None:
+        """Define the function."""
+        made, b = self.open("loomir_tensor_place")
+        block, storage, _, word, extents, _ = made.params
+        bad = b.append("bad")
+        data, flags, left = self.find_inside(b, measure, made.params[1:], bad)
+        b.store(const(I64, at.IMMORTAL), place(b, block, at.COUNT))
+        b.store(const(I32, at.TENSOR), place(b, block, at.KIND))
+        b.store(flags, place(b, block, at.FLAGS))
+        _fill(b, block, word, extents, data, storage, left)
+        b.ret(const(I32, 1))
+        b.at(bad)
+        b.ret(const(I32, 0))
+
+    @staticmethod
+    def find_inside(
+        b: Builder, measure: Callee, given: Sequence[Value], bad: Block
+    ) -> tuple[Value, Value, Value]:
+        """Give where a tensor in storage has its data, its flags, and what room is left there."""
+        storage, offset, word, extents, item = given
         size = b.call(measure, [word, extents, item])
         room = b.load(I64, place(b, storage, at.TENSOR_CAPACITY))
         left = b.sub(room, offset)
         fits = b.and_(b.icmp("ule", offset, room), b.icmp("ule", size, left))
-        whole = b.icmp("eq", b.urem(offset, item), const(I64, 0))
-        fits = b.and_(b.and_(fits, whole), b.icmp("sge", size, const(I64, 0)))
-        fine, bad = b.append("fine"), b.append("bad")
+        # The size of an element is a power of two.
+        rest = b.and_(offset, b.sub(item, const(I64, 1)))
+        fits = b.and_(fits, b.icmp("eq", rest, const(I64, 0)))
+        fits = b.and_(fits, b.icmp("sge", size, const(I64, 0)))
+        fine = b.append("fine")
         b.condbr(fits, fine, bad)
-        b.at(bad)
-        b.ret(NULL)
         b.at(fine)
         tensor = place(b, storage, at.TENSOR_DLTENSOR)
         begin = b.load(I64, place(b, tensor, dl.DLTENSOR_BYTE_OFFSET))
         data = b.gep(I8, b.load(PTR, place(b, tensor, dl.DLTENSOR_DATA)), b.add(begin, offset))
         flags = b.and_(b.load(I32, place(b, storage, at.FLAGS)), const(I32, at.READ_ONLY))
-        b.ret(b.call(lend, [word, extents, data, flags, storage, left]))
+        return data, flags, left
 
     def tensor_lend(self, retain: Callee) -> Callee:
         """Define the function."""
@@ -436,12 +480,15 @@ def objects_module() -> Module:
     module = Module("loomir.objects", attributes={"nounwind": None})
     made = _Objects(module)
     retain = made.retain()
-    release = made.release(made.destroy())
+    destroy = made.destroy()
+    release = made.release(destroy)
+    made.release_unshared(destroy)
     made.release_slots(release)
     made.new()
     measure = made.tensor_bytes()
     new = made.tensor_new(measure)
     made.tensor_inside(measure, made.tensor_lend(retain))
+    made.tensor_place(measure)
     made.tensor_copy(new, measure)
     made.dtype_place()
     made.counters()

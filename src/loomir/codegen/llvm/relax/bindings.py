@@ -12,6 +12,8 @@ from loomir.codegen.llvm.relax.closures import make_closure
 from loomir.codegen.llvm.relax.conditions import truth
 from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot, Where
 from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
+from loomir.codegen.llvm.relax.memory import place_tensor
+from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.types import I64, PTR
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.op import Op
@@ -98,12 +100,19 @@ def _bind_all(
         if isinstance(binding, (VarBinding, MatchCast)) and binding.var is not None:
             bound.append(binding.var)
         for var in dying.get(id(binding), ()):
-            frame.unbind(var)
+            if var not in frame.pinned:
+                frame.unbind(var)
 
 
 def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
     if isinstance(binding, VarBinding):
         value = binding.value
+        if binding.var in frame.local and isinstance(value, Call):
+            since = len(frame.temporary)
+            frame.values[binding.var] = yield place_tensor(Site(frame, value))
+            frame.fresh.add(binding.var)
+            frame.drop_temporary(since)
+            return
         if isinstance(value, Function):
             since = len(frame.temporary)
             slot: Slot = yield make_closure(frame, value, binding.var)

@@ -34,6 +34,7 @@ __all__ = ["GraphFrame", "Held", "Slot", "Where"]
 
 Slot = int
 
+_REGIONS: Final = ("slots", "sizes", "tensors", "scratch")
 _ON_STACK: Final = 64
 """Words of slots and scratch that a function may have on the stack."""
 FINE: Final = const(I32, 0)
@@ -47,6 +48,8 @@ class Where(Enum):
     ARGUMENT = 1
     CAPTURED = 2
     ITSELF = 3
+    LOCAL = 4
+    """A tensor in the memory of the function."""
 
 
 class Held(NamedTuple):
@@ -72,12 +75,15 @@ class GraphFrame(Frame):
     in the making is done. ``itself`` is the closure that is called, ``args`` its arguments.
     ``externs`` are variables that are packed functions by name, ``extents`` shape variables that
     are never negative, ``fresh`` variables that are tensors made here, which may be written.
+    ``local`` are variables that lie in the memory of the function, ``pinned`` those that hold what
+    lies there.
     """
 
     __slots__ = (
         "_body",
         "_first",
         "_free",
+        "_free_tensors",
         "_in_pieces",
         "_outer",
         "_scratch",
@@ -86,13 +92,18 @@ class GraphFrame(Frame):
         "_sizes_at",
         "_slots",
         "_slots_at",
+        "_tensor_words",
+        "_tensors",
+        "_tensors_at",
         "args",
         "extents",
         "externs",
         "fresh",
         "graph",
         "itself",
+        "local",
         "name",
+        "pinned",
         "temporary",
         "values",
     )
@@ -110,6 +121,8 @@ class GraphFrame(Frame):
         self.externs: dict[Var, str] = {}
         self.extents: set[ShapeVar] = set()
         self.fresh: set[Var] = set()
+        self.local: frozenset[Var] = frozenset()
+        self.pinned: set[Var] = set()
         self.temporary: list[tuple[Value | None, Slot]] = []
         self._slots = 0
         self._free: list[Slot] = []
@@ -117,8 +130,11 @@ class GraphFrame(Frame):
         self._body = self.b.append("body")
         self.b.at(self._body)
         # What they are is known when the function is whole.
-        self._first = tuple(self.b.phi(PTR, name) for name in ("slots", "sizes", "scratch"))
-        self._slots_at, self._sizes_at, self._scratch = self._first
+        self._first = tuple(self.b.phi(PTR, name) for name in _REGIONS)
+        self._slots_at, self._sizes_at, self._tensors_at, self._scratch = self._first
+        self._tensor_words = 0
+        self._tensors: dict[int, int] = {}
+        self._free_tensors: dict[int, list[int]] = {}
         self._in_pieces = in_pieces
         self._sizes: dict[ShapeVar, int] = {}
         self._outer: list[_Outer] = []
@@ -245,6 +261,8 @@ class GraphFrame(Frame):
             return self.read(found.place)
         if found.where is Where.ARGUMENT:
             return b.load(PTR, b.gep(PTR, self.args, const(I64, found.place)))
+        if found.where is Where.LOCAL:
+            return self.address_of(found)
         if found.where is Where.CAPTURED:
             return self.word(self.itself, at.CAPTURED + 8 * found.place, PTR)
         return self.itself
@@ -267,6 +285,21 @@ class GraphFrame(Frame):
         bits = self.b.load(I64, self.b.gep(I64, self._sizes_at, const(I64, place_)))
         return value_of(self.b, bits, var.dtype)
 
+    def take_tensor(self, rank: int) -> Held:
+        """Give memory for a tensor that only kernels see."""
+        words = at.TENSOR_EXTENTS // 8 + rank
+        free = self._free_tensors.setdefault(words, [])
+        if free:
+            return Held(Where.LOCAL, free.pop())
+        place_ = self._tensor_words
+        self._tensors[place_] = words
+        self._tensor_words += words
+        return Held(Where.LOCAL, place_)
+
+    def address_of(self, held: Held) -> Value:
+        """Compute where a tensor in the memory of the function is."""
+        return self.b.gep(I64, self._tensors_at, const(I64, held.place), inbounds=True)
+
     def extern_of(self, e: object) -> str | None:
         """Give the name of the packed function that an expression is known to be."""
         if isinstance(e, ExternFunc):
@@ -276,19 +309,23 @@ class GraphFrame(Frame):
     def unbind(self, var: Var) -> None:
         """Forget a variable, whose last use was this."""
         found = self.values.pop(var, None)
-        if found is not None and found.where is Where.SLOT:
+        if found is None:
+            return
+        if found.where is Where.SLOT:
             self.release(found.place)
+        elif found.where is Where.LOCAL:
+            self._free_tensors[self._tensors[found.place]].append(found.place)
 
     # -- pieces ----------------------------------------------------------------------------------
     def open_piece(self) -> None:
         """Go on in an LLVM function of its own, which works on the same memory."""
-        names = ("context", "self", "args", "slots", "sizes", "scratch")
+        names = ("context", "self", "args", *_REGIONS)
         made = self.graph.module.define(
             self.graph.fresh(f"{self.name}.piece"),
             I32,
             [(name, PTR) for name in names],
             linkage="internal",
-            attributes={"noinline": None},
+            attributes={"noinline": None, "optnone": None},
         )
         values = self._memory()
         self._outer.append(_Outer(self._b, self.cleanup, values, made))
@@ -311,12 +348,13 @@ class GraphFrame(Frame):
             self.args,
             self._slots_at,
             self._sizes_at,
+            self._tensors_at,
             self._scratch,
         )
 
     def _set_memory(self, values: tuple[Value, ...]) -> None:
         self.context, self.itself, self.args = values[:3]
-        self._slots_at, self._sizes_at, self._scratch = values[3:]
+        self._slots_at, self._sizes_at, self._tensors_at, self._scratch = values[3:]
 
     # -- the end ---------------------------------------------------------------------------------
     def finish(self) -> None:
@@ -324,7 +362,8 @@ class GraphFrame(Frame):
         b = self.b
         b.br(self.cleanup.leave)
         b.at(b.function.entry)
-        words = self._slots + len(self._sizes) + self._scratch_words
+        regions = (self._slots, len(self._sizes), self._tensor_words, self._scratch_words)
+        words = sum(regions)
         on_stack = words <= _ON_STACK
         if on_stack:
             memory = b.alloca(array(I64, max(1, words)), align=8, hint="memory")
@@ -343,7 +382,7 @@ class GraphFrame(Frame):
             clear = b.module.declare("memset", PTR, [PTR, I32, I64])
             b.call(clear, [memory, const(I32, 0), const(I64, 8 * self._slots)])
         offset = 0
-        for phi, size in zip(self._first, (self._slots, len(self._sizes), 0), strict=True):
+        for phi, size in zip(self._first, regions, strict=True):
             phi.add(b.gep(I64, memory, const(I64, offset), inbounds=True), b.block)
             offset += size
         b.br(self._body)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from loomir.ir.module import GlobalVar
+from loomir.ir.node import Node
+from loomir.ir.op import Op
 from loomir.ir.visit import Step, children, trampoline
-from loomir.relax.expr import Binding, Function, If, MatchCast, SeqExpr, Var, VarBinding
+from loomir.relax.expr import Binding, Call, Function, If, MatchCast, SeqExpr, Var, VarBinding
 from loomir.relax.node import RelaxExpr
 
-__all__ = ["dying"]
+__all__ = ["dying", "local_tensors"]
 
 
 def dying(body: RelaxExpr) -> Mapping[int, tuple[Var, ...]]:
@@ -24,6 +28,38 @@ def dying(body: RelaxExpr) -> Mapping[int, tuple[Var, ...]]:
         if binding is not None:
             table.setdefault(id(binding), []).append(var)
     return {key: tuple(listed) for key, listed in table.items()}
+
+
+_ALLOC: Final = "relax.memory.alloc_tensor"
+
+
+def local_tensors(body: RelaxExpr, is_kernel: Callable[[str], bool]) -> frozenset[Var]:
+    """List the variables that are tensors in storage and are given to kernels only.
+
+    Nothing else sees them, so that they can lie in the memory of the function.
+    """
+    made: set[Var] = set()
+    seen: set[Var] = set()
+    stack: list[tuple[Node, bool]] = [(body, False)]
+    while stack:
+        node, inner = stack.pop()
+        if isinstance(node, Var):
+            seen.add(node)
+            continue
+        if isinstance(node, VarBinding) and _allocates(node.value):
+            made.add(node.var)
+        inner = inner or isinstance(node, Function)
+        direct = False
+        if isinstance(node, Call) and isinstance(node.op, GlobalVar):
+            direct = not inner and is_kernel(node.op.name_hint)
+        for part in children(node):
+            if not (direct and isinstance(part, Var)):
+                stack.append((part, inner))
+    return frozenset(made - seen)
+
+
+def _allocates(value: Node) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == _ALLOC
 
 
 class _Uses:

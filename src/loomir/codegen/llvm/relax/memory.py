@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.objects_ir import place
-from loomir.codegen.llvm.relax.frame import Slot
+from loomir.codegen.llvm.relax.frame import Held, Slot
 from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, never_negative, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.site import Site
@@ -17,7 +17,7 @@ from loomir.codegen.llvm.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.values import NULL, Value, const
 from loomir.ir.visit import Step
 from loomir.relax import faults
-from loomir.relax.expr import PrimValue, Tuple
+from loomir.relax.expr import PrimValue, Tuple, Var
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.runtime import layout as dl
@@ -26,7 +26,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm
 
-__all__ = ["MEMORY"]
+__all__ = ["MEMORY", "place_tensor"]
 
 _BYTES: Final = DataType("uint8")
 
@@ -93,17 +93,49 @@ def _alloc_tensor(s: Site) -> Step[Slot]:
     return s.own(_inside(s, storage, offset, extents, dtype))
 
 
+def place_tensor(s: Site) -> Step[Held]:
+    """Give a tensor that lies in storage, itself in the memory of the function."""
+    frame, b = s.frame, s.frame.b
+    storage: Value = yield s.of_kind(0, at.TENSOR)
+    held = s.arg(0)
+    if isinstance(held, Var):
+        frame.pinned.add(held)
+    offset: Value = yield _offset(s, 1)
+    extents: tuple[Value, int] = yield _extents(s, 2)
+    dtype = s.option(3, "dtype")
+    if not isinstance(dtype, DataType):
+        raise InternalError(f"{s.shown} needs a dtype")
+    made = frame.take_tensor(extents[1])
+    given = _given_for(storage, offset, extents, dtype)
+    memory = frame.address_of(made)
+    done = b.call(frame.graph.object_function("loomir_tensor_place"), [memory, *given])
+    _require_placed(s, b.icmp("ne", done, const(I32, 0)), given, dtype)
+    return made
+
+
+def _given_for(
+    storage: Value, offset: Value, extents: tuple[Value, int], dtype: DataType
+) -> list[Value]:
+    word, size = const(I64, word_of(dtype, extents[1])), const(I64, dtype.itemsize)
+    return [storage, offset, word, extents[0], size]
+
+
 def _inside(
     s: Site, storage: Value, offset: Value, extents: tuple[Value, int], dtype: DataType
 ) -> Value:
     """Make a tensor of part of another's memory, which it keeps."""
     frame, b = s.frame, s.frame.b
-    where, rank = extents
-    word, size = const(I64, word_of(dtype, rank)), const(I64, dtype.itemsize)
-    given = [storage, offset, word, where, size]
+    given = _given_for(storage, offset, extents, dtype)
     made = b.call(frame.graph.object_function("loomir_tensor_inside"), given)
+    _require_placed(s, b.icmp("ne", made, NULL), given, dtype)
+    return frame.keep(made)
+
+
+def _require_placed(s: Site, holds: Value, given: list[Value], dtype: DataType) -> None:
+    """Go on where a tensor was placed, else say why it was not."""
+    frame, b = s.frame, s.frame.b
     fine, bad = b.append("made"), b.append("none")
-    b.condbr(b.icmp("ne", made, NULL), fine, bad, meta=frame.unit.faults.rare())
+    b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
     b.at(bad)
     table = frame.unit.faults
     site = table.add(faults.size_too_large(s.span, s.shown, dtype))
@@ -113,7 +145,6 @@ def _inside(
     b.call(_unplaced(frame.graph), [frame.context, *given, const(I32, site)])
     b.br(frame.cleanup.fail)
     b.at(fine)
-    return frame.keep(made)
 
 
 def _unplaced(graph: GraphUnit) -> Callee:

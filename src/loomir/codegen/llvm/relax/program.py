@@ -25,7 +25,7 @@ from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot, Where
 from loomir.codegen.llvm.relax.invoke import packed_code
 from loomir.codegen.llvm.relax.kernels import define_adapter
 from loomir.codegen.llvm.relax.leaves import facts
-from loomir.codegen.llvm.relax.liveness import dying
+from loomir.codegen.llvm.relax.liveness import dying, local_tensors
 from loomir.codegen.llvm.relax.unit import (
     CODE,
     FunctionCheck,
@@ -173,6 +173,7 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     """Write one function."""
     func = what.func
     frame = GraphFrame(graph, what.made, what.name, in_pieces=_is_long(func))
+    frame.local = local_tensors(func.body, lambda name: graph.linked(name) is not None)
     _open_captured(frame, what)
     places: list[tuple[Value, StructInfo, Place]] = []
     for index, param in enumerate(func.params):
