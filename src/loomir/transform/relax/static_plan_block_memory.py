@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 from typing import NamedTuple, cast
 
 from loomir.arith.analyzer import Analyzer
@@ -121,10 +122,16 @@ def _outputs(
         for extent in info.dims:
             if any(isinstance(p, PrimVar) and p not in known for p in pre_order(extent)):
                 return []
-        itemsize: PrimExpr = IntImm(info.dtype.itemsize, INT64)
-        size = analyzer.simplify(reduce(lambda a, b: a * b, info.dims, itemsize))
-        made.append(_Output(number, info, size))
+        made.append(_Output(number, info, _bytes(info.dims, info.dtype.itemsize, analyzer)))
     return made
+
+
+def _bytes(dims: Sequence[PrimExpr], itemsize: int, analyzer: Analyzer) -> PrimExpr:
+    known = [extent.value for extent in dims if isinstance(extent, IntImm)]
+    if len(known) == len(dims):
+        return IntImm(prod(known) * itemsize, INT64)
+    size: PrimExpr = IntImm(itemsize, INT64)
+    return analyzer.simplify(reduce(lambda a, b: a * b, dims, size))
 
 
 def _placed(

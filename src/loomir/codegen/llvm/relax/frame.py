@@ -80,6 +80,7 @@ class GraphFrame(Frame):
     """
 
     __slots__ = (
+        "_attributes",
         "_body",
         "_first",
         "_free",
@@ -109,7 +110,13 @@ class GraphFrame(Frame):
     )
 
     def __init__(
-        self, graph: GraphUnit, function: Function, name: str, *, in_pieces: bool = False
+        self,
+        graph: GraphUnit,
+        function: Function,
+        name: str,
+        *,
+        in_pieces: bool = False,
+        quickly: bool = False,
     ) -> None:
         context, itself, args, _, result = function.params
         super().__init__(graph.unit, function, context, result)
@@ -136,6 +143,9 @@ class GraphFrame(Frame):
         self._tensors: dict[int, int] = {}
         self._free_tensors: dict[int, list[int]] = {}
         self._in_pieces = in_pieces
+        self._attributes: dict[str, str | None] = {"noinline": None}
+        if quickly:
+            self._attributes["optnone"] = None
         self._sizes: dict[ShapeVar, int] = {}
         self._outer: list[_Outer] = []
 

@@ -136,6 +136,11 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
     )
 
 
+QUICK: Final = 600
+"""Bindings from which on LLVM is to be quick with a graph: half the time to compile, and a kernel's
+call costs 15 ns more. Its kernels are optimised all the same."""
+
+
 # -- kernels -----------------------------------------------------------------------------------
 def _kernel(graph: GraphUnit, name: str, body: Callee) -> Callee:
     """Define the way into a kernel for graphs: arrays that are only read may be the same."""
@@ -172,7 +177,10 @@ def _declare_adapter(graph: GraphUnit, name: str) -> None:
 def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     """Write one function."""
     func = what.func
-    frame = GraphFrame(graph, what.made, what.name, in_pieces=_is_long(func))
+    length = _length(func)
+    frame = GraphFrame(
+        graph, what.made, what.name, in_pieces=length > PIECE, quickly=length > QUICK
+    )
     frame.local = local_tensors(func.body, lambda name: graph.linked(name) is not None)
     _open_captured(frame, what)
     places: list[tuple[Value, StructInfo, Place]] = []
@@ -196,10 +204,10 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     frame.finish()
 
 
-def _is_long(func: relax.Function) -> bool:
-    """Whether a function has so many bindings that it is written in pieces."""
+def _length(func: relax.Function) -> int:
+    """Count the bindings of a function: a long one is written in pieces."""
     found = by_class(func.body)
-    return len(found.get(relax.VarBinding, ())) + len(found.get(relax.MatchCast, ())) > PIECE
+    return len(found.get(relax.VarBinding, ())) + len(found.get(relax.MatchCast, ()))
 
 
 def _returned(body: RelaxExpr) -> StructInfo:
