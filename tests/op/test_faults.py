@@ -39,6 +39,8 @@ OUTSIDE = [
     (lambda x, i, u: op.scatter_nd(x, i, u, "add"), [X, places([-4]), floats(1, 4)]),
     (lambda x, i, v: op.index_put(x, (i,), v), [X, places(7), floats(1)]),
     (lambda x: op.strided_slice(x, 0, (1,), (5,), assume_inbound=True), [X]),
+    (op.nn.nll_loss, [X, places(0, 4, 1)]),
+    (lambda x, i: op.nn.nll_loss(x, i, reduction="none"), [X, places(0, -1, -100)]),
 ]
 UNFIT = [
     (lambda x, y: op.reshape(x, (2, m)), [(n,), (m,)], [floats(5), floats(3)]),
@@ -48,6 +50,22 @@ UNFIT = [
     (op.matmul, [(2, n), (m, 2)], [floats(2, 3), floats(4, 2)]),
     (op.linear, [(2, n), (2, m)], [floats(2, 3), floats(2, 4)]),
     (lambda x: op.squeeze(x, 0), [(n, 2)], [floats(3, 2)]),
+    (op.nn.conv1d, [(1, n, 5), (2, 2, 3)], [floats(1, 3, 5), floats(2, 2, 3)]),
+    (
+        lambda x, w: op.nn.conv1d(x, w, groups=2),
+        [(1, 2, 3), (n, 1, 1)],
+        [floats(1, 2, 3), floats(3, 1, 1)],
+    ),
+    (lambda x: op.nn.adaptive_avg_pool1d(x, 2), [(1, 1, n)], [floats(1, 1, 0)]),
+    (lambda x: op.nn.pad(x, (1, 1), "reflect"), [(n,)], [floats(0)]),
+    (lambda x: op.nn.pixel_shuffle(x, 2), [(n, 1, 1)], [floats(6, 1, 1)]),
+    (lambda x, g: op.nn.layer_norm(x, g, g, 1), [(2, n), (m,)], [floats(2, 3), floats(2)]),
+    (lambda x, g: op.nn.group_norm(x, g, g, 2, 1, []), [(2, n), (n,)], [floats(2, 3), floats(3)]),
+    (
+        lambda q, k: op.nn.attention(q, k, k),
+        [(1, 2, n, 2), (1, 2, m, 2)],
+        [floats(1, 2, 3, 2), floats(1, 2, 2, 2)],
+    ),
 ]
 
 

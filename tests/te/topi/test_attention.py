@@ -62,6 +62,51 @@ def test_parameters(sizes):
     check(given, cases, slack=1e-5)
 
 
+def test_windows():
+    given = tensors(b=1, s=4, t=5)
+    cases = []
+    for causal, shift in (("top_left", 0), ("bottom_right", 1)):
+        for window in (1, 3, 9):
+            i, j = np.indices((4, 5))
+            mask = (j <= i + shift) & (j > i + shift - window)
+            operator = lambda *t, c=causal, w=window: topi.attention(*t, causal=c, window=w)  # noqa: E731
+            cases.append((operator, attended(*given, mask)))
+    check(given, cases, slack=1e-5)
+    first, end = np.array([0, 2, 5, 3], "int32"), np.array([5, 3, 9, 3], "int32")
+    mask = (np.arange(5) >= first[:, None]) & (np.arange(5) < end[:, None])
+    within = [
+        (lambda q, k, v, f, e: topi.attention(q, k, v, within=(f, e)), attended(*given, mask))
+    ]
+    check([*given, first, end], within, slack=1e-5)
+
+
+def test_heads_that_share_unknown_numbers_of_keys():
+    given = tensors(b=1, h=6, g=2, s=3, t=4)
+    check(given, [(topi.attention, attended(*given))], symbolic=True, slack=1e-5)
+    # Four heads of keys do not divide six.
+    wanted = np.zeros((1, 6, 3, 6), "float32")
+    with pytest.raises(ValueError, match="RUN0212"):
+        check(tensors(b=1, h=6, g=4, t=9), [(topi.attention, wanted)], symbolic=True)
+
+
+def test_sequences():
+    q, k, v = (t[:1].swapaxes(1, 2) for t in tensors(s=6, t=7, e=5))
+    starts = [np.array(s, "int32") for s in ([1, 3, 3, 5], [0, 2, 6, 7])]
+    cases = []
+    for causal, window in ((None, None), ("top_left", None), ("bottom_right", 2)):
+        wanted = np.zeros((1, 6, 2, 5), "float32")
+        for a, b, c, d in zip(starts[0], starts[0][1:], starts[1], starts[1][1:]):
+            i, j = np.indices((b - a, d - c))
+            last = i + (d - c - b + a if causal == "bottom_right" else 0)
+            mask = np.ones(i.shape, bool) if causal is None else j <= last
+            mask &= j > last - (window or 99)
+            parts = [t.swapaxes(1, 2) for t in (q[:, a:b], k[:, c:d], v[:, c:d])]
+            wanted[:, a:b] = attended(*parts, mask).swapaxes(1, 2)
+        operator = lambda *t, c=causal, w=window: topi.attention_var_len(*t, causal=c, window=w)  # noqa: E731
+        cases.append((operator, wanted))
+    check([q, k, v, *starts], cases, slack=1e-5)
+
+
 def test_masks():
     given = tensors(h=4)
     rng = np.random.default_rng(7)

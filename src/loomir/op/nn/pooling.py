@@ -279,6 +279,7 @@ def _lower_adaptive(count: int) -> Callable[..., Tensor]:
         made = image
         if output_size is not None:
             made = topi.adaptive_avg_pool(image, output_size, layout=own)
+        made = topi.assume_elements(made, image, [own.index(a) for a in _SPATIAL[count]])
         made = fitted(made, own, out_layout)
         return topi.identity(made) if made is data else made
 
@@ -290,6 +291,8 @@ def _reference_adaptive(count: int) -> Callable[..., NPArray]:
 
     def reference(data: NPArray, output_size: Any, layout: str, out_layout: str) -> NPArray:
         image = unpacked(data, layout, letters)
+        if 0 in image.shape[2:]:
+            raise ValueError("images have no element to average")
         if output_size is None:
             return packed(image, letters, out_layout)
         made: Any = np.zeros((*image.shape[:2], *output_size), image.dtype)

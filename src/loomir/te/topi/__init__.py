@@ -14,6 +14,7 @@ from loomir.te.topi.create import *  # noqa: F403
 from loomir.te.topi.distinct import *  # noqa: F403
 from loomir.te.topi.elementwise import *  # noqa: F403
 from loomir.te.topi.index import *  # noqa: F403
+from loomir.te.topi.loss import *  # noqa: F403
 from loomir.te.topi.manipulate import *  # noqa: F403
 from loomir.te.topi.matmul import *  # noqa: F403
 from loomir.te.topi.norm import *  # noqa: F403

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from loomir.te.reduction import max, reduce_axis, sum
-from loomir.te.scalar import select
+from loomir.te.scalar import all_of, if_then_else, select
 from loomir.te.tensor import Tensor
+from loomir.te.topi.assume import assume_shape
 from loomir.te.topi.layout import places
-from loomir.te.topi.loops import wide
+from loomir.te.topi.loops import greater_size, wide
 from loomir.te.topi.shape import (
     Size,
     bad,
@@ -22,10 +23,10 @@ from loomir.te.topi.shape import (
     shown,
     widened,
 )
-from loomir.tir.expr import PrimExpr, cast, const, convert
+from loomir.tir.expr import ExprLike, Max, Min, PrimExpr, cast, const, convert
 from loomir.tir.op import call_builtin
 
-__all__ = ["attention"]
+__all__ = ["attention", "attention_var_len"]
 
 Causal: TypeAlias = Literal["top_left", "bottom_right"]
 _CAUSAL = ("top_left", "bottom_right")
@@ -39,18 +40,22 @@ def attention(
     scale: float | None = None,
     causal: Causal | None = None,
     layout: str = "BHSD",
+    window: int | None = None,
+    within: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """Mix values by how well their keys fit each query: ``softmax(q k^T * scale + mask) v``.
 
     ``mask``: of bool, where it holds the key counts; of the queries' dtype, it is added. ``scale``:
     1 / sqrt(D) where it is left out. ``causal``: query i sees keys up to i (``"top_left"``), or the
-    last query sees all keys and each one before it one less (``"bottom_right"``). Where there are
+    last query sees all keys and each one before it one less (``"bottom_right"``); with ``window``,
+    no more than the last so many of them. ``within``: the first key that a query sees, and the one
+    after the last, as integers for each query. Where there are
     more heads of queries than of keys, neighbours share keys. A query that sees no key, or all of
     whose scores are minus infinity, gives 0. Floats of 16 bits are computed in float32, and rounded
     once.
     Shapes: (B, H, S, D), (B, G, T, D), (B, G, T, E) to (B, H, S, E), where G divides H, in the
     order of ``layout``; the mask broadcasts to (B, H, S, T).
-    Errors: TE0101, TE0103, TE0104.
+    Errors: TE0101, TE0103, TE0104; RUN0212 where G turns out not to divide H.
     """
     need("attention", "float", query, key, value)
     for tensor in (query, key, value):
@@ -58,8 +63,12 @@ def attention(
             bad("attention", f"a tensor has shape {shown(dims(tensor))}", "give tensors of 4 axes")
     if causal is not None and causal not in _CAUSAL:
         bad("attention", f"causal is {causal!r}", f"give one of {', '.join(_CAUSAL)}, or None")
+    if window is not None and (window < 1 or causal is None):
+        bad(
+            "attention", f"the window is {window}, causal is {causal}", "give 1 or more, and causal"
+        )
     parts = _Parts(query, key, value, layout)
-    scores = _scores(parts, mask, scale, causal)
+    scores = _scores(parts, mask, scale, causal, window, within)
     return _mix(parts, scores)
 
 
@@ -76,30 +85,44 @@ class _Parts:
             all(equal_sizes(a, b) for a, b in zip(k[:3], v[:3], strict=True))
             and equal_sizes(q[0], k[0])
             and equal_sizes(q[3], k[3])
-            and (self._shares() is not None or equal_sizes(self.heads, self.groups))
+            and self._shares() != 0
         )
         if not fits:
             refuse_shapes("attention", *(dims(t) for t in self.tensors))
+        if self._shares() is None:
+            # Checked where it runs; the heads stay what they are.
+            whole = dims(query)
+            divisor = greater_size(self.groups, 1)
+            whole[self.at[1]] = self.heads // divisor * self.groups
+            self.tensors = (assume_shape(query, whole), key, value)
 
     def _shares(self) -> int | None:
+        """Count the heads of queries that share a head of keys: 0 for none, None where unknown."""
         heads, groups = self.heads, self.groups
+        if equal_sizes(heads, groups):
+            return 1
         if not isinstance(heads, int) or not isinstance(groups, int):
             return None
-        if not groups or heads % groups:
-            return 1 if heads == groups else None
-        return heads // groups
+        return heads // groups if groups and heads % groups == 0 else 0
 
     def load(self, number: int, indices: list[PrimExpr]) -> PrimExpr:
         """Read from the query, the key or the value, in the dtype to compute in."""
         shares = self._shares()
-        if number and shares is not None and shares > 1:
-            indices[1] = indices[1] // shares
+        if number and shares is None:
+            indices[1] = wide(indices[1]) * wide(self.groups) // wide(self.heads)
+        elif number and shares != 1:
+            indices[1] = indices[1] // (shares or 1)
         placed = sorted(zip(self.at, indices, strict=True), key=lambda p: p[0])
         return widened(self.tensors[number](*(i for _, i in placed)))
 
 
 def _scores(
-    parts: _Parts, mask: Tensor | None, scale: float | None, causal: Causal | None
+    parts: _Parts,
+    mask: Tensor | None,
+    scale: float | None,
+    causal: Causal | None,
+    window: int | None,
+    within: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
     """Tell how well each key fits each query, minus infinity where it does not count."""
     shape = [parts.batch, parts.heads, parts.queries, parts.keys]
@@ -110,6 +133,9 @@ def _scores(
         return made
 
     products: Tensor = make("attention_products", shape, product)
+    for bound in within or ():
+        if bound.ndim != 1 or not equal_sizes(dims(bound)[0], parts.queries):
+            refuse_shapes("attention", dims(bound), [parts.queries])
     if mask is not None:
         _check_mask(parts, mask, shape)
 
@@ -120,12 +146,18 @@ def _scores(
             made = select(read(mask, i), made, least)
         elif mask is not None:
             made = made + widened(read(mask, i))
-        if causal is None:
-            return made
         s, t = wide(i[2]), wide(i[3])
+        seen: list[ExprLike] = []
+        if within is not None:
+            first, end = (bound(i[2]) for bound in within)
+            seen += [t >= wide(first), t < wide(end)]
         if causal == "bottom_right":
             s = s + (wide(parts.keys) - wide(parts.queries))
-        return select(t <= s, made, least)
+        if causal is not None:
+            seen.append(t <= s)
+        if window is not None:
+            seen.append(t > s - window)
+        return select(all_of(*seen), made, least) if seen else made
 
     scores: Tensor = make("attention_scores", shape, score)
     return scores
@@ -145,7 +177,9 @@ def _scale(features: Size, scale: float | None, products: Tensor) -> PrimExpr:
         return const(scale, products.dtype)
     if isinstance(features, int):
         return const((features or 1) ** -0.5, products.dtype)
-    return const(1.0, products.dtype) / call_builtin("sqrt", cast(features, products.dtype))
+    return const(1.0, products.dtype) / call_builtin(
+        "sqrt", cast(wide(greater_size(features, 1)), products.dtype)
+    )
 
 
 def _mix(parts: _Parts, scores: Tensor) -> Tensor:
@@ -182,3 +216,65 @@ def _mix(parts: _Parts, scores: Tensor) -> Tensor:
 
     result: Tensor = make("attention", out, element)
     return result
+
+
+def attention_var_len(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_starts: Tensor,
+    key_starts: Tensor,
+    scale: float | None = None,
+    causal: Causal | None = None,
+    window: int | None = None,
+) -> Tensor:
+    """Attend within sequences that stand one after the other: those of one see each other alone.
+
+    ``query_starts`` and ``key_starts`` have the place where each sequence starts, and after them
+    where the last one ends. ``causal`` and ``window`` hold within each sequence; the others are as
+    in ``attention``. A query outside of all sequences gives 0.
+    Shapes: (1, S, H, D), (1, T, G, D), (1, T, G, E) to (1, S, H, E), where G divides H; starts have
+    one element more than there are sequences. Errors: TE0101, TE0103, TE0104.
+    """
+    need("attention_var_len", "integer", query_starts, key_starts)
+    starts, key_shape = dims(query_starts), dims(key_starts)
+    if len(starts) != 1 or len(key_shape) != 1 or not equal_sizes(starts[0], key_shape[0]):
+        refuse_shapes("attention_var_len", starts, key_shape)
+    if window is not None and (window < 1 or causal is None):
+        bad(
+            "attention", f"the window is {window}, causal is {causal}", "give 1 or more, and causal"
+        )
+    queries, sequences = dims(query)[1], starts[0] - 1
+    b = reduce_axis((0, convert(sequences)), "b")
+
+    # How many sequences end before a query: the number of its own.
+    def before(s: PrimExpr) -> PrimExpr:
+        made: PrimExpr = sum(cast(wide(query_starts(b + 1)) <= wide(s), "int64"), b)
+        return made
+
+    own: Tensor = make("attention_sequence", [queries], before)
+
+    def bounds(s: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        mine = own(s)
+        ends = [wide(t(mine + k)) for t in (query_starts, key_starts) for k in (0, 1)]
+        start, stop, first, end = ends
+        last, least = end, first
+        if causal is not None:
+            place = wide(s) - start + first
+            if causal == "bottom_right":
+                place = place + ((end - first) - (stop - start))
+            last = Min(end, place + 1)
+            if window is not None:
+                least = Max(first, place - (window - 1))
+        inside = wide(s) >= start
+        return select(inside, least, wide(0)), select(inside, last, wide(0))
+
+    def bound(number: int) -> Tensor:
+        def element(s: PrimExpr) -> PrimExpr:
+            known = own(s) < wide(sequences)
+            return if_then_else(known, bounds(s)[number], wide(0))
+
+        made: Tensor = make(("attention_first", "attention_end")[number], [queries], element)
+        return made
+
+    return attention(query, key, value, scale=scale, layout="BSHD", within=(bound(0), bound(1)))
