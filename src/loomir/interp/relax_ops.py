@@ -6,6 +6,7 @@ infers for the very values of the call; a difference is a bug of the operator's 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -63,6 +64,7 @@ from loomir.runtime.shape import Shape
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, RunError
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
+from loomir.tir.expr import IntImm
 from loomir.tir.signature import signature_of
 
 __all__ = ["operate"]
@@ -124,7 +126,20 @@ def _by_reference(s: Site, name: str) -> Value:
     except tuple(_RAISED) as error:
         kind, code = next(v for k, v in _RAISED.items() if isinstance(error, k))
         raise kind(Diagnostic(code, f"{s.shown}: {error}", s.span)) from None
+    except MemoryError:
+        what = f"a result of {s.shown}"
+        raise faults.no_memory(s.span, what).error((_bytes_of(info),)) from None
     return _checked(made, info, s)
+
+
+def _bytes_of(info: StructInfo) -> int:
+    """Count the bytes of a result of known extents."""
+    if isinstance(info, TupleStructInfo):
+        return sum(_bytes_of(field) for field in info.fields)
+    if not isinstance(info, TensorStructInfo):
+        return 0
+    extents = [d.value for d in info.dims or () if isinstance(d, IntImm)]
+    return math.prod(extents) * info.dtype.itemsize
 
 
 def _inferred(s: Site, definition: OpDef) -> StructInfo:
