@@ -590,3 +590,84 @@ def test_blocks_in_a_row() -> None:
         BindingBlock((bind(z, call_tir("add", [y, x], tensor(4))),)),
     )
     agree(module(main=func([x], SeqExpr(blocks, z)), add=ADD), X)
+
+
+# -- memory ------------------------------------------------------------------------------------
+def in_storage(bytes_: int, offset: int, *dims: int, dtype: str = "float32") -> Any:
+    """Give a program that makes a tensor in storage, has a kernel write it, and gives it."""
+    x, s, y, u = (
+        var("x", tensor(4)),
+        var("s", OBJECT),
+        var("y", tensor(*dims, dtype=dtype)),
+        var("u"),
+    )
+    storage = op(
+        "memory.alloc_storage",
+        ShapeExpr((bytes_,)),  # type: ignore[arg-type]
+        virtual_device_index=0,
+        storage_scope="global",
+        dtype=DataType("uint8"),
+    )
+    place = op(
+        "memory.alloc_tensor",
+        s,
+        PrimValue(offset),  # type: ignore[arg-type]
+        ShapeExpr(dims),  # type: ignore[arg-type]
+        dtype=DataType(dtype),
+    )
+    call = Call(GlobalVar("add"), (x, x, y))
+    return func([x], seq(y, bind(s, storage), bind(y, place), bind(u, call)))
+
+
+@pytest.mark.parametrize("offset", [0, 16, 48])
+def test_tensors_in_storage(offset: int) -> None:
+    function = compiled(module(main=in_storage(64, offset, 4), add=ADD))
+    first, second = function(X), function(X + 1)
+    assert first.tolist() == [0, 2, 4, 6]
+    assert second.tolist() == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    ("size", "offset", "dims", "code"),
+    [
+        (63, 48, (4,), "RUN0450"),
+        (16, 20, (4,), "RUN0450"),
+        (16, -4, (4,), "RUN0450"),
+        (64, 2, (4,), "RUN0451"),
+        (64, 0, (2**62, 8), "RUN0411"),
+        (-1, 0, (4,), "RUN0409"),
+        (2**62, 0, (4,), "RUN0207"),
+    ],
+)
+def test_tensors_that_no_storage_has(
+    size: int, offset: int, dims: tuple[int, ...], code: str
+) -> None:
+    program = in_storage(size, offset, *dims)
+    function = compiled(module(main=program, add=ADD)) if len(dims) == 1 else None
+    if function is None:
+        s, y = var("s", OBJECT), var("y", tensor(*dims))
+        storage, place = (b.value for b in program.body.blocks[0].bindings[:2])
+        place = Call(place.op, (s, *place.args[1:]), attrs=place.attrs)
+        function = compiled(func([], seq(y, bind(s, storage), bind(y, place))))
+        with pytest.raises(Exception, match=code):
+            function()
+        return
+    with pytest.raises(Exception, match=code):
+        function(X)
+
+
+def test_views_share_memory() -> None:
+    x, y = var("x", tensor(4)), var("y", tensor(2, dtype="int32"))
+    view = op(
+        "memory.view",
+        x,
+        ShapeExpr((2,)),
+        dtype=DataType("int32"),
+        relative_byte_offset=8,  # type: ignore[arg-type]
+    )
+    function = compiled(func([x], seq(y, bind(y, view))))
+    given = X.copy()
+    seen = function(given)
+    assert seen.tolist() == X.view("int32")[2:].tolist()
+    given[2] = -1
+    assert seen[0] == given.view("int32")[2]

@@ -39,7 +39,7 @@ __all__ = ["PIECE", "take"]
 
 Dying = Mapping[int, tuple[Var, ...]]
 
-_FRESH: Final = frozenset({"relax.call_tir", "relax.memory.alloc_tensor"})
+_FRESH: Final = frozenset({"relax.call_tir", "relax.memory.alloc_tensor", "relax.vm.alloc_tensor"})
 """Operators that make a tensor: one in storage is where nothing else is that may not be written."""
 PIECE: Final = 24
 """Bindings that one LLVM function has: a large one would take LLVM longer than its parts."""

@@ -30,7 +30,7 @@ def dying(body: RelaxExpr) -> Mapping[int, tuple[Var, ...]]:
     return {key: tuple(listed) for key, listed in table.items()}
 
 
-_ALLOC: Final = "relax.memory.alloc_tensor"
+_ALLOC: Final = frozenset({"relax.memory.alloc_tensor", "relax.vm.alloc_tensor"})
 
 
 def local_tensors(body: RelaxExpr, is_kernel: Callable[[str], bool]) -> frozenset[Var]:
@@ -59,7 +59,7 @@ def local_tensors(body: RelaxExpr, is_kernel: Callable[[str], bool]) -> frozense
 
 
 def _allocates(value: Node) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == _ALLOC
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in _ALLOC
 
 
 class _Uses:

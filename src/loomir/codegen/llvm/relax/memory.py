@@ -192,7 +192,10 @@ def _view(s: Site) -> Step[Slot]:
         dtype = known.dtype
     if not isinstance(dtype, DataType) or dtype.is_void:
         raise InternalError(f"{s.shown} needs a tensor of known dtype")
-    if _given(s, 3):
+    known_offset = s.option(3, "relative_byte_offset")
+    if isinstance(known_offset, int):
+        offset = const(I64, known_offset)
+    elif _given(s, 3):
         offset: Value = yield _offset(s, 3)
     else:
         offset = const(I64, 0)
