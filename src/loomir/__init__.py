@@ -16,6 +16,7 @@ from loomir.support.printing import set_printer, to_text
 if TYPE_CHECKING:
     from loomir import ir, op, relax, runtime, script, tc, te, tir
     from loomir.build import compile  # the name that users expect
+    from loomir.deploy.saved import load
     from loomir.interp import interpret
     from loomir.relax.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
@@ -48,6 +49,7 @@ __all__ = [
     "get_func",
     "interpret",
     "ir",
+    "load",
     "load_library",
     "op",
     "register_extern",
@@ -76,6 +78,7 @@ _HOMES: Final = {
     "compile": "loomir.build",
     "get_func": "loomir.runtime.packed",
     "interpret": "loomir.interp",
+    "load": "loomir.deploy.saved",
     "load_library": "loomir.runtime.externs",
     "register_extern": "loomir.runtime.externs",
     "register_func": "loomir.runtime.packed",

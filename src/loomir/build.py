@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
-from loomir.codegen.llvm.graphs import graph_functions
-from loomir.codegen.llvm.module import Generated, Options, generate
+from loomir import __version__
+from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
-from loomir.interp.arguments import explain
+from loomir.deploy.callables import callables
+from loomir.deploy.saved import save
+from loomir.deploy.tables import Kernel, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import by_class, pre_order
 from loomir.relax import expr as relax
 from loomir.relax.verify import verify
 from loomir.runtime.executable import Executable
 from loomir.runtime.externs import find_extern
-from loomir.runtime.function import Function
-from loomir.runtime.graph_function import GraphFunction
 from loomir.runtime.object_cache import ObjectCache
 from loomir.runtime.parameter import Parameter
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.printing import to_text
 from loomir.target import Target
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
@@ -125,13 +126,14 @@ def compile(  # noqa: A001 - the name that users expect
     )
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
     native = Native(generated, machine, level=opt_level, cache=store)
-    functions: dict[str, Function | GraphFunction] = dict(graph_functions(generated, native))
-    for name in generated.entries:
-        functions[name] = _function(
-            name, loops, originals[name], signatures[name], generated, native, allow_alias
-        )
+    kernels = {name: _kernel(signatures[name]) for name in generated.entries}
+    tables = Tables(generated, kernels, loops, allow_alias)
     return Executable(
-        functions, script=module.script, llvm_ir=native.llvm_ir, assembly=native.assembly
+        callables(tables, native),
+        script=module.script,
+        llvm_ir=native.llvm_ir,
+        assembly=native.assembly,
+        save=lambda path: save(path, tables, native, lambda: _script(module), __version__),
     )
 
 
@@ -157,38 +159,27 @@ def _added(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signa
     }
 
 
-def _function(
-    name: str,
-    module: IRModule,
-    func: PrimFunc,
-    signature: Signature,
-    generated: Generated,
-    native: Native,
-    allow_alias: bool,
-) -> Function:
+def _kernel(signature: Signature) -> Kernel:
     parameters = [
         Parameter(p.name, p.dtype, p.buffer is not None, p.written, p.span)
         for p in signature.parameters
     ]
-    return Function(
-        name,
-        parameters,
-        _address(native, name),
-        generated.faults,
-        _explain(func, allow_alias, module),
-        keep_alive=native,
-        returns=signature.returns,
+    return Kernel(tuple(parameters), signature.returns)
+
+
+_INLINE: Final = 1 << 20
+"""Bytes of constants that are written out in a program's text; larger ones only by name."""
+
+
+def _script(module: IRModule) -> str:
+    """Write a program for a file, which may go where no other file of this machine is."""
+    size = sum(
+        part.data.data.nbytes
+        for func in module.functions.values()
+        if isinstance(func, relax.Function)
+        for part in by_class(func).get(relax.Constant, ())
     )
-
-
-def _address(native: Native, name: str) -> Callable[[], int]:
-    return lambda: native.address(name)
-
-
-def _explain(
-    func: PrimFunc, allow_alias: bool, module: IRModule
-) -> Callable[[tuple[object, ...]], None]:
-    return lambda args: explain(func, args, allow_alias, module)
+    return to_text(module, constants="inline" if size <= _INLINE else "named")
 
 
 set_compiler(compile)

@@ -6,7 +6,7 @@ import base64
 import enum
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from loomir.ir.node import NODE_CLASSES, Node, Role
@@ -14,17 +14,30 @@ from loomir.ir.visit import nodes_in
 from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType
+from loomir.support.span import Span
 
-__all__ = ["from_json", "serializable", "to_json"]
+__all__ = ["from_json", "from_rows", "serializable", "to_json", "to_rows"]
 
 _FORMAT = 1
 
 
 def to_json(root: Node) -> str:
     """Write a program as JSON text that ``from_json`` reads back; source spans are left out."""
+    (number,), rows = to_rows([root])
+    return json.dumps({"loomir": _FORMAT, "root": number, "nodes": rows})
+
+
+def to_rows(
+    roots: Sequence[Node], place: Callable[[Span], int] | None = None
+) -> tuple[list[int], list[dict[str, object]]]:
+    """Write nodes as plain data; give the rows of the roots, and all rows.
+
+    Nodes that several roots share are written once. ``place`` gives a number to a source span;
+    without it spans are left out.
+    """
     numbers: dict[int, int] = {}
     rows: list[dict[str, object]] = []
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
         if id(node) in numbers:
@@ -44,9 +57,12 @@ def to_json(root: Node) -> str:
         for field in node.node_fields:
             if field.name != "span":
                 row[field.name] = _encode(getattr(node, field.name), numbers)
+        span: Span | None = getattr(node, "span", None)
+        if place is not None and span is not None:
+            row["span"] = place(span)
         numbers[id(node)] = len(rows)
         rows.append(row)
-    return json.dumps({"loomir": _FORMAT, "root": numbers[id(root)], "nodes": rows})
+    return [numbers[id(root)] for root in roots], rows
 
 
 def _all_nodes(value: object) -> list[Node]:
@@ -91,13 +107,7 @@ def from_json(text: str) -> Node:
     """
     try:
         data = json.loads(text)
-        rows: list[dict[str, Any]] = data["nodes"]
-        made: list[Node] = []
-        for row in rows:
-            fields = dict(row)
-            cls = NODE_CLASSES[fields.pop("")]
-            make: Any = getattr(cls, "restore", cls)  # operators are one object per name
-            made.append(make(**{name: _decode(value, made) for name, value in fields.items()}))
+        made = from_rows(data["nodes"])
         root: int = data["root"]
         return made[root]
     except (KeyError, IndexError, TypeError, ValueError, RecursionError, AttributeError) as error:
@@ -109,6 +119,24 @@ def from_json(text: str) -> Node:
                 help="write it with loomir.ir.to_json",
             )
         ) from error
+
+
+def from_rows(rows: Sequence[Mapping[str, Any]], spans: Sequence[Span] = ()) -> list[Node]:
+    """Read what ``to_rows`` wrote, with the spans of the numbers that it was given.
+
+    Errors: many; who reads what others may have written catches those that ``from_json`` does.
+    """
+    made: list[Node] = []
+    for row in rows:
+        fields = dict(row)
+        cls = NODE_CLASSES[fields.pop("")]
+        span = fields.pop("span", None)
+        make: Any = getattr(cls, "restore", cls)  # operators are one object per name
+        given = {name: _decode(value, made) for name, value in fields.items()}
+        if span is not None:
+            given["span"] = spans[span]
+        made.append(make(**given))
+    return made
 
 
 def _decode(value: Any, made: list[Node]) -> object:

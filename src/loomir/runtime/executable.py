@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from loomir.runtime.errors import RunKeyError, RunTypeError
 from loomir.runtime.function import Function
 from loomir.runtime.graph_function import GraphFunction
-from loomir.support.diagnostics import Diagnostic, nearest
+from loomir.support.diagnostics import Diagnostic, InternalError, nearest
 
 __all__ = ["Executable"]
 
@@ -19,7 +20,7 @@ class Executable:
     ``script``, ``llvm_ir`` and ``assembly`` are made when first asked for.
     """
 
-    __slots__ = ("__weakref__", "_assembly", "_functions", "_llvm_ir", "_only", "_script")
+    __slots__ = ("__weakref__", "_assembly", "_functions", "_llvm_ir", "_only", "_save", "_script")
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class Executable:
         script: Callable[[], str],
         llvm_ir: Callable[[], str],
         assembly: Callable[[], str],
+        save: Callable[[str | os.PathLike[str]], None] | None = None,
     ) -> None:
         self._functions = MappingProxyType(dict(functions))
         only = list(self._functions.values())
@@ -35,6 +37,7 @@ class Executable:
         self._script = script
         self._llvm_ir = llvm_ir
         self._assembly = assembly
+        self._save = save
 
     @property
     def functions(self) -> Mapping[str, Function | GraphFunction]:
@@ -80,6 +83,18 @@ class Executable:
     def assembly(self) -> str:
         """Give the machine code as text."""
         return self._assembly()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the executable to a file, which ``loomir.load`` reads in any process.
+
+        The file is written whole or not at all. Functions of Python that the program calls are not
+        in it: the process that loads it registers its own.
+        Errors: RUN0467 where the file cannot be written, TIR0003 for attributes that are no plain
+        data.
+        """
+        if self._save is None:
+            raise InternalError("this executable was made without a way to save it")
+        self._save(path)
 
     def _listing(self) -> str:
         return f"its functions are: {', '.join(self._functions) or '(none)'}"

@@ -22,7 +22,7 @@ from loomir.runtime.errors import CacheWarning
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import InternalError
 
-__all__ = ["CacheSize", "ObjectCache"]
+__all__ = ["CacheSize", "ObjectCache", "is_safe_directory", "read_own_file"]
 
 _MAGIC: Final = b"loomir object 1\n"
 _DIGEST: Final = hashlib.sha256().digest_size
@@ -57,7 +57,7 @@ class ObjectCache:
         try:
             if not self._is_safe_directory(path.parent):
                 return None
-            content = _read_own_file(path)
+            content = read_own_file(path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -158,7 +158,12 @@ def _unsafe(status: os.stat_result) -> str:
     return ""
 
 
-def _read_own_file(path: Path) -> bytes | None:
+def is_safe_directory(directory: Path) -> bool:
+    """Whether a directory is the user's own and closed to writing by others. Errors: OSError."""
+    return not _unsafe(directory.stat())
+
+
+def read_own_file(path: Path) -> bytes | None:
     """Read a file, or give None for one that others could have written, a link or no plain file."""
     if path.is_symlink():
         return None

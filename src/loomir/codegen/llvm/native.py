@@ -44,6 +44,7 @@ class Native:
       unroll.
     - C functions that the program calls are looked up when the code is loaded.
     - A target other than this machine can give text and objects, but no addresses.
+    - ``compiled`` is the object file where it is there already.
     """
 
     __slots__ = (
@@ -60,20 +61,26 @@ class Native:
     def __init__(
         self,
         generated: Generated,
-        target: Target,
+        target: Target | engine.TargetMachine,
         level: int = 2,
         *,
         loops: bool = True,
         cache: ObjectCache | None = None,
+        compiled: bytes | None = None,
     ) -> None:
         self._generated = generated
-        self._machine = machine_of(target)
+        self._machine = machine_of(target) if isinstance(target, Target) else target
         self._level = level
         self._loops = loops
         self._cache = cache
         self._lock = threading.Lock()
-        self._object: bytes | None = None
+        self._object = compiled
         self._library: engine.Library | None = None
+
+    @property
+    def machine(self) -> engine.TargetMachine:
+        """The machine that the code is for."""
+        return self._machine
 
     def address(self, name: str) -> int:
         """Give the address of the entry of a public function.

@@ -1,0 +1,44 @@
+"""The functions of an executable, made of compiled code and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loomir.codegen.llvm.graphs import graph_functions
+from loomir.codegen.llvm.native import Native
+from loomir.deploy.tables import Tables
+from loomir.interp.arguments import explain
+from loomir.runtime.function import Function
+from loomir.runtime.graph_function import GraphFunction
+from loomir.tir.function import PrimFunc
+
+__all__ = ["callables"]
+
+
+def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunction]:
+    """Give the public functions, by name."""
+    functions: dict[str, Function | GraphFunction] = dict(graph_functions(tables.generated, native))
+    for name, kernel in tables.kernels.items():
+        functions[name] = Function(
+            name,
+            kernel.parameters,
+            _address(native, name),
+            tables.generated.faults,
+            _explain(tables, name),
+            keep_alive=native,
+            returns=kernel.returns,
+        )
+    return functions
+
+
+def _address(native: Native, name: str) -> Callable[[], int]:
+    return lambda: native.address(name)
+
+
+def _explain(tables: Tables, name: str) -> Callable[[tuple[object, ...]], None]:
+    def explained(args: tuple[object, ...]) -> None:
+        for var, func in tables.loops.functions.items():
+            if var.name_hint == name and isinstance(func, PrimFunc):
+                explain(func, args, tables.allow_alias, tables.loops)
+
+    return explained

@@ -1,0 +1,70 @@
+"""Source positions as plain data: with each, the lines of text that errors show, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loomir.support.span import Source, Span
+
+__all__ = ["Places", "read_places"]
+
+
+class Places:
+    """Numbers spans, and keeps what is shown of their sources."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Span, int] = {}
+        self._sources: dict[int, int] = {}
+        self._held: list[Source] = []
+        self._lines: list[dict[int, str]] = []
+
+    def number(self, span: Span) -> int:
+        """Give the number of a span."""
+        found = self._numbers.get(span)
+        if found is None:
+            found = self._numbers[span] = len(self._numbers)
+            source = self._sources.get(id(span.source))
+            if source is None:
+                source = self._sources[id(span.source)] = len(self._held)
+                self._held.append(span.source)
+                self._lines.append({})
+            lines = self._lines[source]
+            if span.line not in lines:
+                text = span.source.line(span.line)
+                if text is not None:
+                    lines[span.line] = text
+        return found
+
+    def optional(self, span: Span | None) -> int | None:
+        """Give the number of a span, None for None."""
+        return None if span is None else self.number(span)
+
+    def data(self) -> dict[str, object]:
+        """Give all of them as plain data."""
+        return {
+            "sources": [
+                [source.name, sorted(lines.items())]
+                for source, lines in zip(self._held, self._lines, strict=True)
+            ],
+            "spans": [
+                [self._sources[id(s.source)], s.line, s.column, s.end_line, s.end_column]
+                for s in self._numbers
+            ],
+        }
+
+
+def read_places(data: Mapping[str, Any]) -> list[Span]:
+    """Give the spans of ``Places.data``, by number."""
+    sources = [_source(name, lines) for name, lines in data["sources"]]
+    rows: list[list[int]] = data["spans"]
+    return [Span(sources[row[0]], *row[1:5]) for row in rows]
+
+
+def _source(name: str, lines: Sequence[tuple[int, str]]) -> Source:
+    if not lines:
+        return Source(name, "")
+    known = dict(lines)
+    first, last = min(known), max(known)
+    # Where no span begins, there is nothing to show.
+    return Source(name, "\n".join(known.get(n, "") for n in range(first, last + 1)), first)

@@ -1,0 +1,144 @@
+"""Executables in files: ``exe.save(path)`` and ``loomir.load(path)``.
+
+Loading trusts nothing: the file is read whole, every byte is compared with its hash, the machine
+and the conventions with those that the code was made for, and who wrote it with who reads it, all
+before any of it is looked at as code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from loomir.codegen.llvm.engine import TargetMachine
+from loomir.codegen.llvm.native import Native
+from loomir.deploy.callables import callables
+from loomir.deploy.stamp import abi_stamp, check_machine
+from loomir.deploy.tables import Tables, read_tables, write_tables
+from loomir.runtime.container import Container, pack, read_file, refuse, unpack, write_file
+from loomir.runtime.executable import Executable
+from loomir.runtime.seal import is_own, seal
+from loomir.support.config import SETTINGS
+from loomir.support.diagnostics import LoomirError
+
+__all__ = ["load", "save"]
+
+_PARTS: Final = ("object", "tables", "script", "llvm_ir", "constants")
+_WHAT_ELSE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+def save(
+    path: str | os.PathLike[str],
+    tables: Tables,
+    native: Native,
+    script: Callable[[], str],
+    version: str,
+) -> None:
+    """Write an executable to a file; ``version`` is Loomir's. Errors: RUN0467, TIR0003."""
+    known, constants = write_tables(tables)
+    machine = native.machine
+    header = {
+        "kind": "executable",
+        "loomir": version,
+        "target": {
+            "triple": machine.triple,
+            "cpu": machine.cpu,
+            "features": machine.features,
+        },
+        "abi": abi_stamp(),
+    }
+    parts = {
+        "object": native.object(),
+        "tables": json.dumps(known).encode(),
+        "script": script().encode("utf-8", "surrogatepass"),
+        "llvm_ir": native.llvm_ir().encode("utf-8", "surrogatepass"),
+        "constants": constants,
+    }
+    data, digest = pack(header, parts)
+    write_file(Path(path), data + seal(digest))
+
+
+def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
+    """Load an executable that ``exe.save(path)`` wrote.
+
+    What is in such a file is run as machine code. A file that this user saved is known by its seal;
+    ``trusted`` says that you trust who made any other as you would a program to run.
+
+    Errors: RUN0460 where the file cannot be read, RUN0461 to RUN0463 for one that is none of ours,
+    damaged or newer, RUN0464 for code of another machine, RUN0465 for code of a Loomir with other
+    conventions, RUN0466 for a file of somebody else.
+    """
+    place = Path(path)
+    name = repr(str(place))
+    data = read_file(place)
+    container = unpack(data, name)
+    try:
+        target = dict(container.header["target"])
+        stamp, version = str(container.header["abi"]), str(container.header["loomir"])
+        parts = [container.parts[part] for part in _PARTS]
+        check_machine(target, name)
+    except _WHAT_ELSE as error:
+        if isinstance(error, LoomirError):
+            raise
+        _unreadable(name, error)
+    if stamp != abi_stamp():
+        refuse(
+            "RUN0465",
+            f"{name} was saved by Loomir {version}, whose compiled code has other conventions",
+            "compile the program with this version and save it again",
+        )
+    if not trusted and not is_own(container.digest, container.seal):
+        _untrusted(name)
+    return _loaded(name, data, container, parts, target)
+
+
+def _untrusted(name: str) -> NoReturn:
+    note = (
+        "there is no directory for your key: LOOMIR_CACHE_DIR is empty"
+        if SETTINGS.cache_dir is None
+        else f"it does not carry the seal of your key in {SETTINGS.cache_dir}"
+    )
+    refuse(
+        "RUN0466",
+        f"{name} was not saved by you on this machine, and loading it runs its machine code",
+        "if you trust who made it, say so: loomir.load(path, trusted=True)",
+        note,
+    )
+
+
+def _unreadable(name: str, error: BaseException) -> NoReturn:
+    refuse(
+        "RUN0462",
+        f"{name} is damaged: what it says of its code cannot be read",
+        "get the file again from where it came, or save the executable again",
+        f"{type(error).__name__}: {error}",
+    )
+
+
+def _loaded(
+    name: str, data: bytes, container: Container, parts: list[bytes], target: dict[str, Any]
+) -> Executable:
+    code, known, script, llvm_ir, constants = parts
+    try:
+        machine = TargetMachine.of(target["cpu"], target["features"], target["triple"])
+        tables = read_tables(json.loads(known), constants, llvm_ir.decode("utf-8", "surrogatepass"))
+        native = Native(tables.generated, machine, compiled=code)
+        functions = callables(tables, native)
+        text = script.decode("utf-8", "surrogatepass")
+    except (*_WHAT_ELSE, LoomirError) as error:
+        _unreadable(name, error)
+    unsealed = data[: -len(container.seal)]
+
+    def save_again(path: str | os.PathLike[str]) -> None:
+        write_file(Path(path), unsealed + seal(container.digest))
+
+    return Executable(
+        functions,
+        script=lambda: text,
+        llvm_ir=native.llvm_ir,
+        assembly=native.assembly,
+        save=save_again,
+    )

@@ -1,0 +1,82 @@
+"""What code and the process that loads it must agree on: the machine, and how both meet."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from loomir.codegen.llvm.engine import TargetMachine
+from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS
+from loomir.runtime import layout, object_layout
+from loomir.runtime.container import refuse
+
+__all__ = ["abi_stamp", "check_machine"]
+
+_CONVENTION: Final = 1
+"""Changes with the meaning of what compiled code calls or is called by, where no number does."""
+
+
+def abi_stamp() -> str:
+    """Give a hash of the offsets, kinds and functions that compiled code has built in."""
+    said = [f"convention {_CONVENTION}"]
+    for module in (layout, object_layout):
+        numbers = sorted(vars(module).items())
+        said += [f"{n}={v}" for n, v in numbers if n.isupper() and type(v) in (int, str)]
+    said += [f"{n}: {t.text}" for n, t in sorted(OBJECT_FUNCTIONS.items())]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+
+
+_V2: Final = frozenset({"cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"})
+_V3: Final = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
+_V4: Final = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+_LEVELS: Final = {
+    "": frozenset[str](),
+    "generic": frozenset[str](),
+    "x86-64": frozenset[str](),
+    "x86-64-v2": _V2,
+    "x86-64-v3": _V3,
+    "x86-64-v4": _V4,
+}
+
+
+def check_machine(target: Any, name: str) -> None:
+    """Refuse code that this machine may not be able to run. Errors: RUN0464."""
+    triple, cpu, features = (str(target[key]) for key in ("triple", "cpu", "features"))
+    host = TargetMachine.host()
+    remedy = (
+        "compile the program on this machine, or for a target that both machines are, such as "
+        'loomir.compile(program, target="x86-64-v2")'
+    )
+    if _family(triple) != _family(host.triple):
+        refuse(
+            "RUN0464",
+            f"{name} holds code for {triple}, and this machine is {host.triple}",
+            remedy,
+        )
+    if cpu == host.cpu and features in ("", host.features):
+        return
+    has = {word[1:] for word in host.features.split(",") if word.startswith("+")}
+    wanted = {word[1:] for word in features.split(",") if word.startswith("+")}
+    if not features:
+        known = _LEVELS.get(cpu)
+        if known is None:
+            refuse(
+                "RUN0464", f"{name} holds code for {cpu}, and this machine is {host.cpu}", remedy
+            )
+        wanted = set(known)
+    lacking = sorted(wanted - has)
+    if lacking:
+        refuse(
+            "RUN0464",
+            f"{name} holds code for {cpu}, which uses what this machine ({host.cpu}) lacks: "
+            + ", ".join(lacking[:8])
+            + (", …" if len(lacking) > 8 else ""),
+            remedy,
+        )
+
+
+def _family(triple: str) -> tuple[str, str]:
+    """Give what decides which code runs: the architecture and the system."""
+    arch, *rest = triple.split("-")
+    system = "-".join(rest[1:]) or "-".join(rest)
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch), system

@@ -1,0 +1,190 @@
+"""The file of a saved executable: named parts of bytes, each under its SHA-256.
+
+In this order, all numbers little-endian:
+
+- 8 bytes, ``MAGIC``; 4 bytes, the version of this form; 8 bytes, the length of the header
+- 32 bytes, the SHA-256 of everything above and of the header
+- the header: JSON in UTF-8, an object of what the writer says and of ``parts``, a list of
+  ``[name, length, SHA-256 in hexadecimal]``
+- the parts, one after the other
+- 32 bytes, the *seal*: the HMAC-SHA256, under a key of the user who wrote the file, of the SHA-256
+  that stands before the header
+
+So no byte can change without being noticed. Only the seal tells who wrote it: hashes do not.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+from loomir.runtime.errors import RunValueError
+from loomir.support.diagnostics import Diagnostic
+
+__all__ = ["FORMAT", "MAGIC", "Container", "pack", "read_file", "unpack", "write_file"]
+
+MAGIC: Final = b"\x89Loomir\n"
+FORMAT: Final = 1
+_HEAD: Final = struct.Struct("<8sIQ")
+_DIGEST: Final = 32
+_START: Final = _HEAD.size + _DIGEST
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What a file holds: the header's object, the parts, what the seal is over, and the seal."""
+
+    header: Mapping[str, Any]
+    parts: Mapping[str, bytes]
+    digest: bytes
+    seal: bytes
+
+
+def refuse(code: str, message: str, remedy: str, *notes: str) -> NoReturn:
+    """Raise the error of a file."""
+    raise RunValueError(Diagnostic(code, message, notes=notes, help=remedy))
+
+
+# -- bytes -------------------------------------------------------------------------------------
+def pack(header: Mapping[str, object], parts: Mapping[str, bytes]) -> tuple[bytes, bytes]:
+    """Write all but the seal; give it, and what the seal is over."""
+    listed = [[name, len(data), hashlib.sha256(data).hexdigest()] for name, data in parts.items()]
+    text = json.dumps({**header, "parts": listed}, ensure_ascii=True).encode()
+    head = _HEAD.pack(MAGIC, FORMAT, len(text))
+    digest = hashlib.sha256(head + text).digest()
+    return b"".join([head, digest, text, *parts.values()]), digest
+
+
+def unpack(data: bytes, name: str) -> Container:
+    """Take a file apart, and check every byte but those of the seal.
+
+    Errors: RUN0461 for what is no such file, RUN0462 for one that is cut off or changed, RUN0463
+    for one of a newer form.
+    """
+    if not data.startswith(MAGIC[: max(1, len(data))]):
+        refuse(
+            "RUN0461",
+            f"{name} is no saved executable",
+            "give a file that exe.save(path) wrote",
+        )
+    if len(data) < _START + _DIGEST:
+        _damaged(name, f"it has {len(data)} bytes, fewer than any such file")
+    _, version, length = _HEAD.unpack_from(data)
+    end = _START + length
+    whole = hashlib.sha256(data[: _HEAD.size] + data[_START:end]).digest()
+    if end > len(data) - _DIGEST or whole != data[_HEAD.size : _START]:
+        # What follows a newer version's number may be of another form.
+        _refuse_newer(name, version)
+        _damaged(name, "its header is not what was written")
+    _refuse_newer(name, version)
+    header = _header(data[_START:end], name)
+    parts: dict[str, bytes] = {}
+    for part, size, digest in header["parts"]:
+        content = data[end : end + size]
+        if len(content) != size or hashlib.sha256(content).hexdigest() != digest:
+            _damaged(name, f"its part {part!r} is not what was written")
+        parts[part] = content
+        end += size
+    if end + _DIGEST != len(data):
+        _damaged(name, f"it has {len(data)} bytes, and {end + _DIGEST} were written")
+    return Container(header, parts, data[_HEAD.size : _START], data[end:])
+
+
+def _refuse_newer(name: str, version: int) -> None:
+    if version != FORMAT:
+        refuse(
+            "RUN0463",
+            f"{name} is written in form {version}; this Loomir reads form {FORMAT}",
+            "read it with the version of Loomir that wrote it, or save it again with this one",
+        )
+
+
+def _header(text: bytes, name: str) -> dict[str, Any]:
+    try:
+        header: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or not _lists_parts(cast("dict[str, Any]", header)):
+        _damaged(name, "its header lists no parts")
+    return cast("dict[str, Any]", header)
+
+
+def _lists_parts(header: dict[str, Any]) -> bool:
+    parts = header.get("parts")
+    return isinstance(parts, list) and all(map(_is_part, cast("list[object]", parts)))
+
+
+def _is_part(row: object) -> bool:
+    if not isinstance(row, list):
+        return False
+    fields = cast("list[Any]", row)
+    return [type(field) for field in fields] == [str, int, str] and fields[1] >= 0
+
+
+def _damaged(name: str, what: str) -> NoReturn:
+    refuse(
+        "RUN0462",
+        f"{name} is damaged: {what}",
+        "get the file again from where it came, or save the executable again",
+    )
+
+
+# -- files -------------------------------------------------------------------------------------
+def read_file(path: Path) -> bytes:
+    """Read a file whole: what is checked is what is used, whoever writes to the file meanwhile.
+
+    Errors: RUN0460 where that cannot be done.
+    """
+    flags = os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0)
+    try:
+        with open(os.open(path, flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+            return file.read()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise RunValueError(
+            Diagnostic(
+                "RUN0460",
+                f"{str(path)!r} cannot be read: {reason}",
+                help="give the path of a file that exe.save(path) wrote",
+            )
+        ) from error
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file whole or not at all: others see the old one, or the new one.
+
+    Errors: RUN0467 where that cannot be done.
+    """
+    temporary = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.tmp")
+    try:
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+            with open(os.open(temporary, flags, mode), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise RunValueError(
+            Diagnostic(
+                "RUN0467",
+                f"{str(path)!r} cannot be written: {reason}",
+                help="give a path in a directory that exists, may be written and has room",
+            )
+        ) from error

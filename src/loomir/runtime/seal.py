@@ -1,0 +1,72 @@
+"""The key of a user, by which files are known as that user's own.
+
+The key lies in the directory of the cache, under the same care as the code there: who can read or
+write it can run code as the user already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from loomir.runtime.object_cache import is_safe_directory, read_own_file
+from loomir.support.config import SETTINGS
+
+__all__ = ["NO_SEAL", "is_own", "seal"]
+
+_SIZE: Final = 32
+NO_SEAL: Final = bytes(_SIZE)
+
+
+def seal(digest: bytes) -> bytes:
+    """Give the seal of this user; zeros where there is no place for a key."""
+    key = _key(make=True)
+    return NO_SEAL if key is None else _sealed(key, digest)
+
+
+def is_own(digest: bytes, given: bytes) -> bool:
+    """Whether a seal is this user's."""
+    key = _key(make=False)
+    return key is not None and hmac.compare_digest(_sealed(key, digest), given)
+
+
+def _sealed(key: bytes, digest: bytes) -> bytes:
+    return hmac.new(key, b"loomir executable\n" + digest, hashlib.sha256).digest()
+
+
+def _key(*, make: bool) -> bytes | None:
+    directory = SETTINGS.cache_dir
+    if directory is None:
+        return None
+    path = directory / "key"
+    try:
+        if make:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_safe_directory(directory):
+            return None
+        if make and not path.exists():
+            _make(path)
+        found = read_own_file(path)
+    except OSError:
+        return None
+    return found if found is not None and len(found) == _SIZE else None
+
+
+def _make(path: Path) -> None:
+    """Write a new key; where another process was faster, its key stays."""
+    temporary = path.with_name(f"key.{secrets.token_hex(8)}.tmp")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with open(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(_SIZE))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
