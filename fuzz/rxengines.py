@@ -1,0 +1,194 @@
+"""Ways to run a graph, ways to change it that keep its meaning, and facts that hold of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import loomir
+import loomir.script
+from fuzz.native import set_threads, with_quick_codegen
+from fuzz.rxchanged import inlined, renamed, with_dead_code
+from fuzz.rxillformed import accepted_defect, accepted_mistake
+from fuzz.rxprogram import RelaxProgram, values_differ, wrongly_described
+from loomir.ir.equality import structural_equal
+from loomir.ir.module import IRModule
+from loomir.ir.serialize import from_json, to_json
+from loomir.relax.normalize import normal_form_violations, normalize
+from loomir.support.diagnostics import RunError
+from loomir.transform.pipelines import lower_relax
+
+__all__ = ["CHECKS", "ENGINES", "Outcome", "outcome_of", "reference", "trouble"]
+
+
+@dataclass
+class Outcome:
+    """What a run gave: the code of its error, or its result."""
+
+    error: str
+    result: Any
+    text: str = ""
+
+
+Runner = Callable[..., Any]
+"""Calls ``main``."""
+
+
+def outcome_of(runner: Runner, program: RelaxProgram) -> Outcome:
+    """Run on fresh arguments; errors of the run are outcomes, others are raised."""
+    try:
+        with np.errstate(all="ignore"):
+            return Outcome("", runner("main", program.fresh()))
+    except RunError as error:
+        return Outcome(error.diagnostic.code, None, str(error))
+
+
+def reference(program: RelaxProgram) -> Outcome:
+    """Run by the definition of the language."""
+    return outcome_of(_interpreted(program.module), program)
+
+
+def _interpreted(module: IRModule) -> Runner:
+    return lambda entry, args: loomir.interpret(module, entry, *args)
+
+
+def disagreement(program: RelaxProgram, wanted: Outcome, got: Outcome) -> str:
+    """Say how two outcomes differ; empty where they agree."""
+    if wanted.error or got.error:
+        if wanted.error == got.error:
+            return ""
+        return (
+            f"error {got.error or 'none'} instead of {wanted.error or 'none'}: "
+            f"{got.text or wanted.text}"
+        )
+    return values_differ(wanted.result, got.result, program.tolerances, program.closure_args)
+
+
+Engine = Callable[[IRModule], dict[str, Runner]]
+
+
+def _native(threads: tuple[int, ...] = (2,), **options: Any) -> Engine:
+    def prepare(module: IRModule) -> dict[str, Runner]:
+        exe = loomir.compile(module, cache=False, **options)
+
+        def with_threads(count: int) -> Runner:
+            def run(entry: str, args: list[Any]) -> Any:
+                set_threads(count)
+                return exe[entry](*args)
+
+            return run
+
+        return {f"{count} threads": with_threads(count) for count in threads}
+
+    return prepare
+
+
+def _each_pass(module: IRModule) -> dict[str, Runner]:
+    """Run what each pass made of the program; all facts are checked on the way."""
+    stages: dict[str, Runner] = {}
+    seen = [module]
+
+    def keep(name: str, made: IRModule) -> None:
+        if made is not seen[-1]:
+            stages[f"{len(stages) + 1} {name}"] = _interpreted(made)
+            seen.append(made)
+
+    lower_relax(module, on_stage=keep, verify=True)
+    return stages
+
+
+def _reparsed(module: IRModule) -> dict[str, Runner]:
+    text = module.script(constants="inline")
+    again = loomir.script.from_source(text)
+    assert isinstance(again, IRModule)
+    if not structural_equal(again, module):
+        raise AssertionError("what was read back is another program")
+    if again.script(constants="inline") != text:
+        raise AssertionError("the text of what was read back is another text")
+    return {"": _interpreted(again)}
+
+
+def _changed(change: Callable[[IRModule], IRModule]) -> Engine:
+    quick = with_quick_codegen(_native((1,), opt_level=0))
+
+    def prepare(module: IRModule) -> dict[str, Runner]:
+        other = change(module)
+        if other is module:
+            return {}
+        return {"interpreted": _interpreted(other), **quick(other)}
+
+    return prepare
+
+
+ENGINES: dict[str, Engine] = {
+    "quick": with_quick_codegen(_native((1,), opt_level=0)),
+    "native": _native((1, 2)),
+    "native-O0": _native(opt_level=0),
+    "native-O3": _native(opt_level=3),
+    "each-pass": _each_pass,
+    "reparsed": _reparsed,
+    "renamed": _changed(renamed),
+    "dead-code": _changed(with_dead_code),
+    "inlined": _changed(inlined),
+}
+"""``native`` is what ``loomir.compile`` gives; ``quick`` leaves LLVM's passes out."""
+
+
+# -- facts -------------------------------------------------------------------------------------
+def _described(program: RelaxProgram, seed: int) -> str:
+    """Whether what is derived of each value is true of it."""
+    del seed
+    for record in program.records:
+        said = wrongly_described(record.info, record.value, record.sizes)
+        if said:
+            return f"{record.name}: {record.info}: {said}"
+    return ""
+
+
+def _well_formed(program: RelaxProgram, seed: int) -> str:
+    del seed
+    found = loomir.verify(program.module)
+    return f"{found[0].code} {found[0].message}" if found else ""
+
+
+def _normal(program: RelaxProgram, seed: int) -> str:
+    """Whether the program is in normal form, and stays as it is."""
+    del seed
+    broken = [f for func in program.module.functions.values() for f in normal_form_violations(func)]
+    if broken:
+        return f"not in normal form: {broken[0]}"
+    once = normalize(program.module)
+    if not structural_equal(once, program.module):
+        return "normalising changes it"
+    return "" if normalize(once) is once else "normalising twice is not normalising once"
+
+
+def _serialized(program: RelaxProgram, seed: int) -> str:
+    del seed
+    again = from_json(to_json(program.module))
+    return "" if structural_equal(again, program.module) else "what was read back is another"
+
+
+CHECKS: dict[str, Callable[[RelaxProgram, int], str]] = {
+    "described": _described,
+    "well-formed": _well_formed,
+    "normal": _normal,
+    "serialized": _serialized,
+    "ill-formed": accepted_defect,
+    "mistaken": accepted_mistake,
+}
+"""What else can be asked about a program; each says what is wrong."""
+
+
+def trouble(name: str, program: RelaxProgram, seed: int, wanted: Outcome) -> str:
+    """Say how an engine or a check disagrees with the interpreter; empty where it does not."""
+    if name in CHECKS:
+        return CHECKS[name](program, seed)
+    for way, runner in ENGINES[name](program.module).items():
+        said = disagreement(program, wanted, outcome_of(runner, program))
+        if said:
+            return f"{way}: {said}" if way else said
+    return ""
