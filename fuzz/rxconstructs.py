@@ -10,6 +10,7 @@ from loomir.interp.relax_values import Frame
 from loomir.relax import (
     Call,
     Constant,
+    FuncStructInfo,
     Function,
     If,
     TensorStructInfo,
@@ -25,9 +26,7 @@ def tuples(g: Grower, functions: list[Any]) -> Entry | None:
     """Make a tuple, perhaps of tuples, and take a field."""
     del functions
     fields = [g.choices.pick(g.entries) for _ in range(g.choices.integer(1, 3))]
-    made = g.bind(
-        Tuple(tuple(f.leaf for f in fields)), [f.tolerance for f in fields], "Tuple"
-    )
+    made = g.bind(Tuple(tuple(f.leaf for f in fields)), [f.tolerance for f in fields], "Tuple")
     return field_of(g, made) if made is not None and g.choices.chance(0.7) else made
 
 
@@ -91,7 +90,7 @@ def arguments(g: Grower, infos: list[TensorStructInfo]) -> list[Entry]:
     made = []
     for info in infos:
         dims = list(info.dims or ())
-        wanted = [None if isinstance(d, ShapeVar) else int(getattr(d, "value")) for d in dims]
+        wanted = [None if isinstance(d, ShapeVar) else int(d.value) for d in dims]
 
         def fits(e: Entry, info: Any = info, dims: Any = dims, wanted: Any = wanted) -> bool:
             if e.dtype is not info.dtype or e.value.ndim != len(dims):
@@ -193,8 +192,6 @@ def recursive(g: Grower, name: str) -> tuple[Any, list[Any]]:
     dtype = g.choices.pick(["int32", "float32", "int64"])
     info = TensorStructInfo((g.choices.integer(1, 3), ShapeVar("a", "int64")), dtype)
     count = TensorStructInfo((), "int8")
-    from loomir.relax import FuncStructInfo
-
     x, i = Var("x", info), Var("i", count)
     var = g.builder.declare(name, FuncStructInfo((count, info), info))
     b = g.builder

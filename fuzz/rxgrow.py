@@ -88,7 +88,9 @@ class Entry:
     def known(self) -> bool:
         """Whether its extents are numbers in the program."""
         dims = getattr(self.info, "dims", None)
-        return dims is not None and not any(isinstance(d, ShapeVar) or hasattr(d, "a") for d in dims)
+        return dims is not None and not any(
+            isinstance(d, ShapeVar) or hasattr(d, "a") for d in dims
+        )
 
 
 def op(name: str) -> OpDef:
@@ -316,9 +318,7 @@ class Grower:
     def cast(self, entry: Entry, shape: Sequence[Any]) -> Entry | None:
         """Say the extents of a tensor by ``match_cast``, which must hold or bind new sizes."""
         info = TensorStructInfo(tuple(shape), entry.dtype)
-        sizes = {
-            d: int(n) for d, n in zip(shape, entry.value.shape) if isinstance(d, ShapeVar)
-        }
+        sizes = {d: int(n) for d, n in zip(shape, entry.value.shape) if isinstance(d, ShapeVar)}
         output = self.builder.in_dataflow and self.choices.chance(0.5)
         try:
             var = self.builder.match_cast(entry.leaf, info, output=output)

@@ -24,8 +24,8 @@ from loomir.relax import (
     Constant,
     DataflowBlock,
     DataflowVar,
-    Function,
     FuncStructInfo,
+    Function,
     If,
     MatchCast,
     ObjectStructInfo,
@@ -75,9 +75,7 @@ def _added(main: Function, choices: Choices, *blocks: BindingBlock) -> Function:
     body = main.body
     assert isinstance(body, SeqExpr)
     at = choices.integer(0, len(body.blocks))
-    return replace(
-        main, body=SeqExpr((*body.blocks[:at], *blocks, *body.blocks[at:]), body.body)
-    )
+    return replace(main, body=SeqExpr((*body.blocks[:at], *blocks, *body.blocks[at:]), body.body))
 
 
 def _value() -> Constant:
@@ -98,9 +96,7 @@ def _bound_outside(main: Function, c: Choices) -> Any:
 
 def _used_outside(main: Function, c: Choices) -> Any:
     inner = DataflowVar("w", _tensor(2))
-    return _added(
-        main, c, _flow(_let(inner, _value())), _plain(_let(Var("u", _tensor(2)), inner))
-    )
+    return _added(main, c, _flow(_let(inner, _value())), _plain(_let(Var("u", _tensor(2)), inner)))
 
 
 def _twice(main: Function, c: Choices) -> Any:
@@ -168,9 +164,7 @@ def _captured(main: Function, c: Choices) -> Any:
     inner, p = DataflowVar("w", _tensor(2)), Var("p", _tensor(2))
     closure = Function((p,), SeqExpr((), inner))
     known = FuncStructInfo((_tensor(2),), _tensor(2))
-    return _added(
-        main, c, _flow(_let(inner, _value()), _let(DataflowVar("f", known), closure))
-    )
+    return _added(main, c, _flow(_let(inner, _value()), _let(DataflowVar("f", known), closure)))
 
 
 def _shape_info(info: Any) -> Callable[[Function, Choices], Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz.rxgrow import DTYPES, LARGEST, Entry, Grower, near, op
 from fuzz.rxprogram import EXACT
-from loomir.relax import PrimValue
+from loomir.relax import PrimValue, TupleGetItem
 from loomir.relax.op_def import OpDef, TensorSample, find_op, op_names
 from loomir.relax.op_params import Kind
 from loomir.support.dtype import DataType
@@ -236,7 +236,7 @@ def rearrange(g: Grower) -> Entry | None:
     if form == 6:
         lead = [choices.integer(1, 3)] if rank < 4 and choices.chance(0.5) else []
         dims = list(getattr(entry.info, "dims", None) or shape)
-        return g.call("broadcast_to", entry, tuple([*lead, *dims]))
+        return g.call("broadcast_to", entry, (*lead, *dims))
     if form == 7 and shape[axis]:
         parts = choices.pick([d for d in range(1, shape[axis] + 1) if shape[axis] % d == 0])
         where: Any = parts
@@ -257,8 +257,6 @@ def _sliced(g: Grower, entry: Entry, axis: int) -> Entry | None:
 
 def field_of(g: Grower, entry: Entry) -> Entry | None:
     """Take a field of a tuple."""
-    from loomir.relax import TupleGetItem
-
     if not isinstance(entry.value, tuple) or not entry.value:
         return None
     index = g.choices.integer(0, len(entry.value) - 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import loomir
 from loomir import te
 from loomir.relax import (
@@ -9,15 +11,20 @@ from loomir.relax import (
     ExternFunc,
     Function,
     GlobalVar,
+    ObjectStructInfo,
     ShapeExpr,
     TensorStructInfo,
     Var,
 )
+from loomir.relax.normalize import normalize
+from loomir.support.diagnostics import CompileError
 from loomir.tir import Evaluate, PrimFunc
 from loomir.tir import Var as ShapeVar
 from loomir.tir.types import VOID_TYPE
 from tests.clause import clauses
-from tests.relax.programs import block, flow, func, let, lv, module, neg, seq, tensor, var
+from tests.relax.programs import block, flow, func, let, lv, module, neg, op, seq, tensor, var
+
+X = var("x", 2)
 
 
 def codes(program) -> list[str]:
@@ -124,3 +131,22 @@ def test_checking_leaves_the_program_as_it_is():
     given = right()
     loomir.verify(given)
     assert codes(given) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda: Call(op("add"), (X,)), "OPS0001"),
+        (lambda: Call(op("add"), (X, X, X)), "OPS0001"),
+        (lambda: Call(op("reshape"), (X,)), "OPS0001"),
+        (lambda: Call(op("negative"), (X,), (), {"axis": 1}), "OPS0001"),
+        (lambda: Call(op("flip"), (X,)), "OPS0001"),
+        (lambda: Call(op("flip"), (X,), (), {"axis": "a"}), "OPS0002"),
+        (lambda: Call(op("astype"), (X,), (), {"dtype": 3}), "OPS0002"),
+    ],
+)
+def test_calls_made_by_hand_have_what_their_operator_takes(call, code):
+    made = func([X], seq([block(let(Var("y", ObjectStructInfo()), call()))], X))
+    assert code in {d.code for d in loomir.verify(made)}
+    with pytest.raises(CompileError):
+        normalize(made)

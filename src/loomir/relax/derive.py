@@ -404,6 +404,7 @@ class Deriver:
     def _operator(self, call: Call, op: Op, args: tuple[StructInfo, ...]) -> StructInfo:
         definition = op_def(op)
         self._demand_pure(call, definition.is_pure)
+        definition.check(call)
         return definition.infer(
             OpContext(
                 call,

@@ -248,7 +248,7 @@ class _Check:
         if found is None or found.normalize is None:
             return
         try:
-            same = found.normalize(call) is call
+            same = found.normalized(call) is call
         except CompileError:  # reported where the call is derived
             return
         if not same:

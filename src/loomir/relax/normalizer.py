@@ -252,7 +252,7 @@ class Normalizer:
         if isinstance(op, Op):
             found = find_op(op.name)
             if found is not None and found.normalize is not None:
-                made = found.normalize(call)
+                made = found.normalized(call)
                 if made is not call:
                     args = yield self._arguments(made)
                     if args is not made.args:

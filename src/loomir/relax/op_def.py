@@ -14,7 +14,7 @@ from loomir.ir.op import Effect, Op
 from loomir.relax.expr import Call
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
-from loomir.relax.op_params import Param, bind
+from loomir.relax.op_params import Param, bind, check_bound
 from loomir.support.diagnostics import InternalError
 from loomir.support.loading import load_operators
 
@@ -130,6 +130,17 @@ class OpDef:
         shown = "R." + self.name.removeprefix("relax.")
         bound = bind(shown, self.params, args, keywords, self.adapt)
         return Call(self.op, tuple(bound.inputs), bound.infos, bound.options)
+
+    def check(self, call: Call) -> None:
+        """Refuse a call that was made by hand and lacks something. Errors: OPS0001, OPS0002."""
+        check_bound("R." + self.name.removeprefix("relax."), self.params, call)
+
+    def normalized(self, call: Call) -> Call:
+        """Give the call as the operator wants it. Errors: OPS0001, OPS0002, those of its rule."""
+        if self.normalize is None:
+            return call
+        self.check(call)
+        return self.normalize(call)
 
 
 _TABLE: Final[dict[str, OpDef]] = {}

@@ -10,11 +10,12 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from loomir.ir.module import GlobalVar, VDevice
 from loomir.ir.node import Node
 from loomir.relax.expr import (
+    Call,
     Constant,
     DataTypeImm,
     ExternFunc,
@@ -39,6 +40,7 @@ __all__ = [
     "Param",
     "arguments",
     "axes",
+    "check_bound",
     "device",
     "expr",
     "flag",
@@ -430,6 +432,28 @@ def bind(
     return bound
 
 
+def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
+    """Refuse a call, however it was made, that no ``bind`` gives.
+
+    Errors: OPS0001 for another number of arguments or other options, OPS0002.
+    """
+    inputs = [p for p in params if p.is_input]
+    needed = sum(not p.variadic and p.default is not None for p in inputs)
+    most = len(call.args) if any(p.variadic for p in inputs) else len(inputs)
+    count = len(call.args)
+    if not needed <= count <= most:
+        wanted = counted(needed, "argument")
+        _refuse_call(op, f"takes {wanted}, not {count}", params, call.span)
+    options = {p.name: p for p in params if p.is_option}
+    for name in (*options, *call.attrs):
+        if name not in options:
+            _refuse_call(op, f"has no option {name!r}", params, call.span)
+        if name not in call.attrs:
+            _refuse_call(op, f"lacks the option {name}", params, call.span)
+    for name, param in options.items():
+        convert_option(op, param, call.attrs[name])
+
+
 def _given(
     op: str, params: Sequence[Param], args: Sequence[Any], keywords: dict[str, Any]
 ) -> dict[str, Any]:
@@ -459,7 +483,7 @@ def _given(
     return given
 
 
-def _refuse_call(op: str, why: str, params: Sequence[Param], span: Any) -> None:
+def _refuse_call(op: str, why: str, params: Sequence[Param], span: Any) -> NoReturn:
     shown = ", ".join(map(str, params))
     refuse("OPS0001", f"{op} {why}", help=f"call it as {op}({shown})", span=span)
 

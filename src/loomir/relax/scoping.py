@@ -308,7 +308,7 @@ class _Walk:
         if found is None or found.normalize is None:
             return
         try:
-            same = found.normalize(call) is call
+            same = found.normalized(call) is call
         except CompileError:  # told where the call is derived
             return
         if not same:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import Node
 from loomir.ir.op import Op
@@ -94,10 +96,22 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
             blocks.append(block)
         elif bindings:
             blocks.append(type(block)(tuple(bindings), span=block.span))
-    blocks.reverse()
+    blocks = _joined(reversed(blocks))
     if len(blocks) == len(seq.blocks) and all(a is b for a, b in zip(blocks, seq.blocks)):
         return seq
     return SeqExpr(tuple(blocks), seq.body, span=seq.span)
+
+
+def _joined(blocks: Iterable[BindingBlock]) -> list[BindingBlock]:
+    """Join blocks of one kind, between which another went away."""
+    made: list[BindingBlock] = []
+    for block in blocks:
+        if made and type(made[-1]) is type(block):
+            before = made[-1]
+            made[-1] = type(before)((*before.bindings, *block.bindings), span=before.span)
+        else:
+            made.append(block)
+    return made
 
 
 def _use(node: Node, live: set[int]) -> None:
