@@ -9,6 +9,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, define_op
 from loomir.relax.op_params import device, expr, several, text
+from loomir.relax.relations import same_device
 from loomir.relax.struct_info import (
     UNIT,
     ObjectStructInfo,
@@ -68,7 +69,11 @@ def _moved(c: OpContext, info: StructInfo) -> Step[StructInfo]:
 
 
 def _infer_hint(c: OpContext) -> StructInfo:
-    return c.tensor(0)
+    """Give what is known of the tensor; one that is elsewhere is moved, so it is not there then."""
+    info = c.tensor(0)
+    if info.vdevice is None or same_device(info.vdevice, c["dst_vdevice"]):
+        return info
+    return TensorStructInfo(info.shape, info.dtype, None, info.ndim)
 
 
 print = define_op(  # noqa: A001

@@ -36,6 +36,7 @@ from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.relax.tensor_calls import make_kernel
 from loomir.support.diagnostics import Diagnostic
+from loomir.support.span import Span
 from loomir.tir.rules import refuse
 
 __all__ = ["BlockBuilder"]
@@ -256,6 +257,7 @@ class BlockBuilder:
         name_hint: str = "",
         *,
         output: bool = False,
+        span: Span | None = None,
     ) -> Var:
         """Check a value when the program runs, and bind it to a new variable.
 
@@ -264,7 +266,7 @@ class BlockBuilder:
         leaf = self.normalize_leaf(value)
         normalizer = self.normalizer
         var = normalizer.fresh(name_hint, struct_info, output, getattr(leaf, "span", None))
-        made = normalizer.cast(MatchCast(var, leaf, struct_info, span=leaf.span), leaf)
+        made = normalizer.cast(MatchCast(var, leaf, struct_info, span=span or leaf.span), leaf)
         assert made is not None
         return made
 

@@ -66,16 +66,19 @@ INFOS = st.one_of(TENSORS, SHAPES, st.just(OBJECT))
 
 # -- R1: a bound with an object is an object -------------------------------------------------------
 def test_R1_example_a_tensor_or_an_object():
+    """A tensor or an object."""
     assert branches('R.Tensor((2,), "float32")', "R.Object") == "R.Any()"
 
 
 @given(INFOS)
 def test_R1_property_nothing_is_known_of_what_may_be_an_object(info):
+    """Nothing is known of what may be an object."""
     assert joined(info, OBJECT) is OBJECT
     assert joined(OBJECT, info) is OBJECT
 
 
 def test_R1_negative_what_may_be_an_object_is_no_tensor():
+    """What may be an object is no tensor."""
     refused(
         "RLX0214",
         'c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32"), y: R.Object'
@@ -86,34 +89,40 @@ def test_R1_negative_what_may_be_an_object_is_no_tensor():
 
 # -- R2: shapes of one rank keep it ----------------------------------------------------------------
 def test_R2_example_two_shapes_of_rank_two():
+    """Two shapes of rank two."""
     assert branches("R.Shape([2, 3])", "R.Shape([2, 4])") == "R.Shape(ndim=2)"
 
 
 @given(SHAPES, SHAPES)
 def test_R2_property_extents_stay_where_they_are_equal(a, b):
+    """Extents stay where they are equal."""
     both = joined(a, b)
     assert (both.values is not None) == structural_equal(a, b)
     assert both.ndim == (a.ndim if a.ndim == b.ndim else -1)
 
 
 def test_R2_negative_the_second_shape_is_not_taken_for_both():
+    """The second shape is not taken for both."""
     assert joined(ShapeStructInfo((2, 3)), ShapeStructInfo((2, 4))).values is None
 
 
 # -- R3: equal shapes do not make dtypes equal -----------------------------------------------------
 def test_R3_example_two_dtypes():
+    """Two dtypes."""
     found = branches('R.Tensor((2, 4), "float32")', 'R.Tensor((2, 4), "int32")')
     assert found == "R.Tensor((2, 4))"
 
 
 @given(TENSORS, TENSORS)
 def test_R3_property_each_part_is_kept_where_it_is_equal(a, b):
+    """Each part is kept where it is equal."""
     both = joined(a, b)
     assert both.dtype == (a.dtype if a.dtype is b.dtype else "void")
     assert (both.shape is not None) == structural_equal(a.shape, b.shape)
 
 
 def test_R3_negative_neither_dtype_is_claimed():
+    """Neither dtype is claimed."""
     both = joined(tensor(2, 4), tensor(2, 4, dtype="int32"))
     assert is_subtype(both, tensor(2, 4)) is Match.NO
     assert is_subtype(both, tensor(2, 4, dtype="int32")) is Match.NO
@@ -125,6 +134,7 @@ def function(*params, ret=OBJECT, purity=True):
 
 
 def test_R5_example_a_pure_and_an_impure_function():
+    """A pure and an impure function."""
     for a, b in ((True, False), (False, True)):
         both = joined(function(tensor(2), purity=a), function(tensor(2), purity=b))
         assert isinstance(both, FuncStructInfo)
@@ -133,6 +143,7 @@ def test_R5_example_a_pure_and_an_impure_function():
 
 @given(st.lists(TENSORS, max_size=2), st.lists(TENSORS, max_size=2), st.booleans(), st.booleans())
 def test_R5_property_a_bound_is_above_both(first, second, p, q):
+    """A bound is above both."""
     a, b = function(*first, purity=p), function(*second, purity=q)
     for both in (joined(a, b), joined(b, a)):
         assert is_subtype(a, both) is Match.YES
@@ -140,12 +151,14 @@ def test_R5_property_a_bound_is_above_both(first, second, p, q):
 
 
 def test_R5_negative_other_parameters_have_no_bound_but_object():
+    """Other parameters have no bound but object."""
     assert joined(function(tensor(2)), function(tensor(3))) is OBJECT
     assert joined(function(tensor(2)), function(tensor(2), tensor(2))) is OBJECT
 
 
 # -- R7: variables of shapes are mapped to the other side ------------------------------------------
 def test_R7_example_a_shape():
+    """A shape."""
     made = main(
         "s: R.Shape([2, 3]))",
         "@R.function",
@@ -161,12 +174,14 @@ def test_R7_example_a_shape():
 
 @given(EXTENTS)
 def test_R7_property_every_extent_is_found(extents):
+    """Every extent is found."""
     names = [Var(f"v{i}", "int64") for i in range(len(extents))]
     found = get_shape_var_mapping(ShapeStructInfo(names), ShapeStructInfo(extents))
     assert [found[v].value for v in names] == list(extents)
 
 
 def test_R7_negative_a_variable_is_not_mapped_to_itself():
+    """A variable is not mapped to itself."""
     found = get_shape_var_mapping(ShapeStructInfo((n,)), ShapeStructInfo((m,)))
     assert found == {n: m}
 
@@ -180,6 +195,7 @@ INNER = (
 
 
 def test_R10_example_more_may_be_known_of_an_argument():
+    """More may be known of an argument."""
     made = main(
         'x: R.Tensor((3,), "float32"))',
         "@R.function",
@@ -194,6 +210,7 @@ def test_R10_example_more_may_be_known_of_an_argument():
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 4), st.integers(0, 4))
 def test_R10_property_extents_must_agree(given_, wanted):
+    """Extents must agree."""
     lines = (
         "@R.function",
         f'def inner(t: R.Tensor(({wanted},), "float32")) -> R.Object:',
@@ -209,17 +226,20 @@ def test_R10_property_extents_must_agree(given_, wanted):
 
 
 def test_R10_negative_an_object_is_no_tensor():
+    """An object is no tensor."""
     refused("RLX0210", "x: R.Object)", *INNER, "r = inner(x)", "return r")
 
 
 # -- R20: what is returned is as annotated ---------------------------------------------------------
 def test_R20_example_three_for_two():
+    """Three for two."""
     refused("RLX0214", 'x: R.Tensor((2,), "float32")) -> R.Tensor((3,), "float32")', "return x")
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 4), st.integers(0, 4))
 def test_R20_property_extents_must_agree(given_, claimed):
+    """Extents must agree."""
     signature = f'x: R.Tensor(({given_},), "int8")) -> R.Tensor(({claimed},), "int8")'
     if given_ == claimed:
         main(signature, "return x")
@@ -228,6 +248,7 @@ def test_R20_property_extents_must_agree(given_, claimed):
 
 
 def test_R20_negative_a_dtype_and_a_kind():
+    """A dtype and a kind."""
     refused("RLX0214", 'x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "int8")', "return x")
     refused("RLX0214", "x: R.Shape([2])) -> R.Tensor", "return x")
 
@@ -238,12 +259,14 @@ BRANCH = ("if c:", "    z = x", "else:", "    z = x", "return z")
 
 @pytest.mark.parametrize("info", ['R.Tensor((), "bool")', 'R.Prim("bool")'])
 def test_R23_example_a_bool_of_rank_zero(info: str):
+    """A bool of rank zero."""
     main(f"c: {info}, x: R.Object)", *BRANCH)
 
 
 @settings(max_examples=25, deadline=None)
 @given(EXTENTS, st.sampled_from(["bool", "int64", "float32", "uint8"]))
 def test_R23_property_only_a_bool_of_rank_zero(dims, dtype):
+    """Only a bool of rank zero."""
     signature = f'c: R.Tensor({dims!r}, "{dtype}"), x: R.Object)'
     if dims == () and dtype == "bool":
         main(signature, *BRANCH)
@@ -255,6 +278,7 @@ def test_R23_property_only_a_bool_of_rank_zero(dims, dtype):
     "info", ['R.Tensor((1,), "bool")', 'R.Prim("int64")', "R.Shape([])", "R.Tuple()"]
 )
 def test_R23_negative_what_is_none(info: str):
+    """What is none."""
     refused("RLX0205", f"c: {info}, x: R.Object)", *BRANCH)
 
 
@@ -263,6 +287,7 @@ DEVICES = st.sampled_from([None, VDevice("llvm", 0), VDevice("llvm", 1), VDevice
 
 
 def test_R28_example_an_unknown_device_is_checked():
+    """An unknown device is checked."""
     known, unknown = tensor(2, vdevice=VDevice("llvm")), tensor(2)
     assert check_compatibility(unknown, known) is Match.MAYBE
     assert check_compatibility(known, unknown) is Match.YES
@@ -270,6 +295,7 @@ def test_R28_example_an_unknown_device_is_checked():
 
 @given(DEVICES, DEVICES)
 def test_R28_property_two_known_devices_decide(a, b):
+    """Two known devices decide."""
     found = check_compatibility(tensor(2, vdevice=a), tensor(2, vdevice=b))
     if a is None or b is None:
         assert found is (Match.YES if b is None else Match.MAYBE)
@@ -278,6 +304,7 @@ def test_R28_property_two_known_devices_decide(a, b):
 
 
 def test_R28_negative_two_devices_do_not_fit():
+    """Two devices do not fit."""
     a, b = (tensor(2, vdevice=VDevice("llvm", i)) for i in (0, 1))
     assert check_compatibility(a, b) is Match.NO
     assert check_compatibility(TupleStructInfo((a,)), TupleStructInfo((b,))) is Match.NO

@@ -160,7 +160,7 @@ class SequenceFrame(Frame[None]):
         self, value: RelaxExpr, info: StructInfo, name: str, span: Span | None = None
     ) -> Var:
         """Bind a value that is checked to be what ``info`` says while the program runs."""
-        var = self._ready().match_cast(value, info, name, output=True)
+        var = self._ready().match_cast(value, info, name, output=True, span=span)
         return self._bound(var, name, span)
 
     def check(self, value: RelaxExpr, info: StructInfo, span: Span | None = None) -> None:
@@ -236,6 +236,8 @@ class FunctionFrame(SequenceFrame):
         """Begin the scope in the builder of the function around, or in a new one."""
         if self.is_inner:
             made = sequence_around(self).scope()
+            if self.var is not None:  # it may call itself; its shape variables are others then
+                made.normalizer.known.declare(self.var)
         else:
             module = IRBuilder.current().find(IRModuleFrame)
             made = BlockBuilder() if module is None else Signatures.of(module).builder

@@ -131,7 +131,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
         slot = yield take(frame, binding.value, dying)
         var = binding.var
         what = "the matched value" if var is None else f"the value of {var.name_hint}"
-        span = binding.span or getattr(binding.struct_info, "span", None)
+        span = getattr(binding.struct_info, "span", None) or binding.span
         where = Place(what, span)
         since = len(frame.temporary)
         info = binding.struct_info
