@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from loomir.ir.node import Node, Role
-from loomir.ir.visit import map_children, nodes_in, pending_in, plan_of, remade
+from loomir.ir.visit import map_children, nodes_in, pending_in, plan_of, pre_order, remade
 
 __all__ = ["free_definitions", "substitute"]
 
@@ -68,7 +68,7 @@ def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
     compound: dict[int, Node] = {}
     made = _replace(root, table, compound)
     for definition in compound.values():
-        if id(definition) not in table:
+        if id(definition) not in table and _may_mention(definition, table):
             new = _redefined(definition, table)
             if new is not definition:
                 table[id(definition)] = new
@@ -76,6 +76,16 @@ def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
     if len(table) > len(mapping):
         made = _replace(root, table, {})
     return cast("_N", made)
+
+
+def _may_mention(definition: Node, table: Mapping[int, Node]) -> bool:
+    """Tell whether a definition's own expressions have a replaced name in them, or may have."""
+    for field in definition.scan:
+        for held in nodes_in(getattr(definition, field.name)):
+            for part in pre_order(held):
+                if id(part) in table or plan_of(part.__class__).get_refs is not None:
+                    return True
+    return False
 
 
 def _redefined(definition: Node, table: dict[int, Node]) -> Node:

@@ -24,6 +24,7 @@ from loomir.relax.expr import (
 )
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_def import OpDef
+from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -121,8 +122,25 @@ def _key(call: Call, args: Sequence[StructInfo], result: StructInfo) -> bytes:
     texts = [repr(arg.value) for arg in call.args if isinstance(arg, (StringImm, DataTypeImm))]
     options = sorted((name, repr(value)) for name, value in call.attrs.items())
     name = getattr(call.op, "name", "")
-    described = structural_digest(TupleStructInfo((*literal, result)))
+    described = _fixed(literal, result) or structural_digest(TupleStructInfo((*literal, result)))
     return described + f"{name}{options}{texts}".encode("utf-8", "surrogatepass")
+
+
+def _fixed(args: Sequence[StructInfo], result: StructInfo) -> bytes:
+    """Identify tensors of known extents, the common case, by their text; nothing for others."""
+    found: list[str] = []
+    for info in (*args, result):
+        if not isinstance(info, TensorStructInfo) or info.vdevice is not None:
+            return b""
+        dims = info.dims
+        if dims is None or not isinstance(info.shape, ShapeExpr):
+            return b""
+        for extent in dims:
+            if not isinstance(extent, IntImm):
+                return b""
+            found.append(str(extent.value))
+        found.append(str(info.dtype))
+    return " ".join(found).encode()
 
 
 def _tensors(arg: RelaxExpr, info: StructInfo) -> list[RelaxExpr]:
