@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from loomir import __version__
@@ -12,6 +14,7 @@ from loomir.deploy.callables import callables
 from loomir.deploy.saved import save
 from loomir.deploy.tables import Kernel, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.stage_files import StageFiles
 from loomir.ir.visit import by_class, pre_order
 from loomir.relax import expr as relax
 from loomir.relax.verify import verify
@@ -89,25 +92,33 @@ def compile(  # noqa: A001 - the name that users expect
     allow_alias: bool = False,
     opt_level: int = 2,
     cache: bool = True,
+    dump: str | os.PathLike[str] | None = None,
 ) -> Executable:
     """Compile a function or a module to native code.
 
     ``check_bounds`` makes an index out of bounds raise; ``checked`` also a read of what nothing
     wrote, and two iterations of a parallel loop in each other's way. ``allow_alias`` lets array
     arguments overlap. The object code is kept on disk unless ``cache`` is false.
+    ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``.
     """
+    stages = None if dump is None else StageFiles(Path(dump))
+    on_stage = None if stages is None else stages.write
     module = link_calls(as_module(program))
+    if stages is not None:
+        stages.write("input", module)
     mistakes = verify(module)
     if mistakes:
         raise CompileError.of(mistakes)
     graph = None
     loops = module
     if any(isinstance(f, relax.Function) for f in module.functions.values()):
-        graph = link_calls(lower_relax(module))
+        graph = link_calls(lower_relax(module, on_stage=on_stage))
         loops = graph.with_functions(
             {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
         )
+        if stages is not None:
+            stages.write("kernels", loops)
     originals = {
         var.name_hint: func for var, func in loops.functions.items() if isinstance(func, PrimFunc)
     }
@@ -115,7 +126,9 @@ def compile(  # noqa: A001 - the name that users expect
     machine = Target(target)
     if machine.triple == Target("native").triple:
         _check_externs(loops)
-    lowered = lower(loops, LowerOptions(checked=checked or check_bounds, watched=checked))
+    lowered = lower(
+        loops, LowerOptions(checked=checked or check_bounds, watched=checked), on_stage=on_stage
+    )
     options = Options(allow_alias=allow_alias, watched=checked)
     generated = generate(
         lowered,
@@ -126,6 +139,9 @@ def compile(  # noqa: A001 - the name that users expect
     )
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
     native = Native(generated, machine, level=opt_level, cache=store)
+    if stages is not None:
+        stages.write_text("code.ll", native.llvm_ir())
+        stages.write_text("code.s", native.assembly())
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
     tables = Tables(generated, kernels, loops, allow_alias)
     return Executable(

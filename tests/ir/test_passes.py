@@ -8,7 +8,8 @@ import pytest
 
 from loomir.ir import passes
 from loomir.ir.module import IRModule
-from loomir.ir.passes import Pipeline, Ran, dump_to, register, report, verify_facts
+from loomir.ir.passes import Pipeline, Ran, register, report, verify_facts
+from loomir.ir.stage_files import dump_to
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 from loomir.tir import PrimFunc
 from loomir.transform import LOWER_CPU, LowerOptions, lower
@@ -39,11 +40,11 @@ def test_each_pass_reports_time_and_whether_it_changed_something():
 
 
 def test_stages_are_dumped_in_order(tmp_path: Path):
-    lower(parse(TEXT), on_stage=dump_to(tmp_path))
+    lower(parse(TEXT), on_stage=dump_to(tmp_path).write)
     files = sorted(tmp_path.iterdir())
     assert len(files) == len(LOWER_CPU.steps)
-    assert files[0].name == "01-tir.LowerInitBlock.py"
-    assert files[2].read_text() == "# (unchanged)\n"
+    assert files[0].name == "00-tir.LowerInitBlock.py"
+    assert files[2].read_text() == "# unchanged since 00-tir.LowerInitBlock.py\n"
     simplified = [f for f in files if f.name.endswith("tir.StmtSimplify.py")]
     assert "A_1[T.int64(4)] = 1" in simplified[-1].read_text()
 

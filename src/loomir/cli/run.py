@@ -88,6 +88,10 @@ def run(
         str | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(metavar="script|llvm|asm", help="Print the program in that form."),
     ] = None,
+    dump: Annotated[
+        Path | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option(metavar="DIR", help="Write what each pass made of the program to files."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compile a program, run it on random inputs, and judge what it computes.
@@ -111,6 +115,8 @@ def run(
         for key, program in programs.items():
             checks = _Checks(check_bounds, checked)
             job = _Job(report, path, module, key, program, settings, seed, checks)
+            if dump is not None:
+                job.dump_to(dump if len(programs) == 1 else dump / key)
             if show is not None:
                 job.show(show)
             right &= job.judge(interpret)
@@ -156,13 +162,28 @@ class _Job:
         report.fact(key, self.facts)
         self._exe: Executable | None = None
 
+    def dump_to(self, directory: Path) -> None:
+        """Compile, and write what each pass made of the program. Errors: CLI0009."""
+        try:
+            self._exe = self._compiled(directory)
+        except OSError as error:
+            raise CompileError(
+                Diagnostic(
+                    "CLI0009",
+                    f"cannot write to {error.filename or directory}: {error.strerror}",
+                    help="give --dump a directory, or the name of a new one",
+                )
+            ) from error
+
+    def _compiled(self, dump: Path | None = None) -> Executable:
+        program, checks = cast("Any", self.program), self.checks
+        return loomir.compile(program, check_bounds=checks.bounds, checked=checks.all, dump=dump)
+
     @property
     def exe(self) -> Executable:
         """The compiled program."""
         if self._exe is None:
-            self._exe = loomir.compile(
-                cast("Any", self.program), check_bounds=self.checks.bounds, checked=self.checks.all
-            )
+            self._exe = self._compiled()
         return self._exe
 
     def show(self, what: str) -> None:

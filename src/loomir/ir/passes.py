@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from loomir.ir.module import BaseFunc, IRModule
@@ -25,7 +24,6 @@ __all__ = [
     "Pipeline",
     "Ran",
     "apply",
-    "dump_to",
     "fact",
     "pass_of",
     "register",
@@ -239,24 +237,6 @@ def verifying(on: bool = True) -> Any:
         yield
     finally:
         _verify[0] = before
-
-
-def dump_to(directory: Path) -> OnStage:
-    """Make an ``on_stage`` that writes the module after each pass to a file of its own.
-
-    A pass that changed nothing leaves a file that says so.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    seen: list[IRModule] = []
-
-    def write(name: str, mod: IRModule) -> None:
-        same = bool(seen) and seen[-1] is mod
-        seen.append(mod)
-        text = "# (unchanged)\n" if same else mod.script()
-        path = directory / f"{len(seen):02d}-{name}.py"
-        path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
-
-    return write
 
 
 def report(times: Sequence[Ran]) -> str:

@@ -25,7 +25,7 @@ from loomir.relax.struct_info import (
 from loomir.script.builder.arguments import as_int
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.mistakes import mistake, placed, wrong_argument
-from loomir.script.builder.relax_frames import SequenceFrame, sequence
+from loomir.script.builder.relax_frames import FunctionFrame, SequenceFrame, sequence
 from loomir.script.builder.relax_functions import emit, emit_match_cast
 from loomir.script.builder.relax_info import as_struct_info, as_struct_infos
 from loomir.script.builder.relax_table import match_cast
@@ -200,7 +200,7 @@ class RelaxValues:
             return _emitted(*cast("Any", given), **cast("Any", named))
         if func is match_cast or func is emit_match_cast:
             return _cast(*given, **named)
-        if isinstance(func, ModuleFunction) and not func.is_relax:
+        if isinstance(func, ModuleFunction) and not func.is_relax and not _is_lowered():
             raise mistake(
                 "SCR0023",
                 f"{func.node.name!r} is a kernel, and is not called by itself",
@@ -255,6 +255,12 @@ class RelaxValues:
                 help="bind the result to a name before, and use that name",
                 span=node.span,
             )
+
+
+def _is_lowered() -> bool:
+    """Whether the function calls kernels by themselves, as functions do whose memory is planned."""
+    frame = IRBuilder.current().find(FunctionFrame)
+    return frame is not None and (not frame.pure or bool(frame.attrs.get("relax.force_pure")))
 
 
 def emit_at(

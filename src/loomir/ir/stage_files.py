@@ -1,0 +1,51 @@
+"""Stages of a program as numbered files: what each pass made of it, up to machine code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from loomir.ir.module import IRModule
+
+__all__ = ["UNCHANGED", "StageFiles", "dump_to"]
+
+UNCHANGED: Final = "# unchanged since "
+"""How the file of a stage begins that left the program as it was; a file's name follows."""
+
+
+class StageFiles:
+    """Writes each stage to a file of its own: ``03-relax.FoldConstant.py``.
+
+    A stage that changed nothing leaves a file that names the one that holds the program.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self._count = 0
+        self._last: tuple[IRModule, str] | None = None
+
+    def write(self, name: str, mod: IRModule) -> None:
+        """Write a module as TVMScript that reads back; large constants are in the cache."""
+        path = self._next(name, ".py")
+        if self._last is not None and self._last[0] is mod:
+            path.write_text(f"{UNCHANGED}{self._last[1]}\n", encoding="utf-8")
+            return
+        self._last = mod, path.name
+        text = mod.script()
+        path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a stage that is text already; ``name`` ends as the file's name is to end."""
+        path = self._next(name, "")
+        path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+
+    def _next(self, name: str, suffix: str) -> Path:
+        number = self._count
+        self._count += 1
+        return self.directory / f"{number:02d}-{name}{suffix}"
+
+
+def dump_to(directory: Path) -> StageFiles:
+    """Make a writer of stages; its ``write`` is the ``on_stage`` of pipelines."""
+    return StageFiles(directory)
