@@ -8,10 +8,13 @@ from typing import Final
 from loomir.ir.module import IRModule
 from loomir.ir.passes import OnStage, Pipeline, Ran
 from loomir.relax.expr import Function
+from loomir.transform.relax.annotate_tir_op_pattern import annotate_tir_op_pattern
 from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
 from loomir.transform.relax.fold_constant import fold_constant
+from loomir.transform.relax.fuse_ops import fuse_ops
+from loomir.transform.relax.fuse_tir import fuse_tir
 from loomir.transform.relax.legalize_ops import legalize_ops
 from loomir.transform.relax.normalize import normalize
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
@@ -54,6 +57,10 @@ LOWER_RELAX: Final = Pipeline(
         eliminate_common_subexpr,
         legalize_ops,
         dead_code_elimination,  # after it: what kernels do not take is not needed any more
+        annotate_tir_op_pattern,
+        fuse_ops,
+        fuse_tir,
+        dead_code_elimination,  # kernels that others contain now
         static_plan_block_memory,  # last: it makes direct calls, which other passes do not know
     ),
     ensures={"relax_normal_form"},

@@ -1,0 +1,225 @@
+"""Group calls of kernels that can become one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.equality import structural_equal
+from loomir.ir.hashing import structural_hash
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.ir.visit import by_class, pre_order, rewrite
+from loomir.relax.expr import (
+    Binding,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    Var,
+    VarBinding,
+)
+from loomir.relax.free_vars import shape_vars_bound_by
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.rewriter import copy_with_fresh_vars
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from loomir.tir.expr import Var as ShapeVar
+from loomir.tir.function import PrimFunc
+from loomir.transform.relax.fusion_groups import GraphNode, find_groups
+from loomir.transform.relax.op_pattern import OpPattern
+
+__all__ = ["fuse_ops"]
+
+_NAMES: Final = 6
+"""Kernels that give a group its name."""
+
+
+@register("relax.FuseOps", requires={"relax_normal_form"})
+def fuse_ops(mod: IRModule) -> IRModule:
+    """Make functions of calls of kernels in dataflow blocks that can become one kernel.
+
+    Such a function is private and has the attribute ``Primitive``. The kernels are those annotated
+    by ``AnnotateTIROpPattern``; equal groups share a function.
+    """
+    return _Grouping(mod).run()
+
+
+class _Grouping:
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
+        self.kernels = {v.name_hint: f for v, f in mod.functions.items() if _is_annotated(f)}
+        self.names = set(mod)
+        self.analyzer = Analyzer()
+        self.added: dict[GlobalVar, Function] = {}
+        self.by_hash: dict[int, list[GlobalVar]] = {}
+
+    def run(self) -> IRModule:
+        changed: dict[GlobalVar, BaseFunc] = {}
+        for var, func in self.mod.functions.items():
+            is_graph = isinstance(func, Function) and not func.attrs.get("Primitive")
+            changed[var] = rewrite(func, {DataflowBlock: self._block}) if is_graph else func
+        if not self.added:
+            return self.mod
+        return self.mod.with_functions({**changed, **self.added})
+
+    def _block(self, block: DataflowBlock) -> DataflowBlock:
+        groups = find_groups(self._graph(block))
+        if len(groups) == len(block.bindings):
+            return block
+        at_last = {group[-1]: group for group in groups}
+        made: list[Binding] = []
+        for i, binding in enumerate(block.bindings):
+            group = at_last.get(i)
+            if group is None:
+                continue
+            if len(group) > 1:
+                members = [b for k in group if isinstance(b := block.bindings[k], VarBinding)]
+                made.append(self._outlined(members))
+            else:
+                made.append(binding)
+        return DataflowBlock(tuple(made), span=block.span)
+
+    # -- the graph -------------------------------------------------------------------------------
+    def _graph(self, block: DataflowBlock) -> list[GraphNode]:
+        nodes: list[GraphNode] = []
+        number: dict[Var, int] = {}
+        for i, binding in enumerate(block.bindings):
+            assert isinstance(binding, (VarBinding, MatchCast))
+            node = GraphNode(self._kind(binding))
+            node.is_kept = not isinstance(binding.var, DataflowVar)
+            nodes.append(node)
+            used = {p for p in pre_order(binding.value) if isinstance(p, Var) and p in number}
+            for var in used:
+                edge = node.kind
+                if edge is OpPattern.BROADCAST and self._same_tensor(var, binding.var):
+                    edge = OpPattern.ELEMENT_WISE
+                nodes[number[var]].users.append((i, edge))
+            if binding.var is not None:
+                number[binding.var] = i
+        return nodes
+
+    def _kind(self, binding: VarBinding | MatchCast) -> OpPattern:
+        call = binding.value
+        if not isinstance(binding, VarBinding) or not isinstance(call, Call):
+            return OpPattern.OPAQUE
+        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
+            return OpPattern.OPAQUE
+        kernel, given = call.args[0], call.args[1]
+        func = self.kernels.get(kernel.name_hint) if isinstance(kernel, GlobalVar) else None
+        known = isinstance(given, Tuple) and all(map(_is_known_tensor, given.fields))
+        results = [binding.var.struct_info_annotation, *call.sinfo_args]
+        if func is None or not known or len(call.sinfo_args) != 1:
+            return OpPattern.OPAQUE
+        if not all(isinstance(r, TensorStructInfo) and r.dims is not None for r in results):
+            return OpPattern.OPAQUE
+        if len(call.args) > 2 and not isinstance(call.args[2], ShapeExpr):
+            return OpPattern.OPAQUE
+        kind = func.attrs["op_pattern"]
+        return OpPattern(kind) if kind in set(OpPattern) else OpPattern.OPAQUE
+
+    def _same_tensor(self, var: Var, other: Var | None) -> bool:
+        """Whether two variables are known to have equal extents."""
+        first = var.struct_info_annotation
+        second = None if other is None else other.struct_info_annotation
+        if not isinstance(first, TensorStructInfo) or not isinstance(second, TensorStructInfo):
+            return False
+        a, b = first.dims, second.dims
+        if a is None or b is None or len(a) != len(b):
+            return False
+        return all(x is y or self.analyzer.can_prove_equal(x, y) for x, y in zip(a, b))
+
+    # -- functions -------------------------------------------------------------------------------
+    def _outlined(self, members: Sequence[VarBinding]) -> VarBinding:
+        """Make a function of bindings; the value of the last is its result."""
+        own = {member.var for member in members}
+        args: dict[RelaxExpr, Var] = {}
+        renamed: dict[RelaxExpr, Var] = {}
+        bindings: list[Binding] = []
+        names: list[str] = []
+        for member in members:
+            call = member.value
+            assert isinstance(call, Call)
+            assert isinstance(call.args[0], GlobalVar)
+            given = call.args[1]
+            assert isinstance(given, Tuple)
+            for arg in given.fields:
+                if arg not in own and arg not in args:
+                    args[arg] = renamed[arg] = Var(_name(arg), _info(arg))
+            fields = tuple([renamed[arg] for arg in given.fields])
+            inner = (call.args[0], Tuple(fields), *call.args[2:])
+            kind = Var if member is members[-1] else DataflowVar
+            var = kind(member.var.name_hint, member.var.struct_info_annotation)
+            renamed[member.var] = var
+            value = Call(call.op, inner, call.sinfo_args, call.attrs, span=call.span)
+            bindings.append(VarBinding(var, value, span=member.span))
+            names.append(call.args[0].name_hint)
+        last = members[-1]
+        params = list(args.values())
+        sizes = _unbound(params, bindings)
+        if sizes:
+            params.append(Var("sizes", ShapeStructInfo(sizes)))
+        block = DataflowBlock(tuple(bindings))
+        body = SeqExpr((block,), renamed[last.var])
+        ret = last.var.struct_info_annotation
+        func = Function(tuple(params), body, ret, True, {"Primitive": True})
+        gv = self._added(copy_with_fresh_vars(func), "_".join(["fused", *names[:_NAMES]]))
+        given = (*args, ShapeExpr(sizes)) if sizes else tuple(args)
+        return VarBinding(last.var, Call(gv, given, span=last.value.span), span=last.span)
+
+    def _added(self, func: Function, wanted: str) -> GlobalVar:
+        key = structural_hash(func)
+        same = self.by_hash.setdefault(key, [])
+        for var in same:
+            if structural_equal(self.added[var], func):
+                return var
+        name, number = wanted, 0
+        while name in self.names:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.names.add(name)
+        made = GlobalVar(name)
+        self.added[made] = func
+        same.append(made)
+        return made
+
+
+def _is_annotated(func: BaseFunc) -> bool:
+    return isinstance(func, PrimFunc) and "op_pattern" in func.attrs
+
+
+def _is_known_tensor(expr: RelaxExpr) -> bool:
+    if isinstance(expr, Constant):
+        return True
+    info = expr.struct_info_annotation if isinstance(expr, Var) else None
+    return isinstance(info, TensorStructInfo) and info.dims is not None and not info.dtype.is_void
+
+
+def _info(expr: RelaxExpr) -> StructInfo:
+    assert isinstance(expr, (Var, Constant))
+    return expr.struct_info
+
+
+def _name(expr: RelaxExpr) -> str:
+    return expr.name_hint if isinstance(expr, Var) else "const"
+
+
+def _unbound(params: Sequence[Var], bindings: Sequence[Binding]) -> tuple[ShapeVar, ...]:
+    """List the shape variables that a function uses, and its parameters do not bind."""
+    infos = [p.struct_info for p in params]
+    bound = {var for info in infos for var in shape_vars_bound_by(info)}
+    used: dict[ShapeVar, None] = {}
+    roots = [*infos, *bindings]
+    for binding in bindings:
+        assert isinstance(binding, VarBinding)
+        roots.append(binding.var.struct_info)
+    for root in roots:
+        for var in by_class(root).get(ShapeVar, ()):
+            used.setdefault(var)
+    return tuple([var for var in used if var not in bound])
