@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -17,7 +18,7 @@ from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.stage_files import StageFiles
 from loomir.ir.visit import by_class, pre_order
 from loomir.relax import expr as relax
-from loomir.relax.verify import verify
+from loomir.relax.verify import Verdict, judge
 from loomir.runtime.executable import Executable
 from loomir.runtime.externs import find_extern
 from loomir.runtime.object_cache import ObjectCache
@@ -37,6 +38,7 @@ from loomir.transform.pipelines import LowerOptions, lower, lower_relax
 __all__ = ["Program", "as_module", "compile"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
+_UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
 
 def as_module(program: Program) -> IRModule:
@@ -100,14 +102,15 @@ def compile(  # noqa: A001 - the name that users expect
     wrote, and two iterations of a parallel loop in each other's way. ``allow_alias`` lets array
     arguments overlap. The object code is kept on disk unless ``cache`` is false.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
-    Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``.
+    Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``, and RLX0112 and
+    RLX0113 where a graph cannot be called by the name that it has in the module.
     """
     stages = None if dump is None else StageFiles(Path(dump))
     on_stage = None if stages is None else stages.write
     module = link_calls(as_module(program))
     if stages is not None:
         stages.write("input", module)
-    mistakes = verify(module)
+    mistakes = _mistakes(judge(module))
     if mistakes:
         raise CompileError.of(mistakes)
     graph = None
@@ -151,6 +154,12 @@ def compile(  # noqa: A001 - the name that users expect
         assembly=native.assembly,
         save=lambda path: save(path, tables, native, lambda: _script(module), __version__),
     )
+
+
+def _mistakes(verdict: Verdict) -> tuple[Diagnostic, ...]:
+    """List what no executable is made of: an executable also needs a way in (R38)."""
+    unreachable = [d for d in verdict.warnings if d.code in _UNREACHABLE]
+    return (*verdict.mistakes, *[replace(d, severity="error") for d in unreachable])
 
 
 def _check_externs(module: IRModule) -> None:

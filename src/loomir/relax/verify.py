@@ -13,10 +13,12 @@ from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.function import PrimFunc
 from loomir.tir.verify import verify as verify_kernels
 
-__all__ = ["verify", "warnings_of"]
+__all__ = ["Verdict", "judge", "verify", "warnings_of"]
 
 
-class _Found(NamedTuple):
+class Verdict(NamedTuple):
+    """What is wrong in a program, and what may not be meant."""
+
     mistakes: tuple[Diagnostic, ...]
     warnings: tuple[Diagnostic, ...]
 
@@ -28,15 +30,16 @@ def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     these hold, everything in them is derived: operators accept their arguments, annotations are
     those of the values, calls are pure where they must be.
     """
-    return _judged(program).mistakes
+    return judge(program).mistakes
 
 
 def warnings_of(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List what is no mistake, but may not be meant: what is left to be checked when it runs."""
-    return _judged(program).warnings
+    return judge(program).warnings
 
 
-def _judged(program: BaseFunc | IRModule) -> _Found:
+def judge(program: BaseFunc | IRModule) -> Verdict:
+    """List the mistakes and the warnings of a program."""
     found: list[Diagnostic] = []
     if isinstance(program, (PrimFunc, IRModule)):
         found += verify_kernels(program)
@@ -48,17 +51,17 @@ def _judged(program: BaseFunc | IRModule) -> _Found:
         derived = _derived(program)
         found += derived.mistakes
         warnings += derived.warnings
-    return _Found(tuple(found), tuple(warnings))
+    return Verdict(tuple(found), tuple(warnings))
 
 
-def _derived(program: BaseFunc | IRModule) -> _Found:
+def _derived(program: BaseFunc | IRModule) -> Verdict:
     """Derive what is known of every variable, and hold it against the annotations."""
     if isinstance(program, Function):
         mod = IRModule({GlobalVar(program.name): program})
     elif isinstance(program, IRModule):
         mod = program
     else:
-        return _Found((), ())
+        return Verdict((), ())
     builder = BlockBuilder(mod)
     normalizer = builder.normalizer
     mistakes = normalizer.mistakes = []
@@ -69,4 +72,4 @@ def _derived(program: BaseFunc | IRModule) -> _Found:
             normalizer.derive(trampoline(normalizer.function(func)))
         except CompileError as error:
             mistakes += error.diagnostics
-    return _Found(tuple(mistakes), tuple(builder.warnings))
+    return Verdict(tuple(mistakes), tuple(builder.warnings))

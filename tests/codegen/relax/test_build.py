@@ -1,0 +1,53 @@
+"""What no executable is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+import loomir
+from loomir import relax
+from loomir.ir import GlobalVar, IRModule
+from tests.clause import clauses
+
+
+def _graph(symbol: str | None, result: relax.Var | None = None) -> relax.Function:
+    attrs = {} if symbol is None else {"global_symbol": symbol}
+    param = _tensor("t")
+    return relax.Function((param,), relax.SeqExpr((), result or param), attrs=attrs)
+
+
+def _tensor(name: str) -> relax.Var:
+    return relax.Var(name, relax.TensorStructInfo((2,), "float32"))
+
+
+@clauses("RX-WF-15", "RX-WF-16")
+@pytest.mark.parametrize(("symbol", "code"), [(None, "RLX0112"), ("start", "RLX0113")])
+def test_a_graph_without_a_way_in_is_checked_with_a_warning_and_not_built(
+    symbol: str | None, code: str
+) -> None:
+    program = IRModule({GlobalVar("main"): _graph(symbol)})
+    assert loomir.verify(program) == ()
+    assert [d.code for d in loomir.warnings_of(program)] == [code]
+    with pytest.raises(loomir.CompileError) as caught:
+        loomir.compile(program)
+    assert [(d.code, d.severity) for d in caught.value.diagnostics] == [(code, "error")]
+
+
+def test_all_mistakes_are_reported_together() -> None:
+    program = IRModule({GlobalVar("main"): _graph("start"), GlobalVar("other"): _graph("begin")})
+    with pytest.raises(loomir.CompileError) as caught:
+        loomir.compile(program)
+    assert [d.code for d in caught.value.diagnostics] == ["RLX0113", "RLX0113"]
+
+
+def test_a_function_alone_is_built_under_its_own_name() -> None:
+    loomir.compile(_graph(None))
+
+
+@clauses("RX-WF-02")
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_variable_that_is_bound_nowhere_is_a_mistake_of_the_program(alone: bool) -> None:
+    func = _graph("main", _tensor("x"))
+    with pytest.raises(loomir.CompileError) as caught:
+        loomir.compile(func if alone else IRModule({GlobalVar("main"): func}))
+    assert [d.code for d in caught.value.diagnostics] == ["RLX0102"]
