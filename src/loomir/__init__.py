@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loomir.runtime.externs import load_library, register_extern
     from loomir.runtime.packed import get_func, register_func
     from loomir.runtime.shape import Shape
+    from loomir.support.cautions import CompileWarning
     from loomir.support.diagnostics import (
         CompileError,
         Diagnostic,
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CompileError",
+    "CompileWarning",
     "Diagnostic",
     "Executable",
     "InternalError",
@@ -67,6 +69,7 @@ __all__ = [
 # Loaded when first asked for, so that ``import loomir`` costs next to nothing.
 _HOMES: Final = {
     "CompileError": "loomir.support.diagnostics",
+    "CompileWarning": "loomir.support.cautions",
     "Diagnostic": "loomir.support.diagnostics",
     "Executable": "loomir.runtime.executable",
     "InternalError": "loomir.support.diagnostics",

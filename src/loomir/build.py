@@ -23,6 +23,7 @@ from loomir.runtime.executable import Executable
 from loomir.runtime.externs import find_extern
 from loomir.runtime.object_cache import ObjectCache
 from loomir.runtime.parameter import Parameter
+from loomir.support.cautions import caution
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, Diagnostic
@@ -103,16 +104,19 @@ def compile(  # noqa: A001 - the name that users expect
     arguments overlap. The object code is kept on disk unless ``cache`` is false.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``, and RLX0112 and
-    RLX0113 where a graph cannot be called by the name that it has in the module.
+    RLX0113 where a graph cannot be called by the name that it has in the module. What may not be
+    meant is told by a ``CompileWarning``.
     """
     stages = None if dump is None else StageFiles(Path(dump))
     on_stage = None if stages is None else stages.write
     module = link_calls(as_module(program))
     if stages is not None:
         stages.write("input", module)
-    mistakes = _mistakes(judge(module))
+    verdict = judge(module)
+    mistakes = _mistakes(verdict)
     if mistakes:
         raise CompileError.of(mistakes)
+    caution(verdict.warnings)
     graph = None
     loops = module
     if any(isinstance(f, relax.Function) for f in module.functions.values()):

@@ -9,7 +9,7 @@ import typer
 from loomir.cli.report import Report, fail
 from loomir.cli.source import is_tc, read_tc, read_text, split_target
 from loomir.relax.verify import verify, warnings_of
-from loomir.script import parse_file
+from loomir.script.parser.whole_file import read_file
 from loomir.support.diagnostics import CompileError, LoomirError
 
 __all__ = ["check"]
@@ -25,17 +25,16 @@ def check(
         path, _ = split_target(target)
         if is_tc(path):
             lowered = read_tc(path)
-            for warning in lowered.warnings:
-                report.line(f"{warning}\n", "yellow")
+            warnings = lowered.warnings
             programs = {unit.name: unit.func for unit in lowered.units}
         else:
-            programs = parse_file(read_text(path), name=str(path))
+            programs, warnings = read_file(read_text(path), name=str(path))
         found = [d for program in programs.values() for d in verify(program)]
         if found:
             raise CompileError.of(found)
-        for program in programs.values():
-            for warning in warnings_of(program):
-                report.line(f"{warning}\n", "yellow")
+        later = [d for program in programs.values() for d in warnings_of(program)]
+        for text in dict.fromkeys(map(str, (*warnings, *later))):
+            report.line(f"{text}\n", "yellow")
     except LoomirError as error:
         fail(error, json)
     report.fact("ok", True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["Source", "Span"]
 
@@ -11,12 +11,14 @@ __all__ = ["Source", "Span"]
 class Source:
     """A text and the name that errors give it (a path, or ``<string>``).
 
-    ``first_line`` is the number of the text's first line in the named file.
+    ``first_line`` is the number of the text's first line in the named file; ``told`` what users
+    were warned of already: code, message and line.
     """
 
     name: str
     text: str
     first_line: int = 1
+    told: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]], repr=False)
 
     def line(self, number: int) -> str | None:
         """Give the line of that number in the file, or None outside of the text."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from loomir.ir.module import IRModule
 from loomir.script.builder.mistakes import mistake, placed
-from loomir.support.diagnostics import CompileError
+from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import SeqStmt, Stmt, seq
@@ -48,6 +48,8 @@ class IRBuilder:
     def __init__(self) -> None:
         self.frames: list[Frame[Any]] = []
         self.result: Built | None = None
+        self.warnings: list[Diagnostic] = []
+        """What may not be meant in the functions that are finished."""
 
     def __enter__(self) -> IRBuilder:
         _ACTIVE.builders.append(self)

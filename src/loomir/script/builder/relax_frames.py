@@ -300,6 +300,8 @@ class FunctionFrame(SequenceFrame):
             around = sequence("a function")
             self.var = around.bind(self.var or Var(self.name, info, span=self.span), func)
             return
+        builder.warnings += scope.warnings
+        scope.warnings.clear()
         module = builder.find(IRModuleFrame)
         if module is None:
             builder.result = func

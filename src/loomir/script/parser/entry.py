@@ -31,6 +31,7 @@ from loomir.script.parser.namespaces import (
     mark,
 )
 from loomir.script.parser.var_table import VarTable
+from loomir.support.cautions import caution
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source, Span
 from loomir.tir.function import PrimFunc
@@ -56,7 +57,8 @@ def from_source(
 
     Nothing is run: names are those of the program, ``T``, ``R`` and ``I``, and of ``values``.
     ``name`` is what errors call the text. Gives a module for a class under ``@I.ir_module``, a
-    function for one under ``@T.prim_func`` or ``@R.function``.
+    function for one under ``@T.prim_func`` or ``@R.function``. What may not be meant is told by a
+    ``loomir.CompileWarning``.
 
     Errors: SCR0001 to SCR0035, TIR01xx to TIR03xx, RLX and OPS, all mistakes of the text at once.
     """
@@ -71,7 +73,7 @@ def from_source(
         if not parser.problems:
             _check_count(parser.programs)
 
-    return read_tree(parser, tree, places, read)
+    return _read(parser, tree, places, read)
 
 
 def _check_count(names: list[str]) -> None:
@@ -103,6 +105,13 @@ def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Bu
         f"a {type(program).__name__} is no program",
         help="pass a text, a function or a class",
     )
+
+
+def _read(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]) -> Built:
+    """Read what a user wrote, who is warned of what may not be meant."""
+    made = read_tree(parser, tree, places, read)
+    caution(parser.builder.warnings)
+    return made
 
 
 def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]) -> Built:
@@ -188,7 +197,7 @@ def _read_function(
     def read(node: doc.AST) -> None:
         read_function(parser, cast("doc.FunctionDef", node), options, marker)
 
-    return read_tree(parser, _undecorated(found.node), found.places, read)
+    return _read(parser, _undecorated(found.node), found.places, read)
 
 
 def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) -> IRModule:
@@ -198,7 +207,7 @@ def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) 
     def read(node: doc.AST) -> None:
         read_module(parser, cast("doc.ClassDef", node))
 
-    return cast("IRModule", read_tree(parser, _undecorated(found.node), found.places, read))
+    return cast("IRModule", _read(parser, _undecorated(found.node), found.places, read))
 
 
 def _undecorated(node: Any) -> Any:

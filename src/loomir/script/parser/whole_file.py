@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from loomir.script.builder.frame import Built
 from loomir.script.parser import doc
@@ -14,10 +14,11 @@ from loomir.script.parser.entry import ordered, read_tree
 from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.module import visit_module
 from loomir.script.parser.namespaces import BY_IMPORT, Namespace
+from loomir.support.cautions import caution
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source
 
-__all__ = ["parse_file"]
+__all__ = ["FileOfPrograms", "parse_file", "read_file"]
 
 Program: TypeAlias = Built
 
@@ -29,25 +30,40 @@ class ValueOfTheFile:
     """A value that only running the file would give."""
 
 
+class FileOfPrograms(NamedTuple):
+    """The programs of a file by name, and what may not be meant in them."""
+
+    programs: dict[str, Program]
+    warnings: tuple[Diagnostic, ...]
+
+
 def parse_file(text: str, *, name: str = "<string>") -> dict[str, Program]:
-    """Read all programs of a Python file, by name; the file is not run.
+    """Read all programs of a Python file, by name, as ``from_source`` does; the file is not run.
 
     Constants at the top of the file (``N = 1024``) are worked out from its text. All else that is
     no program is passed over.
 
     Errors: those of ``from_source``, all mistakes of all programs at once.
     """
+    found = read_file(text, name=name)
+    caution(found.warnings)
+    return found.programs
+
+
+def read_file(text: str, *, name: str) -> FileOfPrograms:
+    """Read all programs of a Python file, as ``parse_file`` does, and list the warnings."""
     tree, places = parse_text(Source(name, text))
     head: list[ast.stmt] = []
     values: dict[str, object] = {}
     programs: dict[str, Program] = {}
     problems: list[Diagnostic] = []
+    warnings: list[Diagnostic] = []
     for part in tree.body:
         if _is_head(part):
             head.append(part)
         elif isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_under(part, _DECORATORS):
             try:
-                programs[part.name] = _read_one(head, part, values, places)
+                programs[part.name] = _read_one(head, part, values, places, warnings)
             except CompileError as error:
                 problems += error.diagnostics
         elif isinstance(part, ast.Assign):
@@ -59,7 +75,7 @@ def parse_file(text: str, *, name: str = "<string>") -> dict[str, Program]:
             values[part.name] = ValueOfTheFile()
     if problems:
         raise CompileError.of(ordered(problems))
-    return programs
+    return FileOfPrograms(programs, tuple(warnings))
 
 
 def _is_head(part: ast.stmt) -> bool:
@@ -84,7 +100,11 @@ def _is_under(part: ast.FunctionDef | ast.ClassDef, names: frozenset[str]) -> bo
 
 
 def _read_one(
-    head: list[ast.stmt], part: ast.stmt, values: dict[str, object], places: Places
+    head: list[ast.stmt],
+    part: ast.stmt,
+    values: dict[str, object],
+    places: Places,
+    warnings: list[Diagnostic],
 ) -> Program:
     """Read a program below the imports of its file, with the constants known so far."""
     parser = Parser(Captured(dict(values)))
@@ -93,7 +113,9 @@ def _read_one(
     def read(node: doc.AST) -> None:
         visit_module(parser, cast("doc.Module", node))
 
-    return read_tree(parser, module, places, read)
+    made = read_tree(parser, module, places, read)
+    warnings += parser.builder.warnings
+    return made
 
 
 def _note_constants(part: ast.Assign, values: dict[str, object], places: Places) -> None:

@@ -1,0 +1,37 @@
+"""What may not be meant, told by Python's own warnings: a program that has it runs all the same."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+
+from loomir.support.diagnostics import Diagnostic, render
+
+__all__ = ["CompileWarning", "caution"]
+
+
+class CompileWarning(UserWarning):
+    """The program is right, but may not be what is meant; the text is that of a diagnostic."""
+
+
+def caution(diagnostics: Iterable[Diagnostic]) -> None:
+    """Warn the caller of Loomir; of what stands in a text, once."""
+    for found in diagnostics:
+        if found.span is not None:
+            known = (found.code, found.message, found.span.line)
+            told = found.span.source.told
+            if known in told:
+                continue
+            told.add(known)
+        warnings.warn(render(found), CompileWarning, stacklevel=_depth())
+
+
+def _depth() -> int:
+    """Count the frames of Loomir, from the caller's on."""
+    depth = 1
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("loomir."):
+        frame = frame.f_back
+        depth += 1
+    return depth
