@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 from loomir.codegen.llvm.graphs import graph_functions
 from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.relax.unit import FunctionInfo
 from loomir.deploy.tables import Tables
 from loomir.interp.arguments import explain
+from loomir.interp.program import interpret
+from loomir.relax import expr as relax
 from loomir.runtime.function import Function
 from loomir.runtime.graph_function import GraphFunction
 from loomir.tir.function import PrimFunc
@@ -17,7 +20,9 @@ __all__ = ["callables"]
 
 def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunction]:
     """Give the public functions, by name."""
-    functions: dict[str, Function | GraphFunction] = dict(graph_functions(tables.generated, native))
+    functions: dict[str, Function | GraphFunction] = dict(
+        graph_functions(tables.generated, native, _explain_graph)
+    )
     for name, kernel in tables.kernels.items():
         functions[name] = Function(
             name,
@@ -29,6 +34,15 @@ def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunct
             returns=kernel.returns,
         )
     return functions
+
+
+def _explain_graph(known: FunctionInfo, args: tuple[object, ...]) -> None:
+    """Raise all that is wrong with arguments of a graph: what the interpreter finds on entry."""
+    spans = known.spans or (None,) * len(known.names)
+    infos = known.info.params or ()
+    params = [relax.Var(n, i, span=s) for n, i, s in zip(known.names, infos, spans, strict=True)]
+    attrs = {"global_symbol": known.name}
+    interpret(relax.Function(tuple(params), relax.Tuple(()), attrs=attrs), *args)
 
 
 def _address(native: Native, name: str) -> Callable[[], int]:

@@ -101,7 +101,13 @@ def _kernel(kernel: Kernel, places: Places) -> list[object]:
 
 def _graph(graph: Graph, root: Any, places: Places, data: list[bytes]) -> dict[str, object]:
     infos = [
-        [root(i.info), [[root(var), at] for var, at in i.captured], list(i.names), i.name]
+        [
+            root(i.info),
+            [[root(var), at] for var, at in i.captured],
+            list(i.names),
+            i.name,
+            [places.optional(span) for span in i.spans],
+        ]
         for i in graph.infos
     ]
     checks = [
@@ -115,6 +121,7 @@ def _graph(graph: Graph, root: Any, places: Places, data: list[bytes]) -> dict[s
     return {
         "entries": list(graph.entries),
         "numbers": dict(graph.numbers),
+        "sites": [[number, s.start, s.stop] for number, s in graph.sites.items()],
         "infos": infos,
         "checks": checks,
         "data": listed,
@@ -184,8 +191,9 @@ def _read_graph(row: Any, nodes: Sequence[Node], spans: Sequence[Span], constant
             tuple([(cast("ShapeVar", nodes[var]), at) for var, at in captured]),
             tuple(names),
             name,
+            tuple([_span(span, spans) for span in listed]),
         )
-        for info, captured, names, name in row["infos"]
+        for info, captured, names, name, listed in row["infos"]
     ]
     checks = [
         FunctionCheck(
@@ -205,6 +213,7 @@ def _read_graph(row: Any, nodes: Sequence[Node], spans: Sequence[Span], constant
     return Graph(
         tuple(row["entries"]),
         dict(row["numbers"]),
+        {number: range(start, stop) for number, start, stop in row["sites"]},
         tuple(infos),
         tuple(checks),
         data,

@@ -86,6 +86,8 @@ class GraphProgram:
     - ``describe`` says what is known of one, given its number and captured numbers; ``compare``
       raises the ``RunError`` where a function does not fit a place of the program, given the number
       of that place, the function, and the numbers that come into it.
+    - ``entries`` gives the function whose arguments a fault is about, by the fault's site;
+      ``explain`` raises all that is wrong with arguments of such a function.
     """
 
     def __init__(
@@ -96,12 +98,16 @@ class GraphProgram:
         signatures: Sequence[Signature],
         describe: Callable[[int, tuple[Any, ...]], object],
         compare: Callable[[int, object, tuple[Any, ...]], None],
+        entries: Mapping[int, str],
+        explain: Callable[[str, tuple[object, ...]], None],
     ) -> None:
         self.faults = tuple(faults)
         self.values = values
         self.signatures = tuple(signatures)
         self.describe = describe
         self.compare = compare
+        self.entries = dict(entries)
+        self.explain = explain
         self._code = code
         self._lock = threading.Lock()
         self._loaded: _Loaded | None = None
@@ -275,7 +281,7 @@ class _Call:
                 end(token)
             if status == 0:
                 return self._give(result.value)
-            failure = self._failure(report)
+            failure = self._failure(report, signature, tuple(args))
         finally:
             given.settle(objects)
         try:
@@ -327,7 +333,9 @@ class _Call:
             return find_function(_name_of(address))
         return self.program.at(address)
 
-    def _failure(self, report: Any) -> BaseException:
+    def _failure(
+        self, report: Any, signature: Signature, args: tuple[object, ...]
+    ) -> BaseException:
         words: tuple[int, ...] = struct.unpack(f"=iiq{self.program.values}q", bytes(report))
         site, root, values = words[0], words[2], words[3:]
         faults = self.program.faults
@@ -336,6 +344,11 @@ class _Call:
             return InternalError(f"a graph reported fault {site} of {len(faults)}")
         fault = faults[site]
         if fault.kind is not FaultKind.CALLEE:
+            if self.program.entries.get(site) == signature.name:
+                try:
+                    self.program.explain(signature.name, args)
+                except RunError as error:
+                    return error
             return fault.error(values)
         raised = raised or self.error
         return interruption() if raised is None else placed(raised, fault.span)

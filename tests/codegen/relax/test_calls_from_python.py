@@ -368,3 +368,16 @@ def test_arrays_in_tuples_live_as_long_as_closures_that_hold_them() -> None:
     left = live_objects()
     count_objects(False)
     assert left == 0
+
+
+def test_all_mistakes_in_arguments_are_told() -> None:
+    n = size("n")
+    x, y, z = var("x", tensor(4)), var("y", tensor(n)), var("z", prim())
+    program = func([x, y, z], seq(Tuple((x, y, z))))
+    bad = (X[:3].copy(), X.astype("int8"), "text")
+    with pytest.raises(loomir.RunError) as compiled_error:
+        compiled(program)(*bad)
+    with pytest.raises(loomir.RunError) as interpreted_error:
+        loomir.interpret(program, *bad)
+    assert compiled_error.value.diagnostics == interpreted_error.value.diagnostics
+    assert len(compiled_error.value.diagnostics) == 3

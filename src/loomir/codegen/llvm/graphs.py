@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from loomir.codegen.llvm.module import Generated
@@ -25,8 +25,15 @@ from loomir.tir.expr import Var as ShapeVar
 __all__ = ["graph_functions"]
 
 
-def graph_functions(generated: Generated, native: Native) -> dict[str, GraphFunction]:
-    """Give the public graph functions of compiled code, by name."""
+def graph_functions(
+    generated: Generated,
+    native: Native,
+    explain: Callable[[FunctionInfo, tuple[object, ...]], None],
+) -> dict[str, GraphFunction]:
+    """Give the public graph functions of compiled code, by name.
+
+    ``explain`` raises all that is wrong with arguments of a function.
+    """
     graph = generated.graph
     if graph is None:
         return {}
@@ -38,6 +45,8 @@ def graph_functions(generated: Generated, native: Native) -> dict[str, GraphFunc
         [_signature(info) for info in graph.infos],
         lambda number, sizes: _described(graph, number, sizes),
         lambda check, given, sizes: _compare(graph, check, given, sizes),
+        {site: name for name in graph.numbers for site in graph.sites[graph.numbers[name]]},
+        lambda name, args: explain(graph.infos[graph.numbers[name]], args),
     )
     return {
         name: program.function(number, graph.numbers[name])

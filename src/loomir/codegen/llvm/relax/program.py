@@ -60,13 +60,15 @@ class Graph:
     """What Python needs of a module's graph functions.
 
     ``entries`` are the names of the public ones, by number; ``numbers`` the places of functions of
-    the module among ``infos``, what is known of each
-    function that can be a value; ``checks`` the places where functions are compared; ``data`` the
-    constants that the object leaves open, by symbol; ``values`` how many come with a fault.
+    the module among ``infos``, what is known of each function that can be a value; ``sites`` those
+    of the faults that their arguments cause; ``checks`` the places where functions are compared;
+    ``data`` the constants that the object leaves open, by symbol; ``values`` how many come with a
+    fault.
     """
 
     entries: tuple[str, ...]
     numbers: Mapping[str, int]
+    sites: Mapping[int, range]
     infos: tuple[FunctionInfo, ...]
     checks: tuple[FunctionCheck, ...]
     data: Mapping[str, Array]
@@ -116,10 +118,12 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
         info = func_struct_info(func)
         graph.signatures[name] = info
         numbers[name] = len(graph.infos)
-        described = graph.info(FunctionInfo(info, (), graph.names_of(func), name))
+        described = graph.info(
+            FunctionInfo(info, (), graph.names_of(func), name, tuple(p.span for p in func.params))
+        )
         value = graph.closure(("function", name), code, described)
         graph.functions[name] = Known(code, value, len(func.params))
-        graph.pending.append(Pending(code, func, name, (), None))
+        graph.pending.append(Pending(code, func, name, (), None, numbers[name]))
     while graph.pending:
         trampoline(_define(graph, graph.pending.pop()))
     entries = tuple(n for n, f in functions.items() if "global_symbol" in f.attrs)
@@ -129,6 +133,7 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
     return Graph(
         entries,
         numbers,
+        graph.entries,
         tuple(graph.infos),
         tuple(graph.checks),
         graph.data,
@@ -190,9 +195,11 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
         info = param.struct_info_annotation or OBJECT
         places.append((value, info, Place(faults.argument(param.name_hint), param.span)))
     bound: set[tuple[str, int]] = set()
+    first = len(graph.unit.faults.rows)
     for phase in (Phase.BIND, Phase.COMPARE):
         for value, info, where in places:
             yield match(frame, value, info, where, OBJECT, phase, bound)
+    graph.entries[what.number] = range(first, len(graph.unit.faults.rows))
     slot: Slot = yield take(frame, func.body, dying(func.body))
     wanted = func.ret_struct_info
     if wanted is not None:

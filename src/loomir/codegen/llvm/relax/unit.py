@@ -53,6 +53,8 @@ class FunctionInfo(NamedTuple):
     names: tuple[str, ...] = ()
     """Of its parameters, where they have any."""
     name: str = "function"
+    spans: tuple[Span | None, ...] = ()
+    """Where its parameters are declared."""
 
 
 class Known(NamedTuple):
@@ -71,6 +73,8 @@ class Pending(NamedTuple):
     name: str
     captured: tuple[Captured, ...]
     itself: relax.Var | None
+    number: int = -1
+    """Of a function of the module, among those of which something is known."""
 
 
 class FunctionCheck(NamedTuple):
@@ -98,6 +102,8 @@ class GraphUnit:
     """What is known of the functions of the module."""
     infos: list[FunctionInfo] = field(default_factory=list[FunctionInfo])
     """What is known of each function that can be a value, by its number."""
+    entries: dict[int, range] = field(default_factory=dict[int, range])
+    """The sites of the faults that arguments cause, of functions of the module by their number."""
     checks: list[FunctionCheck] = field(default_factory=list[FunctionCheck])
     """Places where functions are compared, by their number."""
     data: dict[str, Array] = field(default_factory=dict[str, Array])
