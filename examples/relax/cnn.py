@@ -1,4 +1,4 @@
-"""A small convolutional network: convolution, pooling, the mean of each channel, classes."""
+"""A small convolutional network: two convolutions, pooling, the mean of each channel, classes."""
 
 from __future__ import annotations
 
@@ -6,52 +6,42 @@ import numpy as np
 
 from loomir.script import ir as I
 from loomir.script import relax as R
-from loomir.script import tir as T
 
-SIDE, CHANNELS, CLASSES = 10, 4, 3
+SIDE, FIRST, SECOND, CLASSES = 12, 4, 6, 3
 SIZES = {"batch": 2}
 
 
 @I.ir_module
 class CNN:
-    @T.prim_func(private=True)
-    def conv2d(image: T.handle, weight: T.handle, result: T.handle):
-        batch = T.int64()
-        X = T.match_buffer(image, (batch, SIDE, SIDE), "float32")
-        W = T.match_buffer(weight, (CHANNELS, 3, 3), "float32")
-        Y = T.match_buffer(result, (batch, CHANNELS, SIDE - 2, SIDE - 2), "float32")
-        for n, c, i, j in T.grid(batch, CHANNELS, SIDE - 2, SIDE - 2):
-            Y[n, c, i, j] = T.float32(0)
-            for di, dj in T.grid(3, 3):
-                Y[n, c, i, j] += X[n, i + di, j + dj] * W[c, di, dj]
-
     @R.function
     def main(
-        image: R.Tensor(("batch", SIDE, SIDE), "float32"),
-        weight: R.Tensor((CHANNELS, 3, 3), "float32"),
-        classes: R.Tensor((CHANNELS, CLASSES), "float32"),
+        image: R.Tensor(("batch", 1, SIDE, SIDE), "float32"),
+        w1: R.Tensor((FIRST, 1, 3, 3), "float32"),
+        w2: R.Tensor((SECOND, FIRST, 3, 3), "float32"),
+        classes: R.Tensor((SECOND, CLASSES), "float32"),
+        bias: R.Tensor((CLASSES,), "float32"),
     ) -> R.Tensor(("batch", CLASSES), "float32"):
-        batch = T.int64()
         with R.dataflow():
-            y = R.call_tir(
-                cls.conv2d,
-                (image, weight),
-                out_sinfo=R.Tensor((batch, CHANNELS, SIDE - 2, SIDE - 2), "float32"),
-            )
-            active = R.maximum(y, R.const(0, "float32"))
-            half = (SIDE - 2) // 2
-            tiles = R.reshape(active, (batch, CHANNELS, half, 2, half, 2))
-            pooled = R.max(tiles, axis=[3, 5])
-            means = R.mean(pooled, axis=[2, 3])
-            weighted = R.multiply(R.expand_dims(means, 2), R.expand_dims(classes, 0))
-            scores = R.sum(weighted, axis=[1])
+            y = R.nn.relu(R.nn.conv2d(image, w1, padding=1))
+            y = R.nn.max_pool2d(y, pool_size=(2, 2), strides=(2, 2))
+            y = R.nn.relu(R.nn.conv2d(y, w2, strides=2, padding=1))
+            means = R.mean(y, axis=[2, 3])
+            scores = R.nn.log_softmax(R.matmul(means, classes) + bias, axis=-1)
             R.output(scores)
         return scores
 
 
-def reference(image, weight, classes):
-    windows = np.lib.stride_tricks.sliding_window_view(image, (3, 3), axis=(1, 2))
-    y = np.maximum(np.einsum("nijab,cab->ncij", windows, weight), 0)
-    half = (SIDE - 2) // 2
-    pooled = y.reshape(len(y), CHANNELS, half, 2, half, 2).max(axis=(3, 5))
-    return pooled.mean(axis=(2, 3)) @ classes
+def conv(x, weight, stride):
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.einsum("ncijab,ocab->noij", windows[:, :, ::stride, ::stride], weight)
+
+
+def reference(image, w1, w2, classes, bias):
+    y = np.maximum(conv(image, w1, 1), 0)
+    n, c, h, w = y.shape
+    y = y.reshape(n, c, h // 2, 2, w // 2, 2).max(axis=(3, 5))
+    y = np.maximum(conv(y, w2, 2), 0)
+    scores = y.mean(axis=(2, 3)) @ classes + bias
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
