@@ -196,3 +196,21 @@ def test_what_is_left_out_is_what_it_stands_for():
 @pytest.mark.parametrize("module", [Classifier, Transformer, Short])
 def test_networks_read_back_as_printed(module: Any):
     loomir.ir.assert_structural_equal(module, from_source(module.script()))
+
+
+def test_means_of_lines_and_volumes_count_what_is_padded():
+    def made(op: str, *shape: int) -> Any:
+        text = f"""
+@R.function
+def main(x: R.Tensor({shape}, "float32")):
+    y = R.nn.{op}(x, 3, padding=1)
+    return y
+"""
+        return np.asarray(loomir.interpret(from_source(text), np.ones(shape, "float32")))
+
+    for op, shape, corner in (
+        ("avg_pool1d", (1, 1, 4), 2 / 3),
+        ("avg_pool2d", (1, 1, 4, 4), 1.0),
+        ("avg_pool3d", (1, 1, 4, 4, 4), 8 / 27),
+    ):
+        np.testing.assert_allclose(made(op, *shape).flat[0], corner, rtol=1e-6)

@@ -87,8 +87,7 @@ def _infer(c: OpContext) -> StructInfo:
     if not c.has(3):
         return made
     bias = need_rank(c, 3, 4)
-    if not bias.dtype.is_bool:
-        common_dtype(c, (0, 3))
+    common_dtype(c, (0, 3))
     key = c.tensor(1).dims
     query = c.tensor(0).dims
     if bias.dims is not None and query is not None and key is not None:
@@ -163,7 +162,7 @@ def _attend(q: Any, k: Any, v: Any, bias: Any, scale: float | None, mask: Any, w
     factor = max(q.shape[1], 1) ** -0.5 if scale is None else scale
     scores = q @ k.T * factor
     if bias is not None:
-        scores = xp.where(bias, scores, -np.inf) if bias.dtype == bool else scores + bias
+        scores = scores + bias
     s, t = xp.arange(q.shape[0])[:, None], xp.arange(k.shape[0])
     if mask is not None:
         last = s if mask == "TopLeft" else s + k.shape[0] - q.shape[0]
@@ -198,8 +197,7 @@ def _attention(
     made = xp.zeros((*q.shape[:3], v.shape[3]))
     if bias is not None:
         shape = (q.shape[0], q.shape[2], q.shape[1], k.shape[1])
-        wide = bias if bias.dtype == bool else bias.astype("float64")
-        bias = xp.broadcast_to(wide, shape)
+        bias = xp.broadcast_to(bias.astype("float64"), shape)
     for mine, shared in _heads(q, k, v):
         own = None if bias is None else bias[mine[0], mine[2]]
         made[mine] = _attend(q[mine], k[shared], v[shared], own, scale, causal_mask, window_size)
@@ -237,11 +235,10 @@ _DOC = """Mix values by how well their keys fit each query: ``softmax(q k^T * sc
 ``scale``: 1 / sqrt(features) where it is left out. ``causal_mask``: query i sees keys up to i
 (``"TopLeft"``), or the last query sees all keys and each one before it one less
 (``"BottomRight"``); with ``window_size`` no more than the last so many of them. Where there are
-more heads of queries than of keys, neighbours share keys. A query that sees no key gives 0.{more}
+more heads of queries than of keys, neighbours share keys. A query that sees no key gives 0.
 Shapes: (B, S, H, D), (B, T, G, D), (B, T, G, E){shape} to (B, S, H, E), where G divides H."""
 _BIASED = {
     "bias": " + bias",
-    "more": " A bias of\ntruths says which keys count.",
     "shape": ", and a bias that broadcasts to (B, H, S, T),",
 }
 _NEAR: dict[str, Any] = {"ulps": 8, "absolute": 1e-5}
@@ -261,13 +258,14 @@ _WRONG = (
 _BIAS_SAMPLES = (
     Sample((_Q, _K, _V, _BIAS), **_NEAR),
     Sample((_Q, _K, _V, T((1, 2, 1, 5))), {"causal_mask": "BottomRight"}, **_NEAR),
-    Sample((_Q, _K, _V, T((2, 1, 3, 5), "bool")), {"scale": 0.5}, **_NEAR),
+    Sample((_Q, _K, _V, T((2, 1, 3, 5))), {"scale": 0.5}, **_NEAR),
     Sample((*_SHARED, T((1, 1, 3, 2), "float16")), **_HALF),
 )
 _BIAS_MISTAKES = (
     Mistake((_Q, _K, _V, T((2, 2, 3, 4))), {}, "OPS0008"),
     Mistake((_Q, _K, _V, T((3, 5))), {}, "OPS0030"),
     Mistake((_Q, _K, _V, T((2, 2, 3, 5), "float64")), {}, "OPS0006"),
+    Mistake((_Q, _K, _V, T((2, 2, 3, 5), "bool")), {}, "OPS0006"),
 )
 
 

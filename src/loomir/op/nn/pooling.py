@@ -189,7 +189,8 @@ def _define(count: int, greatest: bool, samples: Sequence[Sample]) -> Callable[.
         axes("padding", (0,) * (2 * count)),
         axes("dilation", (1,) * count),
         flag("ceil_mode", False),
-        flag("count_include_pad", False),
+        # The defaults that users know differ: lines and volumes count what is padded.
+        flag("count_include_pad", not greatest and count != 2),
         text("layout", letters),
         text("out_layout", None),
         infer=_infer(count, kind),
