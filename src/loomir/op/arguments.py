@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from loomir.te.topi.shape import equal_sizes
 from loomir.tir.expr import Eq, IntImm, PrimExpr, Select
 
 __all__ = [
+    "as_floats",
     "broadcast_extent",
     "combined",
     "dims_of",
@@ -169,6 +170,29 @@ def holds(dtype: DataType, value: float) -> bool:
     if dtype.is_bool:
         return value in (0, 1)
     return float(value).is_integer() and dtype.min_value <= value <= dtype.max_value
+
+
+# -- options -------------------------------------------------------------------------------------
+_WORDS = ("inf", "-inf", "nan")
+
+
+def as_floats(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Make what is given for some options floats, so that 1 and 1.0 make the same program.
+
+    Integers that are no floats stay. What is not finite may be written as a word, ``"-inf"``.
+    """
+
+    def adapt(given: dict[str, Any]) -> dict[str, Any]:
+        made = dict(given)
+        for name in names:
+            value = made.get(name)
+            if (isinstance(value, str) and value in _WORDS) or (
+                type(value) is int and abs(value) <= 2**53
+            ):
+                made[name] = float(value)
+        return made
+
+    return adapt
 
 
 # -- values --------------------------------------------------------------------------------------

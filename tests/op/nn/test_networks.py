@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir import op
+from loomir.relax.expr import Var
+from loomir.relax.struct_info import TensorStructInfo
 from loomir.script import from_source
 from loomir.script import ir as I
 from loomir.script import relax as R
@@ -199,18 +202,35 @@ def test_networks_read_back_as_printed(module: Any):
 
 
 def test_means_of_lines_and_volumes_count_what_is_padded():
-    def made(op: str, *shape: int) -> Any:
+    def made(name: str, *shape: int) -> Any:
         text = f"""
 @R.function
 def main(x: R.Tensor({shape}, "float32")):
-    y = R.nn.{op}(x, 3, padding=1)
+    y = R.nn.{name}(x, 3, padding=1)
     return y
 """
         return np.asarray(loomir.interpret(from_source(text), np.ones(shape, "float32")))
 
-    for op, shape, corner in (
+    for name, shape, corner in (
         ("avg_pool1d", (1, 1, 4), 2 / 3),
         ("avg_pool2d", (1, 1, 4, 4), 1.0),
         ("avg_pool3d", (1, 1, 4, 4, 4), 8 / 27),
     ):
-        np.testing.assert_allclose(made(op, *shape).flat[0], corner, rtol=1e-6)
+        np.testing.assert_allclose(made(name, *shape).flat[0], corner, rtol=1e-6)
+
+
+def test_options_are_one_thing_however_they_are_written():
+    x = Var("x", TensorStructInfo((1, 4, 2, 2), "float32"))
+    starts = Var("starts", TensorStructInfo((2,), "int32"))
+    most = Var("most", TensorStructInfo((), "int32"))
+    pairs = [
+        (op.nn.leakyrelu(x, 2), op.nn.leakyrelu(x, 2.0)),
+        (op.nn.attention(x, x, x, scale=1), op.nn.attention(x, x, x, scale=1.0)),
+        (op.nn.pad(x, [0] * 8, pad_value="-inf"), op.nn.pad(x, [0] * 8, pad_value=-math.inf)),
+        (
+            op.nn.attention_var_len(x, x, x, starts, starts, most, most),
+            op.nn.attention_var_len(x, x, x, starts, most, starts, most),
+        ),
+    ]
+    for one, other in pairs:
+        loomir.ir.assert_structural_equal(one, other)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import must_equal, need_rank
+from loomir.op.arguments import as_floats, must_equal, need_rank
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
@@ -91,6 +91,7 @@ def _define(
             *mistakes,
         ),
         elementwise=True,
+        adapt=as_floats(*[option.name for option in options]),
     )
 
 
@@ -217,6 +218,7 @@ softplus = define_op(
         Mistake((TensorSample((2,), "int32"),), {}, "OPS0007"),
     ),
     elementwise=True,
+    adapt=as_floats("beta", "threshold"),
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from loomir.ir.op import Op
-from loomir.op.arguments import integers, must_equal, need_rank, number_of, plain
+from loomir.op.arguments import as_floats, integers, must_equal, need_rank, number_of, plain
 from loomir.relax.expr import Call
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
@@ -289,6 +289,7 @@ attention_bias = define_op(
     infer=_infer,
     doc=_DOC.format(**_BIASED),
     family="attention",
+    adapt=as_floats("scale"),
     lower=_lower,
     reference=_attention,
     samples=_BIAS_SAMPLES,
@@ -304,6 +305,7 @@ attention = define_op(
     infer=_infer,
     doc=_DOC.format(**_BIASED),
     family="attention",
+    adapt=as_floats("scale"),
     lower=_lower,
     reference=_attention,
     normalize=_with_bias,
@@ -348,6 +350,20 @@ def _infer_var_len(c: OpContext) -> StructInfo:
     return made
 
 
+def _rank(value: Any) -> int:
+    info = getattr(value, "struct_info_annotation", None)
+    return info.ndim if isinstance(info, TensorStructInfo) else -1
+
+
+def _in_order(given: dict[str, Any]) -> dict[str, Any]:
+    """Tell starts and lengths apart: TVM writes both starts first, but reads them as we do."""
+    made = as_floats("scale")(given)
+    first, second = made.get("max_seqlen_q"), made.get("seqstart_k")
+    if _rank(first) == 1 and _rank(second) == 0:
+        made.update(seqstart_k=first, max_seqlen_q=second)
+    return made
+
+
 _TQ, _TK = T((1, 6, 2, 3)), T((1, 7, 2, 3))
 _STARTS = T((4,), "int32", values=[0, 2, 2, 5])
 _OTHERS = T((4,), "int32", values=[0, 3, 4, 7])
@@ -371,6 +387,7 @@ and after them where the last one ends; keys start where queries do where theirs
 are as in ``R.nn.attention``, within each sequence. A query outside of all sequences gives 0.
 Shapes: (1, S, H, D), (1, T, G, D), (1, T, G, E) to (1, S, H, E), where G divides H.""",
     family="attention",
+    adapt=_in_order,
     lower=_lower_var_len,
     reference=_attention_var_len,
     samples=(

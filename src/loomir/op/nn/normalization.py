@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import each_axis, must_equal, need_rank, number_of, plain
+from loomir.op.arguments import as_floats, each_axis, must_equal, need_rank, number_of, plain
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
@@ -162,6 +162,7 @@ It is ``(x - mean) / sqrt(variance + epsilon) * gamma + beta``; without ``center
 without ``scale`` nothing is multiplied.
 Shapes: that of ``data``; the others have its extents at ``axes``, in that order.""",
     family="normalization",
+    adapt=as_floats("epsilon", "momentum"),
     lower=_lower_layer_norm,
     reference=_layer_norm,
     samples=(
@@ -207,6 +208,7 @@ rms_norm = define_op(
 It is ``x / sqrt(mean(x * x) + epsilon) * weight``.
 Shapes: that of ``data``; ``weight`` has its extents at ``axes``, in that order.""",
     family="normalization",
+    adapt=as_floats("epsilon", "momentum"),
     lower=_lower_rms_norm,
     reference=_rms_norm,
     samples=(
@@ -317,6 +319,7 @@ which stay. Without ``center`` nothing is added, without ``scale`` nothing is mu
 Shapes: a tuple of the result, the means and the variances; all but ``data`` have one element per
 channel, which ``axis`` counts.""",
     family="normalization",
+    adapt=as_floats("epsilon", "momentum"),
     lower=_lower_batch_norm,
     reference=_batch_norm,
     samples=(
@@ -450,6 +453,7 @@ instance_norm = define_op(
     doc="Shift and scale each channel of each item to mean 0 and variance 1 over ``axes``.\n\n"
     + _SCALING,
     family="normalization",
+    adapt=as_floats("epsilon", "momentum"),
     lower=_lower_instance_norm,
     reference=_instance_norm,
     samples=(
@@ -478,6 +482,7 @@ group_norm = define_op(
     doc="Shift and scale groups of channels of each item to mean 0 and variance 1.\n\n"
     "Means and variances are over a group's channels and ``axes``. " + _SCALING,
     family="normalization",
+    adapt=as_floats("epsilon", "momentum"),
     lower=_lower_group_norm,
     reference=_group_norm,
     samples=(

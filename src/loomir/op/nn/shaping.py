@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import dims_of, need_rank, number_of, plain, product
+from loomir.op.arguments import as_floats, dims_of, need_rank, number_of, plain, product
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
@@ -138,7 +138,9 @@ Shapes: each extent and its two numbers together.""",
         Mistake((T((0, 2)), (1, 0, 0, 0), "reflect"), {}, "OPS0064"),
         Mistake((T((2,), "int8"), (1, 0), "constant", 200), {}, "OPS0039"),
         Mistake((T((2,), "int8"), (1, 0), "constant", 0.5), {}, "OPS0039"),
+        Mistake((T((2,), "int8"), (1, 0), "constant", "-inf"), {}, "OPS0039"),
     ),
+    adapt=as_floats("pad_value"),
 )
 
 
@@ -288,4 +290,5 @@ Shapes: a tuple of two, both that of ``data``.""",
         Sample((T((0, 2)), 1)),
     ),
     mistakes=(Mistake((_X, 1.5), {}, "OPS0039"), Mistake((1,), {}, "OPS0004")),
+    adapt=as_floats("rate"),
 )
