@@ -249,7 +249,7 @@ _infos: Final[dict[int, Any]] = {}
 def _info_at(parameters: int) -> int:
     """Give the address of what is known of a function of Python's: how many arguments it takes."""
     if parameters not in _infos:
-        _infos[parameters] = (_INT * 2)(parameters, -1)
+        _infos[parameters] = (_INT * 3)(parameters, -1, 0)
     return ctypes.addressof(_infos[parameters])
 
 

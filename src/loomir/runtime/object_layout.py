@@ -57,10 +57,11 @@ ITEMS: Final = LENGTH + 8
 
 # Closures and packed functions: how many items, the code, what is known of them, the items.
 CODE: Final = LENGTH + 8  # pointer: i32 (context, self, arguments, how many, result)
-INFO: Final = CODE + 8  # pointer to { i64 parameters or -1, i64 number in the module's table }
+INFO: Final = CODE + 8  # pointer to what is known: three words
 CAPTURED: Final = INFO + 8
-INFO_PARAMETERS: Final = 0
-INFO_NUMBER: Final = 8
+INFO_PARAMETERS: Final = 0  # i64, -1 for any number
+INFO_NUMBER: Final = 8  # i64: in the table of the module, -1 for a function of Python's
+INFO_FIXED: Final = 16  # i64: 1 where all functions that point here are of one signature
 
 # Scalars and dtypes: DLPack's code, bits and lanes in one word; for a scalar then its 64 bits.
 DTYPE_WORD: Final = HEADER_SIZE  # i64

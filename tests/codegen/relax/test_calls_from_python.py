@@ -28,9 +28,11 @@ from tests.interp.relax.build import (
     call_tir,
     func,
     module,
+    op,
     packed,
     prim,
     seq,
+    shape,
     size,
     tensor,
     var,
@@ -381,3 +383,33 @@ def test_all_mistakes_in_arguments_are_told() -> None:
         loomir.interpret(program, *bad)
     assert compiled_error.value.diagnostics == interpreted_error.value.diagnostics
     assert len(compiled_error.value.diagnostics) == 3
+
+
+def test_each_function_is_compared_whatever_fitted_before() -> None:
+    f = var("f", FuncStructInfo((tensor(4),), OBJECT, False))
+    x, r = var("x", tensor(4)), var("r", OBJECT)
+    user = compiled(func([f, x], seq(r, bind(r, Call(f, (x,))))))
+    n, m = size("n"), size("m")
+    s, y, g = var("s", shape(n)), var("y", tensor(n)), var("g")
+    inner = Function((y,), seq(y), OBJECT)
+    maker = compiled(func([s], seq(g, bind(g, inner))))
+    fits, other = maker(Shape([4])), maker(Shape([5]))
+    two = compiled(func([var("z", tensor(m, m))], seq(ShapeExpr((m,)))))
+    for _ in range(2):
+        assert user(fits, X) is X
+        for wrong in (other, two):
+            with pytest.raises(TypeError, match="RUN0407"):
+                user(wrong, X)
+
+
+def test_a_tower_of_partial_functions_is_too_deep_at_last() -> None:
+    f, g = var("f", FuncStructInfo((tensor(4),), OBJECT, False)), var("g", OBJECT)
+    wrap = compiled(func([f], seq(g, bind(g, op("make_closure", f, Tuple(()))))))
+    tower = compiled(chain(1))
+    for _ in range(100):
+        tower = wrap(tower)
+    assert same(tower(X), X + X)
+    for _ in range(120_000):
+        tower = wrap(tower)
+    with pytest.raises(RecursionError):
+        tower(X)

@@ -20,7 +20,7 @@ from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.invoke import builtin
 from loomir.codegen.llvm.relax.unit import FunctionCheck, dtype_word
 from loomir.codegen.llvm.types import I32, I64, PTR
-from loomir.codegen.llvm.values import FALSE, Value, const
+from loomir.codegen.llvm.values import FALSE, NULL, Value, const
 from loomir.ir.visit import Step, pre_order
 from loomir.relax import faults
 from loomir.relax.describe import shown_expr
@@ -438,7 +438,8 @@ def _function(
     passed += [boxed(frame, frame.lookup(v), v.dtype, at_.span) for v in variables]
     frame.release(builtin(frame, "match_function", passed, at_.span))
     frame.drop_temporary(since)
-    b.store_atomic(given, last, "monotonic")
+    fixed = b.icmp("ne", frame.word(given, at.INFO_FIXED), const(I64, 0))
+    b.store_atomic(b.select(fixed, given, NULL), last, "monotonic")
     b.br(done)
     b.at(done)
     return

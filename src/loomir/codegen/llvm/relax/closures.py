@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.faults import FAULTED
 from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.boxes import boxed
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
-from loomir.codegen.llvm.relax.invoke import builtin
+from loomir.codegen.llvm.relax.invoke import RECURSION_LIMIT, builtin, has_stack
 from loomir.codegen.llvm.relax.unit import CODE, Captured, FunctionInfo, GraphUnit, Pending
 from loomir.codegen.llvm.text import Callee, Function
 from loomir.codegen.llvm.types import I32, I64, PTR, array
@@ -16,6 +17,7 @@ from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step, pre_order
 from loomir.relax.expr import Function as GraphFunction
 from loomir.relax.expr import Var
+from loomir.relax.faults import recursion
 from loomir.relax.node import StructInfo
 from loomir.relax.signature import func_struct_info
 from loomir.relax.struct_info import FuncStructInfo
@@ -125,6 +127,13 @@ def _partial_code(graph: GraphUnit, rest: int, bound: int) -> Callee:
     made = open_function(graph, symbol)
     b = Builder(made)
     context, itself, args, _, result = made.params
+    fine, deep = b.append("fine"), b.append("deep")
+    b.condbr(has_stack(b, context), fine, deep, meta=graph.unit.faults.rare())
+    b.at(deep)
+    site = graph.unit.faults.add(recursion(None, "a function", RECURSION_LIMIT))
+    graph.unit.faults.record(b, context, site, ())
+    b.ret(FAULTED)
+    b.at(fine)
     listed = b.alloca(array(I64, max(1, rest + bound)), hint="args")
     for i in range(rest + bound):
         if i < rest:

@@ -21,7 +21,15 @@ from loomir.runtime.object_layout import STATUS_RAISED
 from loomir.support.span import Span
 from loomir.tir.faults import fault
 
-__all__ = ["BUILTIN", "PACKED_CODE", "RECURSION_LIMIT", "builtin", "invoke", "packed_code"]
+__all__ = [
+    "BUILTIN",
+    "PACKED_CODE",
+    "RECURSION_LIMIT",
+    "builtin",
+    "has_stack",
+    "invoke",
+    "packed_code",
+]
 
 RECURSION_LIMIT: Final = 1000
 _STACK_LIMIT: Final = 3 << 20
@@ -51,14 +59,12 @@ def invoke(
     b = frame.b
     depth_at = b.field(CONTEXT, frame.context, 1)
     depth = b.load(I32, depth_at)
-    root = b.load(I64, b.field(CONTEXT, frame.context, ROOT))
-    here = b.intrinsic("llvm.frameaddress", [const(I32, 0)], result=PTR, overloads=[PTR])
-    used = b.sub(root, b.ptrtoint(here, I64))
     shallow = b.icmp("slt", depth, const(I32, RECURSION_LIMIT))
     if counted is not None:
         shallow = b.or_(shallow, b.not_(counted))
-    fits = b.icmp("slt", used, const(I64, _STACK_LIMIT))
-    frame.require(b.and_(shallow, fits), recursion(span, name, RECURSION_LIMIT))
+    frame.require(
+        b.and_(shallow, has_stack(b, frame.context)), recursion(span, name, RECURSION_LIMIT)
+    )
     b.store(b.add(depth, const(I32, 1)), depth_at)
     array = frame.scratch(len(args))
     for i, arg in enumerate(args):
@@ -76,6 +82,13 @@ def invoke(
         b.at(on)
     frame.propagate(status)
     return slot
+
+
+def has_stack(b: Builder, context: Value) -> Value:
+    """Tell whether there is stack enough for a call."""
+    root = b.load(I64, b.field(CONTEXT, context, ROOT))
+    here = b.intrinsic("llvm.frameaddress", [const(I32, 0)], result=PTR, overloads=[PTR])
+    return b.icmp("slt", b.sub(root, b.ptrtoint(here, I64)), const(I64, _STACK_LIMIT))
 
 
 def _never(frame: GraphFrame) -> dict[str, Metadata]:

@@ -224,21 +224,21 @@ class GraphUnit:
 
     def variadic(self) -> Value:
         """Give what is known of a function of which nothing is."""
-        return self._info(-1, -1)
+        return self._info(-1, -1, 0)
 
     def info(self, known: FunctionInfo) -> Value:
         """Give what is known of a function, as closures point to it."""
         number = len(self.infos)
         self.infos.append(known)
         params = known.info.params
-        return self._info(-1 if params is None else len(params), number)
+        return self._info(-1 if params is None else len(params), number, int(not known.captured))
 
-    def _info(self, parameters: int, number: int) -> Value:
+    def _info(self, parameters: int, number: int, fixed: int) -> Value:
         key = ("info", parameters, number)
         found = self._constants.get(key)
         if found is None:
-            fields = [const(I64, parameters), const(I64, number)]
-            init = aggregate(struct([I64, I64]), fields)
+            fields = [const(I64, parameters), const(I64, number), const(I64, fixed)]
+            init = aggregate(struct([I64, I64, I64]), fields)
             found = self._constants[key] = self.module.define_global(
                 self._name("info"), init, constant=True, linkage="private", align=8
             )
