@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from loomir import ir, op, relax, runtime, script, tc, te, tir
     from loomir.build import compile  # the name that users expect
     from loomir.deploy.saved import load
+    from loomir.inspect.bisection import bisect
+    from loomir.inspect.values import compare_stages
     from loomir.interp import interpret
     from loomir.relax.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
@@ -47,6 +49,8 @@ __all__ = [
     "ScheduleError",
     "Shape",
     "Target",
+    "bisect",
+    "compare_stages",
     "compile",
     "get_func",
     "interpret",
@@ -78,6 +82,8 @@ _HOMES: Final = {
     "ScheduleError": "loomir.support.diagnostics",
     "Shape": "loomir.runtime.shape",
     "Target": "loomir.target",
+    "bisect": "loomir.inspect.bisection",
+    "compare_stages": "loomir.inspect.values",
     "compile": "loomir.build",
     "get_func": "loomir.runtime.packed",
     "interpret": "loomir.interp",

@@ -2,8 +2,10 @@
 
 import typer
 
+from loomir.cli.bisect import bisect
 from loomir.cli.check import check
 from loomir.cli.cost import cost
+from loomir.cli.diff import diff
 from loomir.cli.doctor import doctor
 from loomir.cli.fmt import fmt
 from loomir.cli.run import run
@@ -21,5 +23,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(check)
 app.command()(cost)
+app.command()(diff)
+app.command()(bisect)
 app.command()(fmt)
 app.command()(doctor)

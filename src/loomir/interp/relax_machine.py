@@ -41,6 +41,7 @@ from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import Step, trampoline
 from loomir.relax import faults
 from loomir.relax.expr import (
+    Binding,
     Call,
     Constant,
     DataflowBlock,
@@ -73,7 +74,10 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """Runs the functions of one program. ``operators`` says what operators mean."""
+    """Runs the functions of one program. ``operators`` says what operators mean.
+
+    ``watch`` sees each binding with its value, when it is bound.
+    """
 
     def __init__(
         self,
@@ -81,8 +85,10 @@ class Machine:
         operators: Callable[[Machine, Call, Sequence[Value], Frame], Step[Value]],
         *,
         track: bool = False,
+        watch: Callable[[Binding, Value], None] | None = None,
     ) -> None:
         self.program = program
+        self._watch = watch
         self.sizes = Sizes()
         self._operators = operators
         prims = {v: f for v, f in program.functions.items() if isinstance(f, PrimFunc)}
@@ -286,6 +292,8 @@ class Machine:
                     frame.values[binding.var] = value
                     ends = isinstance(binding.var, DataflowVar) and isinstance(block, DataflowBlock)
                     (inner if ends else names).append(binding.var)
+                if self._watch is not None:
+                    self._watch(binding, value)
             for var in inner:
                 frame.values.pop(var, None)
         result = yield self.evaluate(node.body, frame)

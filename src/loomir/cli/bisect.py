@@ -1,0 +1,60 @@
+"""``loomir bisect``: which pass makes a program compute something else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loomir.build import as_module
+from loomir.cli.making import make_inputs
+from loomir.cli.report import Report, fail
+from loomir.cli.settings import read_settings
+from loomir.cli.source import load_file, pick, programs_of, split_target
+from loomir.inspect.bisection import bisect as search
+from loomir.inspect.values import entry_of
+from loomir.support.diagnostics import LoomirError
+
+__all__ = ["bisect"]
+
+
+def bisect(
+    target: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="What to compile.")],
+    arg: Annotated[
+        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option("--arg", metavar="N=64", help="A constant of the file, a size, or a scalar."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Where the random inputs start.")] = 0,
+    tolerance: Annotated[
+        float | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option(help="The error that passes, as a share of the largest value."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run every stage of compiling by the interpreter, and name the first that computes otherwise.
+
+    Inputs are drawn at random, as by loomir run; machine code is run at the end. Leaves with
+    status 1 where a stage is wrong.
+    """
+    report = Report(json)
+    right = True
+    try:
+        path, name = split_target(target)
+        settings = read_settings(arg or [], "--arg")
+        file = load_file(path, settings)
+        for key, program in pick(programs_of(file), name, path).items():
+            mod = as_module(program)
+            entry = entry_of(mod, None)
+            inputs = make_inputs(mod, entry, settings, seed, file)
+            found = search(mod, inputs, name=entry, tolerance=tolerance)
+            right &= found is None
+            report.fact(key, None if found is None else str(found))
+            if found is None:
+                report.line(f"{key}: every stage computes the same", "green")
+            else:
+                report.line(f"{key}: the first wrong stage is {found}", "bold red")
+    except LoomirError as error:
+        fail(error, json)
+    report.finish()
+    if not right:
+        raise typer.Exit(1)

@@ -1,0 +1,109 @@
+"""``loomir diff``: how two programs differ, in text or in what they compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loomir.build import as_module
+from loomir.cli.making import make_inputs
+from loomir.cli.report import Report, fail
+from loomir.cli.settings import read_settings
+from loomir.cli.source import Program, load_file, pick, programs_of, read_text, split_target
+from loomir.inspect.texts import compare_texts
+from loomir.inspect.values import compare_stages, entry_of
+from loomir.ir.module import IRModule
+from loomir.ir.stage_files import UNCHANGED
+from loomir.script import parse_file
+from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+
+__all__ = ["diff"]
+
+_STYLES = {"-": "red", "+": "green", "@": "cyan"}
+
+
+def diff(
+    left: Annotated[str, typer.Argument(metavar="A", help="A stage, or FILE.py:NAME.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    run: Annotated[
+        bool, typer.Option("--run", help="Run both, and name the first value that differs.")
+    ] = False,
+    arg: Annotated[
+        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option("--arg", metavar="n=64", help="With --run: a size, or a scalar argument."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Where the random inputs start.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare two programs; leaves with status 1 where they differ.
+
+    A file alone is read, not run; FILE.py:NAME is run as Python for what it defines. With --run,
+    both are interpreted on the same random inputs, and values are matched by names.
+    """
+    report = Report(json)
+    try:
+        a, b = _read(left), _read(right)
+        same = _values(report, a, b, arg or [], seed) if run else _texts(report, a, b, left, right)
+    except LoomirError as error:
+        fail(error, json)
+    report.fact("same", same)
+    report.finish()
+    if not same:
+        raise typer.Exit(1)
+
+
+def _texts(report: Report, a: IRModule, b: IRModule, left: str, right: str) -> bool:
+    found = compare_texts(a, b, (left, right))
+    report.line(found.heading(), "bold")
+    if found.difference is None:
+        return True
+    report.fact("path", found.difference.path)
+    report.fact("diff", list(found.diff))
+    for line in found.diff:
+        report.line(line, _STYLES.get(line[:1], ""))
+    return False
+
+
+def _values(report: Report, a: IRModule, b: IRModule, arg: list[str], seed: int) -> bool:
+    name = entry_of(a, None)
+    inputs = make_inputs(a, name, read_settings(arg, "--arg"), seed)
+    found = compare_stages(a, b, inputs, name=name)
+    if found is None:
+        report.line("all values agree", "green")
+        return True
+    report.fact("value", found.name)
+    report.fact("difference", str(found))
+    report.line(str(found), "bold red")
+    if found.span is not None:
+        report.line(f"  --> {found.span}")
+    return False
+
+
+def _read(target: str) -> IRModule:
+    path, name = split_target(target)
+    programs: dict[str, Program]
+    if name is None and path.suffix == ".py":
+        text = read_text(path)
+        if text.startswith(UNCHANGED):
+            return _read(str(path.parent / text.removeprefix(UNCHANGED).strip()))
+        programs = dict(parse_file(text, name=str(path)))
+    else:
+        programs = programs_of(load_file(path))
+    found = pick(programs, name, path)
+    if len(found) > 1:
+        raise _unnamed(path, list(found))
+    (program,) = found.values()
+    return as_module(program)
+
+
+def _unnamed(path: Path, names: list[str]) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "CLI0010",
+            f"{path} defines {len(names)} programs",
+            notes=(f"its programs: {', '.join(names)}",),
+            help=f"say which, as in {path}:{names[0]}",
+        )
+    )

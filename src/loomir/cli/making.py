@@ -1,0 +1,50 @@
+"""Inputs for a function of a module, drawn at random by what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from loomir.cli.graphs import graph_inputs, graph_sizes
+from loomir.cli.judge import default_sizes, inputs_for
+from loomir.ir.module import IRModule
+from loomir.relax.expr import Function
+from loomir.tir.function import PrimFunc
+from loomir.tir.signature import signature_of
+
+__all__ = ["make_inputs"]
+
+
+def make_inputs(
+    mod: IRModule,
+    name: str,
+    settings: Mapping[str, int | float],
+    seed: int,
+    file: ModuleType | None = None,
+) -> list[object]:
+    """Make arguments; ``settings`` are sizes and scalars by name.
+
+    ``file`` may define SIZES and inputs(rng, **sizes). Errors: CLI0003, CLI0008.
+    """
+    func = mod[name]
+    sizes = {k: int(v) for k, v in {**getattr(file, "SIZES", {}), **settings}.items()}
+    maker: Any = getattr(file, "inputs", None)
+    made: dict[str, Any] = {}
+    if isinstance(func, Function):
+        names = {p.name_hint for p in func.params}
+        sizes = graph_sizes(func, sizes)
+        if maker is not None:
+            made = dict(maker(np.random.default_rng(seed), **sizes))
+        made.update({k: v for k, v in settings.items() if k in names})
+        return graph_inputs(func, sizes, made, seed)
+    assert isinstance(func, PrimFunc)
+    signature = signature_of(func, mod)
+    sizes = default_sizes(signature, sizes)
+    if maker is not None:
+        made = dict(maker(np.random.default_rng(seed), **sizes))
+    scalars = {p.name for p in signature.parameters if p.buffer is None}
+    made.update({k: v for k, v in settings.items() if k in scalars})
+    return list(inputs_for(signature, sizes, made, seed))

@@ -1,0 +1,171 @@
+"""Which pass is wrong: run what each made of a program, until a result is another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from loomir.build import Program, as_module, compile
+from loomir.inspect.values import (
+    Trace,
+    ValueDifference,
+    compare_traces,
+    entry_of,
+    left_by,
+    trace,
+)
+from loomir.ir.module import BaseFunc, IRModule
+from loomir.ir.passes import Pipeline
+from loomir.relax.expr import Function
+from loomir.support.diagnostics import RunError
+from loomir.tir.function import PrimFunc
+from loomir.tir.linked import link_calls
+from loomir.transform.pipelines import lower, lower_relax
+
+__all__ = ["Culprit", "bisect"]
+
+NATIVE = "machine code"
+
+
+class Culprit(NamedTuple):
+    """The first stage after which results are others.
+
+    ``functions`` are those that alone, of all that the pass changed, make the difference; all of
+    them where it takes several. ``difference`` is the first value that differs, ``error`` what the
+    run raised instead.
+    """
+
+    stage: str
+    functions: tuple[str, ...]
+    difference: ValueDifference | None
+    error: RunError | None = None
+
+    def __str__(self) -> str:
+        where = f" of {', '.join(self.functions)}" if self.functions else ""
+        what = f"it raises\n{self.error}" if self.error is not None else str(self.difference)
+        return f"{self.stage}{where}: {what}"
+
+
+def bisect(
+    program: Program,
+    inputs: Sequence[object],
+    *,
+    name: str | None = None,
+    tolerance: float | None = None,
+    pipeline: Pipeline | None = None,
+) -> Culprit | None:
+    """Find the first pass after which the program computes something else, or None.
+
+    Every stage of compiling is run by the interpreter, the machine code at the end. ``pipeline``
+    is run instead, if given. ``name`` and ``tolerance`` are as for ``compare_stages``.
+
+    Errors: those of the program itself, and of passes.
+    """
+    module = link_calls(as_module(program))
+    name = entry_of(module, name)
+    wanted = trace(module, name, inputs)
+    before = module
+    stages = _stages(module) if pipeline is None else _stages_of(module, pipeline)
+    for stage, after in stages:
+        if after is before:
+            continue
+        found = _check(after, name, inputs, wanted, tolerance)
+        if found is not None:
+            functions = _guilty(before, after, name, inputs, wanted, tolerance)
+            return Culprit(stage, functions, *found)
+        before = after
+    return None if pipeline is not None else _native(module, name, inputs, wanted, tolerance)
+
+
+def _stages_of(module: IRModule, pipeline: Pipeline) -> Iterator[tuple[str, IRModule]]:
+    stages: list[tuple[str, IRModule]] = []
+    pipeline.run(module, on_stage=lambda stage, mod: stages.append((stage, mod)))
+    yield from stages
+
+
+def _stages(module: IRModule) -> Iterator[tuple[str, IRModule]]:
+    stages: list[tuple[str, IRModule]] = []
+    graph = link_calls(lower_relax(module, on_stage=lambda stage, mod: stages.append((stage, mod))))
+    yield from stages
+    kernels = {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
+    loops = graph.with_functions(kernels)
+    stages.clear()
+    lower(loops, on_stage=lambda stage, mod: stages.append((stage, mod)))
+    before, whole = loops, graph
+    for stage, mod in stages:
+        if mod is not before:
+            whole = _with(graph, mod)
+        before = mod
+        yield stage, whole
+
+
+def _with(graph: IRModule, loops: IRModule) -> IRModule:
+    """Put kernels in a later stage under the graph that calls them."""
+    if not any(isinstance(f, Function) for f in graph.functions.values()):
+        return loops
+    made = {v.name_hint: f for v, f in loops.functions.items()}
+    functions = {v: made.pop(v.name_hint, f) for v, f in graph.functions.items()}
+    functions.update({v: f for v, f in loops.functions.items() if v.name_hint in made})
+    return graph.with_functions(functions)
+
+
+def _check(
+    module: IRModule,
+    name: str,
+    inputs: Sequence[object],
+    wanted: Trace,
+    tolerance: float | None,
+) -> tuple[ValueDifference | None, RunError | None] | None:
+    """Run a stage: what differs from what is wanted, or the error; None where all is well."""
+    try:
+        got = trace(module, name, inputs)
+    except RunError as error:
+        return None, error
+    # Names are the passes' to change: only what is left at the end decides.
+    found = compare_traces(Trace((), wanted.left), Trace((), got.left), tolerance)
+    if found is None:
+        return None
+    return compare_traces(wanted, got, tolerance) or found, None
+
+
+def _guilty(
+    before: IRModule,
+    after: IRModule,
+    name: str,
+    inputs: Sequence[object],
+    wanted: Trace,
+    tolerance: float | None,
+) -> tuple[str, ...]:
+    """List the functions each of which, changed alone, makes the difference."""
+    old: dict[str, BaseFunc] = {v.name_hint: f for v, f in before.functions.items()}
+    changed = {v: f for v, f in after.functions.items() if old.get(v.name_hint) is not f}
+    added = {v: f for v, f in changed.items() if v.name_hint not in old}
+    guilty: list[str] = []
+    for var, func in changed.items():
+        if var in added:
+            continue
+        one = before.with_functions(
+            {v: func if v.name_hint == var.name_hint else f for v, f in before.functions.items()}
+            | added
+        )
+        if _check(one, name, inputs, wanted, tolerance) is not None:
+            guilty.append(var.name_hint)
+    return tuple(guilty or [v.name_hint for v in changed])
+
+
+def _native(
+    module: IRModule,
+    name: str,
+    inputs: Sequence[object],
+    wanted: Trace,
+    tolerance: float | None,
+) -> Culprit | None:
+    args = [copy.deepcopy(value) for value in inputs]
+    try:
+        returned: object = compile(module)[name](*args)
+    except RunError as error:
+        return Culprit(NATIVE, (), None, error)
+    got = Trace((), left_by(module[name], returned, args))
+    found = compare_traces(Trace((), wanted.left), got, tolerance)
+    return None if found is None else Culprit(NATIVE, (), found)
