@@ -19,6 +19,7 @@ import pytest
 import loomir
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.relax import Binding, Function, SeqExpr
+from loomir.relax.verify import warnings_of
 from loomir.runtime.packed import register_func, remove_func
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, Diagnostic, RunError
@@ -149,9 +150,14 @@ def refused(code: str, program: Program) -> Diagnostic:
     return first
 
 
-def mistakes(program: Program, severity: str = "error") -> list[str]:
+def mistakes(program: Program) -> list[str]:
     """Give the codes of what ``loomir.verify`` finds."""
-    return [d.code for d in loomir.verify(read(program)) if d.severity == severity]
+    return [d.code for d in loomir.verify(read(program))]
+
+
+def warnings(program: Program) -> list[str]:
+    """Give the codes of what is left to run time, or is odd."""
+    return [d.code for d in warnings_of(read(program))]
 
 
 # -- functions of Python -------------------------------------------------------------------------
