@@ -41,6 +41,7 @@ Dying = Mapping[int, tuple[Var, ...]]
 
 _FRESH: Final = frozenset({"relax.call_tir", "relax.memory.alloc_tensor", "relax.vm.alloc_tensor"})
 """Operators that make a tensor: one in storage is where nothing else is that may not be written."""
+_INVOKE: Final = frozenset({"relax.invoke_closure", "relax.invoke_pure_closure"})
 PIECE: Final = 24
 """Bindings that one LLVM function has: a large one would take LLVM longer than its parts."""
 
@@ -147,7 +148,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
 
 def _claimed(frame: GraphFrame, var: Var, value: Call, slot: Slot) -> Step[None]:
     """Hold the result of a function that is a value to what is known of the variable."""
-    if not isinstance(value.op, Var):
+    if not isinstance(value.op, Var) and getattr(value.op, "name", "") not in _INVOKE:
         return
     info = var.struct_info_annotation
     if info is not None:
