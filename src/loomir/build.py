@@ -12,6 +12,7 @@ from loomir import __version__
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
+from loomir.deploy.library import LibrarySource, export_library
 from loomir.deploy.saved import save
 from loomir.deploy.tables import Kernel, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
@@ -32,7 +33,7 @@ from loomir.target import Target
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
-from loomir.tir.op_calls import EXTERN, name_of, unknown_extern
+from loomir.tir.op_calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
 from loomir.transform.pipelines import LowerOptions, lower, lower_relax
 
@@ -137,18 +138,23 @@ def compile(  # noqa: A001 - the name that users expect
         loops, LowerOptions(checked=checked or check_bounds, watched=checked), on_stage=on_stage
     )
     options = Options(allow_alias=allow_alias, watched=checked)
-    generated = generate(
-        lowered,
-        machine,
-        options,
-        signatures=signatures | _added(lowered, signatures),
-        program=graph,
-    )
+    every = signatures | _added(lowered, signatures)
+    generated = generate(lowered, machine, options, signatures=every, program=graph)
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
     native = Native(generated, machine, level=opt_level, cache=store)
     if stages is not None:
         stages.write_text("code.ll", native.llvm_ir())
         stages.write_text("code.s", native.assembly())
+    source = LibrarySource(
+        lambda: generate(
+            lowered, machine, replace(options, for_c=True), signatures=every, program=graph
+        ),
+        every,
+        _called(loops),
+        native.machine,
+        opt_level,
+        checked,
+    )
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
     tables = Tables(generated, kernels, loops, allow_alias)
     return Executable(
@@ -156,6 +162,7 @@ def compile(  # noqa: A001 - the name that users expect
         script=module.script,
         llvm_ir=native.llvm_ir,
         assembly=native.assembly,
+        export=lambda path: export_library(path, source),
         save=lambda path: save(path, tables, native, lambda: _script(module), __version__),
     )
 
@@ -177,6 +184,18 @@ def _check_externs(module: IRModule) -> None:
     ]
     if missing:
         raise CompileError.of(missing)
+
+
+def _called(module: IRModule) -> tuple[str, ...]:
+    """List the functions of Python that loops call."""
+    found = {
+        name_of(part): None
+        for func in module.functions.values()
+        if isinstance(func, PrimFunc)
+        for part in pre_order(func.body)
+        if isinstance(part, Call) and part.op in OUTSIDE and part.op not in EXTERN
+    }
+    return tuple(found)
 
 
 def _added(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signature]:

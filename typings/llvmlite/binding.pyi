@@ -1,13 +1,29 @@
 # What Loomir uses of llvmlite.binding, which has no types of its own.
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 class _Owned:
     def close(self) -> None: ...
 
 class ContextRef(_Owned): ...
 
+class Linkage:
+    name: str
+
+class ValueRef:
+    name: str
+    is_declaration: bool
+    @property
+    def linkage(self) -> Linkage: ...
+    @linkage.setter
+    def linkage(self, value: str) -> None: ...
+
 class ModuleRef(_Owned):
+    @property
+    def functions(self) -> Iterator[ValueRef]: ...
+    @property
+    def global_variables(self) -> Iterator[ValueRef]: ...
+    def link_in(self, other: ModuleRef, preserve: bool = False) -> None: ...
     triple: str
     data_layout: str
     def verify(self) -> None: ...

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from loomir.runtime.errors import RunKeyError, RunTypeError
+from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.function import Function
 from loomir.runtime.graph_function import GraphFunction
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
@@ -20,7 +20,16 @@ class Executable:
     ``script``, ``llvm_ir`` and ``assembly`` are made when first asked for.
     """
 
-    __slots__ = ("__weakref__", "_assembly", "_functions", "_llvm_ir", "_only", "_save", "_script")
+    __slots__ = (
+        "__weakref__",
+        "_assembly",
+        "_export",
+        "_functions",
+        "_llvm_ir",
+        "_only",
+        "_save",
+        "_script",
+    )
 
     def __init__(
         self,
@@ -30,6 +39,7 @@ class Executable:
         llvm_ir: Callable[[], str],
         assembly: Callable[[], str],
         save: Callable[[str | os.PathLike[str]], None] | None = None,
+        export: Callable[[str | os.PathLike[str]], None] | None = None,
     ) -> None:
         self._functions = MappingProxyType(dict(functions))
         only = list(self._functions.values())
@@ -38,6 +48,7 @@ class Executable:
         self._llvm_ir = llvm_ir
         self._assembly = assembly
         self._save = save
+        self._export = export
 
     @property
     def functions(self) -> Mapping[str, Function | GraphFunction]:
@@ -95,6 +106,27 @@ class Executable:
         if self._save is None:
             raise InternalError("this executable was made without a way to save it")
         self._save(path)
+
+    def export_library(self, path: str | os.PathLike[str]) -> None:
+        """Write a library for programs in C, and beside it the header, ``path`` with ``.h``.
+
+        The path ends in ``.o`` for an object file, or in ``.so`` for a shared library, which a C
+        compiler on this machine links. Either needs the C library and threads, nothing else.
+
+        Errors: RUN0467 where a file cannot be written, RUN0470 for another ending, RUN0471 for a
+        program that calls Python, RUN0472 where there is no linker, RUN0473 where it fails, RUN0474
+        for an executable that was loaded from a file.
+        """
+        if self._export is None:
+            raise RunValueError(
+                Diagnostic(
+                    "RUN0474",
+                    "an executable that was loaded from a file cannot be exported: the program it "
+                    "was compiled from is not in the file",
+                    help="compile the program again: loomir.compile(program).export_library(path)",
+                )
+            )
+        self._export(path)
 
     def _listing(self) -> str:
         return f"its functions are: {', '.join(self._functions) or '(none)'}"

@@ -30,6 +30,7 @@ __all__ = [
     "TargetMachine",
     "assembly",
     "compile_ir",
+    "compile_linked",
     "load",
     "optimised_ir",
 ]
@@ -183,10 +184,13 @@ def _reported(what: str) -> Generator[None, None, None]:
 
 
 @contextmanager
-def _parsed(text: str, target: TargetMachine) -> Generator[llvm.ModuleRef, None, None]:
-    """Parse and verify in a context of its own: names of structs would add up in a shared one."""
+def _parsed(text: str, target: TargetMachine, *more: str) -> Generator[llvm.ModuleRef, None, None]:
+    """Parse and verify in a context of its own: names of structs would add up in a shared one.
+
+    ``more`` texts are linked to it.
+    """
     _start(all_targets=False)
-    if "\0" in text:
+    if any("\0" in t for t in (text, *more)):
         raise InternalError("IR text holds a zero byte")
     context = llvm.create_context()
     try:
@@ -196,6 +200,10 @@ def _parsed(text: str, target: TargetMachine) -> Generator[llvm.ModuleRef, None,
             module.triple = target.triple
             module.data_layout = target.data_layout
             with _reported("LLVM refuses the IR"):
+                for other in more:
+                    linked = llvm.parse_assembly(other, context)
+                    linked.triple, linked.data_layout = target.triple, target.data_layout
+                    module.link_in(linked)
                 module.verify()
             yield module
         finally:
@@ -236,6 +244,38 @@ def compile_ir(
     machine = target.machine(_codegen_level(level))
     with _parsed(text, target) as module:
         _optimise(module, target, level, loops)
+        with _reported("LLVM emits no object"):
+            return machine.emit_object(module)
+
+
+def compile_linked(
+    texts: Sequence[str],
+    exports: Mapping[str, str],
+    externs: Mapping[str, str],
+    target: TargetMachine,
+    level: int = 2,
+) -> bytes:
+    """Compile several texts to one object file, in which only ``exports`` can be seen.
+
+    ``exports`` gives each its linkage: a ``weak_any`` one may be defined by other objects as well,
+    and a program uses one of them; so may a ``weak_odr`` one, but all of these are the same.
+    ``externs`` gives symbols that are left open the names by which a linker finds them.
+    Errors: InternalError for IR that LLVM does not take; MissingSymbolError for names of
+    ``externs`` that the texts use themselves.
+    """
+    machine = target.machine(_codegen_level(level))
+    with _parsed(texts[0], target, *texts[1:]) as module:
+        for value in (*module.functions, *module.global_variables):
+            if not value.is_declaration and value.linkage.name in ("external", "weak_odr"):
+                value.linkage = exports.get(value.name, "internal")
+        _optimise(module, target, level, True)
+        taken = {v.name for v in (*module.functions, *module.global_variables)}
+        clashes = sorted({name for name in externs.values() if name in taken})
+        if clashes:
+            raise MissingSymbolError(clashes)
+        for value in module.functions:
+            if value.name in externs:
+                value.name = externs[value.name]
         with _reported("LLVM emits no object"):
             return machine.emit_object(module)
 

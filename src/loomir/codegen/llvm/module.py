@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from loomir.codegen.llvm.emit.arguments import define_checked
+from loomir.codegen.llvm.emit.c_entry import define_c_entry
 from loomir.codegen.llvm.emit.entry import ONCE, define_entry
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
 from loomir.codegen.llvm.emit.faults import FAULTED, FEW, FINE, MANY, FaultTable
@@ -41,6 +42,7 @@ from loomir.tir.types import dtype_of_type
 __all__ = ["Generated", "Options", "generate", "machine_of"]
 
 _ENTRY: Final = "__tvm_ffi_"
+_C_ENTRY: Final = "loomir.c."
 _DEEP_STACK: Final = 512
 """Bytes of the stack for small allocations where calls may be a thousand deep."""
 
@@ -49,11 +51,13 @@ _DEEP_STACK: Final = 512
 class Options:
     """How to generate code.
 
-    ``allow_alias`` lets arrays overlap, for slower code; ``watched`` code watches memory.
+    ``allow_alias`` lets arrays overlap, for slower code; ``watched`` code watches memory;
+    ``for_c`` makes entries for programs in C in place of those for Python.
     """
 
     allow_alias: bool = False
     watched: bool = False
+    for_c: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +142,12 @@ def generate(
         define_checked(unit, linked.signature, checked, body)
         _define_body(unit, func, linked, body, name in recursive, name in open_)
         if "global_symbol" in func.attrs:
-            entries[name] = _ENTRY + linked.symbol
-            define_entry(unit, entries[name], linked)
+            if options.for_c:
+                entries[name] = _C_ENTRY + linked.symbol
+                define_c_entry(unit, entries[name], linked)
+            else:
+                entries[name] = _ENTRY + linked.symbol
+                define_entry(unit, entries[name], linked)
     graph = None
     if program is not None:
         bodies = {name: parts[name][0] for name in sorted(called_kernels(program))}

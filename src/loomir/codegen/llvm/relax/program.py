@@ -63,7 +63,7 @@ class Graph:
     the module among ``infos``, what is known of each function that can be a value; ``sites`` those
     of the faults that their arguments cause; ``checks`` the places where functions are compared;
     ``data`` the constants that the object leaves open, by symbol; ``values`` how many come with a
-    fault.
+    fault; ``packed`` the functions that Python runs.
     """
 
     entries: tuple[str, ...]
@@ -73,6 +73,7 @@ class Graph:
     checks: tuple[FunctionCheck, ...]
     data: Mapping[str, Array]
     values: int
+    packed: tuple[str, ...] = ()
 
 
 def called_kernels(mod: IRModule) -> set[str]:
@@ -138,6 +139,7 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
         tuple(graph.checks),
         graph.data,
         unit.faults.values,
+        graph.packed_names,
     )
 
 

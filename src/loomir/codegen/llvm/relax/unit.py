@@ -110,6 +110,7 @@ class GraphUnit:
     """Large constants, by symbol."""
     pending: list[Pending] = field(default_factory=list[Pending])
     _constants: dict[object, Value] = field(default_factory=dict[object, Value])
+    _packed: dict[str, None] = field(default_factory=dict[str, None])
     _serial: int = 0
 
     @property
@@ -216,7 +217,13 @@ class GraphUnit:
         def make() -> list[Value]:
             return [const(I64, 1), code, self.variadic(), self.text(name)]
 
+        self._packed[name] = None
         return self._object(("packed", name), at.PACKED, make)
+
+    @property
+    def packed_names(self) -> tuple[str, ...]:
+        """The names of the packed functions that are called."""
+        return tuple(self._packed)
 
     def closure(self, key: object, code: Callee, info: Value) -> Value:
         """Give a function without captured values."""

@@ -1,0 +1,164 @@
+"""Libraries for programs in C: ``exe.export_library(path)``.
+
+One object holds all that a program needs: its code, the thread pool, the functions on values. A
+linker on this machine makes a shared library of it where that is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.emit.faults import FEW, MANY
+from loomir.codegen.llvm.module import Generated
+from loomir.codegen.llvm.objects_ir import objects_module
+from loomir.codegen.llvm.pool_ir import pool_module
+from loomir.deploy.c_api import API_NAMES, CFunction, functions_for_c, header
+from loomir.deploy.c_code import START_IR, functions_ir
+from loomir.deploy.values_ir import values_ir
+from loomir.runtime.container import read_file, refuse, write_file
+from loomir.tir.signature import Signature
+
+__all__ = ["LibrarySource", "export_library"]
+
+_NEEDED: Final = {"loomir.number": "", "loomir.match_function": ""}
+"""Functions of the language that no value of a C program leads to."""
+_OF_PYTHON: Final = {
+    "loomir.print": "R.print",
+    "loomir.assert": "R.assert_op",
+    "loomir.copy": "R.to_vdevice",
+    "loomir.partial": "R.make_closure",
+}
+_POOL: Final = ("loomir_parallel_for", "loomir_set_threads", "loomir_pool_after_fork")
+_TIMEOUT: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class LibrarySource:
+    """What a library is made of; ``called`` are the functions of Python that loops call."""
+
+    generate: Callable[[], Generated]
+    signatures: dict[str, Signature]
+    called: tuple[str, ...]
+    machine: engine.TargetMachine
+    level: int
+    watched: bool
+
+
+def export_library(path: str | os.PathLike[str], source: LibrarySource) -> None:
+    """Write a library and its header; the docstring of ``Executable.export_library`` says more."""
+    place = Path(path)
+    if place.suffix not in (".o", ".so"):
+        refuse(
+            "RUN0470",
+            f"what {place.name!r} should be cannot be told from its name",
+            "end the path in .o for an object file, or in .so for a shared library",
+        )
+    linker = _linker() if place.suffix == ".so" else []
+    generated = source.generate()
+    graph = generated.graph
+    called = [*source.called]
+    if graph is not None:
+        called += [_OF_PYTHON.get(n, n) for n in graph.packed if n not in _NEEDED]
+    if called:
+        refuse(
+            "RUN0471",
+            f"the program calls functions that Python runs: {', '.join(map(repr, called))}",
+            "take the calls out, or call C functions with T.call_extern; exe.save(path) keeps a "
+            "program that calls Python",
+        )
+    functions = functions_for_c(generated, source.signatures)
+    data = _compiled(generated, functions, source)
+    text = header(place.stem, functions, generated.externs.values())
+    if linker:
+        _link(place, data, linker)
+    else:
+        write_file(place, data)
+    write_file(place.with_suffix(".h"), text.encode())
+
+
+def _compiled(generated: Generated, functions: list[CFunction], source: LibrarySource) -> bytes:
+    machine = source.machine
+    values = generated.graph.values if generated.graph else MANY if source.watched else FEW
+    texts = [generated.text, objects_module().render(), values_ir()]
+    texts.append(functions_ir(generated, functions, values))
+    texts.append(pool_module(machine.triple).render())
+    texts.append(START_IR)
+    exports = {f"loomir_{name}": "weak_odr" for name in (*API_NAMES, "error_text")}
+    # Of several libraries in one program, all use the pool of one: it must not be inlined.
+    exports.update(dict.fromkeys(_POOL, "weak_any"))
+    exports.update({f.symbol: "external" for f in functions})
+    try:
+        return engine.compile_linked(texts, exports, generated.externs, machine, source.level)
+    except engine.MissingSymbolError as error:
+        refuse(
+            "RUN0471",
+            "the program calls C functions that the library itself uses with other types: "
+            + ", ".join(map(repr, error.names)),
+            "call a function of your own, which calls that one",
+        )
+
+
+# -- linking -----------------------------------------------------------------------------------
+def _linker() -> list[str]:
+    """Find a command that links. Errors: RUN0472 where there is none."""
+    named = os.environ.get("CC", "")
+    if named and shutil.which(shlex.split(named)[0]):
+        return shlex.split(named)
+    for name in ("cc", "gcc", "clang"):
+        found = shutil.which(name)
+        if found:
+            return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
+    refuse(
+        "RUN0472",
+        "a shared library needs a linker, and no C compiler is on the PATH",
+        "install one (a package such as gcc, or `pip install ziglang`), or export a .o, which "
+        "needs none",
+    )
+
+
+def _link(place: Path, data: bytes, linker: list[str]) -> None:
+    """Make a shared library of an object. Errors: RUN0467, RUN0473."""
+    token = secrets.token_hex(8)
+    before = place.with_name(f".{place.stem[:64]}.{token}.o")
+    after = place.with_name(f".{place.stem[:64]}.{token}.so")
+    write_file(before, data)
+    # Its threads run its code until the process ends: it is never unloaded.
+    flags = ["-shared", "-fPIC", "-Wl,-z,nodelete", "-lpthread"]
+    soname = f"-Wl,-soname,{place.name}"
+    try:
+        try:
+            done = subprocess.run(
+                [*linker, "-o", str(after), str(before), soname, *flags],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT,
+                check=False,
+            )
+            failure = done.stderr.strip() if done.returncode else ""
+        except (OSError, subprocess.TimeoutExpired) as error:
+            failure = str(error)
+        if failure or not after.exists():
+            refuse(
+                "RUN0473",
+                f"{linker[0]} did not link the library",
+                "export a .o, and link it with your program",
+                *failure.splitlines()[-8:],
+            )
+        write_file(place, read_file(after), 0o777)
+    finally:
+        before.unlink(missing_ok=True)
+        after.unlink(missing_ok=True)

@@ -1,0 +1,355 @@
+# ruff: noqa: N805, N806  (programs of TVMScript, whose names are its own)
+"""Libraries for C: a program in C that links with one gets what Python gets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import loomir
+from loomir.codegen.llvm.elf import symbols_of
+from loomir.script import ir as I
+from loomir.script import relax as R
+from loomir.script import tir as T
+from loomir.support.diagnostics import RunError
+
+CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+needs_cc = pytest.mark.skipif(CC is None, reason="needs a C compiler on the PATH")
+
+BIAS = np.linspace(-1, 1, 4, dtype="float32")
+WEIGHTS = np.sin(np.arange(4 * 6000, dtype="float32")).reshape(4, 6000)
+
+
+@I.ir_module
+class Model:
+    @T.prim_func
+    def scale(x: T.handle, y: T.handle, by: T.float32, negate: T.bool) -> T.int64:
+        n = T.int64()
+        A = T.match_buffer(x, (n,), "float32")
+        B = T.match_buffer(y, (n,), "float32")
+        for i in T.parallel(n):
+            B[i] = T.if_then_else(negate, -A[i], A[i]) * by
+        return n
+
+    @T.prim_func
+    def divide(a: T.int32, b: T.int32) -> T.int32:
+        return T.truncdiv(a, b)
+
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), k: R.Prim("int64")):
+        y = R.nn.softmax(R.nn.relu(R.add(x, R.const(BIAS))))
+        total = R.sum(R.matmul(y, R.const(WEIGHTS)), axis=[1])
+        return (y, total, R.shape_of(x), k)
+
+
+MAIN = r"""
+#include "model.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static DLTensor tensor(void *data, int ndim, int64_t *shape) {
+  DLTensor t = {data, {1, 0}, ndim, {2, 32, 1}, shape, NULL, 0};
+  return t;
+}
+
+static void show(const char *name, const DLTensor *t) {
+  int64_t count = 1;
+  printf("%s", name);
+  for (int i = 0; i < t->ndim; i++) { printf(" %lld", (long long)t->shape[i]); count *= t->shape[i]; }
+  for (int64_t i = 0; i < count; i++) printf(" %.9g", ((float *)t->data)[i]);
+  printf("\n");
+}
+
+int main(void) {
+  float x[3 * 4], y[12];
+  int64_t flat[1] = {12}, wide[2] = {3, 4}, bad[2] = {4, 3}, result;
+  int32_t q;
+  for (int i = 0; i < 12; i++) x[i] = 0.25f * (float)i - 1;
+  DLTensor a = tensor(x, 1, flat), b = tensor(y, 1, flat);
+  printf("status %d\n", loomir_scale(&a, &b, 3.0f, 1, &result));
+  printf("result %lld\n", (long long)result);
+  show("scaled", &b);
+  printf("misfit %d\n", loomir_scale(&a, NULL, 3.0f, 1, &result));
+  b.dtype.bits = 64;
+  printf("misfit %d %s\n", loomir_scale(&a, &b, 3.0f, 1, &result), loomir_last_error());
+  printf("divide %d", loomir_divide(7, 2, &q));
+  printf(" %d\n", q);
+  printf("fault %d %s\n", loomir_divide(7, 0, &q), loomir_last_error());
+
+  DLTensor in = tensor(x, 2, wide);
+  loomir_value *given = loomir_borrow(&in), *got = NULL;
+  int64_t k = 41, back = 0;
+  loomir_value *number = loomir_scalar(0, 64, &k);
+  printf("main %d\n", loomir_main(given, number, &got));
+  printf("kind %d of %lld\n", loomir_kind(got), (long long)loomir_count(got));
+  for (int i = 0; i < 2; i++) {
+    loomir_value *field = loomir_field(got, i);
+    show(i ? "total" : "softmax", loomir_tensor(field));
+    loomir_release(field);
+  }
+  loomir_value *shape = loomir_field(got, 2), *echo = loomir_field(got, 3);
+  printf("shape %lld %lld\n", (long long)loomir_extents(shape)[0], (long long)loomir_extents(shape)[1]);
+  printf("number %d", loomir_number(echo, 0, 64, &back));
+  printf(" %lld\n", (long long)back);
+  printf("number %d %s\n", loomir_number(echo, 2, 32, &back), loomir_last_error());
+  loomir_release(shape); loomir_release(echo); loomir_release(got); loomir_release(given);
+
+  DLTensor off = tensor(x, 2, bad);
+  given = loomir_borrow(&off);
+  printf("wrong %d %s\n", loomir_main(given, number, &got), loomir_last_error());
+  printf("null %d %s\n", loomir_main(NULL, number, &got), loomir_last_error());
+  loomir_release(given);
+  loomir_release(number);
+  int64_t columns[2] = {1, 3};
+  off.strides = columns;
+  printf("strided %d %s\n", loomir_borrow(&off) == NULL, loomir_last_error());
+  printf("outside %d\n", loomir_field(NULL, 0) == NULL);
+
+  loomir_value *parts[2] = {loomir_string("two"), loomir_null()};
+  loomir_value *pair = loomir_tuple(2, parts);
+  loomir_release(parts[0]); loomir_release(parts[1]);
+  parts[0] = loomir_field(pair, 0);
+  printf("text %s %lld kind %d\n", loomir_text(parts[0]), (long long)loomir_count(parts[0]),
+         loomir_kind(parts[0]));
+  loomir_release(parts[0]); loomir_release(pair);
+  return 0;
+}
+"""
+
+
+def built(folder: Path, library: str, *flags: str) -> list[str]:
+    """Compile the program in C with a library, run it, and give its lines."""
+    (folder / "main.c").write_text(MAIN)
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-O1"]
+    command = [CC, *strict, "main.c", library, "-lpthread", "-o", "main", *flags]
+    subprocess.run(command, cwd=folder, check=True, timeout=120)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
+    done = subprocess.run(
+        [str(folder / "main")], capture_output=True, text=True, check=True, timeout=120, env=env
+    )
+    return done.stdout.splitlines()
+
+
+def numbers(line: str) -> np.ndarray:
+    return np.array(line.split()[1:], "float32")
+
+
+@needs_cc
+@pytest.mark.parametrize("kind", ["o", "so"])
+def test_a_program_in_c_gets_what_python_gets(tmp_path, kind):
+    exe = loomir.compile(Model)
+    exe.export_library(tmp_path / f"model.{kind}")
+    if kind == "o":
+        lines = built(tmp_path, "model.o")
+    else:
+        lines = built(tmp_path, "./model.so", f"-Wl,-rpath,{tmp_path}")
+    text = "\n".join(lines)
+    x = (0.25 * np.arange(12) - 1).astype("float32")
+    y = np.empty(12, "float32")
+    exe["scale"](x, y, 3.0, True)
+    assert lines[:2] == ["status 0", "result 12"]
+    assert np.array_equal(numbers(lines[2])[1:], y)
+    assert lines[3] == "misfit 2"
+    assert lines[4] == (
+        "misfit 2 the arguments do not fit scale(A: float32[n], only read, B: float32[n], "
+        "by: float32, negate: bool)"
+    )
+    assert lines[5] == "divide 0 3"
+    assert lines[6].startswith("fault 1 RUN0201: ")
+    softmax, total, shape, k = exe["main"](x.reshape(3, 4), 41)
+    said = {line.split(" ", 1)[0]: line for line in lines}
+    assert said["main"] == "main 0"
+    assert said["kind"] == f"kind 1 of {4}"
+    assert np.array_equal(numbers(said["softmax"]), [3, 4, *softmax.reshape(-1)])
+    assert np.array_equal(numbers(said["total"]), [3, *total])
+    assert said["shape"] == f"shape {shape[0]} {shape[1]}"
+    assert f"number 0 {k}" in lines
+    assert "number 1 the value is of another kind" in lines
+    assert said["wrong"].startswith(
+        "wrong 1 RUN0404: argument x, axis 1: the extent must be 4, not 3"
+    )
+    assert f"{Path(__file__).name}:" in text  # where the program says so
+    assert said["null"].startswith("null 2 the arguments do not fit main(x: ")
+    assert said["strided"].startswith("strided 1 the tensor cannot be borrowed: ")
+    assert said["outside"] == "outside 1"
+    assert said["text"] == "text two 3 kind 6"
+
+
+LIBC = {
+    "__tls_get_addr",
+    "aligned_alloc",
+    "free",
+    "malloc",
+    "memcpy",
+    "memmove",
+    "memset",
+    "pthread_atfork",
+    "pthread_create",
+    "pthread_sigmask",
+    "sched_getaffinity",
+    "snprintf",
+    "strlen",
+    "syscall",
+}
+
+
+def test_an_object_needs_the_c_library_and_threads_only(tmp_path):
+    loomir.compile(Model).export_library(tmp_path / "model.o")
+    found = symbols_of((tmp_path / "model.o").read_bytes())
+    assert set(found.undefined) <= LIBC
+    # What it shows is what the header declares, and what several libraries share.
+    header = (tmp_path / "model.h").read_text()
+    shared = {"loomir_error_text", "loomir_parallel_for", "loomir_pool_after_fork"}
+    assert {name for name in found.defined if f"{name}(" not in header} <= shared
+    assert {"loomir_scale", "loomir_divide", "loomir_main"} <= set(found.defined)
+
+
+@needs_cc
+def test_two_libraries_go_into_one_program(tmp_path):
+    @T.prim_func
+    def one(x: T.Buffer((1000,), "float32")):
+        for i in T.parallel(1000):
+            x[i] = T.float32(1)
+
+    @T.prim_func
+    def two(x: T.Buffer((1000,), "float32")):
+        for i in T.parallel(1000):
+            x[i] = x[i] + T.float32(2)
+
+    for name, program in (("one", one), ("two", two)):
+        loomir.compile(program).export_library(tmp_path / f"{name}.o")
+    (tmp_path / "main.c").write_text(
+        '#include "one.h"\n#include "two.h"\n#include <stdio.h>\n#include <sys/wait.h>\n'
+        "#include <unistd.h>\n"
+        "int main(void) {\n"
+        "  float x[1000]; int64_t n = 1000; int status;\n"
+        "  DLTensor t = {x, {1, 0}, 1, {2, 32, 1}, &n, NULL, 0};\n"
+        '  printf("%d ", loomir_one(&t)); printf("%d ", loomir_two(&t));\n'
+        '  printf("%g %g\\n", x[0], x[999]); fflush(stdout);\n'
+        # A forked child has no threads, and makes its own.
+        "  if (!fork()) return loomir_two(&t) || x[500] != 5;\n"
+        '  wait(&status); printf("%d\\n", status); return 0; }\n'
+    )
+    command = [CC, "-Wall", "main.c", "one.o", "two.o", "-lpthread", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+    done = subprocess.run(
+        [tmp_path / "main"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "0 0 3 3\n0\n"
+
+
+@needs_cc
+def test_a_c_function_of_the_program_is_linked(tmp_path):
+    @T.prim_func
+    def asks(x: T.Buffer((4,), "int32")):
+        for i in range(4):
+            x[i] = T.call_extern("int32", "abs", i - 2)
+
+    loomir.compile(asks).export_library(tmp_path / "asks.o")
+    assert "The program must define, or link with: abs." in (tmp_path / "asks.h").read_text()
+    (tmp_path / "main.c").write_text(
+        '#include "asks.h"\n#include <stdio.h>\n'
+        "int main(void) { int32_t x[4]; int64_t n = 4;\n"
+        "  DLTensor t = {x, {1, 0}, 1, {0, 32, 1}, &n, NULL, 0};\n"
+        '  printf("%d: ", loomir_asks(&t)); printf("%d %d %d %d\\n", x[0], x[1], x[2], x[3]); }\n'
+    )
+    subprocess.run(
+        [CC, "main.c", "asks.o", "-lpthread", "-o", "main"], cwd=tmp_path, check=True, timeout=120
+    )
+    done = subprocess.run(
+        [tmp_path / "main"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "0: 2 1 0 1\n"
+
+
+@needs_cc
+def test_names_become_identifiers(tmp_path):
+    lines = (
+        "@I.ir_module\nclass M:\n"
+        "    @T.prim_func\n    def tensor(int_: T.Buffer((2,), 'float32'), größe: T.int32):\n"
+        "        T.func_attr({'global_symbol': 'tensor'})\n"
+        "        int_[0] = T.Cast('float32', größe)\n"
+    )
+    loomir.compile(loomir.script.from_source(lines)).export_library(tmp_path / "a b-c*.o")
+    header = (tmp_path / "a b-c*.h").read_text()
+    assert header.isascii()
+    assert "#ifndef LOOMIR_A_B_C__H" in header
+    assert "int32_t loomir_tensor_2(const DLTensor *int_, int32_t gr__e);" in header
+    (tmp_path / "main.c").write_text('#include "a b-c*.h"\nint main(void) { return 0; }\n')
+    command = [CC, "-std=c99", "-pedantic", "-Wall", "-Werror", "-c", "main.c", "-o", "main.o"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+
+
+# -- what is refused ---------------------------------------------------------------------------
+def refused(exe, path: Path) -> str:
+    with pytest.raises(RunError) as caught:
+        exe.export_library(path)
+    assert caught.value.diagnostic.help
+    assert not path.exists()
+    return f"{caught.value.diagnostic.code} {caught.value.diagnostic.message}"
+
+
+@T.prim_func
+def nothing(x: T.Buffer((4,), "int32")):
+    x[0] = 1
+
+
+def test_a_program_that_calls_python_is_refused(tmp_path):
+    @T.prim_func
+    def asks(x: T.Buffer((4,), "int32")):
+        x[0] = T.call_packed("my.answer", 1, dtype="int32")
+
+    found = refused(loomir.compile(asks), tmp_path / "x.o")
+    assert found.startswith("RUN0471")
+    assert "'my.answer'" in found
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((4,), "float32")):
+        y = R.call_packed("my.graph", x, sinfo_args=R.Tensor((4,), "float32"))
+        _ = R.print(y)
+        return y
+
+    found = refused(loomir.compile(main), tmp_path / "x.o")
+    assert "'my.graph'" in found
+    assert "'R.print'" in found
+
+
+def test_without_a_linker_there_is_the_object(tmp_path, monkeypatch):
+    exe = loomir.compile(nothing)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert refused(exe, tmp_path / "x.so").startswith("RUN0472")
+    exe.export_library(tmp_path / "x.o")
+    assert (tmp_path / "x.h").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs /bin/sh")
+def test_a_linker_that_fails_is_quoted(tmp_path, monkeypatch):
+    script = tmp_path / "mycc"
+    script.write_text("#!/bin/sh\necho no such thing >&2\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+    with pytest.raises(RunError, match="no such thing") as caught:
+        loomir.compile(nothing).export_library(tmp_path / "x.so")
+    assert caught.value.diagnostic.code == "RUN0473"
+    assert list(tmp_path.iterdir()) == [script]
+
+
+def test_other_endings_and_places_are_refused(tmp_path):
+    exe = loomir.compile(nothing)
+    assert refused(exe, tmp_path / "x.dll").startswith("RUN0470")
+    assert refused(exe, tmp_path / "no" / "x.o").startswith("RUN0467")
+    exe.save(tmp_path / "x.loom")
+    loaded = loomir.load(tmp_path / "x.loom", trusted=True)
+    assert refused(loaded, tmp_path / "x.o").startswith("RUN0474")
+
+
+def test_another_machine_gets_its_object(tmp_path):
+    loomir.compile(nothing, target="neoverse-n1").export_library(tmp_path / "x.o")
+    assert symbols_of((tmp_path / "x.o").read_bytes()).machine == 183
