@@ -16,13 +16,14 @@ from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
+    FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.script.builder.arguments import as_int
+from loomir.script.builder.arguments import as_int, as_stored
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.mistakes import mistake, placed, wrong_argument
 from loomir.script.builder.relax_frames import FunctionFrame, SequenceFrame, sequence
@@ -222,7 +223,8 @@ class RelaxValues:
                     code="SCR0007",
                     help="call operators, functions of the module, and closures",
                 )
-            return Call(callee, tuple([as_value(v) for v in given]), as_struct_infos(infos))
+            taken = _as_taken(callee, given)
+            return Call(callee, tuple([as_value(v) for v in taken]), as_struct_infos(infos))
         target = cast("Any", func)
         return target(*given, **named)
 
@@ -255,6 +257,22 @@ class RelaxValues:
                 help="bind the result to a name before, and use that name",
                 span=node.span,
             )
+
+
+def _as_taken(callee: Var | GlobalVar, given: Sequence[object]) -> list[object]:
+    """Give plain numbers the dtypes of the scalars that a function takes."""
+    if not any(isinstance(value, (bool, int, float)) for value in given):
+        return list(given)
+    info = sequence("a call").scope().struct_info_of(callee)
+    params = info.params if isinstance(info, FuncStructInfo) else None
+    if params is None or len(params) != len(given):
+        return list(given)
+    return [
+        as_stored(value, param.dtype)
+        if isinstance(value, (bool, int, float)) and isinstance(param, PrimStructInfo)
+        else value
+        for value, param in zip(given, params)
+    ]
 
 
 def _is_lowered() -> bool:
