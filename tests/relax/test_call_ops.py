@@ -12,6 +12,7 @@ from loomir.relax.derive import Deriver, func_struct_info
 from loomir.relax.op_def import find_op
 from loomir.relax.struct_info import OBJECT, UNIT
 from loomir.script import tir as T
+from loomir.script.builder.relax_values import const
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 
@@ -211,6 +212,21 @@ def test_the_arguments_may_be_a_variable_that_holds_a_tuple():  # R33
     assert [(f.tuple_value, f.index) for f in fields] == [(pair, 0), (pair, 1)]
     assert same(infer(made, pair), tensor(n, 4))
     assert CALL_TIR.normalize(made) is made
+
+
+@clauses("RX-OPS-01a")
+@pytest.mark.parametrize("name", ["call_tir", "call_dps_packed"])
+@pytest.mark.parametrize("given", ["variable", "constant"])
+def test_a_tensor_by_itself_is_the_only_argument(name, given):  # R33
+    x = var("x", tensor(4))
+    alone = x if given == "variable" else const(np.zeros(4, "float32"))
+    args = (FILL, alone, R.ShapeExpr((4,))) if name == "call_tir" else (R.ExternFunc("f"), alone)
+    call = R.Call(op(name).op, args, (tensor(4),))
+    made = op(name).normalize(call)
+    assert isinstance(made.args[1], R.Tuple)
+    assert made.args[1].fields == (alone,)
+    assert same(infer(made, x), tensor(4))
+    assert op(name).normalize(made) is made
 
 
 @clauses("RX-OPS-01c")

@@ -12,8 +12,8 @@ from loomir.ir.module import GlobalVar
 from loomir.op.kernel_rules import arguments_of, check_kernel, outputs_of, result_of
 from loomir.relax.derive import packed_result
 from loomir.relax.describe import shown
-from loomir.relax.expr import Call, Tuple, TupleGetItem
-from loomir.relax.node import StructInfo
+from loomir.relax.expr import Call, Constant, Tuple, TupleGetItem, Var
+from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, define_op, find_op
 from loomir.relax.op_params import (
@@ -32,6 +32,7 @@ from loomir.relax.struct_info import (
     OBJECT,
     FuncStructInfo,
     ObjectStructInfo,
+    TensorStructInfo,
     TupleStructInfo,
 )
 from loomir.support.diagnostics import counted
@@ -53,12 +54,18 @@ _INTS = Param("tir_vars", Kind.SHAPE, None, aliases=("packed_ints",))
 
 # -- normal form -------------------------------------------------------------------------------
 def _literal_arguments(call: Call) -> Call:
-    """Take a tuple of arguments apart: they are written out in normal form (R33)."""
+    """Write the arguments out: those of a tuple, or one tensor by itself (R33)."""
     given = call.args[1]
-    known = getattr(given, "struct_info_annotation", None)
-    if isinstance(given, Tuple) or not isinstance(known, TupleStructInfo):
+    known = given.struct_info if isinstance(given, Constant) else None
+    if isinstance(given, Var):
+        known = given.struct_info_annotation
+    fields: tuple[RelaxExpr, ...]
+    if isinstance(known, TensorStructInfo):
+        fields = (given,)
+    elif isinstance(known, TupleStructInfo):
+        fields = tuple([TupleGetItem(given, i, span=call.span) for i in range(len(known.fields))])
+    else:
         return call
-    fields = tuple([TupleGetItem(given, i, span=call.span) for i in range(len(known.fields))])
     args = (call.args[0], Tuple(fields, span=call.span), *call.args[2:])
     return Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
 
