@@ -6,7 +6,7 @@ from loomir.codegen.llvm.emit.constants import is_cheap
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.values import Value
 from loomir.ir.visit import Step
-from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import IntImm, PrimExpr, Var
 
 __all__ = ["choose"]
 
@@ -18,7 +18,7 @@ def choose(
 
     Where both are cheap both are evaluated: without a branch, loops can be vectorised.
     """
-    if _is_free(yes) and _is_free(no):
+    if _is_free(frame, yes) and _is_free(frame, no):
         x: Value = yield _evaluate(frame, yes)
         y: Value = yield _evaluate(frame, no)
         return frame.b.select(condition, x, y)
@@ -42,8 +42,10 @@ def choose(
     return chosen
 
 
-def _is_free(part: PrimExpr | Value) -> bool:
-    return isinstance(part, Value) or is_cheap(part)
+def _is_free(frame: Frame, part: PrimExpr | Value) -> bool:
+    if isinstance(part, (Value, Var, IntImm)):
+        return True
+    return not frame.checks_arithmetic and is_cheap(part)
 
 
 def _evaluate(frame: Frame, part: PrimExpr | Value) -> Step[Value]:

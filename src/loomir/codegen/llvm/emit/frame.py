@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.faults import FaultTable
@@ -145,6 +145,9 @@ class Frame:
         "volatile",
         "wide",
     )
+
+    checks_arithmetic: ClassVar[bool] = False
+    """Whether a sum may be a mistake, so that none is computed which nobody asks for."""
 
     def __init__(
         self, unit: Unit, function: Function, context: Value, result: Value | None

@@ -12,7 +12,8 @@ from loomir.codegen.llvm.values import FALSE, Value, const
 from loomir.ir.visit import Step
 from loomir.relax.faults import division_by_zero, overflow
 from loomir.support.dtype import DataType
-from loomir.tir.expr import Add, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, Sub
+from loomir.tir.expr import Add, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, Sub
+from loomir.tir.op import BUILTINS
 
 __all__ = ["EXTENTS"]
 
@@ -23,6 +24,7 @@ _INTRINSICS: Final[dict[type, str]] = {
     Mul: "llvm.smul.with.overflow",
 }
 _LEAST: Final = -(2**63)
+_SHIFT_LEFT: Final = BUILTINS["shift_left"].op
 
 
 def _checked(frame: Frame, e: Add | Sub | Mul) -> Step[Value]:
@@ -70,6 +72,18 @@ def _divided(frame: Frame, e: Div | FloorDiv | Mod | FloorMod) -> Step[Value]:
     return b.select(_crosses(b, rest, safe), b.add(rest, safe), rest)
 
 
+def _call(frame: Frame, e: Call) -> Step[Value]:
+    if e.op is not _SHIFT_LEFT or e.dtype is not _INT64:
+        return (yield EXPRESSIONS[Call](frame, e))
+    x: Value = yield frame.value(e.args[0])
+    y: Value = yield frame.value(e.args[1])
+    b = frame.b
+    amount = b.and_(y, const(I64, 63))
+    shifted = b.shl(x, amount)
+    frame.require(b.icmp("eq", b.ashr(shifted, amount), x), overflow(e.span, str(e)))
+    return shifted
+
+
 def _crosses(b: Any, rest: Value, divisor: Value) -> Value:
     """Where truncation and flooring differ: a remainder of the sign that the divisor has not."""
     differ = b.icmp("slt", b.xor(rest, divisor), const(I64, 0))
@@ -85,4 +99,5 @@ EXTENTS: Final[Mapping[type, Callable[[Frame, Any], Step[Value]]]] = {
     FloorDiv: _divided,
     Mod: _divided,
     FloorMod: _divided,
+    Call: _call,
 }

@@ -109,6 +109,8 @@ class GraphFrame(Frame):
         "values",
     )
 
+    checks_arithmetic = True
+
     def __init__(
         self,
         graph: GraphUnit,
