@@ -35,6 +35,10 @@ def renamed(module: IRModule) -> IRModule:
     return made
 
 
+_WRITES = {"relax.call_tir_inplace", "relax.call_inplace_packed"}
+"""What cannot be computed twice."""
+
+
 class _DeadCode(Rewriter):
     """Computes values again that nobody needs."""
 
@@ -43,7 +47,8 @@ class _DeadCode(Rewriter):
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
         """Emit a binding, and before it sometimes its value under a name of its own."""
         self.count += 1
-        pure = isinstance(value, Call) and not isinstance(value.op, Var)
+        pure = isinstance(value, Call) and getattr(value.op, "name", "") not in _WRITES
+        pure = pure and not isinstance(value.op, Var)  # type: ignore[union-attr]
         if pure and self.count % 3 == 0:
             self.builder.emit(value, "unused")
         elif self.count % 3 == 1 and not isinstance(value, (If, Function)):

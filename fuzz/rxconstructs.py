@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fuzz.rxgrow import DTYPES, Entry, Grower, op
+from fuzz.rxkernels import KERNEL_STEPS
 from fuzz.rxops import OPERATOR_STEPS, field_of
 from loomir.interp.relax_values import Frame
 from loomir.relax import (
@@ -13,9 +14,12 @@ from loomir.relax import (
     FuncStructInfo,
     Function,
     If,
+    ObjectStructInfo,
+    SeqExpr,
     TensorStructInfo,
     Tuple,
     Var,
+    VarBinding,
 )
 from loomir.tir import Var as ShapeVar
 
@@ -50,21 +54,22 @@ def branch(g: Grower, functions: list[Any]) -> Entry | None:
     cond = condition(g)
     if cond is None:
         return None
-    seqs, results = [], []
-    outer = list(g.entries)
+    seqs = []
     wanted: Entry | None = None
+    failing, g.failing = g.failing, 0.0
     for _ in range(2):
-        g.builder.begin_scope()
-        for _ in range(g.choices.integer(0, 3)):
-            g.choices.weighted(OPERATOR_STEPS)(g)
-        result = _like(g, wanted) if wanted is not None else g.tensor()
-        if result is None:
-            result = g.constant((2,), "int32")
-        leaf = result.leaf
-        results.append(result)
-        seqs.append(g.builder.end_scope(leaf))
-        wanted = result
-        g.entries = list(outer)
+        with g.scope():
+            g.builder.begin_scope()
+            for _ in range(g.choices.integer(0, 3)):
+                if g.choices.chance(0.2):
+                    g.choices.weighted(KERNEL_STEPS)(g, [])
+                else:
+                    g.choices.weighted(OPERATOR_STEPS)(g)
+            vague = wanted is not None and g.choices.chance(0.3)
+            result = _like(g, wanted) if wanted is not None and not vague else g.tensor()
+            wanted = result if result is not None else g.constant((2,), "int32")
+            seqs.append(g.builder.end_scope(wanted.leaf))
+    g.failing = failing
     return g.bind(If(cond.leaf, seqs[0], seqs[1]), what="If")
 
 
@@ -81,7 +86,8 @@ def call_function(g: Grower, functions: list[Any]) -> Entry | None:
         return None
     var, infos = g.choices.pick(functions)
     args = arguments(g, infos)
-    return g.bind(Call(var, tuple(a.leaf for a in args)), what="call function")
+    call = Call(var, tuple(a.leaf for a in args))
+    return g.bind(call, what="call function", may_fail=False)
 
 
 def arguments(g: Grower, infos: list[TensorStructInfo]) -> list[Entry]:
@@ -120,24 +126,86 @@ def closure(g: Grower, functions: list[Any]) -> Entry | None:
     if model is None or not model.known:
         return None
     param = Var("p", TensorStructInfo(model.value.shape, model.dtype))
-    outer = list(g.entries)
-    exact, g.exact_only = g.exact_only, True
-    failing, g.failing = g.failing, 0.0
-    g.builder.begin_scope([param])
-    g.frame.values[param] = model.value
-    g.entries = [*outer, Entry(param, model.value)]
-    for _ in range(g.choices.integer(1, 3)):
-        g.choices.weighted(OPERATOR_STEPS)(g)
-    result = g.choices.pick(g.tensors()[-3:])
-    body = g.builder.end_scope(result.leaf)
-    g.entries = outer
-    g.exact_only, g.failing = exact, failing
+    with g.scope(), g.strictly():
+        g.builder.begin_scope([param])
+        g.frame.values[param] = model.value
+        g.entries.append(Entry(param, model.value))
+        for _ in range(g.choices.integer(1, 3)):
+            g.choices.weighted(OPERATOR_STEPS)(g)
+        result = g.choices.pick(g.tensors()[-3:])
+        body = g.builder.end_scope(result.leaf)
     made = g.bind(Function((param,), body), what="closure")
     if made is None:
         return None
+    return called(g, made, [param.struct_info])
+
+
+def called(g: Grower, made: Entry, infos: list[Any]) -> Entry | None:
+    """Call a closure, and keep it for the result of the program."""
     g.entries.remove(made)
-    args = arguments(g, [param.struct_info])  # type: ignore[list-item]
-    return g.bind(Call(made.leaf, tuple(a.leaf for a in args)), what="call closure")
+    args = arguments(g, infos)
+    g.closures.append((made, tuple(a.value for a in args)))
+    if g.choices.chance(0.2):
+        return None
+    return g.bind(Call(made.leaf, tuple(a.leaf for a in args)), what="call closure", may_fail=False)
+
+
+def partial(g: Grower, functions: list[Any]) -> Entry | None:
+    """Bind a function of the module with its last arguments given."""
+    if not functions:
+        return None
+    var, infos = g.choices.pick(functions)
+    args = arguments(g, infos)
+    first = g.choices.integer(0, len(args))
+    fixed = Tuple(tuple(a.leaf for a in args[first:]))
+    made = g.bind(op("make_closure").call(var, fixed), what="make_closure")
+    if made is None:
+        return None
+    g.entries.remove(made)
+    rest = Tuple(tuple(a.leaf for a in args[:first]))
+    claim = ObjectStructInfo()
+    name = "invoke_closure" if g.impure and g.choices.chance(0.5) else "invoke_pure_closure"
+    result = g.bind(op(name).call(made.leaf, rest, sinfo_args=claim), what=name, may_fail=False)
+    if result is None or not result.is_tensor:
+        return result
+    return g.cast(result, result.value.shape)
+
+
+def recursive_closure(g: Grower, functions: list[Any]) -> Entry | None:
+    """Bind a function that calls itself by its own variable, and call it."""
+    del functions
+    dtype = g.choices.pick(["int32", "float32", "int64"])
+    info = TensorStructInfo((g.choices.integer(1, 3),), dtype)
+    count = TensorStructInfo((), "int8")
+    kind = FuncStructInfo((count, info), info)
+    f, i, x = Var("f", kind), Var("i", count), Var("x", info)
+    outer = g.tensor(lambda e: e.info == info or (e.known and _same(e, info)))
+    other = outer.leaf if outer is not None else Constant(g.array((1,), dtype, -2, 2))
+    again = Call(f, (_minus(g, i), op(g.choices.pick(_STEPS)).call(x, other)))
+    positive = op("greater").call(i, Constant(g.array((), "int8", 0, 0)))
+    func = Function((i, x), SeqExpr((), If(positive, SeqExpr((), again), SeqExpr((), x))), info)
+    g.builder.emit_binding(VarBinding(f, func))
+    made = g.builder.lookup_binding(f)
+    if not isinstance(made, Function):
+        g.refused.append("recursive closure")
+        return None
+    g.made.append("recursive closure")
+    entry = Entry(f, g.machine.closure(made, g.frame, f))
+    g.frame.values[f] = entry.value
+    g.entries.append(entry)
+    return called(g, entry, [count, info])
+
+
+_STEPS = ["add", "multiply", "maximum", "subtract"]
+
+
+def _minus(g: Grower, i: Var) -> Call:
+    return op("subtract").call(i, Constant(g.array((), "int8", 2, 2)))
+
+
+def _same(entry: Entry, info: TensorStructInfo) -> bool:
+    dims = tuple(int(getattr(d, "value", -1)) for d in info.dims or ())
+    return entry.value.shape == dims and entry.dtype is info.dtype
 
 
 # -- functions of the module -------------------------------------------------------------------
@@ -148,7 +216,7 @@ def define_functions(g: Grower) -> list[Any]:
         maker = recursive if g.choices.chance(0.4) else straight
         made.append(maker(g, f"f{number}"))
     g.refresh()
-    g.entries, g.frame, g.records = [], Frame("main"), []
+    g.entries, g.frame, g.records, g.dims = [], Frame("main"), [], []
     return made
 
 
@@ -170,10 +238,9 @@ def _signature(g: Grower) -> list[tuple[Var, Entry]]:
 def straight(g: Grower, name: str) -> tuple[Any, list[Any]]:
     """Make a function of some bindings."""
     g.entries, g.frame = [], Frame(name)
-    exact, g.exact_only = g.exact_only, True
-    failing, g.failing = g.failing, 0.0
+    g.dims = []
     params = [p for p, _ in _signature(g)]
-    with g.builder.function(name, params, private=True):
+    with g.strictly(), g.builder.function(name, params, private=True):
         flow = g.choices.chance(0.5)
         if flow:
             g.builder.begin_dataflow_block()
@@ -183,7 +250,6 @@ def straight(g: Grower, name: str) -> tuple[Any, list[Any]]:
             g.end_block()
         result = g.entries[-1]
         var = g.builder.emit_func_output(result.leaf)
-    g.exact_only, g.failing = exact, failing
     return var, [p.struct_info for p in params]
 
 
@@ -198,8 +264,8 @@ def recursive(g: Grower, name: str) -> tuple[Any, list[Any]]:
     b.begin_scope([i, x])
     cond = b.emit(op("greater").call(i, Constant(g.array((), "int8", 0, 0))))
     b.begin_scope()
-    less = b.emit(op("subtract").call(i, Constant(g.array((), "int8", 2, 2))))
-    step = g.choices.pick(["add", "multiply", "maximum", "subtract"])
+    less = b.emit(_minus(g, i))
+    step = g.choices.pick(_STEPS)
     other = x if g.choices.chance(0.3) else Constant(g.array((1,), dtype, -2, 2))
     y = b.emit(op(step).call(x, other))
     again = b.emit(Call(var, (less, y)))
@@ -218,5 +284,8 @@ CONSTRUCT_STEPS = [
     (1.5, branch),
     (1.5, call_function),
     (1.0, closure),
+    (0.5, recursive_closure),
+    (0.5, partial),
+    (3.0, lambda g, functions: g.choices.weighted(KERNEL_STEPS)(g, functions)),
 ]
 """Ways to go on with something else."""

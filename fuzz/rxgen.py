@@ -12,6 +12,7 @@ from typing import Any
 from fuzz.choices import Choices, SeedChoices
 from fuzz.rxconstructs import CONSTRUCT_STEPS, define_functions
 from fuzz.rxgrow import DTYPES, Entry, Fails, Grower
+from fuzz.rxkernels import KERNEL_STEPS
 from fuzz.rxops import OPERATOR_STEPS
 from fuzz.rxprogram import EXACT, RelaxProgram
 from loomir.relax import BlockBuilder, TensorStructInfo, Tuple
@@ -19,7 +20,7 @@ from loomir.tir import Var as ShapeVar
 
 __all__ = ["VERSION", "generate", "program_of_seed"]
 
-VERSION = 1
+VERSION = 2
 """Counts up when a seed comes to mean another program."""
 
 
@@ -35,20 +36,27 @@ def generate(choices: Choices) -> RelaxProgram:
     g.exact_only = choices.chance(0.4)
     functions = define_functions(g)
     params = _parameters(g)
-    with builder.function("main", params):
+    g.impure = choices.chance(0.15)
+    closure_args: tuple[Any, ...] = ()
+    with builder.function("main", params, pure=not g.impure):
         try:
             _grow(g, functions, choices.integer(2, 14))
             result, tolerances = _result(g)
+            if g.closures and choices.chance(0.3):
+                made, closure_args = choices.pick(g.closures)
+                result = Entry(Tuple((result.leaf, made.leaf)), None)
+                tolerances = [tolerances, EXACT]
+                g.made.append("returned closure")
         except Fails:
-            result, tolerances = Entry(g.entries[-1].leaf, None), EXACT
-            result = _last(g)
+            result, tolerances = _last(g), EXACT
+            g.made.append("error")
         builder.emit_func_output(result.leaf)
     return RelaxProgram(
         builder.get(),
         [g.frame.values[p] for p in params],
         tolerances,
         g.records,
-        (),
+        closure_args,
         g.made,
         g.refused,
     )
@@ -103,6 +111,8 @@ def _grow(g: Grower, functions: list[Any], length: int) -> None:
             flow = choices.integer(1, 8)
         if not g.builder.in_dataflow and choices.chance(0.3):
             choices.weighted(CONSTRUCT_STEPS)(g, functions)
+        elif choices.chance(0.15):
+            choices.weighted(KERNEL_STEPS)(g, functions)
         else:
             choices.weighted(OPERATOR_STEPS)(g)
         if flow:

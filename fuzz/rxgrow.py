@@ -6,7 +6,8 @@ results that engines may round differently are *tainted*, and only moved about; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +126,11 @@ class Grower:
         self.failing = 0.03
         """How often an error is made part of the program."""
         self.error = ""
-        self.seen = 0
+        self.dims: list[ShapeVar] = []
+        """The sizes in scope."""
+        self.impure = False
+        self.closures: list[tuple[Entry, tuple[Any, ...]]] = []
+        """Closures in scope, and arguments for them."""
 
     def refresh(self) -> None:
         """See the functions that were added to the module."""
@@ -148,19 +153,42 @@ class Grower:
                 if isinstance(d, ShapeVar)
             }
         )
+        self.dims += [
+            d
+            for d in getattr(info, "dims", None) or ()
+            if isinstance(d, ShapeVar) and d not in self.dims
+        ]
         entry = Entry(var, value)
         self.entries.append(entry)
         return var, entry
 
+    @contextmanager
+    def scope(self) -> Generator[None, None, None]:
+        """Forget what comes into scope meanwhile."""
+        before = list(self.entries), list(self.dims), list(self.closures)
+        yield
+        self.entries, self.dims, self.closures = before
+
+    @contextmanager
+    def strictly(self) -> Generator[None, None, None]:
+        """Make only what is exact and does not fail: it will run on other values too."""
+        before = self.exact_only, self.failing, self.impure
+        self.exact_only, self.failing, self.impure = True, 0.0, False
+        yield
+        self.exact_only, self.failing, self.impure = before
+
     # -- bindings ------------------------------------------------------------------------------
-    def bind(self, expr: Any, tolerance: Any = EXACT, what: str = "") -> Entry | None:
+    def bind(
+        self, expr: Any, tolerance: Any = EXACT, what: str = "", *, may_fail: bool = True
+    ) -> Entry | None:
         """Bind an expression, unless the language refuses it for these values."""
         what = what or _name(expr)
         try:
             value = self.evaluate(expr)
         except RunError as error:
             code = error.diagnostic.code
-            if code == "RUN0212" or not self.choices.chance(self.failing):
+            fails = may_fail and code != "RUN0212" and self.choices.chance(self.failing)
+            if not fails:
                 self.refused.append(f"{what} {code}")
                 return None
             self.error = code
@@ -331,6 +359,25 @@ class Grower:
         self.entries.append(made)
         self.frame.values[var] = entry.value
         self.record(var, entry.value)
+        return made
+
+    def renamed_sizes(self, entry: Entry) -> Entry | None:
+        """Give names to some extents, which are sizes from here on."""
+        shape: list[Any] = []
+        fresh: list[ShapeVar] = []
+        for extent in entry.value.shape:
+            same = [d for d in fresh if self.frame.sizes.get(d) == extent]
+            if self.choices.chance(0.3):
+                shape.append(extent)
+            elif same:
+                shape.append(same[0])
+            else:
+                fresh.append(ShapeVar(f"s{len(self.frame.sizes)}", "int64"))
+                self.frame.sizes[fresh[-1]] = extent
+                shape.append(fresh[-1])
+        made = self.cast(entry, shape)
+        if made is not None and not self.builder.in_dataflow:
+            self.dims += fresh
         return made
 
     # -- rounding ------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ class Deriver:
 
         Errors: RLX0201 to RLX0249, and those of operators.
         """
-        return trampoline(self._visit(expr))
+        return self._value(expr) if isinstance(expr, GlobalVar) else trampoline(self._visit(expr))
 
     def check(self, expr: RelaxExpr) -> StructInfo:
         """Derive a value with every binding in it, of functions too.
@@ -173,6 +173,12 @@ class Deriver:
             return self.scope.instance(self.functions(expr))
         rule = _LEAVES.get(expr.__class__)
         return trampoline(self._visit(expr)) if rule is None else rule(expr)
+
+    def _value(self, expr: RelaxExpr | Op) -> StructInfo:
+        """Give what is known of a leaf that is a value, and not only called."""
+        found = self.lookup(expr)
+        # What is derived of it may stay here, and shape variables are bound in one function only.
+        return self.scope.apart(found) if isinstance(expr, GlobalVar) else found
 
     def _variable(self, var: Var) -> StructInfo:
         found = self.scope.info_of(var)
@@ -209,7 +215,7 @@ class Deriver:
         found: list[StructInfo] = []
         for expr in exprs:
             leaf = isinstance(expr, (Var, GlobalVar)) or expr.__class__ in _LEAVES
-            found.append(self.lookup(expr) if leaf else (yield self._visit(expr)))
+            found.append(self._value(expr) if leaf else (yield self._visit(expr)))
         return tuple(found)
 
     def _if(self, expr: If) -> Step[StructInfo]:

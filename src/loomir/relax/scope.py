@@ -110,6 +110,13 @@ class Scope:
             return info
         return substitute_shape_vars(info, {v: ShapeVar(v.name_hint, v.dtype) for v in clash})
 
+    def apart(self, info: StructInfo) -> StructInfo:
+        """Rename all shape variables of a function's parameters and result."""
+        own = shape_vars_in(info)
+        if not own:
+            return info
+        return substitute_shape_vars(info, {v: ShapeVar(v.name_hint, v.dtype) for v in own})
+
 
 def _has_function(info: StructInfo) -> bool:
     if isinstance(info, TupleStructInfo):
