@@ -383,7 +383,7 @@ def create(g: Grower) -> Entry | None:
 
 
 OPERATOR_STEPS = [
-    (5.0, by_sample),
+    (9.0, by_sample),
     (3.0, unary),
     (3.0, binary),
     (1.2, reduce),

@@ -7,7 +7,9 @@ import threading
 import numpy as np
 import pytest
 
+import loomir
 from loomir.ir.equality import structural_equal
+from loomir.ir.visit import pre_order
 from loomir.relax import (
     BindingBlock,
     BlockBuilder,
@@ -32,9 +34,12 @@ from loomir.relax import (
     Var,
     VarBinding,
 )
-from loomir.relax.struct_info import OBJECT
+from loomir.relax.op_def import find_op
+from loomir.relax.struct_info import OBJECT, FuncStructInfo
+from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Source, Span
+from loomir.tir import Var as ShapeVar
 from tests.clause import clauses
 from tests.relax.programs import (
     bindings_of,
@@ -51,6 +56,13 @@ from tests.relax.programs import (
     values_of,
     var,
 )
+
+
+def op_call(name, *args) -> Call:
+    """Call an operator with its options as they are left out."""
+    found = find_op(f"relax.{name}")
+    assert found is not None
+    return found.call(*args)
 
 
 def built(mod, name="main") -> Function:
@@ -499,3 +511,53 @@ def test_fields_of_tuples_are_derived():
     x, y = var("x", 2), var("y", 3)
     made, _ = main_of(x, y, body=lambda bb, x, y: bb.emit(TupleGetItem(Tuple((x, y)), 1)))
     assert structural_equal(bindings_of(made)[0].var.struct_info, tensor(3))
+
+
+def test_what_leaves_a_dataflow_block_says_nothing_of_variables_in_it():
+    bb, x = BlockBuilder(), Var("x", TensorStructInfo((3,), "int64"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            shape = bb.emit(Call(op("tensor_to_shape"), (x,)))
+            inner = bb.emit(op_call("full", shape, Constant(np.array(1, "int8"))))
+            outer = bb.emit_output(neg(inner))
+        bb.emit_func_output(bb.emit(neg(outer)))
+    assert isinstance(inner.struct_info, TensorStructInfo)
+    assert inner.struct_info.shape is shape
+    assert structural_equal(outer.struct_info, TensorStructInfo(None, "int8", ndim=3))
+    assert loomir.verify(bb.get()) == ()
+
+
+def test_a_function_as_a_value_has_shape_variables_of_its_own():
+    bb, n = BlockBuilder(), dim()
+    p, x = var("p", n), var("x", dim())
+    with bb.function("f", [p], private=True):
+        f = bb.emit_func_output(p)
+    with bb.function("main", [x]):
+        made = bb.emit(op_call("make_closure", f, Tuple(())))
+        bb.emit_func_output(x)
+    info = made.struct_info
+    assert isinstance(info, FuncStructInfo)
+    assert structural_equal(info, callable_of([tensor(k := dim())], tensor(k)))
+    assert n not in {part for part in pre_order(info) if isinstance(part, ShapeVar)}
+    again = from_source(bb.get().script())
+    assert structural_equal(again, bb.get())
+    assert again.script() == bb.get().script()
+
+
+@pytest.mark.parametrize("annotation", ["", ": R.Tensor(s, dtype='bool')"])
+def test_dataflow_blocks_in_text_say_nothing_of_variables_in_them(annotation):
+    text = f"""
+@R.function
+def main(x: R.Tensor((3,), "int64")):
+    with R.dataflow():
+        s: R.Shape(ndim=3) = R.tensor_to_shape(x)
+        y{annotation} = R.full(s, R.const(True, "bool"))
+        z = R.logical_not(y)
+        R.output(z)
+    w = R.logical_not(z)
+    return w
+"""
+    made = from_source(text)
+    assert loomir.verify(made) == ()
+    assert structural_equal(from_source(made.script()), made)
+    assert (loomir.interpret(made, np.array([2, 1, 2])) == np.ones((2, 1, 2), bool)).all()

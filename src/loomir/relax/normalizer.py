@@ -40,7 +40,7 @@ from loomir.relax.expr import (
 from loomir.relax.free_vars import free_relax_vars
 from loomir.relax.node import Callee, RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
-from loomir.relax.relations import Match
+from loomir.relax.relations import Match, without_variables
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import OBJECT, FuncStructInfo
 from loomir.support.diagnostics import CompileError, Diagnostic
@@ -170,12 +170,20 @@ class Normalizer:
     def fresh(self, hint: str, info: StructInfo, ordinary: bool, span: Span | None) -> Var:
         """Make a variable of the current block; without a hint it gets a numbered name."""
         dataflow = self.scope.dataflow and not ordinary
+        if ordinary:
+            info = self.outside(info)
         if not hint:
             stem = "lv" if dataflow else "gv"
             count = self._names.get(stem, 0)
             self._names[stem] = count + 1
             hint = f"{stem}{count}" if count else stem
         return (DataflowVar if dataflow else Var)(hint, info, span=span)
+
+    def outside(self, info: StructInfo) -> StructInfo:
+        """Give what is known of a value after the dataflow block in which it is bound."""
+        if not self.scopes or not self.scope.dataflow:
+            return info
+        return without_variables(info, lambda var: isinstance(var, DataflowVar))
 
     def add(self, binding: Binding) -> None:
         """Add a binding to the current block as it is."""
@@ -412,6 +420,8 @@ class Normalizer:
         """Give a variable with an annotation, what was derived where it has none."""
         given = var.struct_info_annotation
         info = derived if given is None else self.info(given)
+        if given is None and not isinstance(var, DataflowVar):
+            info = self.outside(info)
         if info is given:
             return var
         made = type(var)(var.name_hint, info, span=var.span)

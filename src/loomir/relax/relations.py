@@ -52,6 +52,7 @@ __all__ = [
     "substitute_shape_vars",
     "unify_struct_info",
     "without_binders",
+    "without_variables",
 ]
 
 _Info = TypeVar("_Info", bound=StructInfo)
@@ -437,6 +438,15 @@ def erase_to_well_defined(
     if rule is not None:
         return rule(info, relax_vars, shape_vars, NOTHING)
     return trampoline(_erased(info, relax_vars, shape_vars, NOTHING))
+
+
+def without_variables(info: StructInfo, ends: Callable[[Var], bool]) -> StructInfo:
+    """Forget what is said in terms of variables of which ``ends`` is true."""
+    used = [part for part in pre_order(info) if isinstance(part, Var)]
+    if not any(map(ends, used)):
+        return info
+    kept = {var for var in used if not ends(var)}
+    return erase_to_well_defined(info, kept, frozenset(shape_vars_in(info)))
 
 
 def _erased(

@@ -20,6 +20,7 @@ from loomir.relax.blocks import is_dataflow
 from loomir.relax.expr import (
     Binding,
     Call,
+    DataflowVar,
     Function,
     If,
     MatchCast,
@@ -112,6 +113,8 @@ class Rewriter:
         if value is not binding.value:
             value = normalizer.run(normalizer.value(value))
             derived = normalizer.derive(value)
+            if not isinstance(var, DataflowVar):
+                derived = normalizer.outside(derived)
             recursive = isinstance(value, Function) and var in free_relax_vars(value)
             if not recursive and not structural_equal(derived, info):
                 info = derived

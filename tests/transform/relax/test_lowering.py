@@ -16,6 +16,7 @@ from loomir.ir.visit import pre_order
 from loomir.relax.block_builder import BlockBuilder
 from loomir.tir import Var as ShapeVar
 from loomir.transform.pipelines import LOWER_RELAX, lower_relax
+from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 
 Array = Any
 
@@ -122,6 +123,23 @@ def test_unused_values_and_functions_go():
     made = assert_each_pass_keeps_the_meaning(mod, random(3))
     assert calls(made) == ["call_tir"]
     assert sorted(made) == ["main", "negative"]
+
+
+def test_blocks_join_where_what_was_between_them_goes():
+    builder = BlockBuilder()
+    x, y = relax.Var("x", described((3,))), relax.Var("y", described((3,)))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            first = builder.emit_output(op.exp(x))
+        builder.emit(relax.Function((y,), relax.SeqExpr((), y)))
+        with builder.dataflow():
+            second = builder.emit_output(op.sin(first))
+        builder.emit_func_output(second)
+    made = dead_code_elimination(builder.get())
+    main = made["main"]
+    assert isinstance(main, relax.Function)
+    assert len(main.body.blocks) == 1  # type: ignore[attr-defined]
+    assert_each_pass_keeps_the_meaning(builder.get(), random(3))
 
 
 def test_a_result_that_leaves_is_not_shared():

@@ -12,6 +12,7 @@ from typing import Any
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node, reset
 from loomir.ir.substitution import substitute
+from loomir.ir.visit import pre_order
 from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.derive import func_struct_info
 from loomir.relax.expr import (
@@ -32,7 +33,7 @@ from loomir.relax.expr import (
 )
 from loomir.relax.free_vars import shape_vars_bound_by
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.relations import erase_to_well_defined
+from loomir.relax.relations import erase_to_well_defined, without_variables
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.script.builder.arguments import describe
@@ -125,10 +126,12 @@ class SequenceFrame(Frame[None]):
                 span=span,
             )
         made = self.scope().end_scope(result)
-        local: dict[Any, Node] = {
-            var: DataflowVar(var.name_hint, var.struct_info_annotation, span=var.span)
-            for var in self.local
-        }
+        local: dict[Any, Node] = {}
+        for var in self.local:
+            info = var.struct_info_annotation
+            if info is not None and any(part in local for part in pre_order(info)):
+                info = substitute(info, local)
+            local[var] = DataflowVar(var.name_hint, info, span=var.span)
         return substitute(made, local)
 
     def abandon(self) -> None:
@@ -370,7 +373,13 @@ class DataflowFrame(Frame["DataflowFrame"]):
         owner = self.owner
         if owner is not None:
             outputs = self.outputs or {}
-            owner.local += [var for key, var in self.bound.items() if key not in outputs]
+            local = [var for key, var in self.bound.items() if key not in outputs]
+            owner.local += local
+            for var in outputs.values():
+                info = var.struct_info_annotation
+                if info is not None:  # what it says is said after the block too
+                    known = without_variables(info, set(local).__contains__)
+                    reset(var, "struct_info_annotation", known)
 
     def abandon(self) -> None:
         """Close the block."""
