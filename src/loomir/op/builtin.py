@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from loomir.relax.node import StructInfo
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from loomir.op import memory
+from loomir.relax.expr import Call, PrimValue
+from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, define_op
 from loomir.relax.op_params import integer, kind_dtype, shape, tensor, text
+from loomir.relax.shape import INT64, ShapeExpr
+from loomir.tir.expr import IntImm, PrimExpr
 
 __all__ = ["alloc_tensor", "stop_lift_params"]
 
@@ -15,6 +23,19 @@ def _alloc_tensor(c: OpContext) -> StructInfo:
     return c.make(given.values, c["dtype"], ndim=given.ndim)
 
 
+def _in_own_storage(builder: Any, call: Call) -> RelaxExpr:
+    """Write the tensor as one that lies at the start of a storage of its own."""
+    given, info = call.args[0], builder.struct_info_of(call)
+    dims = getattr(info, "dims", None)
+    if dims is None:
+        return call
+    itemsize: PrimExpr = IntImm(info.dtype.itemsize, INT64)
+    size = builder.emit(
+        memory.alloc_storage(ShapeExpr((reduce(mul, dims, itemsize),)), 0, "global", "uint8")
+    )
+    return memory.alloc_tensor(size, PrimValue(IntImm(0, INT64)), given, info.dtype)
+
+
 alloc_tensor = define_op(
     "builtin.alloc_tensor",
     shape("shape"),
@@ -22,6 +43,7 @@ alloc_tensor = define_op(
     integer("runtime_device_index", 0),
     text("storage_scope", "global"),
     infer=_alloc_tensor,
+    legalize=_in_own_storage,
     doc="Allocate a tensor; what it holds is undefined.",
     family="builtin/builtin",
     mistakes=(Mistake((None,), {}, "OPS0003"),),

@@ -1,1 +1,49 @@
 """Passes on graphs."""
+
+from loomir.transform.relax.annotate_tir_op_pattern import annotate_tir_op_pattern
+from loomir.transform.relax.attach_global_symbol import attach_global_symbol
+from loomir.transform.relax.bind_params import BindParamsOptions, bind_params
+from loomir.transform.relax.bind_symbolic_vars import BindSymbolicVarsOptions, bind_symbolic_vars
+from loomir.transform.relax.call_tir_rewrite import call_tir_rewrite
+from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
+from loomir.transform.relax.dead_code_elimination import dead_code_elimination
+from loomir.transform.relax.decompose_ops_for_inference import decompose_ops_for_inference
+from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
+from loomir.transform.relax.expand_tuple_arguments import expand_tuple_arguments
+from loomir.transform.relax.fold_constant import fold_constant
+from loomir.transform.relax.fuse_ops import fuse_ops
+from loomir.transform.relax.fuse_tir import fuse_tir
+from loomir.transform.relax.inline_private_functions import inline_private_functions
+from loomir.transform.relax.legalize_ops import legalize_ops
+from loomir.transform.relax.normalize import normalize
+from loomir.transform.relax.realize_vdevice import realize_vdevice
+from loomir.transform.relax.remove_purity_checking import remove_purity_checking
+from loomir.transform.relax.remove_unused_parameters import remove_unused_parameters
+from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
+from loomir.transform.relax.to_non_dataflow import to_non_dataflow
+
+__all__ = [
+    "BindParamsOptions",
+    "BindSymbolicVarsOptions",
+    "annotate_tir_op_pattern",
+    "attach_global_symbol",
+    "bind_params",
+    "bind_symbolic_vars",
+    "call_tir_rewrite",
+    "canonicalize_bindings",
+    "dead_code_elimination",
+    "decompose_ops_for_inference",
+    "eliminate_common_subexpr",
+    "expand_tuple_arguments",
+    "fold_constant",
+    "fuse_ops",
+    "fuse_tir",
+    "inline_private_functions",
+    "legalize_ops",
+    "normalize",
+    "realize_vdevice",
+    "remove_purity_checking",
+    "remove_unused_parameters",
+    "static_plan_block_memory",
+    "to_non_dataflow",
+]

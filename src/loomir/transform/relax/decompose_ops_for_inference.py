@@ -1,0 +1,68 @@
+"""Write operators of training as what they do when a model is only run."""
+
+from __future__ import annotations
+
+from loomir.ir.module import IRModule
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.relax.expr import Call, Constant, Tuple
+from loomir.relax.node import RelaxExpr
+from loomir.relax.op_def import find_op
+from loomir.relax.rewriter import Rewriter
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.support.array import Array
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import numpy_of
+
+__all__ = ["decompose_ops_for_inference"]
+
+
+@register("relax.DecomposeOpsForInference", requires={"relax_normal_form"})
+def decompose_ops_for_inference(mod: IRModule) -> IRModule:
+    """Replace ``nn.batch_norm`` by arithmetic with its moving statistics, drop ``nn.dropout``.
+
+    A normalisation that is meant for training is computed as for inference too: of its running
+    statistics, which stay as they are.
+    """
+    return _Decompose(mod).rewrite_module()
+
+
+class _Decompose(Rewriter):
+    def rewrite_call(self, call: Call) -> RelaxExpr:
+        """Give what an operator does."""
+        name = call.op.name if isinstance(call.op, Op) else ""
+        if name == "relax.nn.batch_norm":
+            return self._batch_norm(call)
+        if name == "relax.nn.dropout":
+            ones = _made("ones_like", call.args[0])
+            return Tuple((call.args[0], self.builder.emit(ones)))
+        return call
+
+    def _batch_norm(self, call: Call) -> RelaxExpr:
+        data, gamma, beta, mean, variance = call.args
+        info = self.builder.struct_info_of(data)
+        if not isinstance(info, TensorStructInfo) or info.ndim < 0 or info.dtype.is_void:
+            return call
+        axis = int(call.attrs["axis"]) % info.ndim
+        others = [k for k in range(info.ndim) if k != axis]
+        emit = self.builder.emit
+
+        def spread(value: RelaxExpr) -> RelaxExpr:
+            return emit(_made("expand_dims", value, others)) if others else value
+
+        epsilon = numpy_of(info.dtype).type(call.attrs["epsilon"])
+        made: RelaxExpr = emit(_made("subtract", data, spread(mean)))
+        wide = emit(_made("add", spread(variance), Constant(Array(epsilon))))
+        made = emit(_made("divide", made, emit(_made("sqrt", wide))))
+        if call.attrs["scale"]:
+            made = emit(_made("multiply", made, spread(gamma)))
+        if call.attrs["center"]:
+            made = emit(_made("add", made, spread(beta)))
+        return Tuple((made, mean, variance))
+
+
+def _made(name: str, *args: object) -> Call:
+    found = find_op(f"relax.{name}")
+    if found is None:
+        raise InternalError(f"there is no operator {name}")
+    return found.call(*args)

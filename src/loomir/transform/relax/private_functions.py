@@ -1,0 +1,39 @@
+"""Functions of a module all of whose callers are known."""
+
+from __future__ import annotations
+
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.visit import pre_order
+from loomir.relax.expr import Call, Function
+
+__all__ = ["called_names", "only_called"]
+
+
+def only_called(mod: IRModule) -> dict[str, Function]:
+    """Give the private graphs that are only called: never passed on as values."""
+    found = {
+        var.name_hint: func
+        for var, func in mod.functions.items()
+        if isinstance(func, Function) and "global_symbol" not in func.attrs
+    }
+    for func in mod.functions.values():
+        if not found or not isinstance(func, Function):
+            continue
+        callees: set[int] = set()
+        for part in pre_order(func):
+            if isinstance(part, Call):
+                callees.add(id(part.op))
+                arguments = part.args
+            else:
+                arguments = ()
+            for arg in arguments:
+                if isinstance(arg, GlobalVar):
+                    found.pop(arg.name_hint, None)
+            if isinstance(part, GlobalVar) and id(part) not in callees:
+                found.pop(part.name_hint, None)
+    return found
+
+
+def called_names(func: Function) -> set[str]:
+    """Name the functions of the module that a function mentions."""
+    return {part.name_hint for part in pre_order(func) if isinstance(part, GlobalVar)}

@@ -1,0 +1,33 @@
+"""Dataflow blocks become ordinary ones."""
+
+from __future__ import annotations
+
+from loomir.ir.equality import assert_structural_equal
+from tests.transform.relax.modules import applied, module
+from tests.transform.relax.test_lowering import random
+
+BEFORE = """
+    @R.function
+    def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+        n = T.int64()
+        with R.dataflow():
+            y = R.exp(x)
+            z = R.negative(y)
+            R.output(z)
+        w = R.add(z, x)
+        return w
+"""
+AFTER = """
+    @R.function
+    def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+        n = T.int64()
+        y = R.exp(x)
+        z = R.negative(y)
+        w = R.add(z, x)
+        return w
+"""
+
+
+def test_blocks_are_joined():
+    made = applied("ToNonDataflow", module(BEFORE), random(3))
+    assert_structural_equal(made, module(AFTER))
