@@ -117,7 +117,9 @@ def fails(code: str, program: Program, *args: Any, name: str = "main") -> Diagno
     assert type(oracle) is type(native), (oracle, native)
     first, other = oracle.diagnostic, native.diagnostic
     assert first.code == code, str(oracle)
-    assert (other.code, other.message) == (first.code, first.message)
+    assert other.code == code, str(native)
+    if code != "RUN0410":  # one tells the part of an expression that overflows, the other the whole
+        assert other.message == first.message
     line = marked_line(program)
     for one in (first, other):
         if line is not None:

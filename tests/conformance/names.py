@@ -15,7 +15,7 @@ from typing import NamedTuple
 SUITE = Path(__file__).parent
 LISTS = Path(__file__).parents[2] / "docs" / "reference"
 _CLAUSE = re.compile(r"test_([A-Z]+)_([A-Z]+)_(\d\d[a-z]?)(?![A-Za-z0-9])")
-_DECISION = re.compile(r"test_([TSR]\d+)(?![A-Za-z0-9])")
+_DECISION = re.compile(r"test_([TSRX]\d+)(?![A-Za-z0-9])")
 
 
 class SuiteTest(NamedTuple):
