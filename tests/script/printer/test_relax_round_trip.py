@@ -265,3 +265,28 @@ def test_blocks_of_one_kind_are_joined():
     again = from_source(func.script())
     assert_structural_equal(function((X,), seq(a, b, last), TWO), again)  # type: ignore[arg-type]
     assert first is a.var
+
+
+def test_what_nothing_uses_keeps_its_name():
+    program = from_source("""
+@R.function(pure=False)
+def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+    R.print(x, format="{}")
+    _ = R.print(x, format="{}")
+    @R.function(pure=False)
+    def g(_: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        R.print(x, format="{}")
+        return _
+    with R.dataflow():
+        _ = R.add(x, x)
+        y = R.add(x, x)
+        R.output(y)
+    _ = g(y)
+    return _
+""")
+    assert_round_trip(program)
+    lines = [line.strip() for line in program.script().splitlines()]
+    assert sum(line.startswith("_: ") for line in lines) == 4
+    assert 'def g(v: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):' in lines
+    assert "return v" in lines
+    assert "return _" not in lines

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import GlobalVar
-from loomir.ir.visit import Step
+from loomir.ir.visit import Step, pre_order
 from loomir.relax.derive import func_struct_info, struct_info_of
 from loomir.relax.expr import (
     Binding,
@@ -59,6 +59,8 @@ def relax_function_doc(
         d.shape_vars = declared
     try:
         with d.token("relax"), d.frame("function") as frame:
+            for unused in _unused(func) if outermost else ():
+                d.bind(unused, IdDoc("_"))
             names = [d.declare(param, param.name_hint) for param in func.params]
             parameters: list[AssignDoc] = []
             for param_name, param in zip(names, func.params, strict=True):
@@ -87,6 +89,20 @@ def relax_function_doc(
         (decorator.call(**options) if options else decorator,),
         returns,
     )
+
+
+def _unused(func: Function) -> list[Var]:
+    """List the variables that are called ``_`` and that nothing uses: they keep that name."""
+    bound: list[Var] = []
+    used: set[Var] = set()
+    for part in pre_order(func):
+        if isinstance(part, VarBinding) and part.var.name_hint == "_":
+            bound.append(part.var)
+        elif isinstance(part, Var):
+            used.add(part)
+        elif isinstance(part, DataflowBlock):
+            used.update(_outputs(part.bindings))
+    return [var for var in bound if var not in used]
 
 
 def _attributes(d: Docsifier, func: Function, global_name: str | None) -> Step[None]:
