@@ -3,6 +3,7 @@
 import typer
 
 from loomir.cli.bisect import bisect
+from loomir.cli.build import build
 from loomir.cli.check import check
 from loomir.cli.cost import cost
 from loomir.cli.diff import diff
@@ -21,6 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(run)
+app.command()(build)
 app.command()(check)
 app.command()(cost)
 app.command()(diff)

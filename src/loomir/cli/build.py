@@ -1,0 +1,80 @@
+"""``loomir build``: compile a program into a file that outlives the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import loomir
+from loomir.cli.report import Report, fail
+from loomir.cli.settings import read_settings
+from loomir.cli.source import load_file, pick, programs_of, split_target
+from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+
+__all__ = ["build"]
+
+_SUFFIXES = (".loom", ".o", ".so")
+
+
+def build(
+    target: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="What to compile.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="OUT.loom|OUT.o|OUT.so", help="What to write."),
+    ],
+    machine: Annotated[
+        str, typer.Option("--target", metavar="CPU", help="The machine to compile for.")
+    ] = "native",
+    arg: Annotated[
+        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option("--arg", metavar="N=1024", help="A top-level constant of the file."),
+    ] = None,
+    check_bounds: Annotated[
+        bool, typer.Option("--check-bounds", help="Raise an error for an index out of bounds.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compile a program of a file, and write it: for loomir.load, or as a library for C.
+
+    OUT.loom is an executable for loomir.load(path). OUT.o and OUT.so are libraries for programs in
+    C; the header goes beside them. The file is run as Python runs it.
+    """
+    report = Report(json)
+    try:
+        if output.suffix not in _SUFFIXES:
+            raise CompileError(
+                Diagnostic(
+                    "CLI0009",
+                    f"what {output.name!r} should be cannot be told from its name",
+                    help="end it in .loom for loomir.load, or in .o or .so for programs in C",
+                )
+            )
+        path, name = split_target(target)
+        found = pick(programs_of(load_file(path, read_settings(arg or [], "--arg"))), name, path)
+        if len(found) > 1:
+            raise CompileError(
+                Diagnostic(
+                    "CLI0010",
+                    f"{path} defines {len(found)} programs",
+                    notes=(f"its programs: {', '.join(found)}",),
+                    help=f"name one: {path}:{next(iter(found))}",
+                )
+            )
+        (program,) = found.values()
+        exe = loomir.compile(program, target=machine, check_bounds=check_bounds)
+        written = [output]
+        if output.suffix == ".loom":
+            exe.save(output)
+        else:
+            exe.export_library(output)
+            written.append(output.with_suffix(".h"))
+    except LoomirError as error:
+        fail(error, json)
+    for file in written:
+        report.line(f"{file}: {file.stat().st_size:,} bytes")
+    report.fact("ok", True)
+    report.fact("functions", list(exe.functions))
+    report.fact("files", {str(file): file.stat().st_size for file in written})
+    report.finish()
