@@ -103,6 +103,13 @@ int main(void) {
   given = loomir_borrow(&off);
   printf("wrong %d %s\n", loomir_main(given, number, &got), loomir_last_error());
   printf("null %d %s\n", loomir_main(NULL, number, &got), loomir_last_error());
+  loomir_release(number);
+  float third = 3;
+  number = loomir_scalar(2, 32, &third);
+  in = tensor(x, 2, wide);
+  loomir_release(given);
+  given = loomir_borrow(&in);
+  printf("dtype %d %s\n", loomir_main(given, number, &got), loomir_last_error());
   loomir_release(given);
   loomir_release(number);
   int64_t columns[2] = {1, 3};
@@ -175,6 +182,7 @@ def test_a_program_in_c_gets_what_python_gets(tmp_path, kind):
     )
     assert f"{Path(__file__).name}:" in text  # where the program says so
     assert said["null"].startswith("null 2 the arguments do not fit main(x: ")
+    assert said["dtype"].startswith("dtype 1 RUN0402: argument k must be int64, not float32")
     assert said["strided"].startswith("strided 1 the tensor cannot be borrowed: ")
     assert said["outside"] == "outside 1"
     assert said["text"] == "text two 3 kind 6"
@@ -207,6 +215,70 @@ def test_an_object_needs_the_c_library_and_threads_only(tmp_path):
     shared = {"loomir_error_text", "loomir_parallel_for", "loomir_pool_after_fork"}
     assert {name for name in found.defined if f"{name}(" not in header} <= shared
     assert {"loomir_scale", "loomir_divide", "loomir_main"} <= set(found.defined)
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm on the PATH")
+def test_no_state_is_kept_but_the_pools(tmp_path):
+    loomir.compile(Model).export_library(tmp_path / "model.o")
+    listed = subprocess.run(
+        ["nm", "model.o"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split()[-2:] for line in listed.splitlines()]
+    writable = {name.partition(".")[0] for kind, name in rows if kind in "bBdDC"}
+    assert writable <= {"busy", "epoch", "join", "settings", "sleepers", "slots", "task"}
+    assert "epoch" in writable
+
+
+THREADS = r"""
+#include "model.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *work(void *number) {
+  long id = (long)number, wrong = 0;
+  for (int round = 0; round < 200; round++) {
+    float x[12], y[12];
+    int64_t flat[1] = {12}, wide[2] = {3, 4}, k = id, back = -1, result;
+    int32_t q;
+    for (int i = 0; i < 12; i++) x[i] = (float)(id + i);
+    DLTensor a = {x, {1, 0}, 1, {2, 32, 1}, flat, NULL, 0}, b = a;
+    b.data = y;
+    wrong += loomir_scale(&a, &b, 2.0f, 0, &result) != 0 || y[11] != 2 * x[11];
+    DLTensor in = {x, {1, 0}, 2, {2, 32, 1}, wide, NULL, 0};
+    loomir_value *given = loomir_borrow(&in), *n = loomir_scalar(0, 64, &k), *got = NULL;
+    wrong += loomir_main(given, n, &got) != 0;
+    loomir_value *echo = loomir_field(got, 3);
+    wrong += loomir_number(echo, 0, 64, &back) != 0 || back != id;
+    /* Each thread has the words of its own last error. */
+    if (id % 2) loomir_divide(1, 0, &q); else loomir_field(got, 99);
+    wrong += (strstr(loomir_last_error(), "RUN0201") != NULL) != (id % 2);
+    loomir_release(echo); loomir_release(got); loomir_release(n); loomir_release(given);
+  }
+  return (void *)wrong;
+}
+
+int main(void) {
+  pthread_t threads[6];
+  long wrong = 0;
+  for (long i = 0; i < 6; i++) pthread_create(&threads[i], NULL, work, (void *)i);
+  for (int i = 0; i < 6; i++) { void *one; pthread_join(threads[i], &one); wrong += (long)one; }
+  printf("%ld\n", wrong);
+  return 0;
+}
+"""
+
+
+@needs_cc
+def test_several_threads_call_at_once(tmp_path):
+    loomir.compile(Model).export_library(tmp_path / "model.o")
+    (tmp_path / "main.c").write_text(THREADS)
+    command = [CC, "-Wall", "-O1", "main.c", "model.o", "-lpthread", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+    done = subprocess.run(
+        [tmp_path / "main"], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "0\n"
 
 
 @needs_cc
@@ -314,6 +386,14 @@ def test_a_program_that_calls_python_is_refused(tmp_path):
         _ = R.print(y)
         return y
 
+    @R.function
+    def calls(
+        f: R.Callable((R.Tensor((4,), "float32"),), R.Tensor((4,), "float32")),
+        x: R.Tensor((4,), "float32"),
+    ):
+        return f(x)
+
+    assert "'R.Callable'" in refused(loomir.compile(calls), tmp_path / "x.o")
     found = refused(loomir.compile(main), tmp_path / "x.o")
     assert "'my.graph'" in found
     assert "'R.print'" in found

@@ -31,12 +31,13 @@ from loomir.tir.signature import Signature
 
 __all__ = ["LibrarySource", "export_library"]
 
-_NEEDED: Final = {"loomir.number": "", "loomir.match_function": ""}
-"""Functions of the language that no value of a C program leads to."""
+_NEVER: Final = "loomir.number"
+"""A function of the language that no value of a C program leads to."""
 _OF_PYTHON: Final = {
+    "loomir.match_function": "R.Callable",
     "loomir.print": "R.print",
     "loomir.assert": "R.assert_op",
-    "loomir.copy": "R.to_vdevice",
+    "loomir.copy": "a copy of a value",
     "loomir.partial": "R.make_closure",
 }
 _POOL: Final = ("loomir_parallel_for", "loomir_set_threads", "loomir_pool_after_fork")
@@ -69,7 +70,7 @@ def export_library(path: str | os.PathLike[str], source: LibrarySource) -> None:
     graph = generated.graph
     called = [*source.called]
     if graph is not None:
-        called += [_OF_PYTHON.get(n, n) for n in graph.packed if n not in _NEEDED]
+        called += [_OF_PYTHON.get(n, n) for n in graph.packed if n != _NEVER]
     if called:
         refuse(
             "RUN0471",
