@@ -361,3 +361,15 @@ def test_RX_SEM_32_one_thread_at_a_time():
             order.clear()
             run(*copied((f32(1, 2, 3, 4),)))
             assert order == ["in", "out", "in", "out"]
+
+
+GROW = "@T.prim_func\ndef grow(x: T.Buffer((4,), 'float32')):\n    for i in range(4):\n        x[i] = x[i] + T.float32(1)\n"
+MAKE = graph("", "z = R.zeros((4,), 'float32')", "return z", name="make")
+
+
+@pytest.mark.parametrize("value", ["R.zeros((4,), 'float32')", "cls.make()"])
+def test_what_is_known_before_the_run_can_be_written(value: str):
+    """A tensor that depends on nothing is a new one all the same: a kernel may write to it."""
+    lines = (f"z = {value}", "u = R.Call(cls.grow, [z])", "w = z + R.const(1, 'float32')")
+    z, w = both(module(GROW, MAKE, graph("", *lines, "return (z, w)")))
+    assert (z.tolist(), w.tolist()) == ([1, 1, 1, 1], [2, 2, 2, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from loomir.ir.op import Op
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import rewrite
+from loomir.ir.visit import pre_order, rewrite
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -18,10 +19,12 @@ from loomir.relax.expr import (
     Constant,
     DataTypeImm,
     Function,
+    MatchCast,
     PrimValue,
     SeqExpr,
     StringImm,
     Tuple,
+    TupleGetItem,
     Var,
     VarBinding,
 )
@@ -45,18 +48,53 @@ def fold_constant(func: Function) -> Function:
     """Replace calls of pure operators on constants by their results.
 
     A call that fails is left, to fail when it runs. A result much larger than what it is made of
-    is not kept (a tensor of zeros).
+    is not kept (a tensor of zeros). What something may write to is left too: a call gives a new
+    tensor, and a constant never changes.
     """
-    return rewrite(func, {SeqExpr: _sequence})
+    held = _held(func)
+    return rewrite(func, {SeqExpr: lambda seq: _sequence(seq, held)})
 
 
-def _sequence(seq: SeqExpr) -> SeqExpr:
+def _held(func: Function) -> set[Var]:
+    """Name variables whose tensors go on under other names, to where they may be written."""
+    found: set[Var] = set()
+    for part in pre_order(func):
+        if isinstance(part, Call):
+            if not _only_reads(part):
+                found.update(_variables(part.args))
+        elif isinstance(part, (VarBinding, MatchCast)):
+            found.update(_variables((part.value,)))
+        elif isinstance(part, SeqExpr):
+            found.update(_variables((part.body,)))
+    return found
+
+
+def _only_reads(call: Call) -> bool:
+    if not isinstance(call.op, Op):
+        return False
+    return call.op.name == "relax.call_tir" or op_def(call.op).reference is not None
+
+
+def _variables(parts: Iterable[RelaxExpr]) -> Iterator[Var]:
+    """List variables that stand alone, or in tuples."""
+    stack = list(parts)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Tuple):
+            stack.extend(part.fields)
+        elif isinstance(part, TupleGetItem):
+            stack.append(part.tuple_value)
+        elif isinstance(part, Var):
+            yield part
+
+
+def _sequence(seq: SeqExpr, held: set[Var]) -> SeqExpr:
     known: dict[Var, RelaxExpr] = {}
     blocks: list[BindingBlock] = []
     for block in seq.blocks:
         made: list[Binding] = []
         for binding in block.bindings:
-            folded = _folded(binding, known)
+            folded = _folded(binding, known, held)
             made.append(binding if folded is None else folded)
         changed = any(a is not b for a, b in zip(made, block.bindings))
         blocks.append(type(block)(tuple(made), span=block.span) if changed else block)
@@ -65,7 +103,7 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
     return substitute(SeqExpr(tuple(blocks), seq.body, span=seq.span), known)
 
 
-def _folded(binding: Binding, known: dict[Var, RelaxExpr]) -> Binding | None:
+def _folded(binding: Binding, known: dict[Var, RelaxExpr], held: set[Var]) -> Binding | None:
     """Give the binding with a constant in place of a call that can be computed."""
     if not isinstance(binding, VarBinding):
         return None
@@ -73,7 +111,7 @@ def _folded(binding: Binding, known: dict[Var, RelaxExpr]) -> Binding | None:
     if isinstance(call, Constant):
         known[binding.var] = call
         return None
-    if not isinstance(call, Call) or not isinstance(call.op, Op):
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or binding.var in held:
         return None
     definition = op_def(call.op)
     info = binding.var.struct_info_annotation
