@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from loomir import __version__
 from loomir.codegen.llvm.module import Options, generate
@@ -18,6 +18,8 @@ from loomir.deploy.tables import Kernel, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.stage_files import StageFiles
 from loomir.ir.visit import by_class, pre_order
+from loomir.profiling.profiler import Lazy, Profiler
+from loomir.profiling.roof import measured_roof
 from loomir.relax import expr as relax
 from loomir.relax.verify import Verdict, judge
 from loomir.runtime.executable import Executable
@@ -108,6 +110,51 @@ def compile(  # noqa: A001 - the name that users expect
     RLX0113 where a graph cannot be called by the name that it has in the module. What may not be
     meant is told by a ``CompileWarning``.
     """
+    flags = _Flags(checked, check_bounds, allow_alias, opt_level, cache)
+    made = _built(program, target, flags, dump)
+
+    def profiler() -> Profiler:
+        clocked = _built(program, target, flags, None, timed=True)
+        return Profiler(callables(clocked.tables, clocked.native), clocked.native, clocked.tables)
+
+    runner = Lazy(profiler, lambda: measured_roof(compile))
+    return Executable(
+        callables(made.tables, made.native),
+        script=made.module.script,
+        llvm_ir=made.native.llvm_ir,
+        assembly=made.native.assembly,
+        export=lambda path: export_library(path, made.source),
+        save=lambda path: save(
+            path, made.tables, made.native, lambda: _script(made.module), __version__
+        ),
+        profile=runner.run,
+    )
+
+
+class _Flags(NamedTuple):
+    checked: bool
+    check_bounds: bool
+    allow_alias: bool
+    opt_level: int
+    cache: bool
+
+
+class _Built(NamedTuple):
+    module: IRModule
+    tables: Tables
+    native: Native
+    source: LibrarySource
+
+
+def _built(
+    program: Program,
+    target: str | Target,
+    flags: _Flags,
+    dump: str | os.PathLike[str] | None,
+    *,
+    timed: bool = False,
+) -> _Built:
+    """Check, lower and generate."""
     stages = None if dump is None else StageFiles(Path(dump))
     on_stage = None if stages is None else stages.write
     module = link_calls(as_module(program))
@@ -117,7 +164,8 @@ def compile(  # noqa: A001 - the name that users expect
     mistakes = _mistakes(verdict)
     if mistakes:
         raise CompileError.of(mistakes)
-    caution(verdict.warnings)
+    if not timed:
+        caution(verdict.warnings)
     graph = None
     loops = module
     if any(isinstance(f, relax.Function) for f in module.functions.values()):
@@ -134,10 +182,11 @@ def compile(  # noqa: A001 - the name that users expect
     machine = Target(target)
     if machine.triple == Target("native").triple:
         _check_externs(loops)
+    checked, check_bounds, allow_alias, opt_level, cache = flags
     lowered = lower(
         loops, LowerOptions(checked=checked or check_bounds, watched=checked), on_stage=on_stage
     )
-    options = Options(allow_alias=allow_alias, watched=checked)
+    options = Options(allow_alias=allow_alias, watched=checked, timed=timed)
     every = signatures | _added(lowered, signatures)
     generated = generate(lowered, machine, options, signatures=every, program=graph)
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
@@ -157,14 +206,7 @@ def compile(  # noqa: A001 - the name that users expect
     )
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
     tables = Tables(generated, kernels, loops, allow_alias)
-    return Executable(
-        callables(tables, native),
-        script=module.script,
-        llvm_ir=native.llvm_ir,
-        assembly=native.assembly,
-        export=lambda path: export_library(path, source),
-        save=lambda path: save(path, tables, native, lambda: _script(module), __version__),
-    )
+    return _Built(module, tables, native, source)
 
 
 def _mistakes(verdict: Verdict) -> tuple[Diagnostic, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 import loomir
+from loomir.build import as_module
 from loomir.cli.graphs import (
     GraphOutcome,
     compare_graphs,
@@ -35,6 +36,7 @@ from loomir.cli.judge import (
     outcome,
     uses_math,
 )
+from loomir.cli.making import make_inputs
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
 from loomir.cli.source import (
@@ -88,6 +90,9 @@ def run(
         str | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(metavar="script|llvm|asm", help="Print the program in that form."),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show where the time of a call goes, by kernel.")
+    ] = False,
     dump: Annotated[
         Path | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(metavar="DIR", help="Write what each pass made of the program to files."),
@@ -122,6 +127,8 @@ def run(
             right &= job.judge(interpret)
             if timed:
                 job.time()
+            if profile:
+                job.profile()
     except LoomirError as error:
         fail(error, json)
     report.fact("ok", right)
@@ -368,6 +375,16 @@ class _Job:
                 if baseline is not None:
                     theirs += _turn(baseline, arguments)
             self._print_time(name, statistics.median(ours), theirs)
+
+    def profile(self) -> None:
+        """Show where the time of a call of each public function goes; the second call counts."""
+        mod = as_module(cast("Any", self.program))
+        for name in graphs_of(self.program) or _public(self.program):
+            arguments = make_inputs(mod, name, self.settings, self.seed, self.module)
+            self.exe.profile(*arguments, name=name)
+            found = self.exe.profile(*arguments, name=name)
+            self.facts.setdefault("profile", {})[name] = [k._asdict() for k in found.kernels]
+            self.report.line(str(found))
 
     def _print_time(self, name: str, ours: float, theirs: list[float]) -> None:
         flops: Any = getattr(self.module, "flops", None)

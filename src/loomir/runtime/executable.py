@@ -9,6 +9,7 @@ from types import MappingProxyType
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.function import Function
 from loomir.runtime.graph_function import GraphFunction
+from loomir.runtime.profile import Profile
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
 
 __all__ = ["Executable"]
@@ -27,6 +28,7 @@ class Executable:
         "_functions",
         "_llvm_ir",
         "_only",
+        "_profile",
         "_save",
         "_script",
     )
@@ -40,6 +42,7 @@ class Executable:
         assembly: Callable[[], str],
         save: Callable[[str | os.PathLike[str]], None] | None = None,
         export: Callable[[str | os.PathLike[str]], None] | None = None,
+        profile: Callable[[str, tuple[object, ...]], Profile] | None = None,
     ) -> None:
         self._functions = MappingProxyType(dict(functions))
         only = list(self._functions.values())
@@ -49,6 +52,7 @@ class Executable:
         self._assembly = assembly
         self._save = save
         self._export = export
+        self._profile = profile
 
     @property
     def functions(self) -> Mapping[str, Function | GraphFunction]:
@@ -82,6 +86,27 @@ class Executable:
                 )
             )
         return self._only(*args, **kwargs)
+
+    def profile(self, /, *args: object, name: str | None = None) -> Profile:
+        """Call a function, ``main`` or the only one unless named, and see where the time goes.
+
+        Kernels are compiled anew, to note when they run; the functions of this stay as they are.
+        The first call of the process measures the machine, which takes some seconds.
+
+        Errors: those of the call; RUN0122 where it is not clear what to call, RUN0121.
+        """
+        if self._profile is None:
+            raise RunTypeError(
+                Diagnostic(
+                    "RUN0480",
+                    "a program that was loaded cannot be profiled",
+                    help="compile the program, and profile that",
+                )
+            )
+        if name is None:
+            names = list(self._functions)
+            name = names[0] if len(names) == 1 else "main"
+        return self._profile(self[name].name, args)
 
     def script(self) -> str:
         """Give the program as TVMScript."""

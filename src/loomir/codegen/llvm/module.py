@@ -24,7 +24,8 @@ from loomir.codegen.llvm.emit.statements import STATEMENTS
 from loomir.codegen.llvm.engine import TargetMachine
 from loomir.codegen.llvm.floats import register_type
 from loomir.codegen.llvm.relax.program import Graph, called_kernels, generate_graph
-from loomir.codegen.llvm.text import Function, Module, Param
+from loomir.codegen.llvm.text import Callee, Function, Module, Param
+from loomir.codegen.llvm.timing import Timed, timed
 from loomir.codegen.llvm.types import I32, PTR
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import by_class, trampoline
@@ -52,12 +53,14 @@ class Options:
     """How to generate code.
 
     ``allow_alias`` lets arrays overlap, for slower code; ``watched`` code watches memory;
-    ``for_c`` makes entries for programs in C in place of those for Python.
+    ``for_c`` makes entries for programs in C in place of those for Python. ``timed`` code notes
+    when its public functions and the kernels of graphs ran.
     """
 
     allow_alias: bool = False
     watched: bool = False
     for_c: bool = False
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ class Generated:
     """What generating gives: IR, what its faults mean, and the symbols of its public functions.
 
     ``externs`` maps symbols that the object leaves open to the names of the C functions meant;
-    ``graph`` is what Python needs of graph functions, where there are any.
+    ``graph`` is what Python needs of graph functions, where there are any; ``timed`` are the
+    functions that note when they ran, by the number in their records.
     """
 
     text: str
@@ -75,6 +79,7 @@ class Generated:
     needs_callback: bool
     externs: Mapping[str, str]
     graph: Graph | None = None
+    timed: tuple[Timed, ...] = ()
 
 
 def machine_of(target: Target) -> TargetMachine:
@@ -136,10 +141,19 @@ def generate(
             {} if name in called else ONCE,
         )
     entries: dict[str, str] = {}
+    named: set[str] = set() if program is None else called_kernels(program)
+    ways: dict[str, Callee] = {name: body for name, (body, _) in parts.items()}
+    clocked: list[Timed] = []
+    if options.timed:
+        for name in sorted(
+            named or {n for n, f in functions.items() if "global_symbol" in f.attrs}
+        ):
+            ways[name], row = timed(unit, len(clocked), unit.functions[name], parts[name][0])
+            clocked.append(row)
     for name, (body, checked) in parts.items():
         linked = unit.functions[name]
         func = functions[name]
-        define_checked(unit, linked.signature, checked, body)
+        define_checked(unit, linked.signature, checked, ways[name])
         _define_body(unit, func, linked, body, name in recursive, name in open_)
         if "global_symbol" in func.attrs:
             if options.for_c:
@@ -150,7 +164,7 @@ def generate(
                 define_entry(unit, entries[name], linked)
     graph = None
     if program is not None:
-        bodies = {name: parts[name][0] for name in sorted(called_kernels(program))}
+        bodies = {name: ways[name] for name in sorted(named)}
         graph = generate_graph(unit, program, bodies)
     return Generated(
         module.render(),
@@ -160,6 +174,7 @@ def generate(
         unit.needs_callback,
         MappingProxyType(unit.externs),
         graph,
+        tuple(clocked),
     )
 
 

@@ -15,6 +15,7 @@ from loomir.codegen.llvm.objects import object_symbols
 from loomir.codegen.llvm.pool import pool_symbols
 from loomir.codegen.llvm.relax.invoke import PACKED_CODE
 from loomir.codegen.llvm.relax.program import ENTER, FUNCTION
+from loomir.codegen.llvm.timing import new_buffer, timing_symbols
 from loomir.runtime.callback import callback_symbols
 from loomir.runtime.externs import find_extern
 from loomir.runtime.ffi import native_symbols
@@ -56,6 +57,7 @@ class Native:
         "_loops",
         "_machine",
         "_object",
+        "records",
     )
 
     def __init__(
@@ -76,6 +78,7 @@ class Native:
         self._lock = threading.Lock()
         self._object = compiled
         self._library: engine.Library | None = None
+        self.records = new_buffer() if generated.timed else None
 
     @property
     def machine(self) -> engine.TargetMachine:
@@ -100,6 +103,8 @@ class Native:
                     symbols.update(pool_symbols())
                 if generated.needs_callback:
                     symbols.update(callback_symbols())
+                if self.records is not None:
+                    symbols.update(timing_symbols(self.records))
                 symbols.update(self._externs())
                 exports = sorted(generated.entries.values())
                 if generated.graph is not None:

@@ -1,0 +1,77 @@
+"""Runs a program whose kernels note when they run, and counts what they do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.timing import read_records
+from loomir.deploy.tables import Tables
+from loomir.runtime.profile import KernelCall, Profile, Roof, Work
+from loomir.support.diagnostics import CompileError
+from loomir.tir.cost import estimate_cost
+from loomir.tir.function import PrimFunc
+
+__all__ = ["Lazy", "Profiler"]
+
+
+class Profiler:
+    """Compiled functions of timed kernels."""
+
+    def __init__(
+        self, functions: Mapping[str, Callable[..., object]], native: Native, tables: Tables
+    ) -> None:
+        self._functions = functions
+        self._native = native
+        self._timed = tables.generated.timed
+        self._kernels = {v.name_hint: f for v, f in tables.loops.functions.items()}
+        self._work: dict[tuple[int, tuple[int, ...]], Work | None] = {}
+
+    def run(self, name: str, args: tuple[object, ...], roof: Roof) -> Profile:
+        """Call a function and read what its kernels noted."""
+        buffer = self._native.records
+        assert buffer is not None
+        function = self._functions[name]
+        read_records(buffer, self._timed)  # what a call that failed has left
+        start = time.perf_counter_ns()
+        function(*args)
+        end = time.perf_counter_ns()
+        records, dropped = read_records(buffer, self._timed)
+        calls: list[KernelCall] = []
+        for record in records:
+            kernel = self._timed[record.kernel]
+            sizes = dict(zip(kernel.sizes, record.sizes, strict=True))
+            key = (record.kernel, record.sizes)
+            if key not in self._work:
+                self._work[key] = self._estimate(kernel.name, sizes)
+            calls.append(KernelCall(kernel.name, record.start, record.end, sizes, self._work[key]))
+        return Profile(name, tuple(calls), start, end, roof, dropped > 0)
+
+    def _estimate(self, name: str, sizes: Mapping[str, int]) -> Work | None:
+        """Count what a call of these sizes does; None where it cannot be counted."""
+        func = self._kernels[name]
+        assert isinstance(func, PrimFunc)
+        try:
+            cost = estimate_cost(func, sizes)
+        except CompileError:
+            return None
+        return Work(cost.bytes_touched, cost.flops + cost.math_calls, cost.exact)
+
+
+class Lazy:
+    """Compiles for profiling when first asked to; one call at a time."""
+
+    def __init__(self, make: Callable[[], Profiler], roof: Callable[[], Roof]) -> None:
+        self._make = make
+        self._roof = roof
+        self._lock = threading.Lock()
+        self._made: Profiler | None = None
+
+    def run(self, name: str, args: tuple[object, ...]) -> Profile:
+        """Call a function; see ``Executable.profile``."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made.run(name, args, self._roof())

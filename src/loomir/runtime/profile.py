@@ -1,0 +1,208 @@
+"""What profiling a call gives: a row for each kernel, a trace, a roofline."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from loomir.runtime.roofline import Point, roofline
+
+__all__ = ["KernelCall", "KernelTotal", "Profile", "Roof", "Work"]
+
+
+class Roof(NamedTuple):
+    """What the machine can do: bytes and float32 operations per second, all cores together."""
+
+    bandwidth: float
+    flops: float
+
+    def seconds(self, work: Work) -> float:
+        """Say how long a kernel takes at least."""
+        return max(work.bytes / self.bandwidth, work.flops / self.flops)
+
+
+class Work(NamedTuple):
+    """What a call does by estimate: bytes that must move, operations on floats."""
+
+    bytes: int
+    flops: int
+    exact: bool
+
+
+class KernelCall(NamedTuple):
+    """One call of a kernel: nanoseconds of the monotonic clock, sizes, and what it did.
+
+    ``work`` is None where it cannot be counted.
+    """
+
+    kernel: str
+    start: int
+    end: int
+    sizes: Mapping[str, int]
+    work: Work | None
+
+
+class KernelTotal(NamedTuple):
+    """All calls of a kernel. ``roof`` is the share of the machine's speed that they reach."""
+
+    kernel: str
+    calls: int
+    seconds: float
+    share: float
+    bytes: int | None
+    flops: int | None
+    roof: float | None
+
+
+class Profile:
+    """Where the time of one call went. ``print`` shows the table.
+
+    ``seconds`` is the whole call, ``truncated`` says that there were more calls of kernels than
+    were noted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        calls: tuple[KernelCall, ...],
+        start: int,
+        end: int,
+        roof: Roof,
+        truncated: bool = False,
+    ) -> None:
+        self.name = name
+        self.calls = calls
+        self.roof = roof
+        self.truncated = truncated
+        self._start, self._end = start, end
+
+    @property
+    def seconds(self) -> float:
+        """The time of the whole call."""
+        return (self._end - self._start) / 1e9
+
+    @property
+    def kernels(self) -> tuple[KernelTotal, ...]:
+        """A row for each kernel, the longest first."""
+        grouped: dict[str, list[KernelCall]] = {}
+        for call in self.calls:
+            grouped.setdefault(call.kernel, []).append(call)
+        rows = [self._total(name, calls) for name, calls in grouped.items()]
+        return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+    def _total(self, name: str, calls: list[KernelCall]) -> KernelTotal:
+        seconds = sum(call.end - call.start for call in calls) / 1e9
+        works = [call.work for call in calls if call.work is not None]
+        share = seconds / self.seconds if self.seconds else 0.0
+        if len(works) < len(calls):
+            return KernelTotal(name, len(calls), seconds, share, None, None, None)
+        least = sum(self.roof.seconds(work) for work in works)
+        return KernelTotal(
+            name,
+            len(calls),
+            seconds,
+            share,
+            sum(work.bytes for work in works),
+            sum(work.flops for work in works),
+            least / seconds if seconds else None,
+        )
+
+    # -- as a table ------------------------------------------------------------------------------
+    def __rich__(self) -> Any:
+        table = importlib.import_module("rich.table").Table(
+            title=f"{self.name}: {_time(self.seconds)}",
+            caption=f"the machine: {self.roof.bandwidth / 1e9:.1f} GB/s, "
+            f"{self.roof.flops / 1e9:.1f} GFLOP/s"
+            + ("; more calls than could be noted" if self.truncated else ""),
+        )
+        for heading in ("kernel", "calls", "time", "share", "MB", "MFLOP", "GB/s", "GFLOP/s"):
+            table.add_column(heading, justify="left" if heading == "kernel" else "right")
+        table.add_column("of the roof", justify="right")
+        rest = self.seconds
+        for row in self.kernels:
+            rest -= row.seconds
+            table.add_row(
+                row.kernel,
+                str(row.calls),
+                _time(row.seconds),
+                f"{row.share:.1%}",
+                _number(row.bytes, 1e6),
+                _number(row.flops, 1e6),
+                _rate(row.bytes, row.seconds),
+                _rate(row.flops, row.seconds),
+                "" if row.roof is None else f"{row.roof:.1%}",
+            )
+        share = rest / self.seconds if self.seconds else 0.0
+        table.add_row("(outside of kernels)", "", _time(rest), f"{share:.1%}")
+        return table
+
+    def __str__(self) -> str:
+        out = io.StringIO()
+        console = importlib.import_module("rich.console").Console(file=out, width=120)
+        console.print(self)
+        return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+    def __repr__(self) -> str:
+        return f"<profile of {self.name}: {len(self.calls)} calls, {_time(self.seconds)}>"
+
+    # -- as files --------------------------------------------------------------------------------
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the calls in the format of Chrome's traces, which Perfetto opens."""
+        whole = _event(self.name, "graph", self._start, self._end, self._start, {})
+        events = [
+            _event(call.kernel, "kernel", call.start, call.end, self._start, _details(call))
+            for call in self.calls
+        ]
+        held = {"traceEvents": [whole, *events], "displayTimeUnit": "ns"}
+        Path(path).write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+
+    def save_roofline(self, path: str | os.PathLike[str]) -> None:
+        """Draw each kernel under the machine's roof, as SVG."""
+        points = [
+            Point(row.kernel, row.flops / row.bytes, row.flops / row.seconds, row.share)
+            for row in self.kernels
+            if row.bytes and row.flops and row.seconds
+        ]
+        text = roofline(points, self.roof.bandwidth, self.roof.flops)
+        Path(path).write_text(text, encoding="utf-8")
+
+
+def _event(
+    name: str, kind: str, start: int, end: int, zero: int, details: Mapping[str, object]
+) -> dict[str, object]:
+    return {
+        "name": name,
+        "cat": kind,
+        "ph": "X",
+        "ts": (start - zero) / 1e3,
+        "dur": (end - start) / 1e3,
+        "pid": 1,
+        "tid": 1,
+        "args": dict(details),
+    }
+
+
+def _details(call: KernelCall) -> dict[str, object]:
+    work = {} if call.work is None else {"bytes": call.work.bytes, "flops": call.work.flops}
+    return {**call.sizes, **work}
+
+
+def _time(seconds: float) -> str:
+    if abs(seconds) >= 1:
+        return f"{seconds:.3f} s"
+    return f"{seconds * 1e3:.3f} ms" if abs(seconds) >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def _number(count: int | None, unit: float) -> str:
+    return "" if count is None else f"{count / unit:,.3f}"
+
+
+def _rate(count: int | None, seconds: float) -> str:
+    rate = math.nan if count is None or not seconds else count / seconds / 1e9
+    return "" if math.isnan(rate) else f"{rate:,.2f}"
