@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import loomir
 import loomir.script
+from fuzz.choices import Choices, SeedChoices
 from fuzz.native import set_threads, with_quick_codegen
 from fuzz.rxchanged import inlined, renamed, with_dead_code
 from fuzz.rxillformed import accepted_defect, accepted_mistake
@@ -17,9 +18,12 @@ from fuzz.rxprogram import RelaxProgram, values_differ, wrongly_described
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.ir.serialize import from_json, to_json
+from loomir.relax import Function, TensorStructInfo
 from loomir.relax.normalize import normal_form_violations, normalize
 from loomir.support.diagnostics import RunError
+from loomir.tir import Var as ShapeVar
 from loomir.transform.pipelines import lower_relax
+from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 
 __all__ = ["CHECKS", "ENGINES", "Outcome", "outcome_of", "reference", "trouble"]
 
@@ -172,6 +176,47 @@ def _serialized(program: RelaxProgram, seed: int) -> str:
     return "" if structural_equal(again, program.module) else "what was read back is another"
 
 
+def _other_sizes(program: RelaxProgram, seed: int) -> str:
+    """Whether native code agrees on tensors of other extents, where the program leaves these open.
+
+    What holds of the first ones may fail for others: then both must say so.
+    """
+    other = _resized(program, SeedChoices(f"sizes {seed}")) if program.exact else None
+    if other is None:
+        return ""
+    wanted = reference(other)
+    for way, runner in ENGINES["quick"](other.module).items():
+        got = outcome_of(runner, other)
+        said = disagreement(other, wanted, got)
+        if said and wanted.error:
+            # What nothing uses in a dataflow block goes, even where it fails.
+            used = dead_code_elimination(normalize(other.module))
+            said = disagreement(other, outcome_of(_interpreted(used), other), got)
+        if said:
+            return f"{way}: {said}: {other.arguments}"
+    return ""
+
+
+def _resized(program: RelaxProgram, choices: Choices) -> RelaxProgram | None:
+    """Draw other arguments; None where no size is open."""
+    main = program.module["main"]
+    assert isinstance(main, Function)
+    sizes: dict[Any, int] = {}
+    arguments: list[Any] = []
+    for param, old in zip(main.params, program.arguments):
+        info = param.struct_info
+        assert isinstance(info, TensorStructInfo)
+        shape = [
+            sizes.setdefault(d, choices.integer(0, 4)) if isinstance(d, ShapeVar) else n
+            for d, n in zip(info.dims or (), old.shape)
+        ]
+        count = int(np.prod(shape, dtype=np.int64))
+        pool = old.reshape(-1) if old.size else np.zeros(1, old.dtype)
+        picked = [choices.integer(0, pool.size - 1) for _ in range(count)]
+        arguments.append(pool[np.array(picked, dtype=np.int64)].reshape(shape))
+    return replace(program, arguments=arguments) if sizes else None
+
+
 CHECKS: dict[str, Callable[[RelaxProgram, int], str]] = {
     "described": _described,
     "well-formed": _well_formed,
@@ -179,6 +224,7 @@ CHECKS: dict[str, Callable[[RelaxProgram, int], str]] = {
     "serialized": _serialized,
     "ill-formed": accepted_defect,
     "mistaken": accepted_mistake,
+    "other-sizes": _other_sizes,
 }
 """What else can be asked about a program; each says what is wrong."""
 

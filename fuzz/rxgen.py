@@ -57,6 +57,7 @@ def generate(choices: Choices) -> RelaxProgram:
         tolerances,
         g.records,
         closure_args,
+        g.exact_only and not g.error,
         g.made,
         g.refused,
     )

@@ -267,8 +267,8 @@ class _Mistaken(Rewriter):
 
     def rewrite_call(self, call: Call) -> Any:
         """Change the call whose turn it is."""
-        if not isinstance(call.op, Op):
-            return call
+        if not isinstance(call.op, Op) or "packed" in call.op.name:
+            return call  # functions of Python raise what they like
         self.at -= 1
         return self.change(call) if self.at == 0 else call
 

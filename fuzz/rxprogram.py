@@ -51,6 +51,8 @@ class RelaxProgram:
     tolerances: Any
     records: list[Record] = field(default_factory=list)
     closure_args: tuple[Any, ...] = ()
+    exact: bool = False
+    """Whether all engines compute the very same, whatever the arguments are."""
     made: list[str] = field(default_factory=list)
     """What the generator put in: operators and constructs."""
     refused: list[str] = field(default_factory=list)

@@ -37,6 +37,7 @@ _OTHERS = [
     (0.12, "inlined"),
     (0.25, "ill-formed"),
     (0.2, "mistaken"),
+    (0.2, "other-sizes"),
 ]
 
 

@@ -59,9 +59,9 @@ from loomir.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.runtime.errors import RunIndexError, RunValueError, RunZeroDivisionError
+from loomir.runtime.errors import RunValueError
 from loomir.runtime.shape import Shape
-from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, RunError
+from loomir.support.diagnostics import CompileError, InternalError
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
 from loomir.tir.expr import IntImm
@@ -104,14 +104,6 @@ def operate(machine: Machine, node: Call, args: Sequence[Value], frame: Frame) -
     return _by_reference(site, name) if rule is None else rule(site)
 
 
-_RAISED: Final[dict[type[Exception], tuple[type[RunError], str]]] = {
-    IndexError: (RunIndexError, "RUN0203"),
-    ZeroDivisionError: (RunZeroDivisionError, "RUN0201"),
-    ValueError: (RunValueError, "RUN0212"),
-}
-"""What references raise, and what that is to a program."""
-
-
 # -- by reference ----------------------------------------------------------------------------------
 def _by_reference(s: Site, name: str) -> Value:
     """Compute by the operator's reference. Errors: those of its rule for these values."""
@@ -123,9 +115,8 @@ def _by_reference(s: Site, name: str) -> Value:
     options = {p.name: p.default for p in definition.options if p.default is not REQUIRED}
     try:
         made = definition.reference(*s.args, **{**options, **s.node.attrs})
-    except tuple(_RAISED) as error:
-        kind, code = next(v for k, v in _RAISED.items() if isinstance(error, k))
-        raise kind(Diagnostic(code, f"{s.shown}: {error}", s.span)) from None
+    except faults.REFUSALS as error:
+        raise faults.refused_by_reference(name, error, s.span) from None
     except MemoryError:
         what = f"a result of {s.shown}"
         raise faults.no_memory(s.span, what).error((_bytes_of(info),)) from None

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from loomir.runtime.errors import RunIndexError, RunValueError, RunZeroDivisionError
 from loomir.runtime.fault import Fault, FaultKind, Value
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import Diagnostic, RunError, counted
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 
 __all__ = [
     "DTYPES",
     "KINDS",
+    "REFUSALS",
     "argument",
     "askew",
     "bad_condition",
@@ -37,6 +39,7 @@ __all__ = [
     "overflow",
     "overlapping",
     "recursion",
+    "refused_by_reference",
     "result_of",
     "size_too_large",
     "write_to_constant",
@@ -421,3 +424,20 @@ def no_such_device(span: Span | None, device: str) -> Fault:
         help='place the tensor on a device of target "llvm"',
         code="RUN0414",
     )
+
+
+# -- what definitions by NumPy raise ---------------------------------------------------------------
+_REFUSED: Final[dict[type[Exception], tuple[type[RunError], str]]] = {
+    IndexError: (RunIndexError, "RUN0203"),
+    ZeroDivisionError: (RunZeroDivisionError, "RUN0201"),
+    ValueError: (RunValueError, "RUN0212"),
+}
+REFUSALS: Final = tuple(_REFUSED)
+"""What the reference of an operator raises for values that it does not take."""
+
+
+def refused_by_reference(name: str, error: Exception, span: Span | None = None) -> RunError:
+    """Give the error of the run for what the reference of an operator raised."""
+    kind, code = next(row for raised, row in _REFUSED.items() if isinstance(error, raised))
+    shown = "R." + name.removeprefix("relax.")
+    return kind(Diagnostic(code, f"{shown}: {error}", span))

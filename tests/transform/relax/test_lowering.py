@@ -91,6 +91,30 @@ def test_what_is_known_only_at_run_time_is_computed_too():
     assert calls(made) == ["call_tir", "call_pure_packed"]
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "code"),
+    [("where", np.ones((2, 2), "float32"), "RUN0212"), ("take", np.array([7]), "RUN0203")],
+)
+def test_what_is_computed_by_a_reference_fails_as_it_does_interpreted(name, other, code):
+    x, y = described(None, ndim=-1), described(None, str(other.dtype), ndim=-1)
+
+    def build(b: BlockBuilder, x: Any, y: Any) -> Any:
+        first = b.emit(op.reshape(x, (3,)))
+        if name == "take":
+            return op.take(x, y, 0)
+        return op.where(b.emit(op.greater(first, relax.Constant(np.float32(0)))), x, y)
+
+    mod = program(build, [x, y])
+    args = np.ones(3, "float32"), other
+    for run in (
+        lambda: loomir.interpret(mod, "main", *args),
+        lambda: loomir.compile(mod)["main"](*args),
+    ):
+        with pytest.raises(loomir.RunError) as caught:
+            run()
+        assert caught.value.diagnostic.code == code
+
+
 def test_constants_are_folded():
     def build(b: BlockBuilder, x: Any) -> Any:
         two = b.emit(op.add(relax.Constant(np.ones(3, "float32")), relax.Constant(np.float32(1))))

@@ -11,6 +11,7 @@ import json
 from typing import Any, Final
 
 from loomir.relax.expr import Call, ExternFunc, StringImm
+from loomir.relax.faults import REFUSALS, refused_by_reference
 from loomir.relax.node import StructInfo
 from loomir.relax.op_def import OpDef, find_op
 from loomir.runtime.packed import register_func
@@ -56,7 +57,10 @@ def _reference(name: str, options: str, *args: Any) -> Any:
     if found is None or found.reference is None:
         raise InternalError(f"operator {name} has no reference")
     decoded = {key: _decoded(value) for key, value in json.loads(options).items()}
-    return found.reference(*args, **decoded)
+    try:
+        return found.reference(*args, **decoded)
+    except REFUSALS as error:
+        raise refused_by_reference(name, error) from None
 
 
 register_func(NAME, _reference, override=True)
