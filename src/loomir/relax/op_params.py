@@ -438,7 +438,8 @@ def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
     Errors: OPS0001 for another number of arguments or other options, OPS0002.
     """
     inputs = [p for p in params if p.is_input]
-    needed = sum(not p.variadic and p.default is not None for p in inputs)
+    given = [n for n, p in enumerate(inputs, 1) if not p.variadic and p.default is not None]
+    needed = max(given, default=0)
     most = len(call.args) if any(p.variadic for p in inputs) else len(inputs)
     count = len(call.args)
     if not needed <= count <= most:
