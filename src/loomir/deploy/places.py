@@ -18,6 +18,7 @@ class Places:
         self._sources: dict[int, int] = {}
         self._held: list[Source] = []
         self._lines: list[dict[int, str]] = []
+        self._texts: list[list[str]] = []
 
     def number(self, span: Span) -> int:
         """Give the number of a span."""
@@ -29,11 +30,10 @@ class Places:
                 source = self._sources[id(span.source)] = len(self._held)
                 self._held.append(span.source)
                 self._lines.append({})
-            lines = self._lines[source]
-            if span.line not in lines:
-                text = span.source.line(span.line)
-                if text is not None:
-                    lines[span.line] = text
+                self._texts.append(span.source.text.splitlines())
+            index = span.line - span.source.first_line
+            if 0 <= index < len(self._texts[source]):
+                self._lines[source][span.line] = self._texts[source][index]
         return found
 
     def optional(self, span: Span | None) -> int | None:

@@ -41,7 +41,7 @@ def text_constant(name: str, text: str) -> str:
 
 def bytes_constant(name: str, data: bytes, align: int = 1, linkage: str = "private") -> str:
     """Write bytes as a constant of IR."""
-    shown = "".join(_ESCAPED[byte] for byte in data)
+    shown = data.decode("latin-1").translate(_ESCAPED)
     return f'@"{name}" = {linkage} constant [{len(data)} x i8] c"{shown}", align {align}'
 
 
