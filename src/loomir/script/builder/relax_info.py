@@ -40,6 +40,7 @@ __all__ = [
     "as_extents",
     "as_struct_info",
     "as_struct_infos",
+    "as_vdevice",
     "function_info",
     "prim",
     "set_extent_reader",

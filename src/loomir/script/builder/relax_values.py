@@ -41,7 +41,7 @@ from loomir.script.builder.arguments import (
 )
 from loomir.script.builder.dtypes import DTypeFunction, DTypeLike
 from loomir.script.builder.mistakes import wrong_argument
-from loomir.script.builder.relax_info import Extent, as_extent, as_extents
+from loomir.script.builder.relax_info import Extent, as_extent, as_extents, as_vdevice
 from loomir.support.array import Array
 from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr
@@ -274,5 +274,7 @@ def _fitting(value: object, kind: Kind) -> object:
     """Give an argument as operators take it: dtypes as such, known scalars in shapes."""
     if isinstance(value, DTypeFunction):
         return value.dtype
+    if kind is Kind.DEVICE and isinstance(value, str):
+        return as_vdevice(value)
     is_shape = kind is Kind.SHAPE and type(value) in (tuple, list)
     return shape(cast("Any", value)) if is_shape else value
