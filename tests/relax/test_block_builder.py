@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from loomir.relax import (
     Var,
     VarBinding,
 )
+from loomir.relax.normalizer import Normalizer
 from loomir.relax.op_def import find_op
 from loomir.relax.struct_info import OBJECT, FuncStructInfo
 from loomir.script import from_source
@@ -561,3 +563,45 @@ def main(x: R.Tensor((3,), "int64")):
     assert loomir.verify(made) == ()
     assert structural_equal(from_source(made.script()), made)
     assert (loomir.interpret(made, np.array([2, 1, 2])) == np.ones((2, 1, 2), bool)).all()
+
+
+@pytest.mark.parametrize("depth", [10, 40])
+def test_branches_that_a_builder_made_are_gone_through_once(
+    depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[bool] = []
+    enter = Normalizer.enter
+
+    def counted(self: Normalizer, pure: bool, params: Sequence[Var] = ()) -> None:
+        entered.append(pure)
+        enter(self, pure, params)
+
+    monkeypatch.setattr(Normalizer, "enter", counted)
+    c, x = var("c", dtype="bool"), var("x", 4)
+    builder = BlockBuilder()
+    with builder.function("main", [c, x]):
+        for _ in range(depth):
+            builder.begin_scope()
+        inner = builder.emit(neg(x))
+        for _ in range(depth):
+            yes = builder.end_scope(inner)
+            builder.begin_scope()
+            no = builder.end_scope(builder.emit(neg(x)))
+            inner = builder.emit(If(c, yes, no))
+            assert builder.lookup_binding(inner).true_branch is yes  # type: ignore[union-attr]
+        builder.emit_func_output(inner)
+    assert len(entered) == 1 + 2 * depth
+    assert loomir.verify(builder.get()) == ()
+
+
+def test_an_impure_branch_is_not_taken_into_a_pure_function() -> None:
+    c, x = var("c", dtype="bool"), var("x", 4)
+    builder = BlockBuilder()
+    with builder.function("main", [c, x]):
+        builder.begin_scope(pure=False)
+        yes = builder.end_scope(builder.emit(Call(op("print"), (x,), (), {"format": ""})))
+        builder.begin_scope()
+        no = builder.end_scope(Tuple(()))
+        with pytest.raises(CompileError):
+            builder.emit(If(c, yes, no))
+        builder.emit_func_output(x)

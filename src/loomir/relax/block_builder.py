@@ -199,7 +199,7 @@ class BlockBuilder:
         normalizer = self.normalizer
         normalizer.open(False)
         leaf = normalizer.run(normalizer.leaf(_expression(() if body is None else body)))
-        return normalizer.leave().finish(leaf)
+        return normalizer.finish(leaf)
 
     def begin_binding_block(self) -> None:
         """Go on in an ordinary block."""

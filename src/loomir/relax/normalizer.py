@@ -99,6 +99,7 @@ class Normalizer:
         self.mistakes: list[Diagnostic] | None = None
         """Where it is a list, a binding that is refused adds to it, and the next one is read."""
         self._names: dict[str, int] = {}
+        self._finished: dict[SeqExpr, bool] = {}
 
     @property
     def scope(self) -> Scope:
@@ -150,6 +151,16 @@ class Normalizer:
         """End sequences until there are only so many."""
         while len(self.scopes) > depth:
             self.leave()
+
+    def finish(self, body: RelaxExpr) -> SeqExpr:
+        """End the innermost sequence, which a builder filled, with its result.
+
+        It is known to be in normal form: deep branches are not gone through at each level.
+        """
+        scope = self.leave()
+        made = scope.finish(body)
+        self._finished[made] = scope.pure
+        return made
 
     def open(self, dataflow: bool, origin: BindingBlock | None = None) -> None:
         """Go on in a block of a kind; what ended with the block before is no longer in scope."""
@@ -295,6 +306,9 @@ class Normalizer:
     # -- sequences -------------------------------------------------------------------------------
     def sequence(self, expr: RelaxExpr, pure: bool) -> Step[SeqExpr]:
         """Give a sequence in normal form, in a scope of its own."""
+        held_pure = self._finished.get(expr) if isinstance(expr, SeqExpr) else None
+        if isinstance(expr, SeqExpr) and held_pure is not None and held_pure >= pure:
+            return expr
         depth = len(self.scopes)
         self.enter(pure)
         try:
