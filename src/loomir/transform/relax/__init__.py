@@ -18,6 +18,7 @@ from loomir.transform.relax.legalize_ops import legalize_ops
 from loomir.transform.relax.normalize import normalize
 from loomir.transform.relax.realize_vdevice import realize_vdevice
 from loomir.transform.relax.remove_purity_checking import remove_purity_checking
+from loomir.transform.relax.remove_redundant_reshape import remove_redundant_reshape
 from loomir.transform.relax.remove_unused_parameters import remove_unused_parameters
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
 from loomir.transform.relax.to_non_dataflow import to_non_dataflow
@@ -43,6 +44,7 @@ __all__ = [
     "normalize",
     "realize_vdevice",
     "remove_purity_checking",
+    "remove_redundant_reshape",
     "remove_unused_parameters",
     "static_plan_block_memory",
     "to_non_dataflow",

@@ -22,7 +22,7 @@ from loomir.relax.expr import (
 from loomir.relax.op_def import op_def
 from loomir.tir.expr import Var as PrimVar
 
-__all__ = ["eliminate_common_subexpr"]
+__all__ = ["eliminate_common_subexpr", "held_in"]
 
 
 @register("relax.EliminateCommonSubexpr", requires={"relax_normal_form"})
@@ -48,7 +48,7 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
 
 
 def _block(block: DataflowBlock, same: dict[Var, Var]) -> list[Binding]:
-    held = _held(block)
+    held = held_in(block)
     known: dict[tuple[object, ...], Var] = {}
     kept: list[Binding] = []
     for binding in block.bindings:
@@ -67,7 +67,7 @@ def _block(block: DataflowBlock, same: dict[Var, Var]) -> list[Binding]:
     return kept
 
 
-def _held(block: DataflowBlock) -> set[int]:
+def held_in(block: DataflowBlock) -> set[int]:
     """List the variables that something may keep or write: all uses but those by operators."""
     found: set[int] = set()
     for binding in block.bindings:

@@ -169,7 +169,7 @@ class _Grouping:
         body = SeqExpr((block,), renamed[last.var])
         ret = last.var.struct_info_annotation
         func = Function(tuple(params), body, ret, True, {"Primitive": True})
-        gv = self._added(copy_with_fresh_vars(func), "_".join(["fused", *names[:_NAMES]]))
+        gv = self._added(func, "_".join(["fused", *names[:_NAMES]]))
         given = (*args, ShapeExpr(sizes)) if sizes else tuple(args)
         return VarBinding(last.var, Call(gv, given, span=last.value.span), span=last.span)
 
@@ -185,7 +185,7 @@ class _Grouping:
             name = f"{wanted}_{number}"
         self.names.add(name)
         made = GlobalVar(name)
-        self.added[made] = func
+        self.added[made] = copy_with_fresh_vars(func)  # each function has variables of its own
         same.append(made)
         return made
 
