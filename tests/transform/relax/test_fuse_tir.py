@@ -55,6 +55,11 @@ def unfused(mod: IRModule) -> IRModule:
     return mod.with_functions(functions)
 
 
+def bits(array: Array) -> bytes:
+    """Give the bits of an array; those of a NaN mean nothing."""
+    return np.where(array != array, np.array(np.nan, array.dtype), array).tobytes()
+
+
 def assert_same_bits(mod: IRModule, *args: Array) -> None:
     """Compare native results, and those of the interpreter, with and without fusion."""
     plain = unfused(mod)
@@ -67,7 +72,7 @@ def assert_same_bits(mod: IRModule, *args: Array) -> None:
     ):
         for a, b in zip(flat(wanted), flat(found), strict=True):
             assert a.dtype == b.dtype
-            assert a.tobytes() == b.tobytes()
+            assert bits(a) == bits(b)
 
 
 def test_a_chain_is_one_block():

@@ -42,7 +42,8 @@ def fuse_tir(mod: IRModule) -> IRModule:
     """Replace functions with the attribute ``Primitive`` by kernels, calls of them by ``call_tir``.
 
     What computes single elements is computed where they are used, unless that would repeat much
-    work; all else is kept in memory that the kernel allocates. Results have the same bits.
+    work; all else is kept in memory that the kernel allocates. Results have the same bits, but for
+    those of a NaN.
     """
     kernels = {
         var.name_hint: _kernel(func, mod)

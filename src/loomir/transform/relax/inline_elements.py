@@ -7,7 +7,7 @@ own is removed, and its expression stands in place of the loads of the buffer:
 - where the expression is cheap (no division, no call), and few places load it.
 
 What a block loads twice at one place is computed once. Each operation still rounds to its own
-dtype, so that the bits of all results stay the same.
+dtype, so that the bits of all results stay the same, but for those of a NaN.
 """
 
 from __future__ import annotations
