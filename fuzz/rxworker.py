@@ -11,12 +11,14 @@ import json
 import sys
 import time
 import traceback
+import warnings
 from typing import Any
 
 from fuzz.choices import SeedChoices
 from fuzz.rxengines import reference, trouble
 from fuzz.rxgen import program_of_seed
 from fuzz.rxprogram import RelaxProgram
+from loomir.support.cautions import CompileWarning
 from loomir.support.diagnostics import LoomirError
 
 __all__ = ["ROTATION", "answer", "check", "main", "plan_of"]
@@ -60,7 +62,9 @@ def check(
     for name in engines:
         started = time.process_time()
         try:
-            said = trouble(name, program, seed, wanted)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CompileWarning)  # mistakes ask for some
+                said = trouble(name, program, seed, wanted)
         except LoomirError as error:
             text = str(error).splitlines()
             said = f"{type(error).__name__}: {text[0] if text else ''}"
