@@ -37,7 +37,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 from loomir.tir.op_calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
-from loomir.transform.pipelines import LowerOptions, lower, lower_relax
+from loomir.transform.pipelines import CHECK_NAN, LowerOptions, lower, lower_relax
 
 __all__ = ["Program", "as_module", "compile"]
 
@@ -99,18 +99,20 @@ def compile(  # noqa: A001 - the name that users expect
     opt_level: int = 2,
     cache: bool = True,
     dump: str | os.PathLike[str] | None = None,
+    check_nan: bool = False,
 ) -> Executable:
     """Compile a function or a module to native code.
 
     ``check_bounds`` makes an index out of bounds raise; ``checked`` also a read of what nothing
     wrote, and two iterations of a parallel loop in each other's way. ``allow_alias`` lets array
     arguments overlap. The object code is kept on disk unless ``cache`` is false.
+    ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``, and RLX0112 and
     RLX0113 where a graph cannot be called by the name that it has in the module. What may not be
     meant is told by a ``CompileWarning``.
     """
-    flags = _Flags(checked, check_bounds, allow_alias, opt_level, cache)
+    flags = _Flags(checked, check_bounds, allow_alias, opt_level, cache, check_nan)
     made = _built(program, target, flags, dump)
 
     def profiler() -> Profiler:
@@ -137,6 +139,7 @@ class _Flags(NamedTuple):
     allow_alias: bool
     opt_level: int
     cache: bool
+    check_nan: bool
 
 
 class _Built(NamedTuple):
@@ -169,7 +172,8 @@ def _built(
     graph = None
     loops = module
     if any(isinstance(f, relax.Function) for f in module.functions.values()):
-        graph = link_calls(lower_relax(module, on_stage=on_stage))
+        watched = CHECK_NAN.run(module, on_stage=on_stage) if flags.check_nan else module
+        graph = link_calls(lower_relax(watched, on_stage=on_stage))
         loops = graph.with_functions(
             {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
         )
@@ -182,7 +186,7 @@ def _built(
     machine = Target(target)
     if machine.triple == Target("native").triple:
         _check_externs(loops)
-    checked, check_bounds, allow_alias, opt_level, cache = flags
+    checked, check_bounds, allow_alias, opt_level, cache, _ = flags
     lowered = lower(
         loops, LowerOptions(checked=checked or check_bounds, watched=checked), on_stage=on_stage
     )

@@ -54,6 +54,7 @@ from loomir.runtime.executable import Executable
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Signature, signature_of
+from loomir.transform.pipelines import CHECK_NAN
 
 __all__ = ["run"]
 
@@ -84,6 +85,12 @@ def run(
         typer.Option(
             "--checked",
             help="Raise also for a read of what nothing wrote, and for races of parallel loops.",
+        ),
+    ] = False,
+    nan: Annotated[
+        bool,
+        typer.Option(
+            "--nan", help="Stop a graph at the first NaN or infinity that a kernel makes."
         ),
     ] = False,
     show: Annotated[
@@ -118,6 +125,8 @@ def run(
         _check_names(settings, module, programs)
         right = True
         for key, program in programs.items():
+            if nan and graphs_of(program):
+                program = CHECK_NAN.run(as_module(program))  # noqa: PLW2901
             checks = _Checks(check_bounds, checked)
             job = _Job(report, path, module, key, program, settings, seed, checks)
             if dump is not None:

@@ -15,6 +15,7 @@ from loomir.runtime.errors import (
 from loomir.runtime.executable import Executable
 from loomir.runtime.fault import Fault, FaultKind, Value
 from loomir.runtime.function import Function
+from loomir.runtime.nan_check import check_nan
 from loomir.runtime.object_cache import CacheSize, ObjectCache
 from loomir.runtime.packed import get_func, list_funcs, register_func, remove_func
 from loomir.runtime.parameter import Parameter
@@ -38,6 +39,7 @@ __all__ = [
     "RunValueError",
     "RunZeroDivisionError",
     "Value",
+    "check_nan",
     "get_func",
     "list_funcs",
     "register_func",

@@ -25,7 +25,15 @@ from loomir.runtime.view import Lender, array_at
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.dtype import DataType
 
-__all__ = ["CalleeError", "Lent", "call_c_function", "call_function", "find_function", "placed"]
+__all__ = [
+    "CalleeError",
+    "Lent",
+    "call_c_function",
+    "call_function",
+    "find_function",
+    "own",
+    "placed",
+]
 
 
 class Lent(NamedTuple):
@@ -47,6 +55,12 @@ class CalleeError(Exception):
 
 _OURS: Final = "_loomir_call"
 """The mark of an error that a call made, not the function that was called."""
+
+
+def own(error: RunError) -> RunError:
+    """Let an error be one of the call itself, which then has the place of the call."""
+    setattr(error, _OURS, True)
+    return error
 
 
 def placed(error: BaseException, span: Any) -> BaseException:

@@ -10,6 +10,7 @@ from loomir.ir.passes import OnStage, Pipeline, Ran
 from loomir.relax.expr import Function
 from loomir.transform.relax.annotate_tir_op_pattern import annotate_tir_op_pattern
 from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
+from loomir.transform.relax.check_nan import check_nan
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
 from loomir.transform.relax.fold_constant import fold_constant
@@ -46,7 +47,7 @@ from loomir.transform.tir.unroll_loop import UnrollOptions, unroll_loop
 from loomir.transform.tir.vectorize_loop import vectorize_loop
 from loomir.transform.tir.widen_indices import widen_indices
 
-__all__ = ["LOWER_CPU", "LOWER_RELAX", "LowerOptions", "lower", "lower_relax"]
+__all__ = ["CHECK_NAN", "LOWER_CPU", "LOWER_RELAX", "LowerOptions", "lower", "lower_relax"]
 
 LOWER_RELAX: Final = Pipeline(
     "relax.lower",
@@ -65,6 +66,8 @@ LOWER_RELAX: Final = Pipeline(
     ),
     ensures={"relax_normal_form"},
 )
+
+CHECK_NAN: Final = Pipeline("relax.check_nan", (normalize, check_nan))
 
 LOWER_CPU: Final = Pipeline(
     "tir.lower_cpu",
