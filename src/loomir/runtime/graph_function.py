@@ -14,7 +14,7 @@ import numpy as np
 
 from loomir.runtime import object_layout as at
 from loomir.runtime.callback import interruption, take
-from loomir.runtime.callout import find_function, placed
+from loomir.runtime.callout import find_function, own, placed
 from loomir.runtime.capsule import is_array, plain_array
 from loomir.runtime.errors import RunAssertionError, RunTypeError
 from loomir.runtime.fault import Fault, FaultKind
@@ -434,7 +434,10 @@ def _match_function(call: _Call, args: Sequence[int]) -> int:
 def _number(call: _Call, args: Sequence[int]) -> int:
     """Give a number of Python the dtype that a place of the program asks for, if it may have it."""
     value, dtype, where = args
-    fits = retype(value, call.value_of(dtype), call.value_of(where))
+    try:
+        fits = retype(value, call.value_of(dtype), call.value_of(where))
+    except RunError as error:
+        raise own(error) from None
     return call.object_of(np.bool_(fits))
 
 

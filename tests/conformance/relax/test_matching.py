@@ -155,6 +155,7 @@ def test_RX_MC_03g_other_extents_are_evaluated(rows: int):
         ("R.Prim(value=3)", 4, "RUN0405"),
         ('R.Prim("int64")', np.int32(3), "RUN0402"),
         ('R.Prim("int64")', True, "RUN0402"),
+        ('R.Prim("int8")', 128, "RUN0009"),
         ('R.Prim("bool")', 1, "RUN0402"),
         ('R.Prim("int64")', np.zeros((), "int64"), "RUN0401"),
     ],
@@ -282,9 +283,9 @@ def test_RX_ENTRY_03_places_are_found_at_any_depth():
 
 def test_RX_ENTRY_04_the_rest_is_checked_from_left_to_right():
     """What is left is checked from left to right: the first mistake is told first."""
-    text = graph('x: R.Tensor(("n",)), y: R.Tensor(("n",)), z: R.Tensor(("n",))', "return ()")
-    assert both(text, zeros(2), zeros(2), zeros(2)) == ()
-    assert "argument y" in fails("RUN0404", text, zeros(2), zeros(3), zeros(4)).message
+    text = graph('x: R.Tensor(("n",)), y: R.Tensor(("n",)), z: R.Prim("int64")', "return ()")
+    assert both(text, zeros(2), zeros(2), 1) == ()
+    assert "argument y" in fails("RUN0404", text, zeros(2), zeros(3), "no number").message
 
 
 @clauses("RX-SURV-22")
