@@ -387,10 +387,11 @@ def test_R37_moves_do_not_put_arguments_elsewhere():
 
 
 def test_R38_something_is_called_from_outside():
-    """A module without a function to call is a warning."""
+    """A module without a function to call is a warning, and no program is made of it."""
     private = "@R.function(private=True)\ndef f(x: R.Object):\n    return x\n"
     assert warnings(module(private)) == ["RLX0112"]
     assert mistakes(module(private)) == []
+    refused("RLX0112", module(private))
 
 
 def test_R39_captured_variables_need_no_place():
