@@ -1,0 +1,57 @@
+"""Short ways to write loops, stores and scratch buffers as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from loomir.arith.fold import imm
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, decl_buffer
+from loomir.tir.expr import IntImm, PrimExpr, Var
+from loomir.tir.stmt import TRUE, Block, BlockRealize, For, ForKind, Stmt, seq
+
+__all__ = ["INDEX", "allocated", "loop", "parallel", "scratch", "unrolled", "vectorized"]
+
+INDEX = DataType("int64")
+"""The dtype of the loops that schedules make: products of extents fit."""
+
+
+def _loop(name: str, extent: PrimExpr | int, kind: ForKind, body: Callable[[Var], Stmt]) -> Stmt:
+    size = imm(extent, INDEX) if isinstance(extent, int) else extent
+    if isinstance(size, IntImm) and size.value == 1 and kind is not ForKind.VECTORIZED:
+        kind = ForKind.SERIAL
+    var = Var(name, INDEX)
+    return For(var, imm(0, INDEX), size, kind, body(var))
+
+
+def loop(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
+    """Run ``body`` for each value in order."""
+    return _loop(name, extent, ForKind.SERIAL, body)
+
+
+def parallel(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
+    """Run ``body`` for each value, shared between threads."""
+    return _loop(name, extent, ForKind.PARALLEL, body)
+
+
+def vectorized(name: str, extent: int, body: Callable[[Var], Stmt]) -> Stmt:
+    """Run ``body`` on all values at once."""
+    return _loop(name, extent, ForKind.VECTORIZED, body)
+
+
+def unrolled(name: str, extent: int, body: Callable[[Var], Stmt]) -> Stmt:
+    """Write ``body`` out for each value."""
+    return _loop(name, extent, ForKind.UNROLLED, body)
+
+
+def scratch(
+    name: str, shape: Sequence[PrimExpr | int], dtype: DataType, scope: str = "global"
+) -> Buffer:
+    """Make a buffer for use inside of a kernel; ``allocated`` gives it memory."""
+    return decl_buffer(tuple(shape), dtype, name, scope=scope)
+
+
+def allocated(buffers: Iterable[Buffer], *body: Stmt, name: str = "scratch") -> Stmt:
+    """Run ``body`` with fresh memory for ``buffers``."""
+    block = Block((), (), (), name, seq(*body), None, tuple(buffers))
+    return BlockRealize((), TRUE, block)

@@ -1,0 +1,25 @@
+"""What a schedule decides for a group of stages: the code, and why it is so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loomir.tir.stmt import Stmt
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Loops that compute the stages of a group.
+
+    ``kind`` names the rule (``matrix product``, ``rows``, …); ``choices`` says what was chosen and
+    why, a sentence each; ``flops`` and ``bytes`` are the work of one call, None where sizes are
+    symbolic.
+    """
+
+    kind: str
+    stmt: Stmt
+    choices: tuple[str, ...] = ()
+    flops: int | None = None
+    bytes: int | None = None
