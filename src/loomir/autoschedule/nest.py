@@ -53,5 +53,5 @@ def scratch(
 
 def allocated(buffers: Iterable[Buffer], *body: Stmt, name: str = "scratch") -> Stmt:
     """Run ``body`` with fresh memory for ``buffers``."""
-    block = Block((), (), (), name, seq(*body), None, tuple(buffers))
+    block = Block((), (), (), name, seq(body), None, tuple(buffers))
     return BlockRealize((), TRUE, block)
