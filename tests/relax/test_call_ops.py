@@ -356,7 +356,7 @@ def test_a_kernel_with_a_gradient_is_called_as_any():
     grad = op("call_tir_with_grad")
     x = var("x", tensor(n, 4))
     call = grad.call(ADD, (x, x), tensor(n, 4), "add_grad")
-    assert call.attrs == {"te_grad_name": "add_grad"}
+    assert call.attrs == {"te_grad_name": "add_grad", "te_grad_kwargs": None}
     assert same(infer(call, x), tensor(n, 4))
     plain = grad.legalize(None, call)
     assert plain.op is CALL_TIR.op

@@ -362,6 +362,24 @@ def _call_inplace_packed(s: Site) -> Step[Value]:
     return s.machine.claimed(value, s.node, s.args[0], s.frame)
 
 
+def _call_named(s: Site) -> Step[Value]:
+    """Call a packed function with the fields of a tuple."""
+    value = yield s.machine.apply(s.args[0], _given(s.args[1]), s.span)
+    return s.machine.claimed(value, s.node, s.args[0], s.frame)
+
+
+def _call_tir_dyn(s: Site) -> Value:
+    """Call a loop-level function that may write all its arguments; a shape gives its numbers."""
+    args: list[Value] = []
+    for value in _given(s.args[1]):
+        if isinstance(value, Shape):
+            args += value
+        else:
+            args.append(value)
+    s.machine.call_prim(_prim(s), args, s.span)
+    return ()
+
+
 # -- closures --------------------------------------------------------------------------------------
 def _invoke_closure(s: Site) -> Step[Value]:
     """Call a closure with the fields of a tuple."""
@@ -497,6 +515,7 @@ _RULES: Final[dict[str, Rule]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_with_grad": _call_tir,
     "relax.call_tir_inplace": _call_tir_inplace,
+    "relax.vm.call_tir_dyn": _call_tir_dyn,
     "relax.make_closure": _make_closure,
     "relax.null_value": _null_value,
     "relax.shape_of": _shape_of,
@@ -511,6 +530,8 @@ _STEPS: Final[dict[str, Steps]] = {
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
     "relax.call_inplace_packed": _call_inplace_packed,
+    "relax.call_py_func": _call_named,
+    "relax.call_builtin_with_ctx": _call_named,
     "relax.invoke_closure": _invoke_closure,
     "relax.invoke_pure_closure": _invoke_closure,
 }

@@ -1,18 +1,20 @@
-"""Calls of kernels, packed functions and closures.
-
-- ``call_py_func`` and ``call_builtin_with_ctx`` of other compilers are missing: functions of Python
-  are packed functions here, and there is no machine whose context a function could be given.
-"""
+"""Calls of kernels, packed functions, functions of Python and closures."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from loomir.ir.module import GlobalVar
-from loomir.op.kernel_rules import arguments_of, check_kernel, outputs_of, result_of
+from loomir.op.kernel_rules import (
+    arguments_of,
+    check_kernel,
+    literal_arguments,
+    outputs_of,
+    result_of,
+)
 from loomir.relax.derive import packed_result
 from loomir.relax.describe import shown
-from loomir.relax.expr import Call, Constant, Tuple, TupleGetItem, Var
+from loomir.relax.expr import Call, Tuple, TupleGetItem
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, define_op, find_op
@@ -20,6 +22,7 @@ from loomir.relax.op_params import (
     Kind,
     Param,
     arguments,
+    data,
     expr,
     function,
     info,
@@ -32,15 +35,16 @@ from loomir.relax.struct_info import (
     OBJECT,
     FuncStructInfo,
     ObjectStructInfo,
-    TensorStructInfo,
     TupleStructInfo,
 )
 from loomir.support.diagnostics import counted
 
 __all__ = [
+    "call_builtin_with_ctx",
     "call_dps_packed",
     "call_inplace_packed",
     "call_pure_packed",
+    "call_py_func",
     "call_tir",
     "call_tir_inplace",
     "call_tir_with_grad",
@@ -50,24 +54,6 @@ __all__ = [
 ]
 
 _INTS = Param("tir_vars", Kind.SHAPE, None, aliases=("packed_ints",))
-
-
-# -- normal form -------------------------------------------------------------------------------
-def _literal_arguments(call: Call) -> Call:
-    """Write the arguments out: those of a tuple, or one tensor by itself (R33)."""
-    given = call.args[1]
-    known = given.struct_info if isinstance(given, Constant) else None
-    if isinstance(given, Var):
-        known = given.struct_info_annotation
-    fields: tuple[RelaxExpr, ...]
-    if isinstance(known, TensorStructInfo):
-        fields = (given,)
-    elif isinstance(known, TupleStructInfo):
-        fields = tuple([TupleGetItem(given, i, span=call.span) for i in range(len(known.fields))])
-    else:
-        return call
-    args = (call.args[0], Tuple(fields, span=call.span), *call.args[2:])
-    return Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
 
 
 # -- kernels -----------------------------------------------------------------------------------
@@ -94,7 +80,7 @@ call_tir = define_op(
     "may write the latter only. One result is given as it is, several as a tuple.\n"
     "Errors: RLX0230 to RLX0235.",
     family="base",
-    normalize=_literal_arguments,
+    normalize=literal_arguments,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
 
@@ -111,7 +97,7 @@ call_tir_inplace = define_op(
     "tensor; only the latter are parameters besides. A constant is copied first.\n"
     "Errors: RLX0230 to RLX0236.",
     family="base",
-    normalize=_literal_arguments,
+    normalize=literal_arguments,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
 
@@ -129,11 +115,13 @@ call_tir_with_grad = define_op(
     arguments("args"),
     info(),
     text("te_grad_name"),
+    data("te_grad_kwargs", None),
     _INTS,
     infer=_infer_tir,
-    doc="Call a kernel as ``call_tir`` does, and name the function that makes its gradient.",
+    doc="Call a kernel as ``call_tir`` does, and name the function that makes its gradient.\n\n"
+    "``te_grad_kwargs`` is what that function is given by name.",
     family="base",
-    normalize=_literal_arguments,
+    normalize=literal_arguments,
     legalize=_plain_call_tir,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
@@ -192,7 +180,7 @@ call_dps_packed = define_op(
     doc="Call a packed function that writes new tensors, which it is given after ``args``.\n\n"
     "It is taken to do nothing else. Errors: RLX0231, RLX0232, RLX0238.",
     family="base",
-    normalize=_literal_arguments,
+    normalize=literal_arguments,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
 
@@ -219,6 +207,61 @@ call_inplace_packed = define_op(
     "``inplace_indices`` are those arguments; they are not used after the call. A constant is "
     "copied first. Errors: RLX0236, RLX0238, RLX0239.",
     family="base",
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+
+def _fields(builder: Any, call: Call) -> tuple[RelaxExpr, ...]:
+    """Give the arguments that come as a tuple."""
+    given = call.args[1]
+    if isinstance(given, Tuple):
+        return given.fields
+    known = builder.struct_info_of(given)
+    assert isinstance(known, TupleStructInfo), "the arguments are no tuple"
+    return tuple([builder.emit(TupleGetItem(given, i)) for i in range(len(known.fields))])
+
+
+def _pure_call(builder: Any, call: Call) -> Call:
+    """Write the call as one of a packed function."""
+    pure = find_op("relax.call_pure_packed")
+    assert pure is not None
+    args = (call.args[0], *_fields(builder, call))
+    return Call(pure.op, args, call.sinfo_args, span=call.span)
+
+
+def _direct_call(builder: Any, call: Call) -> Call:
+    """Write the call as one of a packed function that may have effects."""
+    return Call(call.args[0], _fields(builder, call), call.sinfo_args, span=call.span)
+
+
+call_py_func = define_op(
+    "call_py_func",
+    function("func_name"),
+    arguments("args"),
+    info(),
+    infer=_infer_packed,
+    doc="Call a function of Python that was registered by name, and is known to have no effects.\n"
+    "\nIt is given arrays and gives what ``out_sinfo`` describes, which is checked. "
+    "Errors: RLX0238, RLX0239.",
+    family="base",
+    normalize=literal_arguments,
+    legalize=_pure_call,
+    mistakes=(Mistake((), {}, "OPS0001"),),
+)
+
+call_builtin_with_ctx = define_op(
+    "call_builtin_with_ctx",
+    function("func"),
+    arguments("args"),
+    info("sinfo_args"),
+    infer=_infer_packed,
+    doc="Call a packed function that other compilers give the state of their machine.\n\n"
+    "There is no such state here: the function is given the arguments alone, and may have effects. "
+    "Errors: RLX0238, RLX0239.",
+    family="base",
+    normalize=literal_arguments,
+    legalize=_direct_call,
+    pure=False,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
 
@@ -284,7 +327,7 @@ make_closure = define_op(
     infer=_infer_make_closure,
     doc="Give a function whose last parameters have the values ``args``.",
     family="base",
-    normalize=_literal_arguments,
+    normalize=literal_arguments,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
 
@@ -297,7 +340,7 @@ invoke_closure = define_op(
     doc="Call a closure, which may have effects.\n\nThe result is what ``sinfo_args`` claims, "
     "which is checked when the call returns.",
     family="base",
-    normalize=_literal_arguments,
+    normalize=literal_arguments,
     pure=False,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
@@ -310,6 +353,6 @@ invoke_pure_closure = define_op(
     infer=_infer_invoke,
     doc="Call a closure that is known to do nothing but give its result.",
     family="base",
-    normalize=_literal_arguments,
+    normalize=literal_arguments,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from loomir.ir.module import VDevice
 from loomir.ir.visit import Step, trampoline
 from loomir.relax.describe import shown
@@ -11,6 +15,7 @@ from loomir.relax.op_def import Mistake, define_op
 from loomir.relax.op_params import device, expr, several, text
 from loomir.relax.relations import same_device
 from loomir.relax.struct_info import (
+    OBJECT,
     UNIT,
     ObjectStructInfo,
     PrimStructInfo,
@@ -18,7 +23,7 @@ from loomir.relax.struct_info import (
     TupleStructInfo,
 )
 
-__all__ = ["assert_op", "hint_on_device", "print", "to_vdevice"]
+__all__ = ["assert_op", "hint_on_device", "print", "render_object", "to_vdevice"]
 
 
 def _infer_nothing(c: OpContext) -> StructInfo:
@@ -85,6 +90,22 @@ print = define_op(  # noqa: A001
     family="base",
     pure=False,
     mistakes=(Mistake((), {"format": 3}, "OPS0002"),),
+)
+
+
+def _rendered(value: Any) -> str:
+    scalar: Any = value.item() if isinstance(value, np.generic) else value
+    return str(scalar)
+
+
+render_object = define_op(
+    "render_object",
+    expr("value"),
+    infer=lambda c: OBJECT,
+    doc="Give the string that ``print`` writes for a value.",
+    family="base",
+    reference=_rendered,
+    mistakes=(Mistake((), {}, "OPS0001"),),
 )
 
 assert_op = define_op(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import by_class
 from loomir.relax.describe import differences, place_of, shown
-from loomir.relax.expr import Tuple
+from loomir.relax.expr import Call, Constant, Tuple, TupleGetItem, Var
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.proof import Match, shape_vars_in
@@ -33,7 +33,15 @@ from loomir.tir.expr import Call as PrimCall
 from loomir.tir.function import PrimFunc
 from loomir.tir.written import written_buffers
 
-__all__ = ["Arguments", "arguments_of", "check_kernel", "outputs_of", "result_of"]
+__all__ = [
+    "Arguments",
+    "arguments_of",
+    "check_kernel",
+    "kernel_of",
+    "literal_arguments",
+    "outputs_of",
+    "result_of",
+]
 
 
 class Arguments(NamedTuple):
@@ -61,6 +69,23 @@ def arguments_of(c: OpContext, index: int = 1) -> Arguments | None:
             arg=index,
         )
     return None
+
+
+def literal_arguments(call: Call) -> Call:
+    """Write the arguments out: those of a tuple, or one tensor by itself (R33)."""
+    given = call.args[1]
+    known = given.struct_info if isinstance(given, Constant) else None
+    if isinstance(given, Var):
+        known = given.struct_info_annotation
+    fields: tuple[RelaxExpr, ...]
+    if isinstance(known, TensorStructInfo):
+        fields = (given,)
+    elif isinstance(known, TupleStructInfo):
+        fields = tuple([TupleGetItem(given, i, span=call.span) for i in range(len(known.fields))])
+    else:
+        return call
+    args = (call.args[0], Tuple(fields, span=call.span), *call.args[2:])
+    return Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
 
 
 def outputs_of(c: OpContext) -> tuple[TensorStructInfo, ...]:
@@ -96,7 +121,7 @@ def check_kernel(c: OpContext, inplace: tuple[int, ...]) -> None:
     ``inplace`` gives for each result the argument that becomes it, -1 for a new tensor. Errors:
     RLX0230 to RLX0235; warns with RLX0237.
     """
-    func = _kernel(c)
+    func = kernel_of(c)
     args, outputs = arguments_of(c), outputs_of(c)
     if args is not None:
         _check_inplace(c, args, outputs, inplace)
@@ -120,7 +145,7 @@ def check_kernel(c: OpContext, inplace: tuple[int, ...]) -> None:
     _check_writes(c, len(args.infos), len(ints), inplace)
 
 
-def _kernel(c: OpContext) -> FuncStructInfo | None:
+def kernel_of(c: OpContext) -> FuncStructInfo | None:
     """Give what is known of the kernel. Errors: RLX0230 for what is none."""
     callee, info = c.call.args[0], c.args[0]
     found = c.definition(callee) if isinstance(callee, GlobalVar) else None

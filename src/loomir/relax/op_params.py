@@ -41,6 +41,7 @@ __all__ = [
     "arguments",
     "axes",
     "check_bound",
+    "data",
     "device",
     "expr",
     "flag",
@@ -87,6 +88,7 @@ class Kind(Enum):
     DTYPE = "a dtype"
     INDEX_MAP = "a function of indices"
     DEVICE = "a device"
+    DATA = "a dictionary of plain data"
 
 
 _OPTIONS: Final = frozenset(
@@ -101,6 +103,7 @@ _OPTIONS: Final = frozenset(
         Kind.DTYPE,
         Kind.INDEX_MAP,
         Kind.DEVICE,
+        Kind.DATA,
     }
 )
 
@@ -175,6 +178,8 @@ axes = _maker(Kind.AXES)
 sections = _maker(Kind.SECTIONS)
 index_map = _maker(Kind.INDEX_MAP)
 kind_dtype = _maker(Kind.DTYPE)
+data = _maker(Kind.DATA)
+"""A dictionary with names for keys."""
 device = _maker(Kind.DEVICE)
 """A virtual device, given as one or as text: ``"llvm:0"``, ``"cuda:1:global"``."""
 arguments = _maker(Kind.ARGS)
@@ -288,6 +293,15 @@ def _device(value: Any) -> VDevice | None:
     return value if isinstance(value, VDevice) else None
 
 
+def _data(value: Any) -> dict[str, Any] | None:
+    if not isinstance(value, dict):
+        return None
+    items = cast("dict[Any, Any]", value)
+    if not all(isinstance(key, str) for key in items):
+        return None
+    return {key: _plain(items[key]) for key in items}
+
+
 _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.INTEGER: _integer,
     Kind.NUMBER: _number,
@@ -299,6 +313,7 @@ _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.DTYPE: _dtype,
     Kind.INDEX_MAP: index_text,
     Kind.DEVICE: _device,
+    Kind.DATA: _data,
 }
 
 

@@ -88,12 +88,19 @@ BUILDER_NAMES: Final[dict[str, object]] = {
 
 _OPERATORS: Final[dict[str, Operator]] = {}
 
+ALIASES: Final[Mapping[str, str]] = {
+    "relax_assert_op": "assert_op",
+    "relax_print": "print",
+    "relax_shape_to_tensor": "shape_to_tensor",
+}
+"""Other names of operators, which are printed by their own."""
+
 
 def operator_named(name: str) -> Operator | None:
     """Give the function of an operator by its name in ``R``, such as ``nn.relu``, or None."""
     found = _OPERATORS.get(name)
     if found is None:
-        made = find_op(f"relax.{name}")
+        made = find_op(f"relax.{ALIASES.get(name, name)}")
         if made is None:
             return None
         _OPERATORS[name] = found = Operator(made.op, made.doc)
