@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -94,8 +94,10 @@ print = define_op(  # noqa: A001
 
 
 def _rendered(value: Any) -> str:
-    scalar: Any = value.item() if isinstance(value, np.generic) else value
-    return str(scalar)
+    shown: Any = value
+    if isinstance(value, np.generic):
+        shown = cast("Any", value).item()
+    return str(shown)
 
 
 render_object = define_op(
