@@ -1,8 +1,9 @@
 """Kernels as a list of stages: what each computes, free of the loops in which it was written.
 
 A stage computes each element of a buffer (or of a part of it) once. ``axes`` run over the elements,
-``reduced`` over what is combined into one element; both start at 0. A kernel whose loops cannot be
-read so is left to the schedules that take loops as they stand.
+``reduced`` over what is combined into one element; both start at 0 and are int64, as the indices in
+values are where no narrow sum could wrap. Loops that cannot be read so stay between stages as they
+stand.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import Block
+from loomir.tir.stmt import Block, Stmt
 
 __all__ = ["Axis", "Combine", "Kernel", "Stage"]
 
@@ -48,8 +49,9 @@ class Stage:
     """``buffer[indices] = value`` for all ``axes``, or combined over ``reduced``.
 
     ``indices`` mention axes only, each at most once, as ``axis``, ``axis + number`` or a number.
-    ``value`` is the term that joins the element at each step of ``reduced``; it never loads
-    ``buffer``. ``init`` is what an element starts from, None where it starts from what it holds.
+    ``value`` is the term that joins the element at each step of ``reduced``. It never loads
+    ``buffer``, but for the element that is stored where nothing is reduced (``in_place``).
+    ``init`` is what an element starts from, None where it starts from what it holds.
     ``free_order``: the terms may be combined in any order and grouping (iterators of a block that
     reduce); otherwise each element takes its terms in the order of ``reduced``, the last fastest.
     """
@@ -63,14 +65,15 @@ class Stage:
     combine: Combine = Combine.NONE
     init: PrimExpr | None = None
     free_order: bool = True
+    in_place: bool = False
     block: Block | None = None
     """The block that it was read from, for names and places."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """The stages of a function in order, and the buffers that live between them."""
+    """The parts of a function in order, and the buffers that live between them."""
 
     func: PrimFunc
-    stages: tuple[Stage, ...]
+    parts: tuple[Stage | Stmt, ...]
     between: tuple[Buffer, ...]

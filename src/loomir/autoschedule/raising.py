@@ -1,0 +1,391 @@
+"""Read what the loop nests of a function compute.
+
+A nest is read where it is a box of serial loops around one block, or around one store, that writes
+each element once or combines terms into it. Everything else is left as a statement.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from loomir.arith.analyzer import Analyzer
+from loomir.arith.bounds import Bounds
+from loomir.arith.interval import Interval
+from loomir.arith.widen import Widener
+from loomir.autoschedule.nest import INDEX
+from loomir.autoschedule.stage import Axis, Combine, Kernel, Stage
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import Rule, by_class, pre_order, rewrite
+from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
+from loomir.tir.effects import Does, effects
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Cast,
+    Eq,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Or,
+    PrimExpr,
+    Var,
+)
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+)
+
+__all__ = ["read_kernel"]
+
+_COMBINES: Final[dict[type, Combine]] = {
+    Add: Combine.SUM,
+    Mul: Combine.PROD,
+    Max: Combine.MAX,
+    Min: Combine.MIN,
+    And: Combine.AND,
+    Or: Combine.OR,
+}
+_TESTS: Final = (Eq, NE, LT, LE, GT, GE)
+
+
+def read_kernel(func: PrimFunc) -> Kernel:
+    """Give the parts of a function, in order."""
+    between: tuple[Buffer, ...] = ()
+    body = func.body
+    if isinstance(body, BlockRealize) and _only_allocates(body):
+        between, body = body.block.alloc_buffers, body.block.body
+    parts = body.seq if isinstance(body, SeqStmt) else (body,)
+    reader = _Reader()
+    return Kernel(func, _with_starts([reader.read(part) or part for part in parts]), between)
+
+
+def _only_allocates(realize: BlockRealize) -> bool:
+    block = realize.block
+    plain = not block.iter_vars and not block.match_buffers and block.init is None
+    return plain and not block.annotations and _is(realize.predicate, 1)
+
+
+def _is(expr: PrimExpr, value: int) -> bool:
+    return isinstance(expr, IntImm) and expr.value == value
+
+
+class _Loop(NamedTuple):
+    var: Var
+    start: PrimExpr
+    extent: PrimExpr
+
+
+class _Body(NamedTuple):
+    """What a nest stores, by the variables of its loops."""
+
+    name: str
+    axes: tuple[_Loop, ...]
+    reduced: tuple[_Loop, ...]
+    store: BufferStore
+    init: BufferStore | None
+    block: Block | None
+
+
+def _nest(stmt: Stmt) -> tuple[list[_Loop], Stmt]:
+    """Go down the serial loops of a nest."""
+    loops: list[_Loop] = []
+    while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
+        loops.append(_Loop(stmt.loop_var, stmt.min, stmt.extent))
+        stmt = stmt.body
+    return loops, stmt
+
+
+def _stored(stmt: Stmt) -> BufferStore | None:
+    """Read a store, and what is bound to names before it."""
+    lets: list[LetStmt] = []
+    while isinstance(stmt, LetStmt):
+        lets.append(stmt)
+        stmt = stmt.body
+    if not isinstance(stmt, BufferStore):
+        return None
+    named = {let.var for let in lets}
+    if any(isinstance(p, Var) and p in named for i in stmt.indices for p in pre_order(i)):
+        return None
+    value = stmt.value
+    for let in reversed(lets):
+        value = Let(let.var, let.value, value, span=let.span)
+    return stmt if not lets else BufferStore(stmt.buffer, value, stmt.indices, span=stmt.span)
+
+
+class _Reader:
+    """Reads nests one by one."""
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+
+    def read(self, stmt: Stmt) -> Stage | None:
+        """Read a nest; None where it is none."""
+        loops, inner = _nest(stmt)
+        rectangular = {loop.var for loop in loops}
+        for loop in loops:
+            for edge in (loop.start, loop.extent):
+                if effects(edge) or any(p in rectangular for p in by_class(edge).get(Var, ())):
+                    return None
+        body = self._block(loops, inner) if isinstance(inner, BlockRealize) else None
+        if body is None and not isinstance(inner, BlockRealize):
+            body = _bare(loops, inner)
+        return None if body is None else self._stage(body)
+
+    def _block(self, loops: list[_Loop], realize: BlockRealize) -> _Body | None:
+        block = realize.block
+        if block.alloc_buffers or block.match_buffers or block.annotations:
+            return None
+        store = _stored(block.body)
+        init = None if block.init is None else _stored(block.init)
+        if not _is(realize.predicate, 1) or store is None or (init is None and block.init):
+            return None
+        left = {loop.var: loop for loop in loops}
+        axes: list[_Loop] = []
+        reduced: list[_Loop] = []
+        for it, value in zip(block.iter_vars, realize.values):
+            extent = it.dom.extent if it.dom is not None else None
+            starts = it.dom is None or _is(it.dom.min, 0)
+            loop = left.pop(value, None) if isinstance(value, Var) else None
+            if loop is None and isinstance(value, IntImm):
+                loop = _Loop(it.var, value, IntImm(1, it.var.dtype))  # an axis of one value
+            elif loop is None or not _is(loop.start, 0) or not starts:
+                return None
+            if extent is not None and not self._same(extent, loop.extent):
+                return None
+            made = _Loop(it.var, loop.start, loop.extent)
+            if it.iter_type is IterVarType.DATA_PAR:
+                axes.append(made)
+            elif it.iter_type is IterVarType.COMM_REDUCE:
+                reduced.append(made)
+            else:
+                return None
+        if any(not _is(loop.extent, 1) for loop in left.values()):
+            return None  # the block repeats
+        return _Body(block.name_hint, tuple(axes), tuple(reduced), store, init, block)
+
+    def _same(self, a: PrimExpr, b: PrimExpr) -> bool:
+        return structural_equal(a, b) or self.analyzer.can_prove_equal(a, b)
+
+    def _stage(self, body: _Body) -> Stage | None:
+        split = _term(body)
+        if split is None:
+            return None
+        combine, term, in_place = split
+        store, init = body.store, body.init
+        parts = [term, *store.indices]
+        if init is not None:
+            if init.buffer is not store.buffer or not _equal_all(init.indices, store.indices):
+                return None
+            if combine is Combine.NONE or _loads(init.value, store.buffer):
+                return None
+            if _mentions(init.value, body.reduced):
+                return None
+            parts.append(init.value)
+        if any(effects(part) & (Does.ACTS | Does.FAILS) for part in parts):
+            return None
+        moved = _Moved(body)
+        indices = tuple(moved.index(i) for i in store.indices)
+        if not _once(indices, moved.axes, moved.reduced):
+            return None
+        return Stage(
+            body.name,
+            moved.axes,
+            moved.reduced,
+            store.buffer,
+            indices,
+            moved.value(term),
+            combine,
+            None if init is None else moved.value(init.value),
+            body.block is not None,
+            in_place,
+            body.block,
+        )
+
+
+def _bare(loops: list[_Loop], inner: Stmt) -> _Body | None:
+    """Read loops without a block: one store, or a start and loops that combine."""
+    if isinstance(inner, SeqStmt) and len(inner.seq) == 2:
+        init = _stored(inner.seq[0])
+        more, last = _nest(inner.seq[1])
+        store = _stored(last)
+        if init is None or store is None or not more:
+            return None
+        if _mentions_any(store.indices, more):
+            return None
+        for loop in more:
+            for edge in (loop.start, loop.extent):
+                if effects(edge) or _mentions(edge, (*loops, *more)):
+                    return None
+        return _Body(store.buffer.name, tuple(loops), tuple(more), store, init, None)
+    store = _stored(inner)
+    if store is None:
+        return None
+    used = {p for i in store.indices for p in by_class(i).get(Var, ())}
+    axes = tuple(loop for loop in loops if loop.var in used)
+    reduced = tuple(loop for loop in loops if loop.var not in used)
+    return _Body(store.buffer.name, axes, reduced, store, None, None)
+
+
+def _term(body: _Body) -> tuple[Combine, PrimExpr, bool] | None:
+    """Split what is stored into the element that was there, and what joins it."""
+    store = body.store
+    value = store.value
+    lets: list[Let] = []
+    while isinstance(value, Let):
+        lets.append(value)
+        value = value.body
+    combine = _COMBINES.get(type(value))
+    if combine is not None and (body.reduced or body.init is not None):
+        assert isinstance(value, (Add, Mul, Max, Min, And, Or))
+        for held, term in ((value.a, value.b), (value.b, value.a)):
+            if not isinstance(held, BufferLoad) or held.buffer is not store.buffer:
+                continue
+            if not _equal_all(held.indices, store.indices):
+                return None
+            made = term
+            for let in reversed(lets):
+                made = Let(let.var, let.value, made, span=let.span)
+            return None if _loads(made, store.buffer) else (combine, made, False)
+    loads: list[BufferLoad] = by_class(store.value).get(BufferLoad, [])
+    own = [load for load in loads if load.buffer is store.buffer]
+    if body.reduced or body.init is not None:
+        return None
+    if any(not _equal_all(load.indices, store.indices) for load in own):
+        return None
+    return Combine.NONE, store.value, bool(own)
+
+
+def _loads(value: PrimExpr, buffer: Buffer) -> bool:
+    loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
+    return any(load.buffer.data is buffer.data for load in loads)
+
+
+def _equal_all(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
+    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
+
+
+def _mentions(expr: PrimExpr, loops: tuple[_Loop, ...]) -> bool:
+    names = {loop.var for loop in loops}
+    return any(v in names for v in by_class(expr).get(Var, ()))
+
+
+def _mentions_any(exprs: tuple[PrimExpr, ...], loops: list[_Loop]) -> bool:
+    return any(_mentions(e, tuple(loops)) for e in exprs)
+
+
+class _Moved:
+    """Expressions of a nest by new int64 axes that start at 0."""
+
+    def __init__(self, body: _Body) -> None:
+        bounds = Bounds()
+        self.table: dict[Var, PrimExpr] = {}
+        self.widener = Widener(bounds)
+        self.axes = tuple(self._axis(loop, bounds) for loop in body.axes)
+        self.reduced = tuple(self._axis(loop, bounds) for loop in body.reduced)
+
+    def _axis(self, loop: _Loop, bounds: Bounds) -> Axis:
+        var = Var(loop.var.name_hint, INDEX)
+        high = bounds.of(loop.extent).high
+        bounds.set(var, Interval(0, max(0, high - 1)))
+        narrow = var if loop.var.dtype is INDEX else Cast(var, loop.var.dtype)
+        self.table[loop.var] = narrow if _is(loop.start, 0) else narrow + loop.start
+        return Axis(var, self.widener.widened(loop.extent))
+
+    def index(self, expr: PrimExpr) -> PrimExpr:
+        """Move an index."""
+        made = substitute(expr, self.table)
+        return self.widener.widened(rewrite(made, self._rules()))
+
+    def value(self, expr: PrimExpr) -> PrimExpr:
+        """Move a value, and the indices in it."""
+        return rewrite(substitute(expr, self.table), self._rules())
+
+    def _rules(self) -> dict[type, Rule]:
+        return {BufferLoad: self._load, **dict.fromkeys(_TESTS, self.widener.test)}
+
+    def _load(self, load: BufferLoad) -> BufferLoad:
+        made = tuple(self.widener.widened(i) for i in load.indices)
+        if all(a is b for a, b in zip(made, load.indices)):
+            return load
+        return BufferLoad(load.buffer, made, span=load.span)
+
+
+def _once(indices: tuple[PrimExpr, ...], axes: tuple[Axis, ...], reduced: tuple[Axis, ...]) -> bool:
+    """Whether different values of the axes are different elements."""
+    left = {axis.var: axis for axis in axes}
+    for written in indices:
+        index = written
+        if isinstance(written, Add) and isinstance(written.b, IntImm):
+            index = written.a
+        if isinstance(index, IntImm):
+            continue
+        if not isinstance(index, Var):
+            return False
+        if left.pop(index, None) is None and any(a.var is index for a in (*axes, *reduced)):
+            return False
+    return all(axis.size == 1 for axis in left.values())
+
+
+def _with_starts(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
+    """Join a nest that fills a buffer with the next one, which combines terms into it."""
+    made: list[Stage | Stmt] = []
+    for part in parts:
+        last = made[-1] if made else None
+        if isinstance(part, Evaluate) and isinstance(part.value, IntImm):
+            continue
+        if (
+            isinstance(part, Stage)
+            and isinstance(last, Stage)
+            and part.buffer is last.buffer
+            and part.combine is not Combine.NONE
+            and part.init is None
+            and last.combine is Combine.NONE
+            and not last.in_place
+            and _same_elements(last, part)
+        ):
+            table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
+            made[-1] = _started(part, substitute(last.value, table))
+        else:
+            made.append(part)
+    return tuple(made)
+
+
+def _same_elements(a: Stage, b: Stage) -> bool:
+    if len(a.axes) != len(b.axes):
+        return False
+    table = {x.var: y.var for x, y in zip(a.axes, b.axes)}
+    same = all(structural_equal(x.extent, y.extent) for x, y in zip(a.axes, b.axes))
+    moved = tuple(substitute(i, table) for i in a.indices)
+    return same and _equal_all(moved, b.indices)
+
+
+def _started(stage: Stage, init: PrimExpr) -> Stage:
+    return Stage(
+        stage.name,
+        stage.axes,
+        stage.reduced,
+        stage.buffer,
+        stage.indices,
+        stage.value,
+        stage.combine,
+        init,
+        stage.free_order,
+        stage.in_place,
+        stage.block,
+    )
