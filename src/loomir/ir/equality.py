@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from itertools import chain, compress
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+from loomir.ir.comparison import same_leaf, same_program
 from loomir.ir.node import Node, Role
-from loomir.ir.visit import plan_of
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.dtype import DataType
 
 __all__ = ["Difference", "assert_structural_equal", "first_difference", "structural_equal"]
-
-
-_MANY: Final = 50_000
-_PLAIN: Final = {int, str, bool, type(None), DataType}
-"""Types whose values are equal where ``==`` of two of the same type says so."""
 
 
 class _Path(NamedTuple):
@@ -93,7 +85,7 @@ def _search(left: Node, right: Node) -> Difference | None:
             )
             if difference is not None:
                 return difference
-        elif not _same_leaf(a, b):  # pyright: ignore[reportUnknownArgumentType]
+        elif not same_leaf(a, b):  # pyright: ignore[reportUnknownArgumentType]
             return Difference(str(task.path), a, b)
     return None
 
@@ -139,143 +131,9 @@ def _name_of(key: object) -> str:
     return str(getattr(key, "name_hint", key))
 
 
-def _same_leaf(a: object, b: object) -> bool:
-    if a is b:
-        return True
-    if isinstance(a, float) and isinstance(b, float):
-        if math.isnan(a) or math.isnan(b):
-            return math.isnan(a) and math.isnan(b)
-        return a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
-    return type(a) is type(b) and a == b
-
-
 def structural_equal(left: Node, right: Node) -> bool:
     """Tell whether two programs are the same up to names."""
-    return _Pairing().holds(left, right)
-
-
-class _Unequal(Exception):
-    """Raised inside of this module when a comparison fails."""
-
-
-class _Pairing:
-    """The pairs of nodes that must agree, a column of them for each class.
-
-    A definition must go with one definition of the other side throughout, and what neither side
-    defines must be the same on both. So the order of comparisons does not matter, and whole columns
-    are read and compared at once, which Python does many times faster than node by node.
-    """
-
-    def __init__(self) -> None:
-        self.todo: dict[tuple[type[Node], bool], tuple[list[Any], list[Any]]] = {}
-        self.bound: set[tuple[Node, Node]] = set()
-        self.used: set[tuple[Node, Node]] = set()
-        # What both sides share is compared only where names in it might differ.
-        self.shared: dict[tuple[Node, bool], None] = {}
-        self.skip_shared = True
-
-    def holds(self, left: Node, right: Node) -> bool:
-        """Compare all below a pair."""
-        try:
-            self._add([left], [right], False)
-            self._run()
-            if self.shared and any(a is not b for a, b in self.bound):
-                self.skip_shared = False
-                for part, defines in self.shared:
-                    self._queue(part.__class__, defines, [part], [part])
-                self._run()
-        except _Unequal:
-            return False
-        pairs = self.used | self.bound
-        return (
-            all(a is b for a, b in self.used - self.bound)
-            and len({a for a, _ in pairs}) == len(pairs)
-            and len({b for _, b in pairs}) == len(pairs)
-        )
-
-    def _run(self) -> None:
-        while self.todo:
-            level, self.todo = self.todo, {}
-            for (cls, defines), (xs, ys) in level.items():
-                if cls.is_definition:
-                    pairs = set(zip(xs, ys))
-                    if not defines:
-                        self.used |= pairs
-                        continue
-                    self._compare(cls, True, list(pairs - self.bound))
-                    self.bound |= pairs
-                elif len(xs) > _MANY:
-                    # A program that shares parts within itself has few different pairs.
-                    self._compare(cls, defines, list(dict.fromkeys(zip(xs, ys))))
-                else:
-                    self._columns(cls, defines, xs, ys)
-
-    def _compare(self, cls: type[Node], defines: bool, pairs: list[tuple[Node, Node]]) -> None:
-        self._columns(cls, defines, [a for a, _ in pairs], [b for _, b in pairs])
-
-    def _columns(self, cls: type[Node], defines: bool, xs: list[Any], ys: list[Any]) -> None:
-        plan = plan_of(cls)
-        for get in plan.attr_columns:
-            self._add(list(map(get, xs)), list(map(get, ys)), False)
-        for get, binds in plan.scan_columns:
-            self._add(list(map(get, xs)), list(map(get, ys)), defines or binds)
-
-    def _add(self, xs: list[Any], ys: list[Any], defines: bool) -> None:
-        """Demand that two columns of values agree; raises where they cannot."""
-        kinds = list(map(type, xs))
-        if kinds != list(map(type, ys)):
-            raise _Unequal
-        few = set(kinds)
-        if few <= _PLAIN:
-            if xs != ys:
-                raise _Unequal
-        elif len(few) > 1:
-            for kind in few:
-                chosen = [k is kind for k in kinds]
-                self._add(list(compress(xs, chosen)), list(compress(ys, chosen)), defines)
-        else:
-            self._add_kind(kinds[0], xs, ys, defines)
-
-    def _add_kind(self, kind: type, xs: list[Any], ys: list[Any], defines: bool) -> None:
-        if issubclass(kind, Node):
-            if xs[0] is ys[0] and self.skip_shared and not kind.is_definition:
-                same = [a is b for a, b in zip(xs, ys)]
-                self.shared.update(dict.fromkeys((a, defines) for a in compress(xs, same)))
-                other = [not s for s in same]
-                xs, ys = list(compress(xs, other)), list(compress(ys, other))
-            if xs:
-                self._queue(kind, defines, xs, ys)
-        elif issubclass(kind, tuple):
-            if list(map(len, xs)) != list(map(len, ys)):
-                raise _Unequal
-            inside = list(chain.from_iterable(xs)), list(chain.from_iterable(ys))
-            if inside[0]:
-                self._add(*inside, defines)
-        elif issubclass(kind, Mapping):
-            for a, b in zip(xs, ys):
-                self._add_mapping(a, b, defines)
-        elif not all(map(_same_leaf, xs, ys)):
-            raise _Unequal
-
-    def _queue(self, kind: type[Node], defines: bool, xs: list[Any], ys: list[Any]) -> None:
-        known = self.todo.get((kind, defines))
-        if known is None:
-            self.todo[kind, defines] = (xs, ys)
-        else:
-            known[0].extend(xs)
-            known[1].extend(ys)
-
-    def _add_mapping(self, a: Mapping[Any, Any], b: Mapping[Any, Any], defines: bool) -> None:
-        if len(a) != len(b):
-            raise _Unequal
-        if all(isinstance(key, Node) for key in a):  # keyed by definitions, in their order
-            if a:
-                self._add(list(a), list(b), False)
-                self._add(list(a.values()), list(b.values()), defines)
-        elif a.keys() != b.keys():
-            raise _Unequal
-        else:
-            self._add(list(a.values()), [b[key] for key in a], defines)
+    return same_program(left, right)
 
 
 def assert_structural_equal(left: Node, right: Node) -> None:

@@ -64,7 +64,6 @@ class Plan:
         "_keywords",
         "_places",
         "_whole",
-        "attr_columns",
         "child_columns",
         "get",
         "get_attrs",
@@ -81,8 +80,6 @@ class Plan:
     get_attrs: Getter
     get_scan: Getter
     """Reads the fields that can hold nodes, in the order in which names come alive."""
-    attr_columns: tuple[Callable[[Any], Any], ...]
-    """Reads the plain data, a field each."""
     child_columns: tuple[Callable[[Any], Any], ...]
     """Reads the fields that own parts, one each."""
     scan_columns: tuple[tuple[Callable[[Any], Any], bool], ...]
@@ -103,9 +100,6 @@ class Plan:
         self.get_refs = _getter(refs) if refs else None
         self.get_attrs = _getter(tuple(f.name for f in cls.node_fields if f.role is Role.ATTR))
         self.get_scan = _getter(tuple(f.name for f in cls.scan))
-        self.attr_columns = tuple(
-            attrgetter(f.name) for f in cls.node_fields if f.role is Role.ATTR
-        )
         self.child_columns = tuple(attrgetter(name) for name in cls.child_names)
         self.scan_columns = tuple((attrgetter(f.name), f.role is Role.BINDS) for f in cls.scan)
         self.leaf = not cls.child_names and not refs
