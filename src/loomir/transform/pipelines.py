@@ -11,6 +11,7 @@ from loomir.relax.expr import Function
 from loomir.transform.relax.annotate_tir_op_pattern import annotate_tir_op_pattern
 from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
 from loomir.transform.relax.check_nan import check_nan
+from loomir.transform.relax.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
 from loomir.transform.relax.fold_constant import fold_constant
@@ -61,6 +62,7 @@ LOWER_RELAX: Final = Pipeline(
         annotate_tir_op_pattern,
         fuse_ops,
         fuse_tir,
+        dataflow_use_inplace_calls,  # after fusion, which takes kernels that write new tensors
         dead_code_elimination,  # kernels that others contain now
         static_plan_block_memory,  # last: it makes direct calls, which other passes do not know
     ),

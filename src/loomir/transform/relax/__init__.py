@@ -6,6 +6,7 @@ from loomir.transform.relax.bind_params import BindParamsOptions, bind_params
 from loomir.transform.relax.bind_symbolic_vars import BindSymbolicVarsOptions, bind_symbolic_vars
 from loomir.transform.relax.call_tir_rewrite import call_tir_rewrite
 from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
+from loomir.transform.relax.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 from loomir.transform.relax.decompose_ops_for_inference import decompose_ops_for_inference
 from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
@@ -32,6 +33,7 @@ __all__ = [
     "bind_symbolic_vars",
     "call_tir_rewrite",
     "canonicalize_bindings",
+    "dataflow_use_inplace_calls",
     "dead_code_elimination",
     "decompose_ops_for_inference",
     "eliminate_common_subexpr",

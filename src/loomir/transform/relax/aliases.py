@@ -40,7 +40,8 @@ _KEEPS_NOTHING: Final = frozenset(
     }
 )
 """Operators that only look at their arguments, and give something else."""
-_GIVES_ARGUMENT: Final = frozenset({"relax.call_tir_inplace", "relax.memory.view"})
+_IN_PLACE: Final = "relax.call_tir_inplace"
+_GIVES_ARGUMENT: Final = frozenset({_IN_PLACE, "relax.memory.view"})
 """Operators whose result may be an argument of theirs, but nothing else keeps it."""
 
 
@@ -98,12 +99,23 @@ def _given(value: RelaxExpr, used: frozenset[int], found: Aliases) -> frozenset[
         if name in _KEEPS_NOTHING:
             return _NONE
         if name in _GIVES_ARGUMENT:
-            return used
+            return used if name != _IN_PLACE else _written(value, used, found)
         found.escapes |= used
         return used
     if isinstance(value, Function):
         found.escapes |= used
     return _NONE
+
+
+def _written(call: Call, used: frozenset[int], found: Aliases) -> frozenset[int]:
+    """Tell which tensors a kernel gives back: those of the arguments that it writes."""
+    given = call.args[1]
+    if not isinstance(given, Tuple):
+        return used
+    indices = call.attrs["inplace_indices"]
+    places: tuple[int, ...] = (indices,) if isinstance(indices, int) else tuple(indices)
+    sets = [_used(given.fields[place], found) for place in places if place >= 0]
+    return _NONE.union(*sets)
 
 
 def _branches(branch: If, found: Aliases) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import prod
 from typing import NamedTuple, cast
 
 from loomir.arith.analyzer import Analyzer
+from loomir.ir.equality import structural_equal
 from loomir.ir.module import GlobalVar
+from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
@@ -40,7 +42,7 @@ from loomir.relax.struct_info import (
 from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as PrimVar
-from loomir.transform.relax.aliases import find_aliases
+from loomir.transform.relax.aliases import Aliases, find_aliases
 from loomir.transform.relax.memory_plan import Wanted, plan_arena
 
 __all__ = ["static_plan_block_memory"]
@@ -59,7 +61,8 @@ def static_plan_block_memory(func: Function) -> Function:
     """Allocate the tensors of ``call_tir`` that do not leave the function from one arena.
 
     A place is used again after the last use of what it held. Extents may be symbolic, of the shape
-    variables that the parameters bind. The function then calls its kernels directly, and vouches
+    variables that the parameters bind. What ``call_tir_inplace`` writes over such a tensor is the
+    tensor itself. The function then calls its kernels directly, and vouches
     for it by ``relax.force_pure``; its dataflow blocks become ordinary ones.
     """
     if not isinstance(func.body, SeqExpr):
@@ -83,12 +86,18 @@ def static_plan_block_memory(func: Function) -> Function:
     places: dict[int, list[tuple[_Output, PrimExpr]]] = {}
     for output, offset in zip(kept, plan.offsets):
         places.setdefault(output.binding, []).append((output, offset))
+    names: dict[Node, Node] = {}
     for i, binding in enumerate(bindings):
+        taken = _written_over(binding, aliases, places)
         if i in places:
             made += _placed(cast("VarBinding", binding), places[i], storage)
+        elif taken is not None and isinstance(binding, VarBinding):
+            names[binding.var] = names.get(taken, taken)
+            made.append(_direct(binding))
         else:
             made.append(binding)
-    body = _without_dataflow(SeqExpr((BindingBlock(tuple(made)),), func.body.body))
+    seq = SeqExpr((BindingBlock(tuple(made)),), func.body.body)
+    body = _without_dataflow(substitute(seq, names) if names else seq)
     attrs = {**func.attrs, "relax.force_pure": True}
     return Function(func.params, body, func.ret_struct_info, func.is_pure, attrs, span=func.span)
 
@@ -134,6 +143,48 @@ def _bytes(dims: Sequence[PrimExpr], itemsize: int, analyzer: Analyzer) -> PrimE
     return analyzer.simplify(reduce(lambda a, b: a * b, dims, size))
 
 
+def _written_over(binding: Binding, aliases: Aliases, places: Mapping[int, object]) -> Var | None:
+    """Give the tensor of the arena that a kernel writes its one result over."""
+    call = binding.value if isinstance(binding, VarBinding) else None
+    if (
+        not isinstance(call, Call)
+        or not isinstance(call.op, Op)
+        or not isinstance(binding, VarBinding)
+    ):
+        return None
+    if call.op.name != "relax.call_tir_inplace" or not isinstance(call.args[1], Tuple):
+        return None
+    indices = call.attrs["inplace_indices"]
+    indices = (indices,) if isinstance(indices, int) else tuple(indices)
+    if len(indices) != 1 or indices[0] < 0 or not isinstance(call.args[0], GlobalVar):
+        return None
+    operand = call.args[1].fields[indices[0]]
+    if not isinstance(operand, Var) or not aliases.of.get(id(operand), frozenset()) & places.keys():
+        return None
+    same = structural_equal(operand.struct_info, binding.var.struct_info)
+    return operand if same and isinstance(operand.struct_info, TensorStructInfo) else None
+
+
+def _direct(binding: VarBinding) -> VarBinding:
+    """Write a ``call_tir_inplace`` as a direct call of the kernel."""
+    call = cast("Call", binding.value)
+    kernel, given = call.args[0], call.args[1]
+    assert isinstance(kernel, GlobalVar)
+    assert isinstance(given, Tuple)
+    direct = Call(kernel, (*given.fields, *_integers(call)), span=call.span)
+    return VarBinding(Var("_", UNIT), direct, span=binding.span)
+
+
+def _integers(call: Call) -> list[RelaxExpr]:
+    """List the numbers that a kernel is given."""
+    if len(call.args) < 3:
+        return []
+    shape = call.args[2]
+    if not isinstance(shape, ShapeExpr):
+        raise InternalError("the numbers of a kernel are no literal shape")
+    return [PrimValue(value) for value in shape.values]
+
+
 def _placed(
     binding: VarBinding, outputs: Sequence[tuple[_Output, PrimExpr]], storage: Var
 ) -> list[Binding]:
@@ -151,13 +202,7 @@ def _placed(
         value = _call("memory.alloc_tensor", storage, PrimValue(offset), shape, output.info.dtype)
         made.append(VarBinding(tensor, value, span=binding.span))
         tensors.append(tensor)
-    ints: list[RelaxExpr] = []
-    if len(call.args) > 2:
-        shape = call.args[2]
-        if not isinstance(shape, ShapeExpr):
-            raise InternalError("the numbers of call_tir are no literal shape")
-        ints = [PrimValue(value) for value in shape.values]
-    direct = Call(kernel, (*given.fields, *ints, *tensors), span=call.span)
+    direct = Call(kernel, (*given.fields, *_integers(call), *tensors), span=call.span)
     made.append(VarBinding(Var("_", UNIT), direct, span=binding.span))
     if not single:
         made.append(VarBinding(binding.var, Tuple(tuple(tensors)), span=binding.span))
