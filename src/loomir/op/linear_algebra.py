@@ -228,18 +228,27 @@ linear = define_op(
 _SUBSCRIPTS = re.compile(r"([A-Za-z]*(?:,[A-Za-z]*)*)(->([A-Za-z]*))?")
 
 
-def _letters(c: OpContext, text: str, count: int) -> tuple[list[str], str]:
-    """Read the letters of the operands and of the result, in order where that is implied."""
+def _parsed(text: str) -> tuple[list[str], str] | None:
+    """Split subscripts into the letters of each operand and those of the result."""
     found = _SUBSCRIPTS.fullmatch(text.replace(" ", ""))
     if found is None:
+        return None
+    every = found[1].replace(",", "")
+    implied = "".join(x for x in sorted({*every}) if every.count(x) == 1)
+    return found[1].split(","), found[3] if found[2] else implied
+
+
+def _letters(c: OpContext, text: str, count: int) -> tuple[list[str], str]:
+    """Read the letters of the operands and of the result, in order where that is implied."""
+    parsed = _parsed(text)
+    if parsed is None:
         c.refuse(
             "OPS0042",
             f"{text!r} are no subscripts",
             help='write a letter for each axis, as in "ij,jk->ik"',
         )
-    inputs = found[1].split(",")
+    inputs, output = parsed
     every = "".join(inputs)
-    output = found[3] if found[2] else "".join(x for x in sorted({*every}) if every.count(x) == 1)
     if len(inputs) != count:
         c.refuse(
             "OPS0042",
@@ -285,7 +294,7 @@ def _einsum(c: OpContext) -> StructInfo:
 
 
 def _sum(operands: Sequence[Tensor], subscripts: str) -> Tensor:
-    inputs = subscripts.replace(" ", "").partition("->")[0].split(",")
+    inputs = (_parsed(subscripts) or ([], ""))[0]
     beside: dict[str, list[PrimExpr]] = {}
     for letters, x in zip(inputs, operands, strict=True):
         for letter, extent in zip(letters, x.shape, strict=True):
@@ -300,11 +309,29 @@ def _sum(operands: Sequence[Tensor], subscripts: str) -> Tensor:
 
 
 def _sum_with_numpy(operands: Sequence[Any], subscripts: str) -> NPArray:
-    arrays = list(map(np.asarray, operands))
-    inner, wanted = _inner(arrays[0], None)
+    inner, wanted = _inner(np.asarray(operands[0]), None)
+    arrays = [converted(np.asarray(x), inner) for x in operands]
+    inputs, output = _parsed(subscripts) or ([], "")
     with np.errstate(all="ignore"):
-        made: Any = np.einsum(subscripts, *[converted(x, inner) for x in arrays])
+        if {*"".join(inputs)} <= {*output}:
+            made: Any = _spread_product_with_numpy(arrays, inputs, output)
+        else:
+            made = np.einsum(subscripts, *arrays)
     return converted(np.asarray(made), wanted)
+
+
+def _spread_product_with_numpy(
+    arrays: Sequence[NPArray], inputs: Sequence[str], output: str
+) -> NPArray:
+    """Multiply what is never summed: NumPy's einsum adds it to 0, which loses the sign of -0."""
+    made: NPArray | None = None
+    for letters, x in zip(inputs, arrays, strict=True):
+        named = "".join(k for k in output if k in letters)
+        spread: NPArray = np.einsum(f"{letters}->{named}", x)
+        spread = np.expand_dims(spread, [i for i, k in enumerate(output) if k not in letters])
+        made = spread if made is None else made * spread
+    assert made is not None
+    return made
 
 
 einsum = define_op(
@@ -329,6 +356,8 @@ einsum = define_op(
         Sample(((A,), "ij->ji")),
         Sample(((T((2, 3), "bfloat16"), T((3, 4), "bfloat16")), "ij,jk->k"), ulps=1),
         Sample(((T((2, 1)), T((3,)), T(())), "ij,j,->ij"), absolute=_NEAR),
+        Sample(((T((2,), values=[-0.0, 2.0]), T((2,), values=[1.0, -0.0])), "i,j->ji")),
+        Sample(((T((2, 2), values=[[-0.0, 2.0], [1.0, -0.0]]),), "ii->i")),
         Sample(((T((2, 0)), T((0, 3))), "ij,jk->ik")),
     ),
     mistakes=(

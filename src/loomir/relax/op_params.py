@@ -467,7 +467,22 @@ def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
         if name not in call.attrs:
             _refuse_call(op, f"lacks the option {name}", params, call.span)
     for name, param in options.items():
-        convert_option(op, param, call.attrs[name])
+        given = call.attrs[name]
+        made = convert_option(op, param, given)
+        if _form(made) != _form(given):
+            refuse(
+                "OPS0002",
+                f"{op}: the option {name} of a call is {_shown(made)}, not {_shown(given)}",
+                help=f"give {_shown(made)}, or make the call with {op}, which converts its options",
+                span=call.span,
+            )
+
+
+def _form(option: Any) -> Any:
+    """Give the Python type of plain data, and of what a tuple holds."""
+    if isinstance(option, tuple):
+        return tuple(map(_form, cast("tuple[Any, ...]", option)))
+    return cast("type[object]", type(option))
 
 
 def _given(
