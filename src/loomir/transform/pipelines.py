@@ -17,6 +17,7 @@ from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_sub
 from loomir.transform.relax.fold_constant import fold_constant
 from loomir.transform.relax.fuse_ops import fuse_ops
 from loomir.transform.relax.fuse_tir import fuse_tir
+from loomir.transform.relax.fuse_transpose_matmul import fuse_transpose_matmul
 from loomir.transform.relax.legalize_ops import legalize_ops
 from loomir.transform.relax.normalize import normalize
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
@@ -57,6 +58,10 @@ LOWER_RELAX: Final = Pipeline(
         canonicalize_bindings,  # before the next two, which compare names
         fold_constant,
         eliminate_common_subexpr,
+        # Keeps all bits: each element sums the same products in the same order, and spares a copy.
+        # Not here: FoldBatchnormToConv2D rounds products otherwise, by more than a convolution may
+        # where it scales up; CombineParallelMatmul keeps bits, but copies operands and results.
+        fuse_transpose_matmul,  # after folding: the transposed matrix may be a constant
         legalize_ops,
         dead_code_elimination,  # after it: what kernels do not take is not needed any more
         annotate_tir_op_pattern,

@@ -30,6 +30,7 @@ __all__ = [
     "fitted",
     "known_layout",
     "packed",
+    "read_layout",
     "spread",
     "unpacked",
 ]
@@ -49,7 +50,8 @@ class Layout(NamedTuple):
         return {letter.upper(): size for letter, size in self.parts if size}
 
 
-def _read(text: str) -> Layout | None:
+def read_layout(text: str) -> Layout | None:
+    """Read a layout; None for a text that is none."""
     parts: list[tuple[str, int]] = []
     at = 0
     while at < len(text):
@@ -63,7 +65,7 @@ def _read(text: str) -> Layout | None:
 
 
 def _read_known(text: str) -> Layout:
-    made = _read(text)
+    made = read_layout(text)
     assert made is not None, "inference has read this layout"
     return made
 
@@ -71,7 +73,7 @@ def _read_known(text: str) -> Layout:
 def known_layout(c: OpContext, option: str, letters: str) -> Layout:
     """Read a layout that must name each of ``letters`` once. Errors: OPS0060."""
     text: str = c[option]
-    made = _read(text)
+    made = read_layout(text)
     names = [] if made is None else [letter for letter, _ in made.parts]
     capitals = [n for n in names if n.isupper()]
     whole = sorted(capitals) == sorted(letters) and len(set(names)) == len(names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 from loomir.support.dtype import DataType
 from loomir.te import reduction as te
@@ -28,6 +29,8 @@ from loomir.te.topi.shape import (
 from loomir.tir.expr import Mul, PrimExpr, convert
 from loomir.tir.expr import cast as converted
 
+_T = TypeVar("_T")
+
 __all__ = ["batch_matmul", "dense", "einsum", "matmul"]
 
 
@@ -42,18 +45,27 @@ def rounded(x: Tensor, dtype: DataType) -> Tensor:
     return x if x.dtype is dtype else cast(x, dtype)
 
 
-def matmul(a: Tensor, b: Tensor, out_dtype: str | None = None) -> Tensor:
-    """Multiply matrices, as NumPy's ``@`` does.
+def matmul(
+    a: Tensor,
+    b: Tensor,
+    out_dtype: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Tensor:
+    """Multiply matrices, as NumPy's ``@`` does; those that are to be transposed lie so in memory.
 
     Shapes: ``(..., n, k)`` and ``(..., k, m)`` give ``(..., n, m)``, where the axes in front
-    broadcast; a vector is a row on the left, a column on the right, and leaves no axis.
+    broadcast; a vector is a row on the left, a column on the right, and leaves no axis. The last
+    two axes of what is transposed are swapped.
     Errors: TE0101 to TE0104.
     """
     need("matmul", "number", a, b)
     if not a.ndim or not b.ndim:
         bad("matmul", "a tensor of no axes is no matrix", "multiply by topi.multiply")
-    left, right = dims(a), dims(b)
     row, column = a.ndim == 1, b.ndim == 1
+    if (transpose_a and row) or (transpose_b and column):
+        bad("matmul", "a vector has no two axes to swap", "transpose matrices only")
+    left, right = _swapped(dims(a), transpose_a), _swapped(dims(b), transpose_b)
     inner = left[-1]
     if not equal_sizes(inner, right[0 if column else -2]):
         refuse_shapes("matmul", left, right)
@@ -65,12 +77,17 @@ def matmul(a: Tensor, b: Tensor, out_dtype: str | None = None) -> Tensor:
     def element(*i: PrimExpr) -> PrimExpr:
         front = i[: len(batch)]
         rest = list(i[len(batch) :])
-        x = a(k) if row else read(a, [*front, rest.pop(0), k])
-        y = b(k) if column else read(b, [*front, k, rest.pop(0)])
+        x = a(k) if row else read(a, [*front, *_swapped([rest.pop(0), k], transpose_a)])
+        y = b(k) if column else read(b, [*front, *_swapped([k, rest.pop(0)], transpose_b)])
         return te.sum(converted(x, wide) * converted(y, wide), axis=k)
 
     # The summed axis and those of the matrix are no axes to broadcast.
     return rounded(make("matmul", shape, element), out)
+
+
+def _swapped(given: list[_T], swap: bool) -> list[_T]:
+    """Swap the last two of a list, or not."""
+    return [*given[:-2], given[-1], given[-2]] if swap else given
 
 
 def dense(

@@ -6,14 +6,20 @@ from loomir.transform.relax.bind_params import BindParamsOptions, bind_params
 from loomir.transform.relax.bind_symbolic_vars import BindSymbolicVarsOptions, bind_symbolic_vars
 from loomir.transform.relax.call_tir_rewrite import call_tir_rewrite
 from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
+from loomir.transform.relax.combine_parallel_matmul import (
+    CombineParallelMatmulOptions,
+    combine_parallel_matmul,
+)
 from loomir.transform.relax.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 from loomir.transform.relax.decompose_ops_for_inference import decompose_ops_for_inference
 from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
 from loomir.transform.relax.expand_tuple_arguments import expand_tuple_arguments
+from loomir.transform.relax.fold_batchnorm_to_conv2d import fold_batchnorm_to_conv2d
 from loomir.transform.relax.fold_constant import fold_constant
 from loomir.transform.relax.fuse_ops import fuse_ops
 from loomir.transform.relax.fuse_tir import fuse_tir
+from loomir.transform.relax.fuse_transpose_matmul import fuse_transpose_matmul
 from loomir.transform.relax.inline_private_functions import inline_private_functions
 from loomir.transform.relax.legalize_ops import legalize_ops
 from loomir.transform.relax.normalize import normalize
@@ -27,20 +33,24 @@ from loomir.transform.relax.to_non_dataflow import to_non_dataflow
 __all__ = [
     "BindParamsOptions",
     "BindSymbolicVarsOptions",
+    "CombineParallelMatmulOptions",
     "annotate_tir_op_pattern",
     "attach_global_symbol",
     "bind_params",
     "bind_symbolic_vars",
     "call_tir_rewrite",
     "canonicalize_bindings",
+    "combine_parallel_matmul",
     "dataflow_use_inplace_calls",
     "dead_code_elimination",
     "decompose_ops_for_inference",
     "eliminate_common_subexpr",
     "expand_tuple_arguments",
+    "fold_batchnorm_to_conv2d",
     "fold_constant",
     "fuse_ops",
     "fuse_tir",
+    "fuse_transpose_matmul",
     "inline_private_functions",
     "legalize_ops",
     "normalize",

@@ -1,0 +1,151 @@
+"""Multiply one matrix with several others at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.module import IRModule
+from loomir.ir.passes import register
+from loomir.relax.expr import (
+    Call,
+    DataflowBlock,
+    Function,
+    MatchCast,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import RelaxExpr
+from loomir.relax.rewriter import Rewriter
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.transform.relax.graph_reading import (
+    dataflow_blocks,
+    extent_of,
+    made,
+    operator_of,
+    tensor_info,
+)
+
+__all__ = ["CombineParallelMatmulOptions", "combine_parallel_matmul"]
+
+
+@dataclass(frozen=True, slots=True)
+class CombineParallelMatmulOptions:
+    """Which products to join: ``check(left, rights)`` says so; all that can be, left out."""
+
+    check: Callable[[RelaxExpr, Sequence[RelaxExpr]], bool] | None = None
+
+
+@register("relax.CombineParallelMatmul", requires={"relax_normal_form"})
+def combine_parallel_matmul(
+    mod: IRModule, options: CombineParallelMatmulOptions = CombineParallelMatmulOptions()
+) -> IRModule:
+    """Make one ``matmul`` and a ``split`` of several with the same left operand.
+
+    In a dataflow block, where the right operands are there before the first product, differ in
+    nothing but their last extent, and that is a number. They are joined by ``concat``, which costs
+    a copy where they are no constants. Each element is the sum of the same products as before.
+    """
+    combiner = _Combine(mod, options)
+    for func in mod.functions.values():
+        for block in dataflow_blocks(func) if isinstance(func, Function) else ():
+            combiner.plan(block)
+    return combiner.rewrite_module() if combiner.groups else mod
+
+
+@dataclass(slots=True)
+class _Group:
+    """Products to be joined: their variables, right operands, and the widths of those."""
+
+    first: int
+    """Where the first product stands, which is where the joined one will."""
+    analyzer: Analyzer
+    variables: list[Var] = field(default_factory=list[Var])
+    rights: list[RelaxExpr] = field(default_factory=list[RelaxExpr])
+    widths: list[int] = field(default_factory=list[int])
+    parts: RelaxExpr | None = None
+    """The joined product's parts, once it is made."""
+
+    def takes(self, info: TensorStructInfo) -> bool:
+        """Whether a right operand can stand beside the others."""
+        own = tensor_info(self.rights[0])
+        assert own is not None
+        assert own.dims is not None
+        assert info.dims is not None
+        if own.ndim != info.ndim or own.dtype is not info.dtype or own.vdevice != info.vdevice:
+            return False
+        pairs = zip(own.dims[:-1], info.dims[:-1])
+        return all(a is b or self.analyzer.can_prove_equal(a, b) for a, b in pairs)
+
+
+class _Combine(Rewriter):
+    def __init__(self, mod: IRModule, options: CombineParallelMatmulOptions) -> None:
+        super().__init__(mod)
+        self.check = options.check
+        self.groups: dict[Var, tuple[_Group, int]] = {}
+        """The group of each product that is joined with others, and its place there."""
+
+    # -- which -----------------------------------------------------------------------------------
+    def plan(self, block: DataflowBlock) -> None:
+        """Find what to join in a block."""
+        place: dict[RelaxExpr | None, int] = {
+            b.var: at
+            for at, b in enumerate(block.bindings)
+            if isinstance(b, (VarBinding, MatchCast))
+        }
+        begun: dict[tuple[Var, str, int], list[_Group]] = {}
+        for at, binding in enumerate(block.bindings):
+            if not isinstance(binding, VarBinding) or operator_of(binding.value) != "matmul":
+                continue
+            call = binding.value
+            assert isinstance(call, Call)
+            left, right = call.args
+            info, result = tensor_info(right), tensor_info(binding.var)
+            if info is None or result is None or info.ndim < 2 or not isinstance(left, Var):
+                continue
+            width = extent_of(info, -1)
+            if width is None:
+                continue
+            groups = begun.setdefault((left, str(call.attrs["out_dtype"]), info.ndim), [])
+            # All operands must be there where the group's product stands. Only the last group is
+            # tried: that takes linear time.
+            group = groups[-1] if groups else None
+            if group is None or place.get(right, -1) >= group.first or not group.takes(info):
+                group = _Group(at, Analyzer())
+                groups.append(group)
+            group.variables.append(binding.var)
+            group.rights.append(right)
+            group.widths.append(width)
+        for (left, _, _), groups in begun.items():
+            for group in groups:
+                if len(group.rights) < 2:
+                    continue
+                if self.check is None or self.check(left, tuple(group.rights)):
+                    self.groups |= {v: (group, k) for k, v in enumerate(group.variables)}
+
+    # -- the edit --------------------------------------------------------------------------------
+    def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
+        """Take a part of the joined product, which the first makes."""
+        found = self.groups.get(binding.var)
+        if found is None:
+            return self.emit_binding(binding, value)
+        group, number = found
+        if group.parts is None:
+            assert isinstance(value, Call)
+            group.parts = self._joined(group, value)
+        return self.emit_binding(binding, TupleGetItem(group.parts, number))
+
+    def _joined(self, group: _Group, call: Call) -> RelaxExpr:
+        own = tensor_info(group.rights[0])
+        assert own is not None
+        right = self.builder.emit(made("concat", group.rights, own.ndim - 1))
+        args = (call.args[0], right)
+        whole = self.builder.emit(Call(call.op, args, attrs=call.attrs, span=call.span))
+        info = tensor_info(whole)
+        assert info is not None
+        places: list[int] = []
+        for width in group.widths[:-1]:
+            places.append(width + (places[-1] if places else 0))
+        return self.builder.emit(made("split", whole, places, info.ndim - 1))

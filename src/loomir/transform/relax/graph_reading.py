@@ -1,0 +1,77 @@
+"""What passes on operators ask of a graph: how often a value is used, and what is known of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from loomir.ir.node import Node
+from loomir.ir.op import Op
+from loomir.ir.visit import pre_order
+from loomir.relax.expr import Call, Constant, DataflowBlock, Function, Var, VarBinding
+from loomir.relax.node import RelaxExpr
+from loomir.relax.op_def import find_op
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.support.diagnostics import InternalError
+from loomir.tir.expr import IntImm
+
+__all__ = [
+    "count_uses",
+    "dataflow_blocks",
+    "extent_of",
+    "made",
+    "operator_of",
+    "operators_in",
+    "tensor_info",
+    "values_in",
+]
+
+
+def operator_of(value: object) -> str:
+    """Name the operator that an expression calls, without ``relax.``; nothing for all else."""
+    if isinstance(value, Call) and isinstance(value.op, Op):
+        return value.op.name.removeprefix("relax.")
+    return ""
+
+
+def made(name: str, *args: Any, **keywords: Any) -> Call:
+    """Make a call of an operator from what users would write."""
+    found = find_op(f"relax.{name}")
+    if found is None:
+        raise InternalError(f"there is no operator {name}")
+    return found.call(*args, **keywords)
+
+
+def operators_in(root: Node) -> set[str]:
+    """Name the operators that a program calls: often enough to know that a pass has no work."""
+    calls = (part for part in pre_order(root) if isinstance(part, Call))
+    return {operator_of(call) for call in calls}
+
+
+def count_uses(func: Function) -> Counter[Node]:
+    """Count how often each variable and each constant is used, in closures and branches too."""
+    return Counter(part for part in pre_order(func) if isinstance(part, (Var, Constant)))
+
+
+def dataflow_blocks(func: Function) -> list[DataflowBlock]:
+    """List all dataflow blocks of a function, those of branches and closures too."""
+    return [part for part in pre_order(func) if isinstance(part, DataflowBlock)]
+
+
+def values_in(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
+    """Give what each variable of a block is bound to."""
+    return {b.var: b.value for b in block.bindings if isinstance(b, VarBinding)}
+
+
+def tensor_info(leaf: object) -> TensorStructInfo | None:
+    """Give what is known of a leaf that is a tensor of known rank and dtype."""
+    info = leaf.struct_info if isinstance(leaf, (Var, Constant)) else None
+    if not isinstance(info, TensorStructInfo) or info.ndim < 0 or info.dtype.is_void:
+        return None
+    return info
+
+
+def extent_of(info: TensorStructInfo, axis: int) -> int | None:
+    """Give the extent of an axis, None where it is no number."""
+    dim = None if info.dims is None else info.dims[axis]
+    return dim.value if isinstance(dim, IntImm) else None
