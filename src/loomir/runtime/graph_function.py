@@ -7,7 +7,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,6 +16,7 @@ from loomir.runtime import object_layout as at
 from loomir.runtime.callback import interruption, take
 from loomir.runtime.callout import find_function, own, placed
 from loomir.runtime.capsule import is_array, plain_array
+from loomir.runtime.door import Ended, door_to, ended
 from loomir.runtime.errors import RunAssertionError, RunTypeError
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.graph_callback import begin, end
@@ -68,6 +69,7 @@ class Code(Protocol):
 
 
 class _Loaded(NamedTuple):
+    address: int
     enter: Callable[..., int]
     function: Callable[[int], int]
     packed: int
@@ -86,6 +88,7 @@ class GraphProgram:
     - ``describe`` says what is known of one, given its number and captured numbers; ``compare``
       raises the ``RunError`` where a function does not fit a place of the program, given the number
       of that place, the function, and the numbers that come into it.
+    - ``alone``: graphs of arrays never call Python.
     - ``entries`` gives the function whose arguments a fault is about, by the fault's site;
       ``explain`` raises all that is wrong with arguments of such a function.
     """
@@ -100,7 +103,10 @@ class GraphProgram:
         compare: Callable[[int, object, tuple[Any, ...]], None],
         entries: Mapping[int, str],
         explain: Callable[[str, tuple[object, ...]], None],
+        *,
+        alone: bool = False,
     ) -> None:
+        self.alone = alone
         self.faults = tuple(faults)
         self.values = values
         self.signatures = tuple(signatures)
@@ -123,7 +129,7 @@ class GraphProgram:
                     enter = self._code.symbol("loomir_enter")
                     function = self._code.symbol("loomir_function")
                     packed = self._code.symbol("loomir_packed")
-                    found = _Loaded(_ENTER(enter), _FUNCTION(function), packed)
+                    found = _Loaded(enter, _ENTER(enter), _FUNCTION(function), packed)
                     self._loaded = found
         return found
 
@@ -157,9 +163,12 @@ class GraphFunction:
     __slots__ = (
         "__weakref__",
         "_address",
+        "_door",
         "_number",
         "_reference",
         "_signature",
+        "_slow",
+        "_words",
         "name",
         "program",
     )
@@ -179,6 +188,9 @@ class GraphFunction:
         self._number = number
         self._address = address if reference is None else reference.address
         self._reference = reference
+        self._door: Callable[..., Any] = _closed
+        self._words: object = None
+        self._slow = 0
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -205,10 +217,35 @@ class GraphFunction:
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Run the function; see the class."""
-        names = self._signature.names
-        if kwargs or len(args) != len(names):
-            args = self._by_position(args, kwargs)
+        if kwargs:
+            return self._run(self._by_position(args, kwargs))
+        made = self._door(*args)
+        kind = made.__class__
+        if kind is np.ndarray or kind is tuple:
+            return made
+        if made is None:
+            self._slow = calls = self._slow + 1
+            # Most programs call once: they should not wait for what makes the next call quick.
+            if calls == 2:
+                self._open()
+            return self._run(args)
+        return _Call(self.program).resume(ended(made), args, self._signature)
+
+    def _run(self, args: tuple[object, ...]) -> Any:
+        if len(args) != len(self._signature.names):
+            args = self._by_position(args, {})
         return _Call(self.program).run(self.address, args, self._signature)
+
+    def _open(self) -> None:
+        program = self.program
+        # A closure may have captured functions of Python's.
+        if program.alone and self._number >= 0:
+            enter = program.load().address
+            made = door_to(enter, self.address, len(self.parameters), program.values)
+            if made is not None:
+                # In this order: another thread may call it at once.
+                self._words = made.words
+                self._door = made.call
 
     def _by_position(
         self, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -241,6 +278,10 @@ class GraphFunction:
             what = f"has no parameter {name!r}"
             remedy = f"did you mean {guess!r}?" if guess else ""
         return RunTypeError(Diagnostic("RUN0102", f"{self.name} {what}", help=remedy))
+
+
+def _closed(*_: object) -> None:
+    """Leave all arguments to the slow way."""
 
 
 _infos: Final[dict[int, Any]] = {}
@@ -281,9 +322,23 @@ class _Call:
                 end(token)
             if status == 0:
                 return self._give(result.value)
-            failure = self._failure(report, signature, tuple(args))
         finally:
             given.settle(objects)
+        self._raise(bytes(report), signature, tuple(args))
+
+    def resume(self, call: Ended, args: tuple[Any, ...], signature: Signature) -> Any:
+        """End a call that came back with a fault, or with what Python must look at."""
+        given = self._given
+        given.lent.update((made, (x, x)) for made, x in zip(call.lent, args, strict=True))
+        try:
+            if call.status == 0:
+                return self._give(call.result)
+        finally:
+            given.settle(call.lent)
+        self._raise(call.report, signature, args)
+
+    def _raise(self, report: bytes, signature: Signature, args: tuple[object, ...]) -> NoReturn:
+        failure = self._failure(report, signature, args)
         try:
             raise failure
         finally:
@@ -334,9 +389,9 @@ class _Call:
         return self.program.at(address)
 
     def _failure(
-        self, report: Any, signature: Signature, args: tuple[object, ...]
+        self, report: bytes, signature: Signature, args: tuple[object, ...]
     ) -> BaseException:
-        words: tuple[int, ...] = struct.unpack(f"=iiq{self.program.values}q", bytes(report))
+        words: tuple[int, ...] = struct.unpack(f"=iiq{self.program.values}q", report)
         site, root, values = words[0], words[2], words[3:]
         faults = self.program.faults
         raised = take(root, values[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 from loomir.codegen.llvm.module import Generated
 from loomir.codegen.llvm.native import Native
-from loomir.codegen.llvm.objects import object_symbols
+from loomir.codegen.llvm.objects import door_address, object_symbols
 from loomir.codegen.llvm.relax.program import Graph
 from loomir.codegen.llvm.relax.unit import FunctionInfo
 from loomir.ir.visit import Step, trampoline
@@ -15,6 +15,7 @@ from loomir.relax import faults
 from loomir.relax.node import StructInfo
 from loomir.relax.relations import Match, is_subtype, substitute_shape_vars
 from loomir.relax.struct_info import FuncStructInfo, PrimStructInfo, TupleStructInfo
+from loomir.runtime.door import connect_door
 from loomir.runtime.graph_function import GraphFunction, GraphProgram, Signature
 from loomir.runtime.graph_values import Wanted
 from loomir.runtime.objects import connect
@@ -38,6 +39,7 @@ def graph_functions(
     if graph is None:
         return {}
     connect(object_symbols())
+    connect_door(door_address)
     program = GraphProgram(
         native,
         generated.faults,
@@ -47,6 +49,7 @@ def graph_functions(
         lambda check, given, sizes: _compare(graph, check, given, sizes),
         {site: name for name in graph.numbers for site in graph.sites[graph.numbers[name]]},
         lambda name, args: explain(graph.infos[graph.numbers[name]], args),
+        alone=not graph.packed,
     )
     return {
         name: program.function(number, graph.numbers[name])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping
-from typing import Final
-
-import llvmlite.binding as llvm
 
 from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.kept import compile_kept
 from loomir.codegen.llvm.module import Generated, machine_of
 from loomir.codegen.llvm.objects import object_symbols
 from loomir.codegen.llvm.pool import pool_symbols
@@ -32,10 +29,6 @@ __all__ = ["Native"]
 def _data(arrays: Mapping[str, Array]) -> dict[str, int]:
     """Give the addresses of constants, which live as long as the code."""
     return {symbol: array.data.__array_interface__["data"][0] for symbol, array in arrays.items()}
-
-
-_CACHE_FORMAT: Final = "1"
-"""Part of the cache's keys: changes when equal IR may give other objects."""
 
 
 class Native:
@@ -137,31 +130,11 @@ class Native:
 
     def _compiled(self) -> bytes:
         if self._object is None:
-            key = self._key()
-            found = None if self._cache is None else self._cache.get(key)
-            if found is None:
-                found = engine.compile_ir(
-                    self._generated.text, self._machine, self._level, loops=self._loops
-                )
-                if self._cache is not None:
-                    self._cache.put(key, found)
-            self._object = found
+            self._object = compile_kept(
+                self._generated.text,
+                self._machine,
+                self._level,
+                loops=self._loops,
+                cache=self._cache,
+            )
         return self._object
-
-    def _key(self) -> str:
-        machine = self._machine
-        parts = (
-            _CACHE_FORMAT,
-            ".".join(map(str, llvm.llvm_version_info)),
-            machine.triple,
-            machine.cpu,
-            machine.features,
-            str(self._level),
-            str(self._loops),
-            self._generated.text,
-        )
-        digest = hashlib.sha256()
-        for part in parts:
-            data = part.encode("utf-8", "surrogatepass")
-            digest.update(len(data).to_bytes(8, "little") + data)
-        return digest.hexdigest()

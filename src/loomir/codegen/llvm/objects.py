@@ -6,13 +6,18 @@ import ctypes
 import threading
 from typing import Final
 
-from loomir.codegen.llvm.engine import Library, TargetMachine, compile_ir, load
+from loomir.codegen.llvm.door_ir import DOOR, door_module
+from loomir.codegen.llvm.engine import Library
+from loomir.codegen.llvm.kept import load_own
 from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS, objects_module
+from loomir.codegen.llvm.text import Module
+from loomir.runtime.door import host_symbols
 
-__all__ = ["count_objects", "live_objects", "object_symbols"]
+__all__ = ["count_objects", "door_address", "live_objects", "object_symbols"]
 
 _lock: Final = threading.Lock()
 _loaded: Final[list[Library]] = []
+_doors: Final[list[int]] = []
 
 
 def object_symbols() -> dict[str, int]:
@@ -32,18 +37,29 @@ def live_objects() -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64)(_objects().address("loomir_live_objects"))()
 
 
+def door_address() -> int:
+    """Give the address of the quick way into graphs; 0 where this process has none."""
+    if not _doors:
+        symbols = host_symbols()
+        own = object_symbols()
+        with _lock:
+            if not _doors:
+                known = None if symbols is None else _load(door_module(), {**symbols, **own})
+                _doors.append(0 if known is None else known.address(DOOR))
+    return _doors[0]
+
+
 def _objects() -> Library:
     # Looked at without the lock, which may be held by nobody any more in a forked child.
     if not _loaded:
         with _lock:
             if not _loaded:
-                _loaded.append(_load())
+                _loaded.append(_load(objects_module(), {}))
     return _loaded[0]
 
 
-def _load() -> Library:
-    plain = TargetMachine.of("", triple=TargetMachine.host().triple)
-    library = load(compile_ir(objects_module().render(), plain, 2, loops=False))
+def _load(module: Module, symbols: dict[str, int]) -> Library:
+    library = load_own(module, symbols)
     # Objects may be freed as the very last thing that the process does: never unload it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library

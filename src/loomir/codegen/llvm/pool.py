@@ -19,7 +19,8 @@ import ctypes
 import threading
 from typing import Final, NamedTuple
 
-from loomir.codegen.llvm.engine import Library, TargetMachine, compile_ir, load
+from loomir.codegen.llvm.engine import Library, TargetMachine
+from loomir.codegen.llvm.kept import load_own
 from loomir.codegen.llvm.pool_ir import pool_module
 from loomir.runtime.externs import address_in_process
 from loomir.support.diagnostics import InternalError
@@ -78,10 +79,7 @@ def _pool() -> Library:
 
 
 def _load() -> Library:
-    target = TargetMachine.host()
-    # Baseline instructions will do, and the object is the same on every machine of the family.
-    plain = TargetMachine.of("", triple=target.triple)
-    library = load(compile_ir(pool_module(target.triple).render(), plain, 2, loops=False))
+    library = load_own(pool_module(TargetMachine.host().triple), {})
     # Threads run this code until the process ends: never unload it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     _register_after_fork(library.address("loomir_pool_after_fork"))
