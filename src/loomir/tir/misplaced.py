@@ -10,7 +10,7 @@ from loomir.support.diagnostics import Diagnostic
 from loomir.tir.expr import Call
 from loomir.tir.op import BUILTINS, STACK_MAKE_ARRAY
 
-__all__ = ["misplaced"]
+__all__ = ["may_misplace", "misplaced"]
 
 
 def _fits(arg: Call, user: Call) -> bool:
@@ -25,6 +25,11 @@ def _name(call: Call) -> str:
 
 def _is_special(call: Call) -> bool:
     return isinstance(call.op, Op) and call.op.effect is Effect.SPECIAL_CALL_ARG
+
+
+def may_misplace(call: Call) -> bool:
+    """Tell whether ``misplaced`` has anything to look at in a call."""
+    return _is_special(call) or any(arg.__class__ is Call for arg in call.args)
 
 
 def misplaced(call: Call, placed: Counter[int]) -> Diagnostic | None:

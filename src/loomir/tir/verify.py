@@ -8,7 +8,7 @@ blocks promise about order (``init_order``) and views about extents. All mistake
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from loomir.ir.equality import structural_equal
@@ -28,13 +28,23 @@ from loomir.tir.buffer import (
     Range,
 )
 from loomir.tir.constant_index import outside
-from loomir.tir.expr import Call, FloatImm, IntImm, Let, PrimExpr, StringImm, Var
+from loomir.tir.expr import (
+    Broadcast,
+    Call,
+    FloatImm,
+    IntImm,
+    Let,
+    PrimExpr,
+    Ramp,
+    StringImm,
+    Var,
+)
 from loomir.tir.foreign import mistake_of_foreign
 from loomir.tir.function import PrimFunc, str_of
 from loomir.tir.init_order import check_init_order
 from loomir.tir.leaving import can_leave, may_return
 from loomir.tir.llvm_intrinsics import LLVM, mistake_of_llvm
-from loomir.tir.misplaced import misplaced
+from loomir.tir.misplaced import may_misplace, misplaced
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
 from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.stmt import (
@@ -45,6 +55,7 @@ from loomir.tir.stmt import (
     BufferRealize,
     BufferStore,
     DeclBuffer,
+    Evaluate,
     For,
     ForKind,
     IfThenElse,
@@ -64,6 +75,8 @@ _CONCURRENT: Final = {
 }
 _SCOPES: Final = frozenset({"TIR0401", "TIR0402", "TIR0420"})
 _NO_PARTS: Final = frozenset({IntImm, FloatImm, StringImm})
+_LEVELS: Final = 50
+"""Levels of an expression that are checked by calls."""
 _AXES: Final = frozenset(
     {IterVarType.DATA_PAR, IterVarType.COMM_REDUCE, IterVarType.ORDERED, IterVarType.OPAQUE}
 )
@@ -86,9 +99,10 @@ def verify(program: PrimFunc | IRModule) -> tuple[Diagnostic, ...]:
 
 
 def _function(func: PrimFunc, functions: Mapping[str, BaseFunc]) -> list[Diagnostic]:
-    found = _Walk(func, functions).run()
+    walk = _Walk(func, functions)
+    found = walk.run()
     # The proof looks names up, so it needs a program in which they are right.
-    if not any(d.code in _SCOPES for d in found):
+    if walk.has_blocks and not any(d.code in _SCOPES for d in found):
         found += check_init_order(func)
     return found
 
@@ -137,6 +151,7 @@ class _Walk:
         self.placed: Counter[int] = Counter()
         self.stack: list[_Enter | _Leave] = []
         self.returns = False
+        self.has_blocks = False
         self.span: Span | None = func.span
 
     def run(self) -> list[Diagnostic]:
@@ -149,10 +164,11 @@ class _Walk:
         self.stack.append(_Enter(self.func.body, _OUTSIDE))
         while self.stack:
             task = self.stack.pop()
-            if isinstance(task, _Leave):
-                self.live.difference_update(id(name) for name in task.names)
-            else:
+            if isinstance(task, _Enter):
                 self._statement(task.statement, task.loops)
+            else:
+                for name in task.names:
+                    self.live.discard(id(name))
         self._end()
         return self.found
 
@@ -236,9 +252,62 @@ class _Walk:
 
     def _expressions(self, value: object, loops: _Loops) -> None:
         """Check the expressions in a field's value."""
+        for part in nodes_in(value):
+            self._expression(part, loops, _LEVELS)
+
+    def _expression(self, node: Any, loops: _Loops, levels: int) -> None:
+        """Check an expression: by calls, which is fast, and on a stack what is deeper."""
+        kind = node.__class__
+        if kind in _NO_PARTS:
+            return
+        if kind is Var:
+            if id(node) not in self.live:
+                self._use(node)
+        elif not levels or kind is Let or kind.lowered_by:
+            self._deep(node, loops)
+        else:
+            if kind is BufferLoad:
+                self._element(node)
+                parts = node.indices
+            elif kind is Call:
+                self._call(node, loops)
+                parts = node.args
+            else:
+                if kind is BufferRegion:
+                    self._use_buffer(node.buffer, node.span)
+                parts = plan_of(kind).get(node)
+            live, levels = self.live, levels - 1
+            for part in parts:
+                # The leaves are most of a program, and calls take most of the time.
+                kind = part.__class__
+                if kind is Var:
+                    if id(part) not in live:
+                        self._use(part)
+                elif kind is tuple:
+                    for item in part:
+                        self._expression(item, loops, levels)
+                elif kind not in _NO_PARTS and part is not None:
+                    self._expression(part, loops, levels)
+
+    def _element(self, node: Any) -> None:
+        """Check the buffer and the indices of a load or a store."""
+        buffer = node.buffer
+        if id(buffer) not in self.live:
+            self._use_buffer(buffer, node.span)
+        for index, extent in zip(node.indices, buffer.shape):
+            kind = index.__class__
+            if kind is IntImm:
+                if extent.__class__ is not IntImm or not 0 <= index.value < extent.value:
+                    self._constant_index(node)
+                    return
+            elif kind is Ramp or kind is Broadcast:
+                self._constant_index(node)
+                return
+
+    def _deep(self, value: Any, loops: _Loops) -> None:
+        """Check an expression of any depth, on a stack."""
         live = self.live
-        stack: list[Any] = list(nodes_in(value))
-        stack.reverse()
+        stack: list[Any] = [value]
         while stack:
             node = stack.pop()
             kind = node.__class__
@@ -259,10 +328,10 @@ class _Walk:
             elif kind.lowered_by:
                 self.found.append(mistake_of_foreign(node, self.span))
             else:
-                if kind is BufferLoad or kind is BufferRegion:
+                if kind is BufferLoad:
+                    self._element(node)
+                elif kind is BufferRegion:
                     self._use_buffer(node.buffer, node.span)
-                    if isinstance(node, BufferLoad):
-                        self._constant_index(node)
                 elif kind is Call:
                     self._call(node, loops)
                 for part in reversed(plan_of(kind).get(node)):
@@ -272,9 +341,10 @@ class _Walk:
                         stack.append(part)
 
     def _call(self, call: Call, loops: _Loops) -> None:
-        wrong = misplaced(call, self.placed)
-        if wrong is not None:
-            self.found.append(wrong.at(self.span))
+        if self.placed or may_misplace(call):
+            wrong = misplaced(call, self.placed)
+            if wrong is not None:
+                self.found.append(wrong.at(self.span))
         if isinstance(call.op, GlobalVar):
             self._module_call(call, call.op)
         elif call.op is RET:
@@ -415,49 +485,59 @@ class _Walk:
             )
 
     # -- statements ------------------------------------------------------------------------------
-    def _statement(self, node: Stmt, loops: _Loops) -> None:
+    def _statement(self, node: Any, loops: _Loops) -> None:
         self.span = getattr(node, "span", None) or self.span
-        if isinstance(node, SeqStmt):
-            self.stack.extend(_Enter(part, loops) for part in reversed(node.seq))
-        elif isinstance(node, For):
-            self._for(node, loops)
-        elif isinstance(node, While):
-            self._while(node, loops)
-        elif isinstance(node, IfThenElse):
-            self._expressions(node.condition, loops)
-            cases = (node.then_case, node.else_case)
-            self.stack.extend(_Enter(c, loops) for c in reversed(cases) if c is not None)
-        elif isinstance(node, LetStmt):
-            self._expressions(node.value, loops)
-            self._run_in(node.body, [node.var], loops)
-        elif isinstance(node, AttrStmt):
-            self._attr(node, loops)
-        elif isinstance(node, Allocate):
-            self._expressions((node.extents, node.condition, node.annotations), loops)
-            self._run_in(node.body, [node.buffer_var], loops)
-        elif isinstance(node, DeclBuffer):
-            self._use(node.buffer.data, node.span)
-            self._expressions(_numbers(node.buffer), loops)
-            self._run_in(node.body, [node.buffer], loops)
-        elif isinstance(node, BufferRealize):
-            names = self._bind_fresh(node.buffer) + self._bind_buffer(node.buffer)
-            self._expressions((node.bounds, node.condition), loops)
-            self.stack += (_Leave(names), _Enter(node.body, loops))
-        elif isinstance(node, BlockRealize):
-            self._block(node, loops)
+        check = _STATEMENTS.get(node.__class__)
+        if check is not None:
+            check(self, node, loops)
         elif node.lowered_by:
             self.found.append(mistake_of_foreign(node, self.span))
         else:
-            if isinstance(node, BufferStore):
-                self._use_buffer(node.buffer, node.span)
-                self._constant_index(node)
             parts = children(node)
             self._expressions(tuple(p for p in parts if not isinstance(p, Stmt)), loops)
             bodies = [part for part in parts if isinstance(part, Stmt)]
             self.stack.extend(_Enter(body, loops) for body in reversed(bodies))
 
+    def _seq(self, node: SeqStmt, loops: _Loops) -> None:
+        self.stack += [_Enter(part, loops) for part in reversed(node.seq)]
+
+    def _store(self, node: BufferStore, loops: _Loops) -> None:
+        self._element(node)
+        self._expression(node.value, loops, _LEVELS)
+        for index in node.indices:
+            self._expression(index, loops, _LEVELS)
+
+    def _evaluate(self, node: Evaluate, loops: _Loops) -> None:
+        self._expression(node.value, loops, _LEVELS)
+
+    def _if(self, node: IfThenElse, loops: _Loops) -> None:
+        self._expressions(node.condition, loops)
+        cases = (node.then_case, node.else_case)
+        self.stack.extend(_Enter(c, loops) for c in reversed(cases) if c is not None)
+
+    def _let(self, node: LetStmt, loops: _Loops) -> None:
+        self._expressions(node.value, loops)
+        self._run_in(node.body, [node.var], loops)
+
+    def _allocate(self, node: Allocate, loops: _Loops) -> None:
+        self._expressions((node.extents, node.condition, node.annotations), loops)
+        self._run_in(node.body, [node.buffer_var], loops)
+
+    def _decl_buffer(self, node: DeclBuffer, loops: _Loops) -> None:
+        self._use(node.buffer.data, node.span)
+        self._expressions(_numbers(node.buffer), loops)
+        self._run_in(node.body, [node.buffer], loops)
+
+    def _realize(self, node: BufferRealize, loops: _Loops) -> None:
+        names = self._bind_fresh(node.buffer) + self._bind_buffer(node.buffer)
+        self._expressions((node.bounds, node.condition), loops)
+        self.stack += (_Leave(names), _Enter(node.body, loops))
+
     def _for(self, node: For, loops: _Loops) -> None:
-        self._expressions((node.min, node.extent, node.annotations), loops)
+        self._expression(node.min, loops, _LEVELS)
+        self._expression(node.extent, loops, _LEVELS)
+        if node.annotations:
+            self._expressions(node.annotations, loops)
         names: list[Node] = [node.loop_var]
         bound = node.thread_binding
         if (bound is not None) != (node.kind is ForKind.THREAD_BINDING):
@@ -469,12 +549,15 @@ class _Walk:
             )
         if bound is not None and bound.var is not node.loop_var:
             names.append(bound.var)
-        word = _CONCURRENT.get(node.kind)
-        inner = _Loops(
-            word or "serial",
-            word or loops.concurrent,
-            loops.vectorized or node.kind is ForKind.VECTORIZED,
-        )
+        if node.kind is ForKind.SERIAL and loops.innermost == "serial":
+            inner = loops
+        else:
+            word = _CONCURRENT.get(node.kind)
+            inner = _Loops(
+                word or "serial",
+                word or loops.concurrent,
+                loops.vectorized or node.kind is ForKind.VECTORIZED,
+            )
         self._run_in(node.body, names, inner)
 
     def _while(self, node: While, loops: _Loops) -> None:
@@ -509,6 +592,7 @@ class _Walk:
     # -- blocks ----------------------------------------------------------------------------------
     def _block(self, node: BlockRealize, loops: _Loops) -> None:
         block = node.block
+        self.has_blocks = True
         self._expressions((node.values, node.predicate), loops)
         self.span = block.span or self.span
         names: list[Node] = []
@@ -598,6 +682,22 @@ class _Walk:
             self._bind(buffer.data)
             self._bind(buffer)
         return [buffer.data, buffer]
+
+
+_STATEMENTS: Final[dict[type, Callable[[_Walk, Any, _Loops], None]]] = {
+    SeqStmt: _Walk._seq,  # pyright: ignore[reportPrivateUsage]
+    For: _Walk._for,  # pyright: ignore[reportPrivateUsage]
+    While: _Walk._while,  # pyright: ignore[reportPrivateUsage]
+    IfThenElse: _Walk._if,  # pyright: ignore[reportPrivateUsage]
+    LetStmt: _Walk._let,  # pyright: ignore[reportPrivateUsage]
+    AttrStmt: _Walk._attr,  # pyright: ignore[reportPrivateUsage]
+    Allocate: _Walk._allocate,  # pyright: ignore[reportPrivateUsage]
+    DeclBuffer: _Walk._decl_buffer,  # pyright: ignore[reportPrivateUsage]
+    BufferRealize: _Walk._realize,  # pyright: ignore[reportPrivateUsage]
+    BlockRealize: _Walk._block,  # pyright: ignore[reportPrivateUsage]
+    BufferStore: _Walk._store,  # pyright: ignore[reportPrivateUsage]
+    Evaluate: _Walk._evaluate,  # pyright: ignore[reportPrivateUsage]
+}
 
 
 # -- questions -------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ __all__ = [
     "SliceDoc",
     "StmtBlockDoc",
     "StmtDoc",
+    "TextDoc",
     "TupleDoc",
     "WhileDoc",
 ]
@@ -82,6 +83,13 @@ class LiteralDoc(ExprDoc):
     def is_number(self) -> bool:
         """Whether this reads as a plain number, which arithmetic would fold."""
         return isinstance(self.value, (int, float))
+
+
+@dataclass(slots=True, eq=False)
+class TextDoc(ExprDoc):
+    """An expression that is written already; stands where none binds more strongly."""
+
+    text: str
 
 
 @dataclass(slots=True, eq=False)
@@ -186,7 +194,7 @@ class AssignDoc(StmtDoc):
 class ForDoc(StmtDoc):
     """``for targets in iterable:``."""
 
-    targets: tuple[ExprDoc, ...]
+    targets: tuple[IdDoc, ...]
     iterable: ExprDoc
     body: Body
 

@@ -72,14 +72,26 @@ def stmt_handler(token: str, *classes: type) -> Callable[[_H], _H]:
 
 
 class Frame:
-    """A list of statements in the making, and what goes out of scope at its end."""
+    """A list of statements in the making, and what goes out of scope at its end.
 
-    __slots__ = ("defined", "kind", "statements")
+    Open in a ``with`` statement.
+    """
 
-    def __init__(self, kind: str) -> None:
+    __slots__ = ("_owner", "defined", "kind", "statements")
+
+    def __init__(self, owner: Docsifier, kind: str) -> None:
+        self._owner = owner
         self.kind = kind
         self.statements: list[StmtDoc] = []
         self.defined: list[tuple[Node, str]] = []
+
+    def __enter__(self) -> Frame:
+        self._owner.frames.append(self)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._owner.frames.pop()
+        self._owner.forget(self.defined)
 
 
 class FunctionName(NamedTuple):
@@ -98,12 +110,14 @@ class Docsifier:
         """Where the contents of large constants go: see ``loomir.support.printing.to_text``."""
         self.shape_vars: list[StmtDoc] | None = None
         """Declarations of shape variables of the function in the making, None outside of one."""
-        self.frames: list[Frame] = [Frame("top")]
+        self.frames: list[Frame] = [Frame(self, "top")]
         self.names = Names()
         self.functions: Mapping[str, FunctionName] = {}
         """How calls write the functions of the module."""
         self.loops: dict[int, For] = {}
         """The loops around the current point, by the id of their variable."""
+        self.usual_calls: dict[tuple[object, ...], bool] = {}
+        """Whether the table of operators makes calls, by operator and dtypes."""
         # What each definition is called, with the definition to keep its id from being reused.
         self._docs: dict[int, tuple[Node, ExprDoc]] = {}
 
@@ -149,18 +163,15 @@ class Docsifier:
         """Add ``name = value`` before the statement that is being made."""
         self.emit(AssignDoc(name, value))
 
-    @contextmanager
-    def frame(self, kind: str) -> Generator[Frame]:
-        """Open a frame; what it defines goes out of scope at its end."""
-        frame = Frame(kind)
-        self.frames.append(frame)
-        try:
-            yield frame
-        finally:
-            self.frames.pop()
-            for definition, name in frame.defined:
-                self._docs.pop(id(definition), None)
-                self.names.release(name)
+    def frame(self, kind: str) -> Frame:
+        """Make a frame; what it defines goes out of scope at its end."""
+        return Frame(self, kind)
+
+    def forget(self, defined: list[tuple[Node, str]]) -> None:
+        """Take definitions out of scope."""
+        for definition, name in defined:
+            self._docs.pop(id(definition), None)
+            self.names.release(name)
 
     @contextmanager
     def token(self, token: str) -> Generator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
+from functools import lru_cache
 
 __all__ = ["RESERVED", "Names", "identifier"]
 
@@ -12,6 +13,7 @@ RESERVED = frozenset({"T", "I", "R", "cls", "range", "float"})
 """Names that printed programs use themselves."""
 
 
+@lru_cache(maxsize=1024)
 def identifier(hint: str) -> str:
     """Turn a name hint into a Python identifier that reads like it."""
     # Python reads identifiers in this normal form, so names must be told apart in it.
@@ -53,6 +55,8 @@ class Names:
     def release(self, name: str) -> None:
         """End the life of a name."""
         self._live.discard(name)
+        if not self._next:
+            return
         base, _, number = name.rpartition("_")
         if base in self._next and number.isdecimal():
             self._next[base] = min(self._next[base], int(number))

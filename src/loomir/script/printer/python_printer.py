@@ -34,21 +34,22 @@ from loomir.script.printer.doc import (
     SliceDoc,
     StmtBlockDoc,
     StmtDoc,
+    TextDoc,
     TupleDoc,
     WhileDoc,
 )
 
-__all__ = ["quote", "to_python"]
+__all__ = ["ATOM", "BINARY", "COMPARE", "NOT", "UNARY", "quote", "to_python"]
 
 WIDTH: Final = 100
 _STEP: Final = "    "
 
 # Binding strength of operators, as in Python's grammar; what binds less gets parentheses.
-_TERNARY, _OR, _AND, _NOT, _COMPARE, _UNARY, _ATOM = 0, 1, 2, 3, 4, 11, 14
-_BINARY: Final = {
-    "or": _OR,
-    "and": _AND,
-    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _COMPARE),
+TERNARY, OR, AND, NOT, COMPARE, UNARY, ATOM = 0, 1, 2, 3, 4, 11, 14
+BINARY: Final = {
+    "or": OR,
+    "and": AND,
+    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE),
     "|": 5,
     "^": 6,
     "&": 7,
@@ -56,7 +57,7 @@ _BINARY: Final = {
     **dict.fromkeys(("+", "-"), 9),
     **dict.fromkeys(("*", "/", "//", "%"), 10),
 }
-_PREFIX: Final = {"not": _NOT, "-": _UNARY, "~": _UNARY}
+_PREFIX: Final = {"not": NOT, "-": UNARY, "~": UNARY}
 
 
 class _Operand:
@@ -124,12 +125,12 @@ def _strength(doc: ExprDoc) -> int:
     kind = doc.__class__
     if kind is OperationDoc:
         operation = cast("OperationDoc", doc)
-        return (_BINARY if len(operation.operands) == 2 else _PREFIX)[operation.symbol]
+        return (BINARY if len(operation.operands) == 2 else _PREFIX)[operation.symbol]
     if kind is LiteralDoc:
         literal = cast("LiteralDoc", doc)
         if literal.is_number and _is_signed(literal.value):
-            return _UNARY
-    return _ATOM
+            return UNARY
+    return ATOM
 
 
 def _is_signed(value: object) -> bool:
@@ -176,12 +177,16 @@ def _literal(doc: LiteralDoc) -> list[Piece]:
 _DECIMAL_BITS: Final = 10_000
 
 
+def _text(doc: TextDoc) -> list[Piece]:
+    return [doc.text]
+
+
 def _id(doc: IdDoc) -> list[Piece]:
     return [doc.name]
 
 
 def _attr(doc: AttrAccessDoc) -> list[Piece]:
-    return [_Operand(doc.value, _ATOM), ".", doc.name]
+    return [_Operand(doc.value, ATOM), ".", doc.name]
 
 
 def _slice(doc: SliceDoc) -> list[Piece]:
@@ -189,7 +194,7 @@ def _slice(doc: SliceDoc) -> list[Piece]:
 
 
 def _index(doc: IndexDoc) -> list[Piece]:
-    return [_Operand(doc.value, _ATOM), "[", *(_comma(doc.items) or ["()"]), "]"]
+    return [_Operand(doc.value, ATOM), "[", *(_comma(doc.items) or ["()"]), "]"]
 
 
 def _call(doc: CallDoc) -> list[Piece]:
@@ -198,7 +203,7 @@ def _call(doc: CallDoc) -> list[Piece]:
         parts += (", ", arg)
     for key, value in doc.keywords:
         parts += (", ", f"{key}=", value)
-    return [_Operand(doc.callee, _ATOM), "(", *parts[1:], ")"]
+    return [_Operand(doc.callee, ATOM), "(", *parts[1:], ")"]
 
 
 def _operation(doc: OperationDoc) -> list[Piece]:
@@ -207,9 +212,9 @@ def _operation(doc: OperationDoc) -> list[Piece]:
         space = " " if doc.symbol == "not" else ""
         return [doc.symbol, space, _Operand(doc.operands[0], strength)]
     a, b = doc.operands
-    strength = _BINARY[doc.symbol]
+    strength = BINARY[doc.symbol]
     # Operators group to the left; comparisons would chain, so neither side may be one.
-    left = strength + 1 if strength == _COMPARE else strength
+    left = strength + 1 if strength == COMPARE else strength
     return [_Operand(a, left), f" {doc.symbol} ", _Operand(b, strength + 1)]
 
 
@@ -235,7 +240,12 @@ def _dict(doc: DictDoc) -> list[Piece]:
 
 def _body(statements: list[StmtDoc], level: int) -> list[Piece]:
     """Write an indented body; Python needs a statement in it, which a comment is not."""
-    parts: list[Piece] = [_Indented(s, level) for s in statements]
+    parts: list[Piece] = []
+    for statement in statements:
+        if statement.__class__ is AssignDoc:
+            parts += _assign(cast("AssignDoc", statement), level)
+        else:
+            parts.append(_Indented(statement, level))
     if all(isinstance(s, CommentDoc) for s in statements):
         parts.append(f"{_STEP * level}pass\n")
     return parts
@@ -250,6 +260,9 @@ def _expr_stmt(doc: ExprStmtDoc, level: int) -> list[Piece]:
 
 
 def _assign(doc: AssignDoc, level: int) -> list[Piece]:
+    if doc.target.__class__ is TextDoc is doc.value.__class__:  # most lines of a program
+        target, value = cast("TextDoc", doc.target).text, cast("TextDoc", doc.value).text
+        return [f"{_STEP * level}{target} = {value}\n"]
     return [_STEP * level, *_binding(doc), "\n"]
 
 
@@ -263,8 +276,9 @@ def _binding(doc: AssignDoc) -> list[Piece]:
 
 
 def _for(doc: ForDoc, level: int) -> list[Piece]:
-    head = [f"{_STEP * level}for ", *_comma(doc.targets), " in ", doc.iterable, ":\n"]
-    return [*head, *_body(doc.body, level + 1)]
+    body = _body(doc.body, level + 1)
+    targets = ", ".join([target.name for target in doc.targets])
+    return [f"{_STEP * level}for {targets} in ", doc.iterable, ":\n", *body]
 
 
 def _while(doc: WhileDoc, level: int) -> list[Piece]:
@@ -329,6 +343,7 @@ def _class(doc: ClassDoc, level: int) -> list[Piece]:
 
 _EXPRS: Final[dict[type, Callable[[Any], list[Piece]]]] = {
     LiteralDoc: _literal,
+    TextDoc: _text,
     IdDoc: _id,
     AttrAccessDoc: _attr,
     SliceDoc: _slice,

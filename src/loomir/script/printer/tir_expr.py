@@ -67,7 +67,16 @@ from loomir.tir.op import BUILTINS, call_builtin
 from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.types import dtype_of_type
 
-__all__ = ["FUNCTIONS", "SYMBOLS", "condition", "declare_var", "domain", "index_docs", "slice_of"]
+__all__ = [
+    "FUNCTIONS",
+    "OPERATORS",
+    "SYMBOLS",
+    "condition",
+    "declare_var",
+    "domain",
+    "index_docs",
+    "slice_of",
+]
 
 _INT32: Final = DataType("int32")
 SYMBOLS: Final[dict[type, str]] = {
@@ -87,7 +96,7 @@ SYMBOLS: Final[dict[type, str]] = {
     Or: "or",
 }
 FUNCTIONS: Final[dict[type, str]] = {Min: "min", Max: "max", Mod: "truncmod"}
-_OPERATORS: Final = {
+OPERATORS: Final = {
     "bitwise_and": "&",
     "bitwise_or": "|",
     "bitwise_xor": "^",
@@ -241,10 +250,10 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
     if node.op in OUTSIDE and mistake_of(node) is None:
         return _call_outside(node, args)
     name = node.op.name.removeprefix("tir.")
-    if not _is_regular(name, node):
+    if not is_regular(name, node):
         return T.attr("Call").call(dtype_doc(node.dtype), text(node.op.name), ListDoc(args))
-    if name in _OPERATORS:
-        return OperationDoc(_OPERATORS[name], _anchored(*args))
+    if name in OPERATORS:
+        return OperationDoc(OPERATORS[name], _anchored(*args))
     if BUILTINS[name].says_dtype:
         args = (dtype_doc(node.dtype), *args)
     return T.attr(name).call(*_anchored(*args))
@@ -261,7 +270,7 @@ def _call_outside(node: Call, args: tuple[ExprDoc, ...]) -> ExprDoc:
     return T.attr(row.name).call(*args, dtype=dtype_doc(node.dtype))
 
 
-def _is_regular(name: str, node: Call) -> bool:
+def is_regular(name: str, node: Call) -> bool:
     """Tell whether the table of builtins makes this very call of the arguments."""
     row = BUILTINS.get(name)
     if row is None or row.op is not node.op:

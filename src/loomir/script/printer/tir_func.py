@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
+from loomir.ir.node import Node
 from loomir.ir.visit import Step, by_class
 from loomir.script.printer.doc import (
     AssignDoc,
@@ -33,6 +35,10 @@ from loomir.tir.types import PrimType, TupleType
 __all__ = ["function_doc"]
 
 
+_Parts: TypeAlias = Mapping[type[Node], list[Any]]
+"""What a function's body is made of, by class."""
+
+
 class _Root(NamedTuple):
     """What of a function's body is written, and whether a root block must not be put around it."""
 
@@ -41,7 +47,7 @@ class _Root(NamedTuple):
     forbidden: bool
 
 
-def _root(body: Stmt) -> _Root:
+def _root(body: Stmt, parts: _Parts) -> _Root:
     """Take off the root block that parsing puts back.
 
     It comes back around a body that realizes a block or allocates at function level, unless that
@@ -49,7 +55,7 @@ def _root(body: Stmt) -> _Root:
     """
     if isinstance(body, BlockRealize) and _is_root(body):
         block = body.block
-        comes_back = bool(block.alloc_buffers) or _has_block(block.body)
+        comes_back = bool(block.alloc_buffers) or _has_block(by_class(block.body))
         looks_like_root = isinstance(block.body, BlockRealize) and _is_root(block.body)
         plain = not (
             block.reads or block.writes or block.init or block.match_buffers or block.annotations
@@ -57,7 +63,7 @@ def _root(body: Stmt) -> _Root:
         if plain and comes_back and not looks_like_root:
             return _Root(block.alloc_buffers, block.body, False)
         return _Root((), body, False)
-    return _Root((), body, _has_block(body))
+    return _Root((), body, _has_block(parts))
 
 
 def _is_root(body: BlockRealize) -> bool:
@@ -65,9 +71,8 @@ def _is_root(body: BlockRealize) -> bool:
     return not body.values and body.block.name_hint == "root" and always
 
 
-def _has_block(body: Stmt) -> bool:
-    found = by_class(body)
-    return BlockRealize in found or Block in found
+def _has_block(parts: _Parts) -> bool:
+    return BlockRealize in parts or Block in parts
 
 
 def function_doc(d: Docsifier, func: PrimFunc, name: str, global_name: str) -> Step[FunctionDoc]:
@@ -76,9 +81,10 @@ def function_doc(d: Docsifier, func: PrimFunc, name: str, global_name: str) -> S
     ``name`` is the definition's, ``global_name`` what the module calls the function.
     """
     with d.token("tir"), d.frame("function") as frame:
-        root = _root(func.body)
+        parts = by_class(func.body)
+        root = _root(func.body, parts)
         # The order in which names are taken: parameters, so that they keep theirs, then the rest.
-        parameters, matched = yield _parameters(d, func)
+        parameters, matched = yield _parameters(d, func, parts)
         symbol = func.attrs.get("global_symbol")
         attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol"}
         if symbol is not None and (not isinstance(symbol, str) or symbol != global_name):
@@ -112,9 +118,11 @@ def _is_void(func: PrimFunc) -> bool:
     return isinstance(func.ret_type, TupleType) and not func.ret_type.fields
 
 
-def _parameters(d: Docsifier, func: PrimFunc) -> Step[tuple[list[AssignDoc], list[Var]]]:
+def _parameters(
+    d: Docsifier, func: PrimFunc, parts: _Parts
+) -> Step[tuple[list[AssignDoc], list[Var]]]:
     """Ask for the parameters, and those whose buffers are matched in the body."""
-    mentioned = set(map(id, by_class(func.body).get(Var, ())))
+    mentioned = set(map(id, parts.get(Var, ())))
     parameters: list[AssignDoc] = []
     matched: list[Var] = []
     for param in func.params:

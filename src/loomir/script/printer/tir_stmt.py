@@ -6,6 +6,8 @@ there, and as ``with`` where something does.
 
 from __future__ import annotations
 
+from typing import cast
+
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import Step, pre_order
 from loomir.script.printer.doc import (
@@ -33,6 +35,7 @@ from loomir.script.printer.tir_buffer import (
     declare_pointer,
 )
 from loomir.script.printer.tir_expr import condition, declare_var, index_docs
+from loomir.script.printer.tir_text import element_text, plain_text
 from loomir.script.printer.values import T, dict_doc, dtype_doc, text, type_doc, value_doc
 from loomir.tir.buffer import IterVar, IterVarType
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
@@ -63,7 +66,8 @@ _BINDING_KEYS = frozenset({"thread_extent", "virtual_thread"})
 def _seq(d: Docsifier, node: SeqStmt, tail: bool) -> Step[None]:
     last = len(node.seq) - 1
     for number, statement in enumerate(node.seq):
-        yield d.stmt(statement, tail and number == last)
+        if not _stored(d, statement):
+            yield d.stmt(statement, tail and number == last)
 
 
 @stmt_handler("tir", Evaluate)
@@ -89,9 +93,22 @@ def _gives_its_argument(call: Call) -> bool:
 
 @stmt_handler("tir", BufferStore)
 def _store(d: Docsifier, node: BufferStore, tail: bool) -> Step[None]:
-    value = yield d.expr(node.value)
-    items = yield index_docs(d, node.indices)
-    d.emit(AssignDoc(buffer_doc(d, node.buffer).index(items), value))
+    if not _stored(d, node):
+        value = yield d.expr(node.value)
+        items = yield index_docs(d, node.indices)
+        d.emit(AssignDoc(buffer_doc(d, node.buffer).index(items), value))
+
+
+def _stored(d: Docsifier, node: Stmt) -> bool:
+    """Write a plain store at once, as most statements are; tell whether it was one."""
+    if node.__class__ is not BufferStore or d.tokens[-1] != "tir":
+        return False
+    value = plain_text(d, cast("BufferStore", node).value)
+    target = None if value is None else element_text(d, cast("BufferStore", node))
+    if value is None or target is None:
+        return False
+    d.emit(AssignDoc(target, value))
+    return True
 
 
 # -- what scopes over the rest -------------------------------------------------------------------
@@ -295,7 +312,7 @@ def _for(d: Docsifier, node: For, tail: bool) -> Step[None]:
     if len(nest) > 1:
         extents: list[ExprDoc] = []
         for loop in nest:
-            extents.append((yield d.expr(loop.extent)))
+            extents.append(plain_text(d, loop.extent) or (yield d.expr(loop.extent)))
         iterable: ExprDoc = T.attr("grid").call(*extents)
     else:
         iterable = yield _iterable(d, node)
@@ -303,7 +320,8 @@ def _for(d: Docsifier, node: For, tail: bool) -> Step[None]:
         targets = tuple(d.define(loop.loop_var, loop.loop_var.name_hint) for loop in nest)
         for loop in nest:
             d.loops[id(loop.loop_var)] = loop
-        yield d.stmt(nest[-1].body, True)
+        if not _stored(d, nest[-1].body):
+            yield d.stmt(nest[-1].body, True)
     for loop in nest:
         del d.loops[id(loop.loop_var)]
     d.emit(ForDoc(targets, iterable, frame.statements))
@@ -343,7 +361,8 @@ def _nest(node: For) -> list[For]:
     inside = {id(node.loop_var)}
     body = node.body
     while isinstance(body, For) and _in_grid(body):
-        if any(id(part) in inside for part in pre_order(body.extent)):
+        fixed = isinstance(body.extent, IntImm)
+        if not fixed and any(id(part) in inside for part in pre_order(body.extent)):
             break
         nest.append(body)
         inside.add(id(body.loop_var))
@@ -356,7 +375,7 @@ def _iterable(d: Docsifier, node: For) -> Step[ExprDoc]:
     keywords: dict[str, ExprDoc] = {}
     stop: IntImm | None = None
     if _is_zero(start):
-        args: tuple[ExprDoc, ...] = ((yield d.expr(extent)),)
+        args: tuple[ExprDoc, ...] = (plain_text(d, extent) or (yield d.expr(extent)),)
     else:
         if isinstance(start, IntImm) and isinstance(extent, IntImm):
             end = start.value + extent.value
