@@ -1,0 +1,73 @@
+"""A tile of sums in registers: the innermost loops of a matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loomir.arith.fold import imm64
+from loomir.autoschedule.contraction.tiles import Tiles
+from loomir.autoschedule.nest import loop, unrolled
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, Broadcast, Mul, PrimExpr, Ramp, const
+from loomir.tir.op import call_builtin
+from loomir.tir.stmt import BufferStore, Stmt, seq
+
+__all__ = ["Reader", "copy_tile", "fill_tile", "load_tile", "multiply_add", "run_tile", "span"]
+
+Reader = Callable[[PrimExpr, PrimExpr], PrimExpr]
+"""Gives a factor at a step of the reduced axes and a row, or vector of columns, of the tile."""
+
+
+def span(start: PrimExpr, lanes: int) -> PrimExpr:
+    """Give the indices of ``lanes`` neighbours."""
+    return start if lanes == 1 else Ramp(start, imm64(1), lanes)
+
+
+def _wide(value: PrimExpr, lanes: int) -> PrimExpr:
+    return value if lanes == 1 or value.dtype.lanes == lanes else Broadcast(value, lanes)
+
+
+def _each(tiles: Tiles, body: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
+    """Do something for each vector of the tile, written out."""
+    lanes = tiles.lanes
+    return unrolled(
+        "r",
+        tiles.rows,
+        lambda r: seq(body(r, span(imm64(v * lanes), lanes)) for v in range(tiles.vectors)),
+    )
+
+
+def fill_tile(sums: Buffer, tiles: Tiles) -> Stmt:
+    """Set all sums to 0."""
+    zero = _wide(const(0, sums.dtype), tiles.lanes)
+    return _each(tiles, lambda r, c: BufferStore(sums, zero, (r, c)))
+
+
+def copy_tile(to: Buffer, at: tuple[PrimExpr, ...], sums: Buffer, tiles: Tiles) -> Stmt:
+    """Write all sums to memory."""
+    return _each(tiles, lambda r, c: BufferStore(to, BufferLoad(sums, (r, c)), (*at, r, c)))
+
+
+def load_tile(sums: Buffer, source: Buffer, at: tuple[PrimExpr, ...], tiles: Tiles) -> Stmt:
+    """Read all sums back."""
+    return _each(tiles, lambda r, c: BufferStore(sums, BufferLoad(source, (*at, r, c)), (r, c)))
+
+
+def run_tile(sums: Buffer, left: Reader, right: Reader, depth: PrimExpr, tiles: Tiles) -> Stmt:
+    """Add the products of ``depth`` steps."""
+    lanes = tiles.lanes
+
+    def step(k: PrimExpr) -> Stmt:
+        def one(r: PrimExpr, c: PrimExpr) -> Stmt:
+            held = BufferLoad(sums, (r, c))
+            made = multiply_add(_wide(left(k, r), lanes), _wide(right(k, c), lanes), held)
+            return BufferStore(sums, made, (r, c))
+
+        return _each(tiles, one)
+
+    return loop("k", depth, step)
+
+
+def multiply_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
+    """Give ``x * y + z``, rounded once where it is a float."""
+    return call_builtin("fma", x, y, z) if z.dtype.is_float else Add(Mul(x, y), z)

@@ -1,0 +1,99 @@
+"""Sizes of tiles, from the machine: registers hold sums, caches hold panels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.support.dtype import DataType
+from loomir.target import Target
+
+__all__ = ["Tiles", "choose_tiles", "up"]
+
+_IN_FLIGHT: Final = 10
+"""Sums that must be independent to keep two pipelines of five steps busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """``rows`` x ``columns`` sums in registers, ``vectors`` of ``lanes`` to a row.
+
+    ``depth`` is how much of the reduced extent a panel holds; a block is ``down`` x ``across``
+    tiles.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    depth: int
+    down: int
+    across: int
+
+    @property
+    def columns(self) -> int:
+        """The columns of a tile."""
+        return self.vectors * self.lanes
+
+
+def up(size: int, step: int) -> int:
+    """Round up to whole steps, and count them."""
+    return -(-size // step)
+
+
+def choose_tiles(
+    m: int | None, n: int | None, k: int | None, dtype: DataType, target: Target
+) -> Tiles:
+    """Choose by the sizes of the product, None where they are known at run time only."""
+    widest = target.lanes(dtype.bits)
+    lanes = widest
+    while n is not None and lanes > 1 and lanes // 2 >= n:
+        lanes //= 2
+    best = max(_shapes(target.registers), key=lambda shape: _worth(*shape, lanes, m, n))
+    rows, vectors = best
+    first, second, _ = target.caches
+    size = dtype.itemsize
+    # A panel of the columns takes half of the second-level cache at most, with one of the rows.
+    columns = vectors * lanes
+    deepest = max(64, min(512, (second or first * 8) // (4 * columns * size)))
+    depth = deepest if k is None else _even(k, deepest)
+    down = max(1, 48 // rows)
+    across = max(1, 256 // columns)
+    if m is not None:
+        down = min(down, max(1, up(m, rows)))
+    if n is not None:
+        across = min(across, max(1, up(n, columns)))
+    return Tiles(rows, vectors, lanes, max(1, depth), down, across)
+
+
+def _even(size: int, most: int) -> int:
+    """Cut into pieces of equal size, of at most about ``most``."""
+    pieces = max(1, up(size, most + most // 4))
+    return up(size, pieces)
+
+
+def _shapes(registers: int) -> list[tuple[int, int]]:
+    """List tiles whose sums leave registers for a row of vectors and a number."""
+    return [
+        (rows, vectors)
+        for vectors in range(1, 9)
+        for rows in range(1, 17)
+        if rows * vectors + vectors + 1 <= registers
+    ]
+
+
+def _worth(
+    rows: int, vectors: int, lanes: int, m: int | None, n: int | None
+) -> tuple[float, int, int]:
+    """Estimate the share of the machine's speed that a tile reaches."""
+    sums = rows * vectors
+    useful = 1.0
+    if m is not None and m:
+        useful *= m / (up(m, rows) * rows)
+    if n is not None and n:
+        useful *= n / (up(n, vectors * lanes) * vectors * lanes)
+    busy = min(1.0, sums / _IN_FLIGHT)
+    # Each step loads a number for each row and a vector for each column of the tile.
+    loads = 1 - 0.1 * (rows + vectors) / sums
+    # Panels of wide tiles take more of the caches; low ones are read more often.
+    shape = rows / (rows + 0.2) * (1 - 0.004 * vectors)
+    return useful * busy * loads * shape, min(sums, 24), -rows

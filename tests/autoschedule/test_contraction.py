@@ -1,0 +1,267 @@
+"""Matrix products: recognised in every guise, scheduled, and equal to what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loomir
+from loomir import te
+from loomir.autoschedule.contraction import plan_contraction
+from loomir.autoschedule.nest import allocated
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.raising import read_kernel
+from loomir.autoschedule.stage import Kernel, Stage
+from loomir.interp import interpret
+from loomir.script import tir as T
+from loomir.target import Target
+from loomir.te.topi.conv import conv
+from loomir.tir.expr import Max, const
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import BlockRealize, SeqStmt
+
+RANDOM = np.random.default_rng(7)
+
+
+def planned(func: PrimFunc, target: str = "native") -> Plan | None:
+    kernel = read_kernel(func)
+    stages = [part for part in kernel.parts if isinstance(part, Stage)]
+    assert len(stages) == len(kernel.parts)
+    return plan_contraction(stages, Target(target), inner=frozenset(kernel.between))
+
+
+def scheduled(func: PrimFunc, target: str = "native") -> PrimFunc:
+    plan = planned(func, target)
+    assert plan is not None
+    made = PrimFunc(func.params, plan.stmt, func.ret_type, func.buffer_map, func.attrs)
+    assert not loomir.verify(made)
+    return made
+
+
+def arrays_for(func: PrimFunc, sizes: dict[str, int]) -> list[np.ndarray]:
+    made: list[np.ndarray] = []
+    for buffer in func.buffer_map.values():
+        shape = [getattr(e, "value", None) or sizes.get(str(e), 0) for e in buffer.shape]
+        dtype = str(buffer.dtype)
+        if buffer.dtype.is_float:
+            data = RANDOM.uniform(-1, 1, shape).astype("float32")
+            made.append(data.astype(dtype))
+        else:
+            made.append(RANDOM.integers(-100, 100, shape).astype(dtype))
+    return made
+
+
+def check(
+    func: PrimFunc,
+    expected: Callable[..., np.ndarray],
+    *,
+    targets: tuple[str, ...] = ("native", "haswell"),
+    interpreted: bool = False,
+    tolerance: float = 1e-5,
+    **sizes: int,
+) -> None:
+    """Run the scheduled function, and compare with NumPy in float64 (exactly for integers)."""
+    arrays = arrays_for(func, sizes)
+    *inputs, out = arrays
+    wide = [a.astype("float64") if a.dtype.kind == "f" else a.astype("int64") for a in inputs]
+    wanted = expected(*wide)
+    for target in targets:
+        made = scheduled(func, target)
+        result = np.zeros_like(out)
+        loomir.compile(made, target, opt_level=1)(*inputs, result)
+        if out.dtype.kind == "f":
+            scale = max(1.0, float(np.abs(wanted).max(initial=0)))
+            np.testing.assert_allclose(
+                result.astype("float64") / scale, wanted / scale, rtol=0, atol=tolerance
+            )
+        else:
+            np.testing.assert_array_equal(result, wanted.astype(out.dtype))
+        if interpreted:
+            again = np.zeros_like(out)
+            interpret(made, *inputs, again)
+            np.testing.assert_array_equal(result, again)
+
+
+def product(
+    m: Any,
+    n: Any,
+    k: Any,
+    *,
+    left: str = "mk",
+    right: str = "kn",
+    dtype: str = "float32",
+    out: str | None = None,
+    after: Callable[[te.Tensor], list[te.Tensor]] | None = None,
+) -> PrimFunc:
+    sizes = {"m": m, "n": n, "k": k}
+    a = te.placeholder([sizes[x] for x in left], dtype, name="A")
+    b = te.placeholder([sizes[x] for x in right], dtype, name="B")
+    step = te.reduce_axis((0, k), name="k")
+    total = out or dtype
+
+    def term(i: Any, j: Any) -> Any:
+        place = {"m": i, "n": j, "k": step}
+        x, y = a(*[place[c] for c in left]), b(*[place[c] for c in right])
+        return te.sum(x.astype(total) * y.astype(total), axis=step)
+
+    c = te.compute((m, n), term, name="C")
+    more = [c] if after is None else after(c)
+    return te.create_prim_func([a, b, *more])
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(1, 1, 1), (2, 3, 5), (7, 17, 13), (31, 64, 3), (5, 129, 20), (66, 70, 33), (1, 40, 9)],
+)
+def test_odd_shapes(m: int, n: int, k: int) -> None:
+    small = m * n * k < 500
+    check(product(m, n, k), lambda a, b: a @ b, interpreted=small)
+
+
+@pytest.mark.parametrize("left", ["mk", "km"])
+@pytest.mark.parametrize("right", ["kn", "nk"])
+def test_transposed_operands(left: str, right: str) -> None:
+    func = product(19, 37, 23, left=left, right=right)
+    check(
+        func,
+        lambda a, b: (a if left == "mk" else a.T) @ (b if right == "kn" else b.T),
+        targets=("native",),
+    )
+
+
+@T.prim_func
+def symbolic(p: T.handle, q: T.handle, r: T.handle) -> None:
+    m, n, k = T.int64(), T.int64(), T.int64()
+    a = T.match_buffer(p, (m, k), "float32")
+    b = T.match_buffer(q, (k, n), "float32")
+    c = T.match_buffer(r, (m, n), "float32")
+    for i, j, s in T.grid(m, n, k):
+        with T.block("C"):
+            vi, vj, vs = T.axis.remap("SSR", [i, j, s])
+            with T.init():
+                c[vi, vj] = T.float32(0)
+            c[vi, vj] = c[vi, vj] + a[vi, vs] * b[vs, vj]
+
+
+def test_symbolic_sizes() -> None:
+    # Without a step nothing is written, not even the start; arrays here hold zeros before.
+    for size in ((1, 1, 1), (13, 70, 600), (40, 64, 0), (0, 5, 3)):
+        sizes = dict(zip("mnk", size))
+        check(symbolic, lambda a, b: a @ b, targets=("native",), **sizes)
+    made = loomir.compile(scheduled(symbolic), opt_level=1)
+    held = np.full((2, 3), 7, "float32")
+    made(np.ones((2, 0), "float32"), np.ones((0, 3), "float32"), held)
+    assert (held == 7).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "uint8"])
+def test_dtypes(dtype: str) -> None:
+    check(product(11, 35, 21, dtype=dtype), lambda a, b: a @ b, targets=("native",))
+
+
+@pytest.mark.parametrize(("dtype", "out"), [("int8", "int32"), ("uint8", "int32")])
+def test_integers_are_exact(dtype: str, out: str) -> None:
+    check(product(9, 33, 70, dtype=dtype, out=out), lambda a, b: a @ b, interpreted=True)
+
+
+def test_half_precision_sums_in_single() -> None:
+    check(product(9, 33, 70, dtype="float16"), lambda a, b: a @ b, tolerance=1e-3)
+
+
+def test_batches_and_einsum() -> None:
+    a = te.placeholder((3, 5, 2, 7), name="A")
+    b = te.placeholder((3, 2, 7, 4, 6), name="B")
+    x, y = te.reduce_axis((0, 2)), te.reduce_axis((0, 7))
+    c = te.compute(
+        (4, 3, 5, 6),
+        lambda q, p, i, j: te.sum(a[p, i, x, y] * b[p, x, y, q, j], axis=[x, y]),
+        name="C",
+    )
+    check(
+        te.create_prim_func([a, b, c]),
+        lambda u, v: np.einsum("pixy,pxyqj->qpij", u, v),
+        interpreted=True,
+    )
+
+
+def test_long_sums_go_through_panels() -> None:
+    check(product(7, 33, 1500), lambda a, b: a @ b, tolerance=1e-4)
+    check(product(3, 5, 1400, right="nk"), lambda a, b: a @ b.T, tolerance=1e-4)
+
+
+def with_epilogue(k: int, *, keep: bool) -> PrimFunc:
+    """Bias, activation and residual after a product; ``keep`` also returns the activation."""
+    bias = te.placeholder((37,), name="bias")
+    rest = te.placeholder((11, 37), name="rest")
+
+    def after(c: te.Tensor) -> list[te.Tensor]:
+        act = te.compute(
+            (11, 37), lambda i, j: Max(c[i, j] + bias[j], const(0.0, "float32")), name="act"
+        )
+        out = te.compute((11, 37), lambda i, j: act[i, j] * 2.0 + rest[i, j], name="out")
+        return [bias, rest, act, out] if keep else [bias, rest, out]
+
+    return product(11, 37, k, after=after)
+
+
+@pytest.mark.parametrize("k", [9, 1100])
+def test_epilogue_rides_in_the_kernel(k: int) -> None:
+    func = with_epilogue(k, keep=False)
+
+    def expected(a: np.ndarray, b: np.ndarray, bias: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        return np.maximum(a @ b + bias, 0) * 2 + rest
+
+    check(func, expected, interpreted=k == 9, tolerance=1e-4)
+    made = scheduled(func).script()
+    assert "act = T.alloc_buffer" not in made
+    assert "C = T.alloc_buffer" not in made
+
+
+def convolution(layout: str, groups: int = 1, **options: Any) -> PrimFunc:
+    first = layout == "NCHW"
+    data = te.placeholder((2, 6, 9, 10) if first else (2, 9, 10, 6), name="data")
+    shape = (8, 6 // groups, 3, 3) if first else (3, 3, 6 // groups, 8)
+    weight = te.placeholder(shape, name="weight")
+    kernel = "OIHW" if first else "HWIO"
+    out = conv(data, weight, groups=groups, layout=layout, kernel_layout=kernel, **options)
+    return te.create_prim_func([data, weight, out])
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stride": 2, "padding": 1},
+        {"dilation": (2, 1), "padding": (1, 2, 0, 1)},
+        {"groups": 2, "padding": 1},
+    ],
+)
+def test_convolutions(layout: str, options: dict[str, Any]) -> None:
+    func = convolution(layout, **options)
+    kernel = read_kernel(func)
+    arrays = arrays_for(func, {})
+    data, weight, out = arrays
+    plain, made = np.zeros_like(out), np.zeros_like(out)
+    loomir.compile(func, opt_level=1)(data, weight, plain)
+    loomir.compile(with_product(kernel), opt_level=1)(data, weight, made)
+    np.testing.assert_allclose(made, plain, atol=1e-4)
+
+
+def with_product(kernel: Kernel) -> PrimFunc:
+    """Schedule the product of a kernel; what comes before it (padding) stays as it was."""
+    func, (*before, last) = kernel.func, kernel.parts
+    assert isinstance(last, Stage)
+    plan = plan_contraction([last], Target("native"))
+    assert plan is not None
+    written = func.body
+    assert isinstance(written, BlockRealize)
+    if not before:
+        return PrimFunc(func.params, plan.stmt, func.ret_type, func.buffer_map, func.attrs)
+    nests = written.block.body
+    assert isinstance(nests, SeqStmt)
+    body = allocated(kernel.between, *nests.seq[:-1], plan.stmt)
+    return PrimFunc(func.params, body, func.ret_type, func.buffer_map, func.attrs)
