@@ -28,12 +28,17 @@ from loomir.transform.relax.remove_purity_checking import remove_purity_checking
 from loomir.transform.relax.remove_redundant_reshape import remove_redundant_reshape
 from loomir.transform.relax.remove_unused_parameters import remove_unused_parameters
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
+from loomir.transform.relax.to_mixed_precision import (
+    ToMixedPrecisionOptions,
+    to_mixed_precision,
+)
 from loomir.transform.relax.to_non_dataflow import to_non_dataflow
 
 __all__ = [
     "BindParamsOptions",
     "BindSymbolicVarsOptions",
     "CombineParallelMatmulOptions",
+    "ToMixedPrecisionOptions",
     "annotate_tir_op_pattern",
     "attach_global_symbol",
     "bind_params",
@@ -59,5 +64,6 @@ __all__ = [
     "remove_redundant_reshape",
     "remove_unused_parameters",
     "static_plan_block_memory",
+    "to_mixed_precision",
     "to_non_dataflow",
 ]
