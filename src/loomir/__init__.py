@@ -14,7 +14,7 @@ from loomir.support.loading import set_loader
 from loomir.support.printing import set_printer, to_text
 
 if TYPE_CHECKING:
-    from loomir import ir, op, relax, runtime, script, tc, te, tir
+    from loomir import ir, op, relax, runtime, schedule, script, tc, te, tir
     from loomir.build import compile  # the name that users expect
     from loomir.deploy.saved import load
     from loomir.inspect.bisection import bisect
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from loomir.runtime.externs import load_library, register_extern
     from loomir.runtime.packed import get_func, register_func
     from loomir.runtime.shape import Shape
+    from loomir.schedule.schedule import Schedule
     from loomir.support.cautions import CompileWarning
     from loomir.support.diagnostics import (
         CompileError,
@@ -46,6 +47,7 @@ __all__ = [
     "InternalError",
     "LoomirError",
     "RunError",
+    "Schedule",
     "ScheduleError",
     "Shape",
     "Target",
@@ -62,6 +64,7 @@ __all__ = [
     "register_func",
     "relax",
     "runtime",
+    "schedule",
     "script",
     "tc",
     "te",
@@ -79,6 +82,7 @@ _HOMES: Final = {
     "InternalError": "loomir.support.diagnostics",
     "LoomirError": "loomir.support.diagnostics",
     "RunError": "loomir.support.diagnostics",
+    "Schedule": "loomir.schedule.schedule",
     "ScheduleError": "loomir.support.diagnostics",
     "Shape": "loomir.runtime.shape",
     "Target": "loomir.target",
@@ -94,7 +98,7 @@ _HOMES: Final = {
     "verify": "loomir.relax.verify",
     "warnings_of": "loomir.relax.verify",
 }
-_PACKAGES: Final = ("ir", "op", "relax", "runtime", "script", "tc", "te", "tir")
+_PACKAGES: Final = ("ir", "op", "relax", "runtime", "schedule", "script", "tc", "te", "tir")
 
 
 def _print(node: object, *, constants: str) -> str:

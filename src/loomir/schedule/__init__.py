@@ -1,0 +1,22 @@
+"""Schedules: edits of loop-level programs that keep their meaning."""
+
+from loomir.schedule.refusal import Refusal
+from loomir.schedule.schedule import Schedule
+from loomir.schedule.state import Ref, State
+from loomir.schedule.table import PRIMITIVES, Primitive
+from loomir.schedule.trace import Instruction, Trace
+from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
+
+__all__ = [
+    "PRIMITIVES",
+    "BlockRV",
+    "ExprRV",
+    "Instruction",
+    "LoopRV",
+    "Primitive",
+    "Ref",
+    "Refusal",
+    "Schedule",
+    "State",
+    "Trace",
+]

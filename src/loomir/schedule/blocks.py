@@ -1,0 +1,165 @@
+"""What kinds of blocks there are, as far as schedules ask.
+
+- A *complete* block has spatial iterators only, reads nothing that it writes, and its instances
+  write different elements. They may run in any order, and more than once.
+- A *reduction* block updates what it initialises by an operator that is associative and
+  commutative, and its instances for different spatial iterators update different elements.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from loomir.arith.iter_map import detect_iter_map
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import free_definitions
+from loomir.ir.visit import pre_order, rebuild
+from loomir.schedule.accesses import block_regions, obstacle_in
+from loomir.schedule.state import Ref
+from loomir.tir.buffer import BufferLoad, BufferRegion, IterVarType, Range
+from loomir.tir.expr import Add, And, IntImm, Max, Min, Mul, Or, PrimExpr, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.init_order import check_init_order
+from loomir.tir.stmt import Block, BlockRealize, BufferStore, For, Stmt
+
+__all__ = [
+    "Update",
+    "affine_mistake",
+    "complete_mistake",
+    "domains",
+    "init_mistake",
+    "reduction_mistake",
+    "spatial",
+    "update_of",
+]
+
+COMBINERS: Final = (Add, Mul, Min, Max, And, Or)
+"""The operators that reductions may be regrouped by."""
+
+
+class Update(NamedTuple):
+    """A reduction: ``store.buffer[…] = operator(what it holds, value)``, from ``init``."""
+
+    store: BufferStore
+    operator: type[PrimExpr]
+    value: PrimExpr
+    init: BufferStore
+
+
+def domains(block: Block) -> dict[Var, Range]:
+    """Give the domains of a block's iterators."""
+    return {it.var: it.dom for it in block.iter_vars if it.dom is not None}
+
+
+def spatial(block: Block) -> dict[Var, Range]:
+    """Give the domains of a block's spatial iterators."""
+    return {
+        it.var: it.dom
+        for it in block.iter_vars
+        if it.dom is not None and it.iter_type is IterVarType.DATA_PAR
+    }
+
+
+def update_of(block: Block) -> Update | None:
+    """Read a block as the update of a reduction."""
+    store, init = block.body, block.init
+    if not (isinstance(store, BufferStore) and isinstance(init, BufferStore)):
+        return None
+    value = store.value
+    if init.buffer is not store.buffer or not isinstance(value, COMBINERS):
+        return None
+    if not _same(init.indices, store.indices):
+        return None
+    for held, rest in ((value.a, value.b), (value.b, value.a)):
+        if (
+            isinstance(held, BufferLoad)
+            and held.buffer is store.buffer
+            and _same(held.indices, store.indices)
+            and not any(
+                isinstance(n, BufferLoad) and n.buffer.data is store.buffer.data
+                for n in pre_order(rest)
+            )
+        ):
+            return Update(store, type(value), rest, init)
+    return None
+
+
+def _same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
+    return len(a) == len(b) and all(structural_equal(x, y) for x, y in zip(a, b))
+
+
+def _writes_apart(block: Block, writes: tuple[BufferRegion, ...]) -> str:
+    """Say why instances of different spatial iterators may write the same; empty where not."""
+    own = {v: r for v, r in spatial(block).items() if not _is_one(r)}
+    for region in writes:
+        if any(not _is_one(r) for r in region.region):
+            return f"it writes more than one element of {region.buffer.name!r} at once"
+        used = [r.min for r in region.region if any(v in own for v in free_definitions(r))]
+        if own and not detect_iter_map(used, own, check_level="injective").ok:
+            return (
+                f"its instances are not known to write different elements of {region.buffer.name!r}"
+            )
+    return ""
+
+
+def _is_one(r: Range) -> bool:
+    return isinstance(r.extent, IntImm) and r.extent.value == 1
+
+
+def complete_mistake(block: Block) -> str:
+    """Say why a block is not complete; empty where it is."""
+    for it in block.iter_vars:
+        if it.iter_type is not IterVarType.DATA_PAR:
+            return f"its iterator {it.var.name_hint!r} is not spatial"
+    if why := obstacle_in(block):
+        return why
+    reads, writes = block_regions(block)
+    written = {id(r.buffer.data): r for r in writes}
+    for region in reads:
+        if id(region.buffer.data) in written:
+            return f"it reads {region.buffer.name!r}, which it writes"
+    return _writes_apart(block, writes)
+
+
+def reduction_mistake(block: Block) -> str:
+    """Say why a block is not a reduction that may be regrouped; empty where it is."""
+    if not block.is_reduction:
+        return "it has no reducing iterator"
+    for it in block.iter_vars:
+        if it.iter_type not in (IterVarType.DATA_PAR, IterVarType.COMM_REDUCE):
+            return f"its iterator {it.var.name_hint!r} neither is spatial nor reduces"
+    if why := obstacle_in(block):
+        return why
+    if block.init is None:
+        return "it has no init"
+    update = update_of(block)
+    if update is None:
+        return "its body is no update by +, *, min, max, and, or of what its init sets"
+    reduced = {it.var for it in block.iter_vars if it.iter_type is IterVarType.COMM_REDUCE}
+    for index in update.store.indices:
+        if any(v in reduced for v in free_definitions(index)):
+            return "what it updates changes with a reducing iterator"
+    _, writes = block_regions(block)
+    return _writes_apart(block, writes)
+
+
+def affine_mistake(realize: BlockRealize, loops: list[Ref]) -> str:
+    """Say why the bindings of a block are not independent iterators; empty where they are."""
+    ranges = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in loops}
+    found = detect_iter_map(realize.values, ranges, realize.predicate, check_level="surjective")
+    return "" if found.ok else str(found.errors[0])
+
+
+def init_mistake(place: Ref, new: Stmt) -> str:
+    """Say which init would not come first with ``new`` in its place; empty where all do."""
+    if not any(isinstance(n, Block) and n.init is not None for n in pre_order(new)):
+        return ""
+    made: Stmt = new
+    for ref in place.around():
+        if isinstance(ref.stmt, For):
+            made = rebuild(ref.stmt, {"body": made})
+        else:
+            block = rebuild(ref.block, {"body": made, "init": None})
+            made = rebuild(ref.realize, {"block": block})
+    found = check_init_order(PrimFunc((), made))
+    return f"{found[0].message}: {found[0].label}" if found else ""

@@ -1,0 +1,121 @@
+"""Which loops carry a dependence: whose iterations touch what others of them write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from loomir.arith.iter_map import detect_iter_map
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import free_definitions, substitute
+from loomir.schedule.accesses import Access, Nest, nest_of
+from loomir.schedule.nests import knowing
+from loomir.tir.buffer import Range
+from loomir.tir.expr import LT, IntImm, PrimExpr, Var
+from loomir.tir.stmt import For
+
+__all__ = ["carried_by", "carrying"]
+
+
+def carrying(loops: Sequence[For], outer: Mapping[Var, Range]) -> list[tuple[For, str]]:
+    """List the loops of a nest, outermost first, that carry a dependence, with the reason.
+
+    Iterations that differ in another of the loops touch nothing that one of them writes. ``outer``
+    gives the ranges of what is bound around the nest.
+    """
+    nest = nest_of(loops[0])
+    return [(loop, why) for loop in loops if (why := carried_by(loop, outer, nest))]
+
+
+def carried_by(loop: For, outer: Mapping[Var, Range], nest: Nest | None = None) -> str:
+    """Say why iterations of a loop may depend on one another; empty where they do not.
+
+    ``nest`` is a nest around the loop: its other loops may have any values then.
+    """
+    if isinstance(loop.extent, IntImm) and loop.extent.value <= 1:
+        return ""
+    nest = nest_of(loop) if nest is None else nest
+    if nest.obstacle:
+        return nest.obstacle
+    groups: dict[int, list[Access]] = {}
+    for access in nest.accesses:
+        groups.setdefault(id(access.buffer.data), []).append(access)
+    for group in groups.values():
+        if any(a.is_write for a in group) and not _separate(loop, group, nest, outer):
+            name = group[0].buffer.name
+            return f"iterations of {loop.loop_var.name_hint!r} share elements of {name!r}"
+    return ""
+
+
+def _separate(loop: For, group: list[Access], nest: Nest, outer: Mapping[Var, Range]) -> bool:
+    """Tell whether different iterations of a loop touch different elements."""
+    buffer = group[0].buffer
+    if any(a.buffer is not buffer for a in group):
+        return False
+    distinct = _distinct(group)
+    if len(distinct) == 1 and _injective(loop.loop_var, distinct[0], nest, outer):
+        return True
+    return any(_ordered(loop, axis, distinct, nest, outer) for axis in range(len(buffer.shape)))
+
+
+def _distinct(group: list[Access]) -> list[Access]:
+    """Drop accesses of the same box; of those that are equal, a write stands for all."""
+    found: list[Access] = []
+    for access in sorted(group, key=lambda a: not a.is_write):
+        if not any(_same_box(access, other) for other in found):
+            found.append(access)
+    return found
+
+
+def _same_box(a: Access, b: Access) -> bool:
+    return all(structural_equal(x, y) for x, y in zip(a.region, b.region, strict=True))
+
+
+def _injective(var: Var, access: Access, nest: Nest, outer: Mapping[Var, Range]) -> bool:
+    """Tell whether the indices that mention a loop have different values where the loop has.
+
+    What is shown is more: all loops that these indices mention are known from the indices.
+    """
+    used: dict[Var, Range] = {}
+    indices: list[PrimExpr] = []
+    for r in access.region:
+        names = [v for v in free_definitions(r) if isinstance(v, Var) and v in nest.loops]
+        if var in names:
+            if not isinstance(r.extent, IntImm) or r.extent.value != 1:
+                return False
+            indices.append(r.min)
+            used.update((v, nest.loops[v]) for v in names)
+    if var not in used:
+        return False
+    # An index that mentions other loops only adds to what is known of these.
+    return detect_iter_map(indices, used, check_level="injective", analyzer=knowing(outer)).ok
+
+
+def _ordered(
+    loop: For, axis: int, accesses: list[Access], nest: Nest, outer: Mapping[Var, Range]
+) -> bool:
+    """Tell whether, on an axis, iterations of a loop touch stretches that follow one another."""
+    var = loop.loop_var
+    inner = {v: r for v, r in nest.loops.items() if v is not var}
+    if any(v is var for r in inner.values() for v in free_definitions(r)):
+        return False
+    analyzer = knowing(outer)
+    gap = Var("gap", var.dtype)
+    analyzer.bind(var, Range(loop.min, loop.extent))
+    analyzer.bind(gap, Range(IntImm(0, var.dtype), loop.extent))
+    after = var + 1 + gap
+    ends: list[tuple[PrimExpr, PrimExpr, bool]] = []
+    for access in accesses:
+        r = access.region[axis]
+        extent = IntImm(1, r.min.dtype) if r.extent is None else r.extent
+        low = analyzer.int_set(r.min, inner).min_value
+        high = analyzer.int_set(r.min + extent - 1, inner).max_value
+        if low is None or high is None:
+            return False
+        ends.append((low, high, access.is_write))
+
+    def precedes(a: tuple[PrimExpr, PrimExpr, bool], b: tuple[PrimExpr, PrimExpr, bool]) -> bool:
+        """Tell whether ``a`` ends before where ``b`` begins in any iteration to come."""
+        return analyzer.can_prove(LT(a[1], substitute(b[0], {var: after})))
+
+    pairs = [(a, b) for a in ends for b in ends if a[2] or b[2]]
+    return all(precedes(a, b) for a, b in pairs)

@@ -1,0 +1,156 @@
+"""Drawings: numbers by chance, as decisions that a trace keeps and others may change."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from loomir.schedule.refusal import Refusal, refuse
+from loomir.schedule.table import Context, Int, Ints, Loop, Sampled, Value, query
+from loomir.tir.expr import IntImm
+
+__all__ = ["sample_categorical", "sample_partitioned_tile", "sample_perfect_tile"]
+
+
+@query
+def sample_categorical(
+    context: Context, candidates: Ints, probs: Value, decision: int | None = None
+) -> Sampled:
+    """Draw one of several integers, each with its probability; the decision is its place.
+
+    Errors: SCH0003.
+    """
+    if not candidates or len(probs) != len(candidates):
+        refuse(
+            Refusal(
+                "SCH0003",
+                "{} candidates have {} probabilities",
+                (len(candidates), len(probs)),
+                "give one probability for each candidate",
+            )
+        )
+    if decision is None:
+        decision = context.rng.choices(range(len(candidates)), [float(p) for p in probs])[0]
+    if not 0 <= decision < len(candidates):
+        refuse(
+            Refusal(
+                "SCH0003",
+                "decision {} is none of {} candidates",
+                (decision, len(candidates)),
+                "a decision is the place of a candidate, from 0",
+            )
+        )
+    return Sampled(candidates[decision], decision)
+
+
+@query
+def sample_perfect_tile(
+    context: Context,
+    loop: Loop,
+    n: Int,
+    max_innermost_factor: Int = 16,
+    decision: Value | None = None,
+) -> Sampled:
+    """Draw ``n`` factors whose product is a loop's extent; the decision is the factors.
+
+    Errors: SCH0003, SCH0005 for an extent that is no constant.
+    """
+    extent = _extent(loop)
+    if n < 1 or max_innermost_factor < 1:
+        refuse(
+            Refusal("SCH0003", "{} factors up to {}", (n, max_innermost_factor), "use 1 or more")
+        )
+    made = _decided(decision, n, extent)
+    if made is None:
+        made = _tile(context.rng, extent, n, max_innermost_factor)
+    return Sampled(made, made)
+
+
+@query
+def sample_partitioned_tile(
+    context: Context,
+    loop: Loop,
+    n: Int,
+    partition_pos: Int = 0,
+    innerpart_factor: Int = 1,
+    decision: Value | None = None,
+) -> Sampled:
+    """Draw ``n`` factors of a loop's extent; the inner ones multiply to a multiple.
+
+    Those from ``partition_pos`` on have a product that is a multiple of ``innerpart_factor``, where
+    the extent is one.
+
+    Errors: SCH0003, SCH0005 for an extent that is no constant.
+    """
+    extent = _extent(loop)
+    if not 0 <= partition_pos <= n or n < 1 or innerpart_factor < 1:
+        refuse(
+            Refusal(
+                "SCH0003",
+                "position {} of {} factors",
+                (partition_pos, n),
+                "a position is from 0 to the number of factors",
+            )
+        )
+    made = _decided(decision, n, extent)
+    if made is None:
+        inner = innerpart_factor if partition_pos < n else 1
+        if extent % inner or partition_pos == 0:
+            made = _tile(context.rng, extent, n, extent)
+        else:
+            outer = context.rng.choice(_divisors(extent // inner))
+            made = [
+                *_tile(context.rng, outer, partition_pos, outer),
+                *_tile(context.rng, extent // outer, n - partition_pos, extent // outer),
+            ]
+    return Sampled(made, made)
+
+
+def _extent(loop: Loop) -> int:
+    extent = loop.loop.extent
+    if not isinstance(extent, IntImm) or extent.value < 1:
+        refuse(
+            Refusal(
+                "SCH0005",
+                "the extent of loop {!r} is {}, which has no factors to draw from",
+                (loop.loop.loop_var.name_hint, extent),
+                "draw from a loop of a constant extent of 1 or more",
+                loop.stmt,
+            )
+        )
+    return extent.value
+
+
+def _decided(decision: Sequence[int] | None, n: int, extent: int) -> list[int] | None:
+    if decision is None:
+        return None
+    made = [int(d) for d in decision]
+    if len(made) != n or math.prod(made) != extent:
+        refuse(
+            Refusal(
+                "SCH0003",
+                "decision {} is no product of {} factors that is {}",
+                (made, n, extent),
+                "give as many factors as are drawn, with the extent as their product",
+            )
+        )
+    return made
+
+
+def _divisors(number: int) -> list[int]:
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return sorted({*small, *(number // d for d in small)})
+
+
+def _tile(rng: random.Random, extent: int, n: int, most: int) -> list[int]:
+    """Draw factors from the innermost on; each prime power is spread evenly."""
+    if n == 0:
+        return []
+    factors: list[int] = []
+    limit = most
+    for _ in range(n - 1):
+        factors.append(rng.choice([d for d in _divisors(extent) if d <= limit]))
+        extent //= factors[-1]
+        limit = extent
+    return [extent, *reversed(factors)]

@@ -1,0 +1,468 @@
+"""The schedule: a program, edited by primitives that keep its meaning."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.substitution import free_definitions, substitute
+from loomir.schedule import primitive as _primitives
+from loomir.schedule.refusal import LazyScheduleError, Refusal, Refused, diagnostic_of
+from loomir.schedule.state import FunctionState, Ref, State
+from loomir.schedule.table import PRIMITIVES, Context, Kind, Parameter, Sampled
+from loomir.schedule.trace import Instruction, Trace
+from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
+from loomir.support.diagnostics import Diagnostic, InternalError, ScheduleError, nearest
+from loomir.support.dtype import DataType
+from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Block, For
+from loomir.tir.verify import verify
+
+__all__ = ["Schedule"]
+
+_FAMILIES = _primitives.__all__  # imported for the table that they fill
+_INT32 = DataType("int32")
+_S = TypeVar("_S", bound="Schedule")
+
+
+class Schedule:
+    """A program under schedule, and the primitives that edit it.
+
+    Each primitive is checked before it changes anything: what would change the meaning of the
+    program is refused with a ``ScheduleError`` that says why, and the schedule is as before.
+    Loops and blocks are named by random variables; one stays good until what it names is gone.
+    ``seed`` makes drawings repeatable. ``debug_mask="all"`` verifies the function after each edit.
+    """
+
+    def __init__(
+        self, mod: IRModule | PrimFunc, *, seed: int | None = None, debug_mask: str = "none"
+    ) -> None:
+        if isinstance(mod, PrimFunc):
+            mod = IRModule({GlobalVar(mod.name): mod})
+        self._state = State(mod)
+        self._refs: dict[Any, Ref] = {}
+        self._numbers: dict[Var, int] = {}
+        self._trace = Trace()
+        self._rng = random.Random(seed)
+        self._debug = debug_mask == "all"
+        names = self._state.names()
+        self._working = "main" if "main" in names or not names else names[0]
+        if len(names) > 1 and "main" not in names:
+            self._working = ""
+
+    # -- what there is -------------------------------------------------------------------------
+    @property
+    def mod(self) -> IRModule:
+        """The module as it is now."""
+        return self._state.mod
+
+    @property
+    def state(self) -> State:
+        """The program as it is now, with what refers into it."""
+        return self._state
+
+    @property
+    def trace(self) -> Trace:
+        """What was done so far."""
+        return self._trace
+
+    @property
+    def func_working_on(self) -> str | None:
+        """The name of the function in which blocks are looked up."""
+        return self._working or None
+
+    def work_on(self, func_name: str) -> None:
+        """Look up blocks in another function of the module.
+
+        Errors: SCH0001.
+        """
+        if self._state.function(func_name) is None:
+            names = self._state.names()
+            guess = nearest(func_name, names)
+            raise ScheduleError(
+                Diagnostic(
+                    "SCH0001",
+                    f"there is no loop-level function {func_name!r}",
+                    notes=(f"there are: {', '.join(names) or 'none'}",),
+                    help=f"did you mean {guess!r}?" if guess else "use one of the module's names",
+                )
+            )
+        self._working = func_name
+
+    def show(self, style: str | None = None) -> None:
+        """Display the module as TVMScript, in colour on a terminal and in a notebook."""
+        self.mod.show(style)
+
+    def copy(self: _S) -> _S:
+        """Give a schedule of its own in the same state; random variables are good in both."""
+        made = type(self).__new__(type(self))
+        made._state, refs = self._state.copied()
+        made._refs = {rv: refs[id(ref)] for rv, ref in self._refs.items() if id(ref) in refs}
+        made._numbers = dict(self._numbers)
+        made._trace = Trace(self._trace.insts)
+        made._rng = random.Random(self.fork_seed())
+        made._debug = self._debug
+        made._working = self._working
+        return made
+
+    def seed(self, seed: int) -> None:
+        """Start drawings anew from a number."""
+        self._rng.seed(seed)
+
+    def fork_seed(self) -> int:
+        """Draw a number for another schedule's drawings."""
+        return self._rng.randrange(1, 2**31 - 1)
+
+    # -- random variables ----------------------------------------------------------------------
+    def get(self, rv: BlockRV | LoopRV | ExprLike) -> Any:
+        """Give what a random variable stands for: a block, a loop, a number.
+
+        Errors: SCH0002 for one that is gone, or of another schedule.
+        """
+        if isinstance(rv, (BlockRV, LoopRV)):
+            ref = self._ref(rv, "get")
+            return ref.loop if ref.is_loop else ref.block
+        return self._number(rv, "get")
+
+    def get_sref(self, rv_or_stmt: BlockRV | LoopRV | Block | For) -> Ref:
+        """Give the reference of a random variable, or of a block or loop of the program.
+
+        Errors: SCH0002.
+        """
+        if isinstance(rv_or_stmt, (BlockRV, LoopRV)):
+            return self._ref(rv_or_stmt, "get_sref")
+        for ref in self._function().refs():
+            if ref.stmt is rv_or_stmt or (not ref.is_loop and ref.block is rv_or_stmt):
+                return ref
+        raise _gone("get_sref")
+
+    def remove_rv(self, rv: BlockRV | LoopRV | ExprRV) -> None:
+        """Forget a random variable."""
+        self._refs.pop(rv, None)
+        if isinstance(rv, Var):
+            self._numbers.pop(rv, None)
+
+    def _ref(self, rv: Any, primitive: str) -> Ref:
+        ref = self._refs.get(rv)
+        if ref is None or ref.stmt is None:
+            raise _gone(primitive)
+        return ref
+
+    def _number(self, value: Any, primitive: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, (int, PrimExpr)):
+            raise _bad_argument(primitive, f"{value!r} is no integer", "use an integer")
+        if isinstance(value, int):
+            return value
+        free = [v for v in free_definitions(value) if isinstance(v, Var)]
+        if any(v not in self._numbers for v in free):
+            raise _gone(primitive)
+        values = {v: IntImm(self._numbers[v], v.dtype) for v in free}
+        made = Analyzer().simplify(substitute(value, values))
+        if not isinstance(made, IntImm):
+            raise _bad_argument(primitive, f"{value} is no number", "compute with what was drawn")
+        return made.value
+
+    def _plain(self, value: Any, primitive: str) -> Any:
+        """Put numbers in the place of what was drawn, in plain data."""
+        if isinstance(value, PrimExpr) and any(
+            v in self._numbers for v in free_definitions(value) if isinstance(v, Var)
+        ):
+            return self._number(value, primitive)
+        if isinstance(value, (list, tuple)):
+            return [self._plain(v, primitive) for v in cast("Sequence[Any]", value)]
+        if isinstance(value, Mapping):
+            pairs = cast("Mapping[Any, Any]", value).items()
+            return {k: self._plain(v, primitive) for k, v in pairs}
+        return value
+
+    def _function(self) -> FunctionState:
+        found = self._state.function(self._working) if self._working else None
+        if found is None:
+            names = ", ".join(self._state.names()) or "none"
+            raise ScheduleError(
+                Diagnostic(
+                    "SCH0001",
+                    "no function is worked on",
+                    notes=(f"there are: {names}",),
+                    help="choose one with work_on",
+                )
+            )
+        return found
+
+    # -- doing primitives ----------------------------------------------------------------------
+    def perform(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Do a primitive by its name; a parameter that takes several takes a list.
+
+        Errors: SCH0001 to SCH0003, and those of the primitive.
+        """
+        row = PRIMITIVES[name]
+        given = dict(arguments)
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for param in row.params.values():
+            if param.name not in given:
+                if param.required and param.kind is not Kind.LOOPS:
+                    raise _bad_argument(name, f"{param.name} is missing", "give it")
+                continue
+            if param.kind in (Kind.BLOCK, Kind.PLACE) and isinstance(given[param.name], str):
+                given[param.name] = self.get_sblock(given[param.name])
+            made = self._argument(param, given[param.name], name)
+            if param.kind is Kind.LOOPS:
+                positional += made
+            else:
+                named[param.name] = made
+        context = Context(self._state, self._function(), self._rng)
+        before = self._state.mod if self._debug else None
+        try:
+            result = row.function(context, *positional, **named)
+        except Refused as refused:
+            raise self._error(name, refused.refusal, [*positional, *named.values()]) from None
+        if before is not None and self._state.mod is not before:
+            self._verify(name)
+        decision = None
+        if isinstance(result, Sampled):
+            result, decision = result
+        outputs = self._output(result)
+        given.pop("decision", None)
+        self._trace.append(Instruction(row, given, outputs, decision))
+        return outputs
+
+    def _argument(self, param: Parameter, value: Any, primitive: str) -> Any:
+        """Give a primitive what it takes for what the user gave."""
+        kind = param.kind
+        if value is None and param.default is None:
+            return None
+        if kind in (Kind.LOOP, Kind.BLOCK, Kind.PLACE):
+            wanted = {Kind.LOOP: (LoopRV,), Kind.BLOCK: (BlockRV,)}.get(kind, (LoopRV, BlockRV))
+            if not isinstance(value, wanted):
+                what = {Kind.LOOP: "loop", Kind.BLOCK: "block"}.get(kind, "block or loop")
+                raise _bad_argument(
+                    primitive,
+                    f"{param.name} is {type(value).__name__}, not a {what}",
+                    f"give what names a {what}, as get_sblock and get_loops do",
+                )
+            return self._ref(value, primitive)
+        if kind is Kind.LOOPS:
+            one = param._replace(kind=Kind.LOOP)
+            return [self._argument(one, v, primitive) for v in value or ()]
+        if kind is Kind.INT:
+            return self._number(value, primitive)
+        if kind in (Kind.INTS, Kind.FACTORS):
+            if not isinstance(value, (list, tuple)):
+                raise _bad_argument(
+                    primitive, f"{param.name} is {value!r}, not a list", "give a list of numbers"
+                )
+            return tuple(
+                None if v is None and kind is Kind.FACTORS else self._number(v, primitive)
+                for v in cast("Sequence[Any]", value)
+            )
+        return self._plain(value, primitive) if kind is Kind.VALUE else value
+
+    def _output(self, result: Any) -> Any:
+        """Name what a primitive gives by random variables."""
+        if isinstance(result, list):
+            return [self._output(item) for item in cast("list[Any]", result)]
+        if isinstance(result, Ref):
+            rv = LoopRV() if result.is_loop else BlockRV()
+            self._refs[rv] = result
+            return rv
+        if isinstance(result, int):
+            number = Var("v", _INT32)
+            self._numbers[number] = result
+            return number
+        return None
+
+    def _error(self, name: str, refusal: Refusal, arguments: Sequence[Any]) -> ScheduleError:
+        home = next((a.home for a in arguments if isinstance(a, Ref)), None)
+        func = None if home is None else home.func
+        if home is None and refusal.at is not None:
+            func = self._function().func
+        return LazyScheduleError(lambda: diagnostic_of(name, refusal, func))
+
+    def _verify(self, name: str) -> None:
+        mistakes = verify(self._state.mod)
+        if mistakes:
+            raise InternalError(f"{name} made an ill-formed program: {mistakes[0]}")
+
+    # -- finding -------------------------------------------------------------------------------
+    def get_sblock(self, name: str, func_name: str | None = None) -> BlockRV:
+        """Find a block by its name, in the function that is worked on or in another one."""
+        given = {"name": name} if func_name is None else {"name": name, "func_name": func_name}
+        return self.perform("get_sblock", given)
+
+    def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
+        """Find a block by its name: an older name of ``get_sblock``."""
+        return self.get_sblock(name, func_name)
+
+    def get_loops(self, block: BlockRV | str) -> list[LoopRV]:
+        """List the loops between a block and the block around it, outermost first."""
+        return self.perform("get_loops", {"block": block})
+
+    def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
+        """List the blocks below a block or loop that are not inside of others, in program order."""
+        return self.perform("get_child_blocks", {"block_or_loop": block_or_loop})
+
+    def get_producers(self, block: BlockRV | str) -> list[BlockRV]:
+        """List the blocks of the same scope that write what a block reads, in program order."""
+        return self.perform("get_producers", {"block": block})
+
+    def get_consumers(self, block: BlockRV | str) -> list[BlockRV]:
+        """List the blocks of the same scope that read what a block writes, in program order."""
+        return self.perform("get_consumers", {"block": block})
+
+    def get_output_blocks(self, scope_block: BlockRV | str) -> list[BlockRV]:
+        """List the blocks of a scope that write what lives on after it."""
+        return self.perform("get_output_blocks", {"scope_block": scope_block})
+
+    # -- drawing -------------------------------------------------------------------------------
+    def sample_categorical(
+        self,
+        candidates: Sequence[int],
+        probs: Sequence[float],
+        decision: int | None = None,
+    ) -> ExprRV:
+        """Draw one of several integers, each with its probability; the decision is its place."""
+        return self.perform(
+            "sample_categorical",
+            {"candidates": list(candidates), "probs": list(probs), "decision": decision},
+        )
+
+    def sample_perfect_tile(
+        self,
+        loop: LoopRV,
+        n: int,
+        max_innermost_factor: int = 16,
+        decision: Sequence[int] | None = None,
+    ) -> list[ExprRV]:
+        """Draw ``n`` factors whose product is a loop's extent; the decision is the factors."""
+        return self.perform(
+            "sample_perfect_tile",
+            {
+                "loop": loop,
+                "n": n,
+                "max_innermost_factor": max_innermost_factor,
+                "decision": decision,
+            },
+        )
+
+    def sample_partitioned_tile(
+        self,
+        loop: LoopRV,
+        n: int,
+        partition_pos: int = 0,
+        innerpart_factor: int = 1,
+        decision: Sequence[int] | None = None,
+    ) -> list[ExprRV]:
+        """Draw ``n`` factors of a loop's extent; the inner ones multiply to a multiple."""
+        return self.perform(
+            "sample_partitioned_tile",
+            {
+                "loop": loop,
+                "n": n,
+                "partition_pos": partition_pos,
+                "innerpart_factor": innerpart_factor,
+                "decision": decision,
+            },
+        )
+
+    # -- loops ---------------------------------------------------------------------------------
+    def split(
+        self,
+        loop: LoopRV,
+        factors: Sequence[ExprLike | None],
+        preserve_unit_iters: bool = True,
+    ) -> list[LoopRV]:
+        """Split a loop into a nest, outermost first; one factor may be None."""
+        return self.perform(
+            "split",
+            {"loop": loop, "factors": factors, "preserve_unit_iters": preserve_unit_iters},
+        )
+
+    def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
+        """Make one loop of loops that stand directly in one another."""
+        return self.perform(
+            "fuse", {"loops": list(loops), "preserve_unit_iters": preserve_unit_iters}
+        )
+
+    def merge(self, *loops: LoopRV) -> LoopRV:
+        """Make one loop of loops that follow one another, which runs all their bodies."""
+        return self.perform("merge", {"loops": list(loops)})
+
+    def loop_partition(
+        self,
+        loop: LoopRV,
+        factors: Sequence[ExprLike | None],
+        preserve_unit_iters: bool = True,
+    ) -> list[LoopRV]:
+        """Make loops that follow one another of one loop, with so many iterations each."""
+        return self.perform(
+            "loop_partition",
+            {"loop": loop, "factors": factors, "preserve_unit_iters": preserve_unit_iters},
+        )
+
+    def reorder(self, *ordered_loops: LoopRV) -> None:
+        """Put loops of a nest in another order; others in between stay in their places."""
+        self.perform("reorder", {"ordered_loops": list(ordered_loops)})
+
+    def reorder_block_iter_var(self, block: BlockRV | str, new_order: Sequence[int]) -> None:
+        """Put the iterators of a block in another order; ``new_order`` says which comes first."""
+        self.perform("reorder_block_iter_var", {"block": block, "new_order": list(new_order)})
+
+    def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
+        """Put a loop of one iteration around a block or loop."""
+        return self.perform("add_unit_loop", {"block_or_loop": block_or_loop})
+
+    # -- how loops run -------------------------------------------------------------------------
+    def parallel(self, loop: LoopRV) -> None:
+        """Run the iterations of a loop on several threads."""
+        self.perform("parallel", {"loop": loop})
+
+    def vectorize(self, loop: LoopRV) -> None:
+        """Run the iterations of a loop as the lanes of vector instructions."""
+        self.perform("vectorize", {"loop": loop})
+
+    def unroll(self, loop: LoopRV) -> None:
+        """Write the iterations of a loop one after the other."""
+        self.perform("unroll", {"loop": loop})
+
+    def bind(self, loop: LoopRV, thread_axis: str) -> None:
+        """Bind a loop to a thread axis of a GPU, which no target here has."""
+        self.perform("bind", {"loop": loop, "thread_axis": thread_axis})
+
+    def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
+        """Note something on a block or loop, in the place of a note of the same key."""
+        self.perform(
+            "annotate",
+            {"block_or_loop": block_or_loop, "ann_key": ann_key, "ann_val": ann_val},
+        )
+
+    def unannotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
+        """Take a note away from a block or loop."""
+        self.perform("unannotate", {"block_or_loop": block_or_loop, "ann_key": ann_key})
+
+
+def _gone(primitive: str) -> ScheduleError:
+    return ScheduleError(
+        Diagnostic(
+            "SCH0002",
+            f"{primitive}: what this random variable named is gone, or is another schedule's",
+            help="ask for the block or loop again: get_sblock, get_loops",
+        )
+    )
+
+
+def _bad_argument(primitive: str, why: str, help: str) -> ScheduleError:
+    return ScheduleError(Diagnostic("SCH0003", f"{primitive}: {why}", help=help))
+
+
+def _document(table: Mapping[str, Any], method: Callable[[str], Any]) -> None:
+    """Give each method the whole documentation of its primitive, with the picture."""
+    for name, row in table.items():
+        method(name).__doc__ = row.doc
+
+
+_document(PRIMITIVES, lambda name: getattr(Schedule, name))

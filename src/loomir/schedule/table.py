@@ -1,0 +1,141 @@
+"""The table of primitives, from which methods, traces, JSON and documentation come.
+
+A primitive is declared by its function alone. Its name is the name of the method, its parameters
+after the first are the method's, and their annotations say what kind each is:
+
+- ``Loop``, ``Sblock``, ``Place``: a loop, a block, either of them; ``*loops: Loops``: several loops
+- ``Factors``: numbers, one of which may be None
+- ``Int``, ``Ints``: numbers; drawn ones and what is computed from them arrive as plain integers
+- ``Value``: plain data, in which drawn numbers may stand
+- ``bool``, ``str``, …: as given
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from loomir.schedule.state import FunctionState, Ref, State
+from loomir.support.diagnostics import InternalError
+
+__all__ = [
+    "PRIMITIVES",
+    "Context",
+    "Factors",
+    "Int",
+    "Ints",
+    "Kind",
+    "Loop",
+    "Loops",
+    "Parameter",
+    "Place",
+    "Primitive",
+    "Sampled",
+    "Sblock",
+    "Value",
+    "primitive",
+    "query",
+]
+
+Loop: TypeAlias = Ref
+Sblock: TypeAlias = Ref
+Place: TypeAlias = Ref
+Loops: TypeAlias = Ref
+Factors: TypeAlias = tuple[int | None, ...]
+Int: TypeAlias = int
+Ints: TypeAlias = tuple[int, ...]
+Value: TypeAlias = Any
+
+
+class Kind(Enum):
+    """What a parameter takes."""
+
+    LOOP = "Loop"
+    BLOCK = "Sblock"
+    PLACE = "Place"
+    LOOPS = "Loops"
+    FACTORS = "Factors"
+    INT = "Int"
+    INTS = "Ints"
+    VALUE = "Value"
+    PLAIN = ""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a primitive; ``default`` is ``Parameter.empty`` where there is none."""
+
+    name: str
+    kind: Kind
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is inspect.Parameter.empty
+
+
+class Sampled(NamedTuple):
+    """What a primitive drew, and the decision that gives it again."""
+
+    values: Any
+    decision: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a primitive may use besides its arguments."""
+
+    state: State
+    function: FunctionState
+    rng: random.Random
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A row of the table. A ``query`` changes nothing, so that a trace may drop it."""
+
+    name: str
+    function: Callable[..., Any]
+    params: Mapping[str, Parameter]
+    is_query: bool
+
+    @property
+    def doc(self) -> str:
+        """The documentation: one line, then a picture."""
+        return inspect.getdoc(self.function) or ""
+
+    @property
+    def is_sampling(self) -> bool:
+        """Whether it draws, and its decision can be given."""
+        return "decision" in self.params
+
+
+PRIMITIVES: Final[dict[str, Primitive]] = {}
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _declare(function: _F, is_query: bool) -> _F:
+    name = function.__name__
+    params: dict[str, Parameter] = {}
+    for given in list(inspect.signature(function).parameters.values())[1:]:
+        annotation = str(given.annotation).removesuffix(" | None")
+        kind = next((k for k in Kind if k.value == annotation), Kind.PLAIN)
+        params[given.name] = Parameter(given.name, kind, given.default)
+    if name in PRIMITIVES:
+        raise InternalError(f"primitive {name!r} is declared twice")
+    PRIMITIVES[name] = Primitive(name, function, params, is_query)
+    return function
+
+
+def primitive(function: _F) -> _F:
+    """Declare a primitive that edits the program."""
+    return _declare(function, False)
+
+
+def query(function: _F) -> _F:
+    """Declare a primitive that only finds or draws something."""
+    return _declare(function, True)
