@@ -2,320 +2,66 @@
 
     python -m fuzz.campaign --count 2000 --jobs 2
 
-Programs run in processes of their own: one that kills it, or does not end, is a failure like any
-other. Failures are kept under ``--save`` as the seed, what happened, and the program's text. A
-campaign that was stopped says where to go on with ``--start``.
+Failures are kept under ``--save`` as the seed, what happened, and the program's text. A campaign
+that was stopped says where to go on with ``--start``.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import select
-import statistics
-import subprocess
 import sys
-import tempfile
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from fuzz.choices import SeedChoices
 from fuzz.engines import ENGINES
+from fuzz.processes import Campaign, Worker, kept, run_from_command_line
 from fuzz.tirgen import VERSION, program_of_seed
 from fuzz.worker import CHECKS, ROTATION
 
-__all__ = ["Report", "Worker", "main", "run_campaign"]
+__all__ = ["LoopCampaign", "main"]
 
-LIFETIME = 2_000
-"""Programs until a process is replaced: a leak shall not end a long campaign."""
 TWICE = 0.005
 """The share of programs compiled in a second process, where the object must be the same."""
 
 
-class Worker:
-    """A process that checks programs, started anew when it dies."""
+class LoopCampaign(Campaign):
+    """Checks loops; some are compiled in two more processes."""
 
-    def __init__(
-        self,
-        engines: list[str],
-        limit: float,
-        command: tuple[str, ...] = ("-m", "fuzz.worker"),
-        hash_seed: int = 0,
-    ) -> None:
-        self.engines = engines
-        self.limit = limit
-        self.command = command
-        self.hash_seed = hash_seed
-        self.patience = 5.0 + limit / 2
-        """Seconds after the limit for a process to say itself that it has no answer."""
-        self._process: subprocess.Popen[str] | None = None
-        self._complaints: Any = None
-        self._asked = 0
+    command = ("-m", "fuzz.worker")
 
-    def _start(self) -> subprocess.Popen[str]:
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._asked = 0
-        self._process = subprocess.Popen(
-            [sys.executable, *self.command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            text=True,
-            cwd=Path(__file__).parents[1],
-            env={**os.environ, "PYTHONHASHSEED": str(self.hash_seed)},
-        )
-        return self._process
+    def others(self) -> Sequence[Worker]:
+        """Start two processes that hash differently."""
+        return [Worker(["digest"], self.limit, self.command, hash_seed=n) for n in (1, 2)]
 
-    def ask(self, seed: int) -> dict[str, Any]:
-        """Check the program of a seed."""
-        if self._asked >= LIFETIME:
-            self.close()
-        process = self._process or self._start()
-        self._asked += 1
-        assert process.stdin is not None
-        assert process.stdout is not None
-        line, ready = "", True
-        try:
-            process.stdin.write(" ".join([str(seed), str(self.limit), *self.engines]) + "\n")
-            process.stdin.flush()
-            # It ends by itself after the limit, and says where it was; this is for one that cannot.
-            ready = bool(select.select([process.stdout], [], [], self.limit + self.patience)[0])
-            line = process.stdout.readline() if ready else ""
-        except BrokenPipeError:
-            pass
-        if line:
-            reply: dict[str, Any] = json.loads(line)
-            return reply
-        return {"seed": seed, "found": {"process": self._obituary(process, ready)}}
-
-    def _obituary(self, process: subprocess.Popen[str], ended: bool) -> str:
-        if ended:
-            process.wait()
-        self._complaints.seek(0)
-        said = self._complaints.read().decode(errors="replace")
-        self.close()
-        if "Timeout (" in said:
-            where = [part.strip() for part in said.splitlines() if part.startswith("  File")]
-            return f"no answer in {self.limit:g} seconds; it was in {'; '.join(where[:4])}"
-        if not ended:
-            return f"no answer in {self.limit:g} seconds"
-        return f"the process ended with status {process.returncode} {said[-500:]}".strip()
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout, self._complaints):
-                if pipe is not None:
-                    pipe.close()
-            self._process = None
-
-
-@dataclass
-class Report:
-    """What a campaign found."""
-
-    count: int = 0
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    kinds: Counter[str] = field(default_factory=Counter)
-    engines: Counter[str] = field(default_factory=Counter)
-    seconds: list[float] = field(default_factory=list)
-    slowest: dict[str, Any] = field(default_factory=dict)
-    spent: Counter[str] = field(default_factory=Counter)
-    """Seconds by what they went to."""
-    twice: int = 0
-    """How many programs were compiled in a second process."""
-    resume: int = 0
-    """The first seed that is not done."""
-
-    def add(self, reply: dict[str, Any]) -> None:
-        """Count a program."""
-        self.count += 1
-        self.kinds.update(reply.get("kinds", ()))
-        self.engines.update(reply.get("engines", ()))
-        for name, seconds in reply.get("spent", {}).items():
-            self.spent[name] += seconds
-        if "seconds" in reply:
-            self.seconds.append(reply["seconds"])
-            if reply["seconds"] > self.slowest.get("seconds", 0):
-                self.slowest = reply
-        if reply["found"]:
-            self.failures.append(reply)
-
-    def times(self) -> str:
-        """Say how long programs took, in milliseconds."""
-        if len(self.seconds) < 2:
-            return ""
-        cuts = statistics.quantiles(self.seconds, n=100)
-        marks = ", ".join(f"{p} %: {cuts[p - 1] * 1e3:.0f}" for p in (10, 50, 90, 99))
-        mean = statistics.fmean(self.seconds) * 1e3
-        shares = ", ".join(
-            f"{name} {seconds / sum(self.seconds):.0%}"
-            for name, seconds in self.spent.most_common()
-        )
-        most = f"most {max(self.seconds) * 1e3:.0f} (seed {self.slowest['seed']})"
-        return f"ms per program: mean {mean:.0f}, {marks}, {most}\nof it {shares}"
-
-
-class _Campaign:
-    """What the threads of a campaign share: the seeds left, and the report."""
-
-    def __init__(self, seeds: range, engines: list[str], limit: float, save: Path | None) -> None:
-        self.seeds = iter(seeds)
-        self.engines = engines
-        self.limit = limit
-        self.save = save
-        self.report = Report(resume=seeds.start)
-        self.lock = threading.Lock()
-        self.stopped = False
-        self._done: set[int] = set()
-
-    def next_seed(self) -> int | None:
-        """Give a seed that nobody has, or None where there are no more."""
-        with self.lock:
-            return None if self.stopped else next(self.seeds, None)
-
-    def work(self) -> None:
-        """Check programs until there are no more; runs in a thread for each process."""
-        worker = Worker(self.engines, self.limit)
-        first = Worker(["digest"], self.limit, hash_seed=1)
-        second = Worker(["digest"], self.limit, hash_seed=2)
-        try:
-            while (seed := self.next_seed()) is not None:
-                reply = worker.ask(seed)
-                if SeedChoices(f"twice {seed}").chance(TWICE) and self.engines == [ROTATION]:
-                    self._compile_twice(reply, first, second)
-                self._take(reply)
-        finally:
-            for one in (worker, first, second):
-                one.close()
-
-    def _compile_twice(self, reply: dict[str, Any], first: Worker, second: Worker) -> None:
-        digests = [one.ask(reply["seed"]).get("digest") for one in (first, second)]
+    def look_again(self, reply: dict[str, Any], others: Sequence[Worker]) -> None:
+        """Compile some programs twice."""
+        seed = reply["seed"]
+        if self.engines != [ROTATION] or not SeedChoices(f"twice {seed}").chance(TWICE):
+            return
+        digests = [one.ask(seed).get("digest") for one in others]
         if digests[0] is None or digests[0] != digests[1]:
             reply["found"]["digest"] = f"two processes made different objects: {digests}"
         with self.lock:
             self.report.twice += 1
 
-    def _take(self, reply: dict[str, Any]) -> None:
-        with self.lock:
-            self.report.add(reply)
-            self._done.add(reply["seed"])
-            while self.report.resume in self._done:
-                self._done.discard(self.report.resume)
-                self.report.resume += 1
-        if reply["found"] and self.save is not None:
-            keep(reply, self.save)
-
-
-def run_campaign(
-    seeds: range,
-    engines: list[str],
-    *,
-    limit: float = 60.0,
-    save: Path | None = None,
-    jobs: int = 1,
-    watch: Callable[[Report], None] | None = None,
-) -> Report:
-    """Check the programs of seeds; ``watch`` sees the report about every five seconds."""
-    shared = _Campaign(seeds, engines, limit, save)
-    threads = [threading.Thread(target=shared.work, daemon=True) for _ in range(jobs)]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(5.0)
-                if watch is not None:
-                    watch(shared.report)
-    except KeyboardInterrupt:
-        shared.stopped = True
-        for thread in threads:
-            thread.join(limit)
-    return shared.report
-
-
-def keep(reply: dict[str, Any], folder: Path) -> Path:
-    """Write a failure down: what happened, and the program."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{VERSION}-{reply['seed']}.txt"
-    lines = [f"# seed {reply['seed']} of tirgen {VERSION}"]
-    lines += [f"# {engine}: {what}" for engine, what in reply["found"].items()]
-    lines += [
-        f"# python -m fuzz.reduce {reply['seed']} --engine {engine}"
-        for engine in reply["found"]
-        if engine in ENGINES
-    ]
-    if "generator" not in reply["found"]:
-        lines.append(program_of_seed(reply["seed"]).module.script())
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def _progress(total: int, out: TextIO) -> Callable[[Report], None]:
-    started = time.monotonic()
-
-    def watch(report: Report) -> None:
-        pace = report.count / (time.monotonic() - started)
-        left = (total - report.count) / pace if pace else 0
-        out.write(
-            f"\r{report.count} of {total} programs, {len(report.failures)} failures, "
-            f"{pace:.1f} per second, {left / 60:.0f} minutes left "
-        )
-        out.flush()
-
-    return watch
+    def keep(self, reply: dict[str, Any], folder: Path) -> Path:
+        """Write a failure down: what happened, how to make it smaller, and the program."""
+        lines = [f"# seed {reply['seed']} of tirgen {VERSION}"]
+        lines += [f"# {engine}: {what}" for engine, what in reply["found"].items()]
+        lines += [
+            f"# python -m fuzz.reduce {reply['seed']} --engine {engine}"
+            for engine in reply["found"]
+            if engine in ENGINES
+        ]
+        if "generator" not in reply["found"]:
+            lines.append(program_of_seed(reply["seed"]).module.script())
+        return kept(reply, folder, f"{VERSION}", lines)
 
 
 def main() -> int:
-    """Run a campaign from the command line; the status is 1 where something failed."""
-    names = [ROTATION, *sorted(ENGINES), *sorted(CHECKS)]
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=2_000, help="how many programs")
-    parser.add_argument("--start", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    parser.add_argument("--engines", nargs="+", choices=names, default=[ROTATION])
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds for one program")
-    parser.add_argument("--save", type=Path, default=Path("fuzz/failures"))
-    parser.add_argument("--kinds", action="store_true", help="say how often kinds of nodes occur")
-    options = parser.parse_args()
-    started = time.monotonic()
-    end = options.start + options.count
-    report = run_campaign(
-        range(options.start, end),
-        options.engines,
-        limit=options.limit,
-        save=options.save,
-        jobs=options.jobs,
-        watch=_progress(options.count, sys.stderr),
-    )
-    out = sys.stdout.write
-    sys.stderr.write("\n")
-    for failure in report.failures:
-        for engine, what in failure["found"].items():
-            out(f"seed {failure['seed']} {engine}: {what}\n")
-    if options.kinds:
-        for kind, count in report.kinds.most_common():
-            out(f"{count / max(1, report.count):7.2%} {kind}\n")
-    turns = ", ".join(f"{name} {count}" for name, count in report.engines.most_common())
-    out(f"engines: {turns}; compiled twice: {report.twice}\n{report.times()}\n")
-    seconds = time.monotonic() - started
-    dead = sum("process" in failure["found"] for failure in report.failures)
-    out(
-        f"{report.count} programs: {len(report.failures) - dead} mismatches, {dead} crashes or "
-        f"hangs, {seconds:.0f} seconds, {report.count / seconds:.1f} programs per second\n"
-    )
-    if report.resume < end:
-        out(f"stopped: go on with --start {report.resume} --count {end - report.resume}\n")
-        return 1
-    return 1 if report.failures else 0
+    """Run a campaign from the command line."""
+    return run_from_command_line(LoopCampaign, __doc__, [*sorted(ENGINES), *sorted(CHECKS)])
 
 
 if __name__ == "__main__":

@@ -1,17 +1,8 @@
-"""The process that runs what is tested: when it dies, the campaign learns which program it was.
-
-Reads lines ``seed limit engine engine…``; answers each with a line of JSON. A program that takes
-more than ``limit`` seconds ends the process, which says on the error stream where it was.
-"""
+"""The process that checks loops."""
 
 from __future__ import annotations
 
-import faulthandler
-import gc
-import json
-import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -21,14 +12,11 @@ from fuzz.illtyped import accepted_mistake
 from fuzz.kinds import kinds_of
 from fuzz.native import object_digest
 from fuzz.program import Program
+from fuzz.serving import ROTATION, answer_of, complaints, serve
 from fuzz.tirgen import program_of_seed
 from loomir.ir.module import IRModule
-from loomir.support.diagnostics import LoomirError
 
 __all__ = ["CHECKS", "ROTATION", "answer", "check", "main", "plan_of"]
-
-ROTATION = "rotation"
-"""The name of an engine that stands for those whose turn it is."""
 
 CHECKS: dict[str, Callable[[IRModule, int], str]] = {"ill-typed": accepted_mistake}
 """What else can be asked about a program; each says what is wrong."""
@@ -85,24 +73,13 @@ def check(
         for how, outcome in wanted.items():
             if outcome.error:
                 return {"reference": f"{how}: {outcome.error} {outcome.text}"}
-    found: dict[str, str] = {}
-    for name in engines:
-        started = time.process_time()
-        try:
-            if name in CHECKS:
-                said = CHECKS[name](module, seed)
-            else:
-                said = difference(ENGINES[name], program, module, inputs, wanted)
-        except LoomirError as error:
-            text = str(error).splitlines()
-            said = f"{type(error).__name__}: {text[0] if text else ''}"
-        except Exception as error:  # noqa: BLE001 - a bug of ours, whatever it is
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            said = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
-        times[name] = time.process_time() - started
-        if said:
-            found[name] = said
-    return found
+
+    def ask(name: str) -> str:
+        if name in CHECKS:
+            return CHECKS[name](module, seed)
+        return difference(ENGINES[name], program, module, inputs, wanted)
+
+    return complaints(engines, ask, times)
 
 
 def answer(seed: int, engines: list[str]) -> dict[str, Any]:
@@ -115,34 +92,12 @@ def answer(seed: int, engines: list[str]) -> dict[str, Any]:
     kinds = kinds_of(program.module)
     names = plan_of(seed) if engines == [ROTATION] else engines
     found = check(program, program.module, seed, names, spent)
-    seconds = time.process_time() - started
-    return {
-        "seed": seed,
-        "found": found,
-        "kinds": kinds,
-        "engines": names,
-        "seconds": round(seconds, 4),
-        "spent": {name: round(t, 4) for name, t in spent.items()},
-    }
+    return answer_of(seed, names, found, kinds, spent)
 
 
 def main() -> None:
     """Answer requests until there are no more."""
-    gc.disable()  # what a program leaves is collected between programs, not while one runs
-    gc.freeze()  # and what is there before the first one is never looked at
-    for line in sys.stdin:
-        seed, limit, *engines = line.split()
-        faulthandler.dump_traceback_later(float(limit), exit=True)
-        try:
-            reply = answer(int(seed), engines)
-        except Exception as error:  # noqa: BLE001 - a bug of ours, whatever it is
-            text = "".join(traceback.format_exception(error))
-            reply = {"seed": int(seed), "found": {"generator": text}}
-        faulthandler.cancel_dump_traceback_later()
-        sys.stdout.write(json.dumps(reply) + "\n")
-        sys.stdout.flush()
-        if int(seed) % 20 == 0:
-            gc.collect()
+    serve(answer)
 
 
 if __name__ == "__main__":

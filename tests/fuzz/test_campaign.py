@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.campaign import Worker, keep, run_campaign
+from fuzz.campaign import LoopCampaign
 from fuzz.engines import Outcome, Runner, difference, disagreement, inputs_of, reference, run_on
 from fuzz.kinds import kinds_of
+from fuzz.processes import Worker
 from fuzz.program import ArraySpec, Program
 from fuzz.reduce import isolated, reduced
 from fuzz.tirgen import program_of_seed
@@ -104,13 +105,8 @@ def test_errors_of_a_run_are_outcomes() -> None:
 
 def test_a_campaign_in_processes_of_its_own(tmp_path: Path) -> None:
     seen: list[int] = []
-    report = run_campaign(
-        range(10, 22),
-        [ROTATION],
-        save=tmp_path,
-        jobs=2,
-        watch=lambda so_far: seen.append(so_far.count),
-    )
+    campaign = LoopCampaign(range(10, 22), [ROTATION], save=tmp_path)
+    report = campaign.run(jobs=2, watch=lambda so_far: seen.append(so_far.count))
     assert report.failures == []
     assert report.count == report.kinds["PrimFunc"] == len(report.seconds) == 12
     assert report.resume == 22
@@ -150,7 +146,7 @@ def test_a_process_that_dies_or_hangs_is_a_failure(code: str, what: str) -> None
 
 
 def test_two_processes_make_the_same_object() -> None:
-    workers = [Worker(["digest"], 60.0, hash_seed=number) for number in (1, 2)]
+    workers = LoopCampaign(range(0), ["digest"]).others()
     try:
         for seed in range(30, 34):
             first, second = (worker.ask(seed)["digest"] for worker in workers)
@@ -162,7 +158,9 @@ def test_two_processes_make_the_same_object() -> None:
 
 
 def test_failures_are_kept_as_text(tmp_path: Path) -> None:
-    path = keep({"seed": 8, "found": {"native": "A[0] is 1 instead of 2"}}, tmp_path)
+    path = LoopCampaign(range(0), []).keep(
+        {"seed": 8, "found": {"native": "A[0] is 1 instead of 2"}}, tmp_path
+    )
     text = path.read_text()
     assert text.startswith("# seed 8 of tirgen ")
     assert "# native: A[0] is 1 instead of 2" in text

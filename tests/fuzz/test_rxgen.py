@@ -12,7 +12,7 @@ import pytest
 
 import loomir
 from fuzz.choices import ByteChoices
-from fuzz.rxcampaign import keep, run_campaign
+from fuzz.rxcampaign import GraphCampaign
 from fuzz.rxengines import CHECKS, ENGINES
 from fuzz.rxgen import generate, program_of_seed
 from fuzz.rxillformed import DEFECTS
@@ -115,10 +115,11 @@ def test_wrong_descriptions_are_seen(info: object, value: object) -> None:
 
 
 def test_a_campaign_reports_and_keeps_failures(tmp_path: Path) -> None:
-    report = run_campaign(range(2), ["described"], jobs=1, save=tmp_path)
+    campaign = GraphCampaign(range(2), ["described"], save=tmp_path)
+    report = campaign.run()
     assert report.count == 2
     assert not report.failures
-    kept = keep({"seed": 1, "found": {"quick": "wrong"}}, tmp_path).read_text()
+    kept = campaign.keep({"seed": 1, "found": {"quick": "wrong"}}, tmp_path).read_text()
     assert "seed 1 of rxgen" in kept
     assert "# quick: wrong" in kept
     assert "def main(" in kept
