@@ -41,12 +41,9 @@ from loomir.tc import define
 from loomir.tir.stmt import Block
 from loomir.transform.relax.realize_vdevice import realize_vdevice
 from tests.conformance.graphs import (
-    ADD,
-    BOTH,
     COUNT,
     F32,
     ONES,
-    SPLIT,
     bindings,
     both,
     fails,
@@ -79,6 +76,7 @@ from tests.conformance.relax.infos import (
     some,
     tensor,
 )
+from tests.relax.kernels import ADD, BOTH, SPLIT
 
 X = f"x: {F32}"
 LISTED = 'I.module_global_infos({"vdevice": [I.vdevice("llvm", 0), I.vdevice("llvm", 1)]})'

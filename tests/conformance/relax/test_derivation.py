@@ -30,7 +30,6 @@ from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from loomir.transform.relax.realize_vdevice import realize_vdevice
 from tests.conformance.graphs import (
-    ADD,
     F32,
     ONES,
     bindings,
@@ -59,6 +58,7 @@ from tests.conformance.relax.infos import (
     tensor,
     tuple_of,
 )
+from tests.relax.kernels import ADD
 
 X = f"x: {F32}"
 IMPURE = 'R.call_packed("f", x, sinfo_args=R.Object)'

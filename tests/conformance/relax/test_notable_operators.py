@@ -13,14 +13,9 @@ from loomir.relax.op_def import find_op
 from loomir.relax.struct_info import ShapeStructInfo
 from loomir.transform.relax.realize_vdevice import realize_vdevice
 from tests.conformance.graphs import (
-    ADD,
-    BOTH,
     COUNT,
-    DOUBLE,
     F32,
-    FILL,
     ONES,
-    SPLIT,
     both,
     f32,
     graph,
@@ -31,6 +26,7 @@ from tests.conformance.graphs import (
     refused,
     ways,
 )
+from tests.relax.kernels import ADD, BOTH, DOUBLE, FILL, SPLIT
 
 X = f"x: {F32}"
 TWO = 'R.Tensor((n,), "float32"), R.Tensor((n, 2), "float32")'

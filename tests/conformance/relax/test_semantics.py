@@ -12,9 +12,7 @@ from loomir.support.diagnostics import RunError
 from loomir.support.dtype import DataType
 from tests.clause import clauses
 from tests.conformance.graphs import (
-    ADD,
     COUNT,
-    DOUBLE,
     F32,
     NO,
     ONES,
@@ -30,6 +28,7 @@ from tests.conformance.graphs import (
     refused,
     ways,
 )
+from tests.relax.kernels import ADD, DOUBLE
 
 X = f"x: {F32}"
 

@@ -36,7 +36,6 @@ from loomir.relax.well_formed import well_formed
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 from tests.conformance.graphs import (
-    BOTH,
     F32,
     ONES,
     Trace,
@@ -49,6 +48,7 @@ from tests.conformance.graphs import (
     zeros,
 )
 from tests.conformance.relax.infos import equal, k, n, tensor
+from tests.relax.kernels import BOTH
 from tests.relax.programs import block, flow, let, lv, neg, op, seq, var
 
 X = f"x: {F32}"

@@ -27,7 +27,6 @@ from loomir.relax.well_formed import well_formed
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 from tests.conformance.graphs import (
-    ADD,
     COUNT,
     F32,
     NO,
@@ -45,6 +44,7 @@ from tests.conformance.graphs import (
     zeros,
 )
 from tests.conformance.relax.infos import k, tensor
+from tests.relax.kernels import ADD
 from tests.relax.programs import block, let, neg, op, seq, var
 
 X = f"x: {F32}"

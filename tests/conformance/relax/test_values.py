@@ -10,7 +10,6 @@ import pytest
 import loomir
 from loomir.support.dtype import DataType
 from tests.conformance.graphs import (
-    ADD,
     COUNT,
     F32,
     ONES,
@@ -22,6 +21,7 @@ from tests.conformance.graphs import (
     ways,
     zeros,
 )
+from tests.relax.kernels import ADD
 
 X = f"x: {F32}"
 HERE = 'I.module_global_infos({"vdevice": [I.vdevice("llvm", 0), I.vdevice("llvm", 1)]})'

@@ -27,7 +27,6 @@ from loomir.script import IRBuilder, from_source
 from loomir.script import relax as R
 from loomir.tir.function import PrimFunc
 from tests.conformance.graphs import (
-    ADD,
     COUNT,
     F32,
     ONES,
@@ -40,6 +39,7 @@ from tests.conformance.graphs import (
     read,
     refused,
 )
+from tests.relax.kernels import ADD
 
 X = f"x: {F32}"
 KERNEL = f"return R.call_tir(cls.add, (x, x), out_ty={F32})"

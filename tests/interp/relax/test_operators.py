@@ -41,44 +41,8 @@ from tests.interp.relax.build import (
     var,
 )
 from tests.interp.relax.conftest import Register
+from tests.relax.kernels import ADD, BOTH, DOUBLE, FILL, SPLIT
 
-ADD = """
-@T.prim_func
-def add(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32"), z: T.Buffer((4,), "float32")):
-    for i in range(4):
-        z[i] = x[i] + y[i]
-"""
-BOTH = """
-@T.prim_func
-def both(x: T.handle, s: T.handle, d: T.handle):
-    n = T.int64()
-    X = T.match_buffer(x, (n,), "float32")
-    S = T.match_buffer(s, (n,), "float32")
-    D = T.match_buffer(d, (n, 2), "float32")
-    for i in range(n):
-        S[i] = X[i] * X[i]
-        D[i, 0] = X[i]
-        D[i, 1] = X[i] + X[i]
-"""
-FILL = """
-@T.prim_func
-def fill(value: T.int64, step: T.int64, y: T.Buffer((4,), "float32")):
-    for i in range(4):
-        y[i] = T.Cast("float32", value + step * i)
-"""
-DOUBLE = """
-@T.prim_func
-def double(x: T.Buffer((4,), "float32")):
-    for i in range(4):
-        x[i] = x[i] + x[i]
-"""
-SPLIT = """
-@T.prim_func
-def split(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
-    for i in range(4):
-        y[i] = x[i]
-        x[i] = T.float32(0)
-"""
 ONE = np.ones(4, "float32")
 V4 = tensor(4)
 
@@ -119,7 +83,7 @@ def test_call_tir_takes_its_arguments_as_a_tuple(form: str):
     """Decision R33."""
     t = var("t", tuple_of(V4))
     args = {"tuple": Tuple((X,)), "variable": t, "lone tensor": X}[form]
-    call = op("call_tir", GlobalVar("both"), args, sinfo=(V4, tensor(4, 2)))
+    call = op("call_tir", GlobalVar("pair"), args, sinfo=(V4, tensor(4, 2)))
     square, pair = run(
         program(func([X], seq(call, bind(t, Tuple((X,))))), BOTH), "main", ones() * 3
     )
@@ -131,7 +95,7 @@ def test_call_tir_takes_its_arguments_as_a_tuple(form: str):
 def test_call_tir_allocates_by_shape_variables():
     n = size("n")
     x = var("x", tensor(n))
-    mod = program(func([x], call_tir("both", (x,), tensor(n), tensor(n, 2))), BOTH)
+    mod = program(func([x], call_tir("pair", (x,), tensor(n), tensor(n, 2))), BOTH)
     for extent in (0, 1, 5):
         square, pair = run(mod, "main", np.ones(extent, "float32"))
         assert (square.shape, pair.shape) == ((extent,), (extent, 2))
@@ -300,8 +264,7 @@ def test_call_dps_packed_gives_outputs_to_write(register: Register):
 
 @clauses("RX-OPS-03")
 def test_call_dps_packed_may_name_a_function_of_the_module():
-    text = ADD.replace("    for i", '    T.func_attr({"global_symbol": "add"})\n    for i', 1)
-    made = run(program(func([X], dps("add", Tuple((X, X)), V4)), text), "main", ONE)
+    made = run(program(func([X], dps("add", Tuple((X, X)), V4)), ADD), "main", ONE)
     assert list(made) == [2, 2, 2, 2]
 
 
