@@ -9,7 +9,7 @@ places is folded and rewritten once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import chain, compress
 from operator import attrgetter, is_
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -41,6 +41,9 @@ Step: TypeAlias = Generator[Any, Any, _R]
 """A visitor in progress: yields the visitors of parts, returns its result."""
 
 _MANY: Final = 50_000
+_FEW: Final = 200
+_SOME: Final = 16
+"""Classes of which a program may well have none; of more, some are in nearly all programs."""
 
 Getter: TypeAlias = Callable[[Any], "tuple[Any, ...]"]
 
@@ -148,9 +151,15 @@ def children(node: Node) -> list[Node]:
     plan = _PLANS.get(cls) or plan_of(cls)
     found: list[Node] = []
     for value in plan.get(node):
-        if isinstance(value, Node):
+        if value.__class__ is tuple:
+            for item in value:
+                if item.__class__ in _PLANS:
+                    found.append(item)
+                else:
+                    found.extend(nodes_in(item))
+        elif isinstance(value, Node):
             found.append(value)
-        elif value is not None:
+        elif value:
             found.extend(nodes_in(value))
     return found
 
@@ -184,7 +193,8 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
     A node that occurs in several places may be listed as often.
     """
     found: dict[type[Node], list[Any]] = {}
-    level: dict[type[Node], list[Any]] = {root.__class__: [root]}
+    level: dict[type[Node], list[Any]] = {}
+    _group(_first_nodes(root, found), level)
     while level:
         below: dict[type[Node], list[Any]] = {}
         for cls, listed in level.items():
@@ -199,6 +209,31 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
                 _group(list(map(get, nodes)), below)
         level = below
     return found
+
+
+def _first_nodes(root: Node, found: dict[type[Node], list[Any]]) -> list[Node]:
+    """Put the first nodes into ``found`` one by one, as is faster for few; list where to go on."""
+    plans = _PLANS
+    stack = [root]
+    for _ in range(_FEW):
+        if not stack:
+            break
+        node = stack.pop()
+        cls = node.__class__
+        known = found.get(cls)
+        if known is None:
+            found[cls] = [node]
+        else:
+            known.append(node)
+        plan = plans.get(cls) or plan_of(cls)
+        if plan.leaf:
+            continue
+        for value in plan.get(node):
+            if value.__class__ in plans:
+                stack.append(value)
+            elif value is not None:
+                stack += nodes_in(value)
+    return stack
 
 
 def _group(values: list[Any], groups: dict[type[Node], list[Any]]) -> None:
@@ -284,8 +319,10 @@ def map_children(
 Rule: TypeAlias = Callable[[Any], Node]
 
 
-def pending_in(value: Any, done: Mapping[int, object]) -> Iterator[Node]:
-    """List the nodes in a tuple or mapping that are not done yet."""
+def pending_in(value: Any, done: Mapping[int, object]) -> Iterable[Node]:
+    """List the nodes in a field's value that are not done yet."""
+    if not isinstance(value, Node) and not value:
+        return ()
     return (part for part in nodes_in(value) if id(part) not in done)
 
 
@@ -306,7 +343,7 @@ def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
     A rule that returns its argument leaves it; untouched subtrees are shared with the old tree.
     """
     # Many passes find nothing to do, and to see that is much cheaper than to walk.
-    if table.keys().isdisjoint(by_class(root)):
+    if len(table) <= _SOME and table.keys().isdisjoint(by_class(root)):
         return root
     done: dict[int, Any] = {id(None): None}
     # None in the stack says that the parts of the node below it are done.
@@ -322,14 +359,17 @@ def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
             for value in plan.get(node):
                 if id(value) in done:
                     continue
-                below = plans.get(value.__class__)
-                if below is None:
-                    pending.extend(pending_in(value, done))
-                elif below.leaf:
-                    rule = find(value.__class__)
-                    done[id(value)] = value if rule is None else rule(value)
-                else:
-                    pending.append(value)
+                for part in value if value.__class__ is tuple else (value,):
+                    below = plans.get(part.__class__)
+                    if id(part) in done:
+                        continue
+                    if below is None:
+                        pending.extend(pending_in(part, done))
+                    elif below.leaf:
+                        rule = find(part.__class__)
+                        done[id(part)] = part if rule is None else rule(part)
+                    else:
+                        pending.append(part)
             if pending:
                 stack += (node, None)
                 pending.reverse()

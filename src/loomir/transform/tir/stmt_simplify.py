@@ -10,14 +10,15 @@ dead code may hold one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from loomir.arith import Analyzer
 from loomir.arith.fold import FOLDS, fold_node
+from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import pre_order, rewrite
+from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.tir.buffer import Range
 from loomir.tir.effects import is_discardable
 from loomir.tir.expr import (
@@ -71,12 +72,9 @@ def _once(s: For) -> Stmt:
     return _for(s)
 
 
-def _leaves_loops(func: PrimFunc) -> bool:
+def _leaves_loops(calls: list[Call]) -> bool:
     """Tell whether some loop is left early, so that its body cannot stand alone."""
-    return any(
-        isinstance(part, Call) and part.op in (BREAK_LOOP, CONTINUE_LOOP)
-        for part in pre_order(func.body)
-    )
+    return any(call.op is BREAK_LOOP or call.op is CONTINUE_LOOP for call in calls)
 
 
 def _while(s: While) -> Stmt:
@@ -99,8 +97,8 @@ _RULES: Final[dict[type, Callable[[Any], Any]]] = {
 class _Prover:
     """Simplifies single nodes; an analyzer is made, and told of the variables, when one is met."""
 
-    def __init__(self, binders: list[For | LetStmt]) -> None:
-        self._binders = binders
+    def __init__(self, func: PrimFunc) -> None:
+        self._func = func
         self._analyzer: Analyzer | None = None
 
     def simplify(self, e: Any) -> PrimExpr:
@@ -116,11 +114,15 @@ class _Prover:
     def _informed(self) -> Analyzer:
         """Make an analyzer that knows the variables, outer ones first."""
         analyzer = Analyzer()
-        for part in self._binders:
+        for part in pre_order(self._func.body):
             if isinstance(part, For):
                 if not analyzer.is_bound(part.loop_var):
                     analyzer.bind(part.loop_var, Range(part.min, part.extent))
-            elif part.var.dtype.is_integer and part.var.dtype.lanes == 1:
+            elif (
+                isinstance(part, LetStmt)
+                and part.var.dtype.is_integer
+                and part.var.dtype.lanes == 1
+            ):
                 analyzer.know_equal(part.var, part.value)
         return analyzer
 
@@ -134,9 +136,10 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
 
     A loop that runs once binds its variable instead, one that never runs goes.
     """
-    leaves = _leaves_loops(func)
-    known, binders = _constants(func, leaves)
-    rules = {**_RULES, **dict.fromkeys(_PROVED, _Prover(binders).simplify)}
+    parts = by_class(func.body)
+    leaves = _leaves_loops(parts.get(Call, []))
+    known = _constants(func, leaves) if _may_be_constant(parts) else {}
+    rules = {**_RULES, **dict.fromkeys(_PROVED, _Prover(func).simplify)}
     if not leaves:
         rules[For] = _once
 
@@ -151,13 +154,20 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
     return rewrite(substitute(bare, known), rules)
 
 
-def _constants(func: PrimFunc, leaves: bool) -> tuple[dict[Var, PrimExpr], list[For | LetStmt]]:
-    """Find variables whose only value is a constant or another variable, and all that bind one."""
+def _may_be_constant(parts: Mapping[type[Node], list[Any]]) -> bool:
+    """Tell whether ``_constants`` can find anything."""
+    loops: list[For] = parts.get(For, [])
+    return (
+        Let in parts
+        or LetStmt in parts
+        or any(isinstance(s.extent, IntImm) and s.extent.value == 1 for s in loops)
+    )
+
+
+def _constants(func: PrimFunc, leaves: bool) -> dict[Var, PrimExpr]:
+    """Find variables whose only value is a constant or another variable."""
     known: dict[Var, PrimExpr] = {}
-    binders: list[For | LetStmt] = []
     for part in pre_order(func.body):
-        if isinstance(part, (For, LetStmt)):
-            binders.append(part)
         if isinstance(part, (Let, LetStmt)):
             var, value = part.var, part.value
         elif isinstance(part, For) and isinstance(part.extent, IntImm) and not leaves:
@@ -171,4 +181,4 @@ def _constants(func: PrimFunc, leaves: bool) -> tuple[dict[Var, PrimExpr], list[
         plain = isinstance(value, (IntImm, Var)) and not value.dtype.is_handle
         if plain and var.dtype is value.dtype:
             known[var] = value
-    return known, binders
+    return known
