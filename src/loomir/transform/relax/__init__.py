@@ -10,6 +10,7 @@ from loomir.transform.relax.combine_parallel_matmul import (
     CombineParallelMatmulOptions,
     combine_parallel_matmul,
 )
+from loomir.transform.relax.convert_layout import ConvertLayoutOptions, convert_layout
 from loomir.transform.relax.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 from loomir.transform.relax.decompose_ops_for_inference import decompose_ops_for_inference
@@ -38,6 +39,7 @@ __all__ = [
     "BindParamsOptions",
     "BindSymbolicVarsOptions",
     "CombineParallelMatmulOptions",
+    "ConvertLayoutOptions",
     "ToMixedPrecisionOptions",
     "annotate_tir_op_pattern",
     "attach_global_symbol",
@@ -46,6 +48,7 @@ __all__ = [
     "call_tir_rewrite",
     "canonicalize_bindings",
     "combine_parallel_matmul",
+    "convert_layout",
     "dataflow_use_inplace_calls",
     "dead_code_elimination",
     "decompose_ops_for_inference",
