@@ -25,6 +25,7 @@ def test_calls_are_read_back_as_they_are_written(definition: OpDef):
             with b.function(f"{kind}_{number}", list(made.values), pure=definition.is_pure):
                 b.emit_func_output(b.emit(made.call))
     module = b.get()
+    assert loomir.verify(module) == ()
     text = module.script()
     assert "R.Call(" not in text
     again = loomir.script.from_source(text)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 import numpy as np
 
-from loomir.arith.analyzer import Analyzer
 from loomir.interp.relax_machine import Machine, packed_name
 from loomir.interp.relax_match import Matcher, Place, concrete, is_cpu, truth
 from loomir.interp.relax_memory import in_storage, new_storage, viewed
@@ -31,38 +29,28 @@ from loomir.interp.relax_values import (
     is_tensor,
     is_tuple,
     kind_number,
-    literal,
     require_size,
-    scalar_dtype,
 )
-from loomir.ir.module import GlobalVar, VDevice
+from loomir.ir.module import VDevice
 from loomir.ir.visit import Step, trampoline
 from loomir.relax import faults
 from loomir.relax.expr import (
     Call,
-    Constant,
-    DataTypeImm,
-    PrimValue,
-    StringImm,
-    Tuple,
     Var,
 )
-from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
+from loomir.relax.node import StructInfo
 from loomir.relax.op_def import OpDef, find_op
 from loomir.relax.op_params import REQUIRED
-from loomir.relax.shape import ShapeExpr
+from loomir.relax.op_values import infer_of_values
 from loomir.relax.struct_info import (
     FuncStructInfo,
-    PrimStructInfo,
     ShapeStructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.runtime.errors import RunValueError
 from loomir.runtime.shape import Shape
-from loomir.support.diagnostics import CompileError, InternalError
-from loomir.support.dtype import DataType, dtype_of_numpy
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import dtype_of_numpy
 from loomir.support.span import Span
 from loomir.tir.expr import IntImm
 from loomir.tir.signature import signature_of
@@ -138,55 +126,15 @@ def _inferred(s: Site, definition: OpDef) -> StructInfo:
 
     Errors: what the rule refuses, as an error of the run.
     """
-    made = [_literal(a, v) for a, v in zip(s.node.args, s.args, strict=True)]
-    claims = tuple(concrete(info, s.frame) for info in s.node.sinfo_args)
-    call = Call(s.node.op, tuple(made), claims, s.node.attrs, span=s.span)
-    infos = [describe(v) for v in s.args]
-    known = {id(e): info for e, info in zip(made, infos, strict=True)}
-    context = OpContext(
-        call,
-        infos,
-        Analyzer(),
-        lookup=lambda e: known[id(e)] if id(e) in known else _leaf_info(e),
-        warn=lambda diagnostic: None,
+    return infer_of_values(
+        definition,
+        s.args,
+        s.node.attrs,
+        args=s.node.args,
+        claims=tuple(concrete(info, s.frame) for info in s.node.sinfo_args),
+        span=s.span,
+        describe=describe,
     )
-    try:
-        return definition.infer(context)
-    except CompileError as error:
-        refused = [replace(d.at(s.span), code="RUN0212") for d in error.diagnostics]
-    raise RunValueError(*refused)
-
-
-def _literal(arg: RelaxExpr, value: Value) -> RelaxExpr:
-    """Write a value as a leaf of a program."""
-    if isinstance(arg, (Constant, GlobalVar)):
-        return arg
-    if isinstance(value, Shape):
-        return ShapeExpr(cast("Any", tuple(value)))
-    if isinstance(value, str):
-        return StringImm(value)
-    if isinstance(value, DataType):
-        return DataTypeImm(value)
-    dtype = scalar_dtype(value)
-    if dtype is not None:
-        return PrimValue(literal(value, dtype))
-    if is_tuple(value) and isinstance(arg, Tuple):
-        return Tuple(tuple(Var("field", describe(f)) for f in value))
-    return Var("value", describe(value))
-
-
-def _leaf_info(expr: Any) -> StructInfo:
-    if isinstance(expr, Var):
-        return expr.struct_info
-    if isinstance(expr, Tuple):
-        return TupleStructInfo(tuple(_leaf_info(f) for f in expr.fields))
-    if isinstance(expr, ShapeExpr):
-        return ShapeStructInfo(expr.values)
-    if isinstance(expr, PrimValue):
-        return PrimStructInfo(expr.value.dtype, expr.value)
-    if isinstance(expr, Constant):
-        return expr.struct_info
-    raise InternalError(f"an operator asks for what is known of {expr}")
 
 
 def _require_sizes(info: StructInfo, s: Site) -> None:

@@ -10,29 +10,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias, TypeGuard, cast
+from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 
 from loomir.interp.values import Scalar
-from loomir.ir.visit import Step, trampoline
-from loomir.relax import faults
+from loomir.relax import faults, op_values
 from loomir.relax.expr import Function, Var
 from loomir.relax.node import StructInfo
-from loomir.relax.shape import ShapeExpr
+from loomir.relax.op_values import literal, scalar_dtype
 from loomir.relax.struct_info import (
     DEFAULT_DERIVE,
     OBJECT,
     FuncStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
 )
 from loomir.runtime.shape import Shape
 from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
 from loomir.support.span import Span
-from loomir.tir.expr import FloatImm, IntImm, PrimExpr
 from loomir.tir.expr import Var as SizeVar
 from loomir.tir.function import PrimFunc
 
@@ -206,17 +200,6 @@ def _dtype(value: Any) -> Any:
     return value.dtype
 
 
-def scalar_dtype(value: object) -> DataType | None:
-    """Give the dtype of a scalar: of Python's numbers the widest; None for what is no scalar."""
-    if isinstance(value, np.generic):
-        return dtype_of_numpy(_dtype(value))
-    if isinstance(value, bool):
-        return DataType("bool")
-    if isinstance(value, int):
-        return DataType("int64")
-    return DataType("float64") if isinstance(value, float) else None
-
-
 def dtype_number(dtype: DataType) -> int:
     """Give a dtype as its place in ``DTYPES``."""
     return faults.DTYPES.index(str(dtype))
@@ -270,31 +253,10 @@ def compact(array: Array) -> Array:
 # -- what is known of values ---------------------------------------------------------------------
 def describe(value: Value) -> StructInfo:
     """Give all that can be known of a value."""
-    return trampoline(_describe(value))
+    return op_values.describe(value, _described_function)
 
 
-def _describe(value: Value) -> Step[StructInfo]:
-    if is_tensor(value):
-        dtype = dtype_of_numpy(value.dtype)
-        assert dtype is not None
-        return TensorStructInfo(ShapeExpr(value.shape), dtype)
-    if isinstance(value, Shape):
-        return ShapeStructInfo(cast("Any", tuple(value)))
-    if is_tuple(value):
-        fields: list[StructInfo] = []
-        for field in value:
-            fields.append((yield _describe(field)))
-        return TupleStructInfo(tuple(fields))
+def _described_function(value: Any) -> StructInfo:
     if isinstance(value, ProgramFunction):
         return value.info
-    dtype = scalar_dtype(value)
-    if dtype is not None:
-        return PrimStructInfo(dtype, literal(value, dtype))
-    if is_packed(value):
-        return FuncStructInfo(None, OBJECT, False, DEFAULT_DERIVE)
-    return OBJECT
-
-
-def literal(value: Any, dtype: DataType) -> PrimExpr:
-    """Write a scalar as an expression."""
-    return FloatImm(float(value), dtype) if dtype.is_float else IntImm(int(value), dtype)
+    return FuncStructInfo(None, OBJECT, False, DEFAULT_DERIVE) if is_packed(value) else OBJECT

@@ -15,12 +15,10 @@ from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import VOID, DataType
-from loomir.te.topi.shape import equal_sizes
-from loomir.tir.expr import Eq, IntImm, PrimExpr, Select
+from loomir.tir.expr import IntImm, PrimExpr
 
 __all__ = [
     "as_floats",
-    "broadcast_extent",
     "combined",
     "dims_of",
     "each_axis",
@@ -57,17 +55,6 @@ def product(dims: Iterable[Dim]) -> PrimExpr:
     made = as_dim(1)
     for dim in dims:
         made = mul(made, as_dim(dim))
-    return made
-
-
-def broadcast_extent(dims: Sequence[Dim]) -> PrimExpr:
-    """Give the extent that extents broadcast to, also where it is not certain which is 1."""
-    made = as_dim(dims[0])
-    for dim in map(as_dim, dims[1:]):
-        if is_one(made):
-            made = dim
-        elif not is_one(dim) and not equal_sizes(made, dim):
-            made = Select(Eq(made, as_dim(1)), dim, made)
     return made
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from loomir.op.fitting import fitting
 from loomir.relax.broadcast import broadcast
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
@@ -142,7 +143,7 @@ def _define(
         infer=_infer(kind, truths),
         doc=doc,
         family="binary",
-        lower=lower,
+        lower=fitting(lower),
         reference=elementwise(compute),
         samples=(*_samples(kind, *bounds, ulps), *others),
         mistakes=mistakes,

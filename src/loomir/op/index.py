@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from loomir.arith.analyzer import Analyzer
-from loomir.op.arguments import dims_of, each_axis, integers, must_equal, need_rank, values_of
+from loomir.op.arguments import (
+    dims_of,
+    each_axis,
+    integers,
+    must_equal,
+    need_rank,
+    number_of,
+    values_of,
+)
 from loomir.op.shapes import tensor_to_shape
 from loomir.op.slicing import slice_bounds, sliced
 from loomir.relax.block_builder import BlockBuilder
@@ -16,10 +24,10 @@ from loomir.relax.expr import Call
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import axes, expr, flag, integer, ints, tensor, text, tuple_of
+from loomir.relax.op_params import axes, expr, flag, integer, tensor, text, tuple_of
 from loomir.relax.op_reference import NPArray
 from loomir.relax.op_rules import need
-from loomir.relax.shape import INT64, ShapeExpr, as_dim
+from loomir.relax.shape import INT64, Dim, ShapeExpr, as_dim
 from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.te import topi
 from loomir.te.operation import compute
@@ -135,14 +143,14 @@ take = define_op(
 
 
 # -- slices --------------------------------------------------------------------------------------
-def _steps(strides: tuple[int, ...] | None, count: int) -> tuple[int, ...]:
+def _steps(strides: Sequence[Any] | None, count: int) -> Sequence[Any]:
     return (1,) * count if strides is None else strides
 
 
 def _strided_slice(c: OpContext) -> StructInfo:
     x, begin, end = c.tensor(0), values_of(c, 1), values_of(c, 2)
     wanted: tuple[int, ...] = c["axes"]
-    steps = _steps(c["strides"], len(wanted))
+    steps = _steps(values_of(c, 3), len(wanted)) if c.has(3) else (1,) * len(wanted)
     for name, given in (("begin", begin), ("end", end), ("strides", steps)):
         if given is not None and len(given) != len(wanted):
             c.refuse(
@@ -150,18 +158,20 @@ def _strided_slice(c: OpContext) -> StructInfo:
                 f"{name} has a length of {len(given)}, and there are {len(wanted)} axes",
                 help="give one number for each axis that is sliced",
             )
-    if 0 in steps:
+    still = any(step is not None and number_of(step) == 0 for step in steps or ())
+    if still and not c.running:
         c.refuse("OPS0038", "a stride is 0", help="step by another number")
     if x.ndim < 0:
         return c.make(None, x.dtype, x)
     cut = each_axis(c, wanted, x.ndim)
-    unknown = begin is None or end is None or None in begin or None in end
-    if x.dims is None or unknown:
+    bounds = (begin, end, steps)
+    if x.dims is None or still or any(b is None or any(v is None for v in b) for b in bounds):
         return c.make(None, x.dtype, x, ndim=x.ndim)
     dims = list(x.dims)
-    for axis, a, b, step in zip(cut, begin or (), end or (), steps, strict=True):
+    for axis, a, b, step in zip(cut, begin or (), end or (), steps or (), strict=True):
         assert a is not None
         assert b is not None
+        assert step is not None
         inbound = c["assume_inbound"]
         dims[axis] = slice_bounds(c.analyzer, dims[axis], a, b, step, inbound=inbound)[1]
     return c.make(dims, x.dtype, x)
@@ -171,12 +181,13 @@ def _slice(
     x: Tensor,
     begin: Sequence[PrimExpr],
     end: Sequence[PrimExpr],
+    strides: Sequence[PrimExpr] | None = None,
+    *,
     axes: tuple[int, ...],
-    strides: tuple[int, ...] | None,
     assume_inbound: bool,
     out: StructInfo,
 ) -> Tensor:
-    analyzer, starts = Analyzer(), dict[int, tuple[PrimExpr, int]]()
+    analyzer, starts = Analyzer(), dict[int, tuple[PrimExpr, Dim]]()
     for axis, a, b, step in zip(axes, begin, end, _steps(strides, len(axes)), strict=True):
         cut = axis % x.ndim
         extent = wide(x.shape[cut])
@@ -188,12 +199,14 @@ def _slice_with_numpy(
     x: Any,
     begin: Sequence[int],
     end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    *,
     axes: tuple[int, ...],
-    strides: tuple[int, ...] | None,
     assume_inbound: bool,
 ) -> NPArray:
-    x = np.asarray(x)
-    steps = _steps(strides, len(axes))
+    x, steps = np.asarray(x), list(map(int, _steps(strides, len(axes))))
+    if 0 in steps:
+        raise ZeroDivisionError("a stride is 0")
     for axis, a, b, step in zip(axes, map(int, begin), map(int, end), steps, strict=True):
         extent = x.shape[axis]
         if assume_inbound:
@@ -214,10 +227,13 @@ strided_slice = define_op(
     axes("axes"),
     tuple_of("begin"),
     tuple_of("end"),
-    ints("strides", None),
+    tuple_of("strides", None),
     flag("assume_inbound", False),
     infer=_strided_slice,
     doc="""Take slices along axes, as ``x[begin:end:stride]`` does in Python.
+
+    Places and strides are numbers or scalars of the program, such as extents; a stride that turns
+    out to be 0 raises (RUN0201).
 
     Negative places count from the end, and those beyond an end are brought to it. With a negative
     stride, an ``end`` below minus the extent lets the slice reach the first element. With

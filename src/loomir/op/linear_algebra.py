@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from loomir.op.arguments import (
-    broadcast_extent,
     combined,
     is_one,
     must_equal,
@@ -20,7 +19,8 @@ from loomir.op.arguments import (
     same_dtype,
     shared_device,
 )
-from loomir.relax.broadcast import Extents, broadcast
+from loomir.op.fitting import fitted
+from loomir.relax.broadcast import Extents, broadcast, spread
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
@@ -33,6 +33,7 @@ from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
 from loomir.te import topi
 from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
+from loomir.te.topi.shape import equal_sizes
 from loomir.tir.expr import Mul, PrimExpr
 
 __all__ = ["einsum", "linear", "matmul", "outer"]
@@ -95,8 +96,9 @@ def _matmul(c: OpContext) -> StructInfo:
 
 def _product(x1: Tensor, x2: Tensor, out_dtype: DataType | None) -> Tensor:
     inner, at = x1.shape[-1], 0 if x2.ndim == 1 else x2.ndim - 2
-    fitted = [inner if a == at else d for a, d in enumerate(x2.shape)]
-    return topi.matmul(x1, topi.assume_shape(x2, fitted), _text(out_dtype))
+    shape = [inner if a == at else d for a, d in enumerate(x2.shape)]
+    left, right = fitted([x1, topi.assume_shape(x2, shape)], inner=2)
+    return topi.matmul(left, right, _text(out_dtype))
 
 
 def _product_with_numpy(x1: Any, x2: Any, out_dtype: DataType | None) -> NPArray:
@@ -299,13 +301,13 @@ def _sum(operands: Sequence[Tensor], subscripts: str) -> Tensor:
     for letters, x in zip(inputs, operands, strict=True):
         for letter, extent in zip(letters, x.shape, strict=True):
             beside.setdefault(letter, []).append(extent)
-    extents = {letter: broadcast_extent(found) for letter, found in beside.items()}
+    extents = {letter: spread(found, equal_sizes) for letter, found in beside.items()}
 
-    def fitted(x: Tensor, letters: str) -> Tensor:
+    def fit(x: Tensor, letters: str) -> Tensor:
         pairs = zip(x.shape, letters, strict=True)
         return topi.assume_broadcast(x, [d if is_one(d) else extents[k] for d, k in pairs])
 
-    return topi.einsum(subscripts, *map(fitted, operands, inputs))
+    return topi.einsum(subscripts, *map(fit, operands, inputs))
 
 
 def _sum_with_numpy(operands: Sequence[Any], subscripts: str) -> NPArray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from loomir.op.arguments import holds, shared_device
+from loomir.op.fitting import fitted
 from loomir.relax.broadcast import broadcast
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
@@ -37,6 +38,7 @@ def _masked_fill(c: OpContext) -> StructInfo:
 
 
 def _filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    x, mask = fitted([x, mask])
     exact = value if x.dtype.is_float else int(value)
     return topi.where(mask, bool(exact) if x.dtype.is_bool else exact, x)
 

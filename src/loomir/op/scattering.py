@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 import numpy as np
 
 from loomir.arith.analyzer import Analyzer
-from loomir.op.arguments import broadcast_extent, integers, must_equal, plain, same_dtype
+from loomir.op.arguments import integers, must_equal, plain, same_dtype
 from loomir.op.gathering import places_of, row_length, rows_of, same_rank, taken_part, within
 from loomir.op.index import as_places
 from loomir.op.slicing import slice_bounds
-from loomir.relax.broadcast import broadcast
+from loomir.relax.broadcast import broadcast, spread
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
@@ -28,6 +28,7 @@ from loomir.te.operation import compute
 from loomir.te.scalar import if_then_else
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
+from loomir.te.topi.shape import equal_sizes
 from loomir.te.topi.shape import working as working_in
 from loomir.tir.expr import And, Eq, PrimExpr
 
@@ -296,7 +297,7 @@ def _put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bo
 def _broadcast(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
     """Give the shape that shapes broadcast to, also where it is not certain which is 1."""
     places = range(-max(map(len, shapes)), 0)
-    return [broadcast_extent([s[at] for s in shapes if len(s) >= -at]) for at in places]
+    return [spread([s[at] for s in shapes if len(s) >= -at], equal_sizes) for at in places]
 
 
 def _put_with_numpy(data: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> NPArray:

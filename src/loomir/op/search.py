@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from loomir.op.arguments import need_rank
+from loomir.op.fitting import fitting
 from loomir.op.statistical import choosing, reduced, refuse_empty
 from loomir.relax.broadcast import broadcast, extents_of
 from loomir.relax.node import StructInfo
@@ -55,7 +56,7 @@ where = define_op(
     doc="Choose elements of ``x1`` where the condition holds, of ``x2`` elsewhere."
     "\n\nAll three broadcast; one of the choices may be a number.",
     family="search",
-    lower=topi.where,
+    lower=fitting(topi.where),
     reference=_where,
     samples=(
         Sample((_C, _X, _X)),

@@ -19,27 +19,41 @@ __all__ = ["slice_bounds", "sliced"]
 
 
 def slice_bounds(
-    analyzer: Analyzer, extent: Dim, begin: Dim, end: Dim, step: int, *, inbound: bool = False
+    analyzer: Analyzer, extent: Dim, begin: Dim, end: Dim, step: Dim, *, inbound: bool = False
 ) -> tuple[PrimExpr, PrimExpr]:
     """Give where a slice of an axis starts, and how many elements it has.
 
     Negative places count from the end, and those beyond an end are brought to it, unless the slice
     is claimed to be ``inbound``.
     """
-    whole = as_dim(extent)
-    low, high = (as_dim(0), whole) if step > 0 else (as_dim(-1), sub(whole, as_dim(1)))
+    whole, stride = as_dim(extent), as_dim(step)
+    zero, before, last = as_dim(0), as_dim(-1), sub(whole, as_dim(1))
+    bound = analyzer.const_int_bound(stride)
+    if bound.min_value > 0:
+        low, high = zero, whole
+    elif bound.max_value < 0:
+        low, high = before, last
+    else:
+        low, high = Select(stride > 0, zero, before), Select(stride > 0, whole, last)
 
     def place(value: Dim) -> PrimExpr:
         at = _from_end(analyzer, as_dim(value), whole)
         return at if inbound else analyzer.simplify(_clamped(at, low, high))
 
     start, stop = place(begin), place(end)
-    gap = sub(stop, start) if step > 0 else sub(start, stop)
-    count = FloorDiv(add(gap, as_dim(abs(step) - 1)), as_dim(abs(step)))
-    length = analyzer.simplify(count)
+    length = analyzer.simplify(_count(start, stop, stride))
     if not analyzer.can_prove_greater_equal(length, 0):
         length = analyzer.simplify(Max(length, as_dim(0)))
     return analyzer.simplify(start), length
+
+
+def _count(start: PrimExpr, stop: PrimExpr, stride: PrimExpr) -> PrimExpr:
+    """Count the steps from one place to another; negative where they lead away."""
+    number = number_of(stride)
+    if number is None:  # the same for strides of both signs
+        return mul(FloorDiv(sub(start, stop), stride), as_dim(-1))
+    gap = sub(stop, start) if number > 0 else sub(start, stop)
+    return FloorDiv(add(gap, as_dim(abs(number) - 1)), as_dim(abs(number)))
 
 
 def _from_end(analyzer: Analyzer, value: PrimExpr, extent: PrimExpr) -> PrimExpr:
@@ -60,7 +74,7 @@ def _clamped(value: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
 
 def sliced(
     x: Tensor,
-    starts: Mapping[int, tuple[PrimExpr, int]],
+    starts: Mapping[int, tuple[PrimExpr, Dim]],
     shape: Sequence[Any],
     *,
     checked: bool = False,

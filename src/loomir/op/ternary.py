@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loomir.op.fitting import fitting
 from loomir.relax.broadcast import broadcast
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
@@ -45,7 +46,7 @@ ewise_fma = define_op(
     infer=_infer,
     doc="Compute x1 * x2 + x3, rounding the product and the sum; integers wrap.",
     family="ternary",
-    lower=_lower,
+    lower=fitting(_lower),
     reference=elementwise(_reference),
     samples=(
         Sample((_X, _X, _X)),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from loomir.relax.describe import shown_expr
 from loomir.relax.node import Expr
 from loomir.relax.op_context import OpContext
-from loomir.relax.shape import ShapeExpr
+from loomir.relax.shape import Dim, ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
-from loomir.tir.expr import IntImm, PrimExpr
+from loomir.tir.expr import Eq, IntImm, PrimExpr, Select
 
-__all__ = ["Extents", "broadcast", "extents_of"]
+__all__ = ["Extents", "broadcast", "extents_of", "spread"]
 
 
 class Extents(NamedTuple):
@@ -34,7 +34,8 @@ def broadcast(c: OpContext, infos: Sequence[TensorStructInfo]) -> Extents:
     """Give the shape that tensors broadcast to, aligned at their last axes.
 
     On an axis, extents that are 1 give way to the other; equal ones stay. Where it is not certain
-    whether two are equal the shape is unknown, and checked when the program runs.
+    whether two are equal the shape is unknown, and checked when the program runs; a context that
+    assumes says what it will be then.
     Errors: OPS0008 for extents that are certain to fit neither way.
     """
     if any(info.ndim < 0 for info in infos):
@@ -83,8 +84,24 @@ def _axis(
                 help="give extents that are equal, or 1 where one is to be repeated; shapes are"
                 " aligned at their last axes",
             )
-        return None
+        return spread(wide, c.equal) if c.assume else None
     return wide[0]
+
+
+def spread(extents: Sequence[Dim], equal: Callable[[Dim, Dim], bool | None]) -> PrimExpr:
+    """Give the extent that extents broadcast to if they do, also where it is open which is 1."""
+    found: list[PrimExpr] = []
+    for extent in map(as_dim, extents):
+        if isinstance(extent, IntImm) and extent.value != 1:
+            return extent
+        if not isinstance(extent, IntImm) and not any(equal(extent, other) for other in found):
+            found.append(extent)
+    if not found:
+        return as_dim(1)
+    made, *others = found
+    for other in others:
+        made = Select(Eq(made, as_dim(1)), other, made)
+    return made
 
 
 def _shown(info: TensorStructInfo) -> str:

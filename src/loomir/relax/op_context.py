@@ -32,7 +32,18 @@ class OpContext:
     (``ObjectStructInfo``) a rule learns nothing and demands nothing: it is checked when it runs.
     """
 
-    __slots__ = ("analyzer", "args", "call", "definition", "lookup", "memory", "shown", "warn")
+    __slots__ = (
+        "analyzer",
+        "args",
+        "assume",
+        "call",
+        "definition",
+        "lookup",
+        "memory",
+        "running",
+        "shown",
+        "warn",
+    )
 
     def __init__(
         self,
@@ -44,6 +55,8 @@ class OpContext:
         warn: Callable[[Diagnostic], None],
         definition: Callable[[GlobalVar], BaseFunc | None] | None = None,
         memory: dict[Any, Any] | None = None,
+        assume: bool = False,
+        running: bool = False,
     ) -> None:
         self.call = call
         self.args = tuple(args)
@@ -55,6 +68,11 @@ class OpContext:
         """Gives a function of the module itself, None where it is not there (yet)."""
         self.memory: dict[Any, Any] = {} if memory is None else memory
         """What rules keep from call to call of one program."""
+        self.assume = assume
+        """Whether what is open, but certain if the call is right, is taken to be so: a kernel
+        checks it."""
+        self.running = running
+        """Whether the program runs, and all is known of the arguments."""
         self.shown = "R." + str(getattr(call.op, "name", "")).removeprefix("relax.")
 
     @property

@@ -95,6 +95,9 @@ class _Legalizer:
         self._assume(args)
         result = self._infer(definition, call, args)
         kernel = self.kernels.make(definition, call, args, result)
+        if kernel is None:  # extents that are open may be certain if they fit, which it checks
+            assumed = self._infer(definition, call, args, assume=True)
+            kernel = self.kernels.make(definition, call, args, assumed)
         if kernel is None:
             info = binding.var.struct_info
             value: Call = reference_call(definition, call, info)
@@ -155,18 +158,23 @@ class _Legalizer:
 
     def _with_known_extents(self, call: Call, kind: type[Var], made: list[Binding]) -> Call:
         """Name the extents of tensors of which only rank and dtype are known."""
-        args = tuple([self._named(arg, kind, made) for arg in call.args])
+        names: dict[Var, Var] = {}
+        args = tuple([self._named(arg, kind, made, names) for arg in call.args])
         if all(a is b for a, b in zip(args, call.args)):
             return call
         return Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
 
-    def _named(self, arg: RelaxExpr, kind: type[Var], made: list[Binding]) -> RelaxExpr:
+    def _named(
+        self, arg: RelaxExpr, kind: type[Var], made: list[Binding], names: dict[Var, Var]
+    ) -> RelaxExpr:
         if isinstance(arg, Tuple):
-            fields = tuple([self._named(field, kind, made) for field in arg.fields])
+            fields = tuple([self._named(field, kind, made, names) for field in arg.fields])
             same = all(a is b for a, b in zip(fields, arg.fields))
             return arg if same else Tuple(fields, span=arg.span)
         if not isinstance(arg, Var):
             return arg
+        if arg in names:
+            return names[arg]
         info = arg.struct_info
         if not isinstance(info, TensorStructInfo) or info.dims is not None:
             return arg
@@ -176,10 +184,15 @@ class _Legalizer:
         shaped = TensorStructInfo(ShapeExpr(extents), info.dtype, info.vdevice)
         named = kind(arg.name_hint, shaped, span=arg.span)
         made.append(MatchCast(named, arg, shaped, span=arg.span))
+        names[arg] = named
         return named
 
-    def _infer(self, definition: OpDef, call: Call, args: list[StructInfo]) -> StructInfo:
-        context = OpContext(call, args, self.analyzer, lookup=self._info, warn=lambda _: None)
+    def _infer(
+        self, definition: OpDef, call: Call, args: list[StructInfo], assume: bool = False
+    ) -> StructInfo:
+        context = OpContext(
+            call, args, self.analyzer, lookup=self._info, warn=lambda _: None, assume=assume
+        )
         return definition.infer(context)
 
     # -- kernels ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from loomir.relax.expr import Call, ExternFunc, StringImm
 from loomir.relax.faults import REFUSALS, refused_by_reference
 from loomir.relax.node import StructInfo
 from loomir.relax.op_def import OpDef, find_op
+from loomir.relax.op_values import infer_of_values
 from loomir.runtime.packed import register_func
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
@@ -57,6 +58,7 @@ def _reference(name: str, options: str, *args: Any) -> Any:
     if found is None or found.reference is None:
         raise InternalError(f"operator {name} has no reference")
     decoded = {key: _decoded(value) for key, value in json.loads(options).items()}
+    infer_of_values(found, args, decoded)
     try:
         return found.reference(*args, **decoded)
     except REFUSALS as error:
