@@ -25,7 +25,24 @@ from loomir.ir.equality import first_difference
 from loomir.ir.node import NODE_CLASSES, Role
 from loomir.ir.visit import by_class, fold, rebuild, trampoline
 from loomir.script import from_source
-from loomir.tir import Add, BufferLoad, For, IntImm, Let, LetStmt, Mul, Var, const, decl_buffer
+from loomir.support.dtype import BOOL
+from loomir.tir import (
+    Add,
+    BufferLoad,
+    BufferStore,
+    DeclBuffer,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Let,
+    LetStmt,
+    Mul,
+    Stmt,
+    Var,
+    const,
+    decl_buffer,
+)
 
 PROGRAM = """
 from loomir.script import ir as I
@@ -120,6 +137,20 @@ def test_visiting_and_idle_rewrites_give_back_the_program():
     assert substitute(mod, {Var("z", "int32"): const(1, "int32")}) is mod
     for node in pre_order(mod):
         assert map_children(node, lambda part: part) is node
+
+
+@pytest.mark.parametrize("levels", range(14))
+def test_definitions_are_compared_at_any_depth(levels: int):
+    def made(extent: int) -> Stmt:
+        buffer = decl_buffer((extent,), "int32", "B")
+        i = Var("i", "int32")
+        body: Stmt = DeclBuffer(buffer, BufferStore(buffer, i, (i,)))
+        for _ in range(levels):
+            body = IfThenElse(IntImm(1, BOOL), body)
+        return For(i, IntImm(0, i.dtype), IntImm(4, i.dtype), ForKind.SERIAL, body)
+
+    assert structural_equal(made(4), made(4))
+    assert not structural_equal(made(4), made(5))
 
 
 def test_two_readings_are_equal_up_to_names():

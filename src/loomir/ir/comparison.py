@@ -95,7 +95,8 @@ class _Comparison:
     def _stay(self, shared: list[Any], makes: bool) -> bool:
         """Tell whether the names in what is shared go with themselves."""
         pairs = self.pairs.setdefault
-        stack: list[tuple[Any, bool]] = [(part, makes) for part in shared]
+        distinct = {id(part): part for part in shared}
+        stack: list[tuple[Any, bool]] = [(part, makes) for part in distinct.values()]
         seen: set[tuple[int, bool]] = set()
         while stack:
             value, makes = stack.pop()
@@ -157,22 +158,13 @@ def _use(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> bool:
     return pairs(a, b) is b
 
 
-def _making(fields: Same) -> Same:
-    """Compare definitions where they are made, and their fields the first time."""
-
-    def made(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> bool:
-        if pairs(a, b) is not b:
-            return False
-        if a in found.bound:
-            return True
-        found.bound.add(a)
-        return fields(a, b, found, levels, pairs)
-
-    return made
-
-
 # -- nodes ---------------------------------------------------------------------------------------
 
+_NEW: Final = """
+ if pairs(x, y) is not y: return False
+ if x in found.bound: return True
+ found.bound.add(x)
+"""
 _NODE: Final = """
  a = x.{name}; b = y.{name}
  if a is not b:
@@ -257,7 +249,9 @@ def _written(cls: type[Node], makes: bool) -> Same:
     forms = [(name, inside, _form(cls, declared[name], inside)) for name, inside in fields]
     forms.sort(key=lambda part: part[2] not in _PLAIN)
     lines = ["def same(x, y, found, levels, pairs):"]
-    deeper = False
+    deeper = makes and cls.is_definition
+    if deeper:  # what is put off is not met yet; fields are compared the first time
+        lines += (_DEEPER.format(makes=makes), _NEW)
     for name, inside, form in forms:
         if form not in _PLAIN and not deeper:
             deeper = True
@@ -283,9 +277,7 @@ class _Table(dict[type, Same]):
     def _of(self, kind: type) -> Same:
         makes = self._makes
         if issubclass(kind, Node):
-            if not kind.is_definition:
-                return _written(kind, makes)
-            return _making(_written(kind, True)) if makes else _use
+            return _use if kind.is_definition and not makes else _written(kind, makes)
         if issubclass(kind, tuple):
             return lambda a, b, found, levels, pairs: _tuple(a, b, found, levels, pairs, makes)
         if issubclass(kind, Mapping):

@@ -31,7 +31,7 @@ from loomir.support.dtype import BOOL, HANDLE, VOID, DataType
 from loomir.support.span import Span
 from loomir.tir.equality_op import Comparable, Equality
 from loomir.tir.rules import refuse
-from loomir.tir.types import VOID_TYPE, PrimType, Type, dtype_of_type
+from loomir.tir.types import VOID_TYPE, Type, dtype_of_type, prim_type
 
 __all__ = [
     "GE",
@@ -189,7 +189,7 @@ class Var(PrimExpr):
         dtype = DataType(given) if isinstance(given, str) else given
         reset(self, "dtype", dtype)
         if annotation is None:
-            reset(self, "type_annotation", VOID_TYPE if dtype is VOID else PrimType(dtype))
+            reset(self, "type_annotation", VOID_TYPE if dtype is VOID else prim_type(dtype))
         elif dtype_of_type(annotation) is not dtype:
             refuse(
                 "TIR0111",

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from loomir.ir.node import Node, attr, child, node
 from loomir.support.dtype import HANDLE, VOID, DataType
 from loomir.tir.rules import refuse
 
-__all__ = ["VOID_TYPE", "PointerType", "PrimType", "TupleType", "Type", "dtype_of_type"]
+__all__ = [
+    "VOID_TYPE",
+    "PointerType",
+    "PrimType",
+    "TupleType",
+    "Type",
+    "dtype_of_type",
+    "prim_type",
+]
 
 
 class Type(Node):
@@ -49,6 +59,15 @@ class TupleType(Type):
 
 
 VOID_TYPE = TupleType(())
+_PRIM_TYPES: Final[dict[DataType, PrimType]] = {}
+
+
+def prim_type(dtype: DataType) -> PrimType:
+    """Give the type of values of a dtype, one object for each."""
+    found = _PRIM_TYPES.get(dtype)
+    if found is None:
+        found = _PRIM_TYPES[dtype] = PrimType(dtype)
+    return found
 
 
 def dtype_of_type(annotation: Type) -> DataType:
