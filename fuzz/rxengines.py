@@ -14,7 +14,7 @@ from fuzz.choices import Choices, SeedChoices
 from fuzz.native import set_threads, with_quick_codegen
 from fuzz.rxchanged import inlined, renamed, with_dead_code
 from fuzz.rxillformed import accepted_defect, accepted_mistake
-from fuzz.rxprogram import RelaxProgram, values_differ, wrongly_described
+from fuzz.rxprogram import EXACT, RelaxProgram, values_differ, wrongly_described
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.ir.serialize import from_json, to_json
@@ -25,16 +25,17 @@ from loomir.tir import Var as ShapeVar
 from loomir.transform.pipelines import lower_relax
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 
-__all__ = ["CHECKS", "ENGINES", "Outcome", "outcome_of", "reference", "trouble"]
+__all__ = ["CHECKS", "ENGINES", "Outcome", "disagreement", "outcome_of", "reference", "trouble"]
 
 
 @dataclass
 class Outcome:
-    """What a run gave: the code of its error, or its result."""
+    """What a run gave: the code of its error, or its result, and what it left of its arguments."""
 
     error: str
     result: Any
     text: str = ""
+    arguments: tuple[Any, ...] = ()
 
 
 Runner = Callable[..., Any]
@@ -45,7 +46,8 @@ def outcome_of(runner: Runner, program: RelaxProgram) -> Outcome:
     """Run on fresh arguments; errors of the run are outcomes, others are raised."""
     try:
         with np.errstate(all="ignore"):
-            return Outcome("", runner("main", program.fresh()))
+            arguments = program.fresh()
+            return Outcome("", runner("main", arguments), arguments=tuple(arguments))
     except RunError as error:
         return Outcome(error.diagnostic.code, None, str(error))
 
@@ -68,7 +70,17 @@ def disagreement(program: RelaxProgram, wanted: Outcome, got: Outcome) -> str:
             f"error {got.error or 'none'} instead of {wanted.error or 'none'}: "
             f"{got.text or wanted.text}"
         )
-    return values_differ(wanted.result, got.result, program.tolerances, program.closure_args)
+    said = values_differ(wanted.result, got.result, program.tolerances, program.closure_args)
+    return said or _wrongly_written(program, wanted, got)
+
+
+def _wrongly_written(program: RelaxProgram, wanted: Outcome, got: Outcome) -> str:
+    """Say which argument was written to that has to stay as it is."""
+    triples = zip(program.arguments, wanted.arguments, got.arguments, strict=True)
+    for index, (given, stays, left) in enumerate(triples):
+        if not values_differ(given, stays, EXACT) and values_differ(given, left, EXACT):
+            return f"argument {index} was written to: {values_differ(given, left, EXACT)}"
+    return ""
 
 
 Engine = Callable[[IRModule], dict[str, Runner]]

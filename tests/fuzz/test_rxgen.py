@@ -6,6 +6,7 @@ import faulthandler
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ import pytest
 import loomir
 from fuzz.choices import ByteChoices
 from fuzz.rxcampaign import GraphCampaign
-from fuzz.rxengines import CHECKS, ENGINES
+from fuzz.rxengines import CHECKS, ENGINES, disagreement, outcome_of
 from fuzz.rxgen import generate, program_of_seed
 from fuzz.rxillformed import DEFECTS
 from fuzz.rxops import sampled
-from fuzz.rxprogram import values_differ, wrongly_described
+from fuzz.rxprogram import RelaxProgram, values_differ, wrongly_described
 from fuzz.rxworker import check, plan_of
+from loomir.ir.module import IRModule
 from loomir.relax import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
 PROGRAMS = 200
@@ -94,6 +96,18 @@ ONE = np.ones((2, 3), "float32")
 def test_differences_are_seen(wanted: object, got: object) -> None:
     assert values_differ(wanted, got, (0.0, 0.0), (ONE,))
     assert not values_differ(wanted, wanted, (0.0, 0.0), (ONE,))
+
+
+def test_a_write_to_an_argument_is_seen() -> None:
+    program = RelaxProgram(IRModule({}), [ONE], (0.0, 0.0))
+
+    def writes(entry: str, args: list[Any]) -> Any:
+        args[0][0, 0] = 7
+        return ONE
+
+    wanted = outcome_of(lambda entry, args: ONE, program)
+    assert "argument 0" in disagreement(program, wanted, outcome_of(writes, program))
+    assert not disagreement(program, outcome_of(writes, program), wanted)
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,35 @@ def test_branches_and_closures_have_tensors_of_their_own():
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize(
+    ("yes", "no", "taken"),
+    [("a", "x", "z"), ("(a, x)", "(x, a)", "z[0]"), ("a", "R.const([[1.0, 1, 1, 1]])", "z")],
+    ids=["an argument", "a field", "a constant"],
+)
+def test_what_a_branch_may_give_stays(yes: str, no: str, taken: str):
+    lines = f"""
+        with R.dataflow():
+            a = R.call_tir(cls.twice, (x,), R.Tensor((n, 4), "float32"))
+            R.output(a)
+        if R.prim_value(n > 1):
+            z = {yes}
+        else:
+            z = {no}
+        t = {taken}
+        u = R.match_cast(t, R.Tensor((n, 4), "float32"))
+        with R.dataflow():
+            r = R.call_tir(cls.twice, (u,), R.Tensor((n, 4), "float32"))
+            R.output(r)
+        return r
+"""
+    mod = module(KERNELS + lines)
+    assert applied("DataflowUseInplaceCalls", mod, random(1, 4)) is mod
+    x = random(1, 4)
+    found = loomir.compile(mod, opt_level=0)["main"](x)
+    np.testing.assert_array_equal(found, loomir.interpret(mod, "main", random(1, 4)))
+    np.testing.assert_array_equal(x, random(1, 4))
+
+
 def test_the_plan_of_memory_takes_half():
     lines = ["z0 = twice!(x,)!", *(f"z{k + 1} = plus!(x, z{k})!" for k in range(4))]
     mod = graph(*lines, "z = back!(z4,)!")

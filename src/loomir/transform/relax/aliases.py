@@ -50,12 +50,14 @@ class Aliases:
     """For each binding's variable the tensors that it may refer to or contain, by their number.
 
     A tensor's number is that of the binding that makes it. ``last_use`` is the number of the last
-    binding that uses it; ``escapes`` are those that may outlive the function.
+    binding that uses it; ``escapes`` are those that may outlive the function. ``others`` are the
+    variables, by ``id``, that may also refer to what was not made here: an argument, a constant.
     """
 
     of: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     last_use: dict[int, int] = field(default_factory=dict[int, int])
     escapes: set[int] = field(default_factory=set[int])
+    others: set[int] = field(default_factory=set[int])
 
 
 def find_aliases(bindings: Iterable[Binding], result: RelaxExpr, made: frozenset[int]) -> Aliases:
@@ -75,6 +77,8 @@ def find_aliases(bindings: Iterable[Binding], result: RelaxExpr, made: frozenset
             given = given | {number}
         if binding.var is not None:
             found.of[id(binding.var)] = given
+            if number not in made and _may_be_another(value, found):
+                found.others.add(id(binding.var))
     found.escapes |= _used(result, found)
     return found
 
@@ -105,6 +109,16 @@ def _given(value: RelaxExpr, used: frozenset[int], found: Aliases) -> frozenset[
     if isinstance(value, Function):
         found.escapes |= used
     return _NONE
+
+
+def _may_be_another(value: RelaxExpr, found: Aliases) -> bool:
+    """Whether a right-hand side may refer to, or contain, what was not made here."""
+    if not isinstance(value, (Var, Tuple, TupleGetItem)):
+        return True
+    leaves = [p for p in pre_order(value) if not isinstance(p, (Tuple, TupleGetItem))]
+    return any(
+        not isinstance(p, Var) or id(p) not in found.of or id(p) in found.others for p in leaves
+    )
 
 
 def _written(call: Call, used: frozenset[int], found: Aliases) -> frozenset[int]:

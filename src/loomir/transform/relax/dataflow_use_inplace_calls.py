@@ -151,6 +151,8 @@ def _is_dead(given: Tuple, place: int, number: int, aliases: Aliases, call: Call
     if not isinstance(operand, Var):
         return False
     tensors = aliases.of.get(id(operand), frozenset())
+    if id(operand) in aliases.others:
+        return False
     if len(tensors) != 1 or not isinstance(operand.struct_info, TensorStructInfo):
         return False
     (tensor,) = tensors
