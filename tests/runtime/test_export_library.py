@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.elf import symbols_of
+from loomir.codegen.llvm.symbols import symbols_of
 from loomir.script import ir as I
 from loomir.script import relax as R
 from loomir.script import tir as T

@@ -10,7 +10,6 @@ import threading
 import pytest
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.elf import symbols_of
 from loomir.codegen.llvm.engine import (
     MissingSymbolError,
     TargetMachine,
@@ -19,6 +18,7 @@ from loomir.codegen.llvm.engine import (
     load,
     optimised_ir,
 )
+from loomir.codegen.llvm.symbols import symbols_of
 from loomir.codegen.llvm.text import Module
 from loomir.codegen.llvm.types import DOUBLE, FLOAT, I32, VOID
 from loomir.codegen.llvm.values import const
@@ -252,6 +252,10 @@ def test_symbols_of_an_object():
     shown = module.define("shown", FLOAT, [("x", FLOAT)])
     b = Builder(shown)
     b.ret(b.call(hidden, [shown.params[0]]))
-    table = symbols_of(compile_ir(module.render(), level=0))
-    assert table.defined == ("shown",)
-    assert table.undefined == ("needed",)
+    apple = TargetMachine.of("apple-m1", "", "arm64-apple-macosx11.0.0")
+    for target in (None, apple):
+        table = symbols_of(compile_ir(module.render(), target, level=0))
+        assert table.defined == ("shown",)
+        assert table.undefined == ("needed",)
+    with pytest.raises(InternalError, match="damaged"):
+        symbols_of(compile_ir(module.render(), apple)[:100])

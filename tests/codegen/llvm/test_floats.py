@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.elf import symbols_of
 from loomir.codegen.llvm.engine import TargetMachine, compile_ir, load
 from loomir.codegen.llvm.floats import cast, narrow, register_type, widen
+from loomir.codegen.llvm.symbols import symbols_of
 from loomir.codegen.llvm.text import Module
 from loomir.codegen.llvm.types import I32
 from loomir.codegen.llvm.values import const

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from loomir import build
-from loomir.codegen.llvm.elf import symbols_of
 from loomir.codegen.llvm.module import Generated, Options, generate
 from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.symbols import symbols_of
 from loomir.ir.module import IRModule
 from loomir.runtime.object_cache import ObjectCache
 from loomir.support.diagnostics import InternalError

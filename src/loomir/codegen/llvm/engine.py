@@ -20,7 +20,7 @@ from typing import Final
 
 import llvmlite.binding as llvm
 
-from loomir.codegen.llvm.elf import symbols_of
+from loomir.codegen.llvm.symbols import symbols_of
 from loomir.runtime.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 
