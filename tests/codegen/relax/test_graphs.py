@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import loomir
 from loomir.codegen.llvm.objects import count_objects, live_objects
 from loomir.ir.module import GlobalVar, VDevice
 from loomir.relax import (
@@ -26,6 +27,7 @@ from loomir.relax import (
 )
 from loomir.relax.struct_info import OBJECT, FuncStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.runtime.shape import Shape
+from loomir.script import from_source
 from loomir.support.dtype import DataType
 from tests.clause import clauses
 from tests.codegen.relax.both import agree, compiled, fails
@@ -671,3 +673,59 @@ def test_views_share_memory() -> None:
     assert seen.tolist() == X.view("int32")[2:].tolist()
     given[2] = -1
     assert seen[0] == given.view("int32")[2]
+
+
+PLACES = """
+from loomir.script import ir as I, relax as R, tir as T
+
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def add(
+        A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")
+    ):
+        for i in range(4):
+            with T.sblock("add"):
+                vi = T.axis.spatial(4, i)
+                C[vi] = A[vi] + B[vi]
+
+    @R.function(pure=False)
+    def main(
+        x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32"), c: R.Tensor((), "bool")
+    ) -> R.Tensor((4,), "float32"):
+        cls = Module
+        r = R.memory.alloc_storage(R.shape([16]), 0, "global", "uint8")
+        s = R.memory.alloc_storage(R.shape([16]), 0, "global", "uint8")
+        o = R.memory.alloc_storage(R.shape([16]), 0, "global", "uint8")
+        one = R.memory.alloc_tensor(r, 0, R.shape([4]), "float32")
+        _1 = cls.add(x, x, one)
+        two = R.memory.alloc_tensor(s, 0, R.shape([4]), "float32")
+        _2 = cls.add(x, w, two)
+        again = R.memory.alloc_tensor(s, 0, R.shape([4]), "float32")
+        out = R.memory.alloc_tensor(o, 0, R.shape([4]), "float32")
+        _3 = cls.add(x, again, out)
+        if c:
+            other = R.memory.alloc_tensor(r, 0, R.shape([4]), "float32")
+            _4 = cls.add(w, w, other)
+            y = out
+        else:
+            y = out
+        last = R.memory.alloc_tensor(r, 0, R.shape([4]), "float32")
+        p = R.memory.alloc_storage(R.shape([16]), 0, "global", "uint8")
+        z = R.memory.alloc_tensor(p, 0, R.shape([4]), "float32")
+        _5 = cls.add(last, y, z)
+        return z
+"""
+
+
+def test_tensors_in_storage_are_placed_again_after_branches() -> None:
+    program = from_source(PLACES)
+    exe = loomir.compile(program, opt_level=0)
+    w = np.float32([10, 20, 30, 40])
+    for c in (True, False):
+        args = X.copy(), w, np.array(c)
+        wanted = loomir.interpret(program, "main", *args)
+        assert wanted.tolist() == (w + X * 2 + (w * 2 if c else X * 2)).tolist()
+        assert exe["main"](*args).tolist() == wanted.tolist()
+    # That of `again` is there already.
+    assert exe.llvm_ir().count("call i32 @loomir_tensor_place(") == 4

@@ -26,7 +26,7 @@ from loomir.codegen.llvm.floats import register_type
 from loomir.codegen.llvm.relax.program import Graph, called_kernels, generate_graph
 from loomir.codegen.llvm.text import Callee, Function, Module, Param
 from loomir.codegen.llvm.timing import Timed, timed
-from loomir.codegen.llvm.types import I32, PTR
+from loomir.codegen.llvm.types import I32, PTR, function
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import by_class, trampoline
 from loomir.runtime.fault import Fault
@@ -127,7 +127,7 @@ def generate(
     # What is outside may see any of the arrays.
     open_ = {name for name, found in reach.items() if _OUT in found}
     called = frozenset[str]().union(*reach.values())
-    parts: dict[str, tuple[Function, Function]] = {}
+    parts: dict[str, tuple[Function, Function | None]] = {}
     for name, symbol in _symbols(functions).items():
         signature = _found(signatures, name)
         parts[name] = _declare(
@@ -137,8 +137,7 @@ def generate(
             functions[name],
             signature,
             unit.allow_alias or name in open_,
-            # Other functions may call it often; the world calls it once for each run.
-            {} if name in called else ONCE,
+            name in called,
         )
     entries: dict[str, str] = {}
     named: set[str] = set() if program is None else called_kernels(program)
@@ -153,7 +152,8 @@ def generate(
     for name, (body, checked) in parts.items():
         linked = unit.functions[name]
         func = functions[name]
-        define_checked(unit, linked.signature, checked, ways[name])
+        if checked is not None:
+            define_checked(unit, linked.signature, checked, ways[name])
         _define_body(unit, func, linked, body, name in recursive, name in open_)
         if "global_symbol" in func.attrs:
             if options.for_c:
@@ -239,9 +239,12 @@ def _declare(
     func: PrimFunc,
     signature: Signature,
     alias: bool,
-    attributes: Mapping[str, str | None],
-) -> tuple[Function, Function]:
-    """Open the body and the checked function, so that others can call them."""
+    is_called: bool,
+) -> tuple[Function, Function | None]:
+    """Open the body and the checked function, so that others can call them.
+
+    The latter where loops call it, or the world.
+    """
     distinct = "" if alias else "noalias"
     arrays: list[Param] = []
     scalars: list[Param] = []
@@ -257,15 +260,20 @@ def _declare(
     result: Param = ("result", PTR, "noalias")
     params: list[Param] = [("context", PTR, "noalias"), *arrays, *bound, *scalars, result]
     body = unit.module.define(f"{symbol}.body", I32, params, linkage="internal")
-    outer = unit.module.define(
-        f"{symbol}.checked",
-        I32,
-        [*checked, ("result", PTR, "noalias")],
-        linkage="internal",
-        attributes=attributes,
-    )
+    outer = None
+    checked.append(result)
+    way = Callee(f"{symbol}.checked", function(I32, [p[1] for p in checked]))
+    if is_called or "global_symbol" in func.attrs:
+        way = outer = unit.module.define(
+            way.name,
+            I32,
+            checked,
+            linkage="internal",
+            # Other functions may call it often; the world calls it once for each run.
+            attributes={} if is_called else ONCE,
+        )
     returns = dtype_of_type(func.ret_type)
-    unit.functions[name] = Linked(name, symbol, signature, returns, outer)
+    unit.functions[name] = Linked(name, symbol, signature, returns, way)
     return body, outer
 
 

@@ -30,6 +30,7 @@ from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.rewriter import copy_with_fresh_vars
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from loomir.tir.expr import IntImm
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.fusion_groups import GraphNode, find_groups
@@ -59,6 +60,7 @@ class _Grouping:
         self.analyzer = Analyzer()
         self.added: dict[GlobalVar, Function] = {}
         self.by_hash: dict[int, list[GlobalVar]] = {}
+        self.by_key: dict[object, GlobalVar] = {}
 
     def run(self) -> IRModule:
         changed: dict[GlobalVar, BaseFunc] = {}
@@ -137,7 +139,19 @@ class _Grouping:
 
     # -- functions -------------------------------------------------------------------------------
     def _outlined(self, members: Sequence[VarBinding]) -> VarBinding:
-        """Make a function of bindings; the value of the last is its result."""
+        """Make a function of bindings, or find one; the value of the last is its result."""
+        key, given = _key(members)
+        found = self.by_key.get(key) if key is not None else None
+        if found is None:
+            made = self._made(members)
+            if key is not None and isinstance(made.value, Call):
+                assert isinstance(made.value.op, GlobalVar)
+                self.by_key[key] = made.value.op
+            return made
+        last = members[-1]
+        return VarBinding(last.var, Call(found, given, span=last.value.span), span=last.span)
+
+    def _made(self, members: Sequence[VarBinding]) -> VarBinding:
         own = {member.var for member in members}
         args: dict[RelaxExpr, Var] = {}
         renamed: dict[RelaxExpr, Var] = {}
@@ -188,6 +202,44 @@ class _Grouping:
         self.added[made] = copy_with_fresh_vars(func)  # each function has variables of its own
         same.append(made)
         return made
+
+
+def _key(members: Sequence[VarBinding]) -> tuple[object | None, tuple[RelaxExpr, ...]]:
+    """Give what only equal groups have in common, and what each is called with.
+
+    There is none for a group with extents that are not numbers: it takes a comparison to tell.
+    """
+    places: dict[RelaxExpr, int] = {m.var: i for i, m in enumerate(members)}
+    args: dict[RelaxExpr, int] = {}
+    parts: list[object] = []
+    for member in members:
+        call = member.value
+        assert isinstance(call, Call)
+        kernel, given, *sizes = call.args
+        assert isinstance(given, Tuple)
+        if sizes or call.attrs:
+            return None, ()
+        wires: list[object] = []
+        for arg in given.fields:
+            if arg in places:
+                wires.append(places[arg])
+                continue
+            if arg not in args:
+                args[arg] = -1 - len(args)
+                parts.append(_numbers(_info(arg)))
+            wires.append(args[arg])
+        (result,) = call.sinfo_args
+        infos = _numbers(result), _numbers(member.var.struct_info)
+        parts += (call.op, kernel, tuple(wires), *infos)
+    return (None if None in parts else tuple(parts)), tuple(args)
+
+
+def _numbers(info: StructInfo) -> object | None:
+    """Give the dtype and the extents of a tensor where these are numbers."""
+    if not isinstance(info, TensorStructInfo) or info.dims is None or info.vdevice is not None:
+        return None
+    extents = [d.value for d in info.dims if isinstance(d, IntImm)]
+    return (info.dtype, *extents) if len(extents) == len(info.dims) else None
 
 
 def _is_annotated(func: BaseFunc) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from loomir.codegen.llvm.objects_ir import place
-from loomir.codegen.llvm.relax.calls import call
+from loomir.codegen.llvm.relax.calls import call, direct_kernel, run_kernel
 from loomir.codegen.llvm.relax.checks import Place, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_closure
 from loomir.codegen.llvm.relax.conditions import truth
@@ -114,6 +114,14 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
             frame.fresh.add(binding.var)
             frame.drop_temporary(since)
             return
+        if isinstance(value, Call) and binding.var in dying.get(id(binding), ()):
+            kernel = direct_kernel(frame, value)
+            if kernel is not None:
+                # Its result is the empty tuple, which nobody asks for.
+                since = len(frame.temporary)
+                yield run_kernel(frame, kernel, value)
+                frame.drop_temporary(since)
+                return
         if isinstance(value, Function):
             since = len(frame.temporary)
             slot: Slot = yield make_closure(frame, value, binding.var)
@@ -168,6 +176,7 @@ def _branch(frame: GraphFrame, e: If, dying: Dying) -> Step[Slot]:
     b.condbr(holds, yes, no)
     for block, branch in ((yes, e.true_branch), (no, e.false_branch)):
         b.at(block)
+        frame.forget_tensors()
         known = dict(frame.env)
         made: Slot = yield take(frame, branch, dying)
         frame.put(frame.move(made), slot)
@@ -176,6 +185,7 @@ def _branch(frame: GraphFrame, e: If, dying: Dying) -> Step[Slot]:
         frame.env.update(known)
         b.br(done)
     b.at(done)
+    frame.forget_tensors()
     return slot
 
 

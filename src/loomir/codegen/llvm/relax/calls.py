@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.relax.boxes import unboxed
 from loomir.codegen.llvm.relax.checks import Place, match, require_dtype, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
@@ -25,7 +26,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
 from loomir.tir.signature import Parameter
 
-__all__ = ["call"]
+__all__ = ["call", "direct_kernel", "run_kernel"]
 
 
 def call(frame: GraphFrame, e: Call) -> Step[Slot]:
@@ -36,8 +37,10 @@ def call(frame: GraphFrame, e: Call) -> Step[Slot]:
         if rule is None:
             raise InternalError(f"no code for the operator {op.name}: it was not legalised")
         return (yield rule(Site(frame, e)))
-    if isinstance(op, GlobalVar) and frame.graph.linked(op.name_hint) is not None:
-        return (yield _direct(frame, op.name_hint, e))
+    kernel = direct_kernel(frame, e)
+    if kernel is not None:
+        yield run_kernel(frame, kernel, e)
+        return frame.own(frame.graph.unit_value())
     symbol = frame.extern_of(op)
     callee: Value | None = None
     if not isinstance(op, GlobalVar) and symbol is None:
@@ -66,20 +69,24 @@ def _name(op: RelaxExpr) -> str:
 
 
 # -- kernels called as they are ----------------------------------------------------------------
-def _direct(frame: GraphFrame, name: str, e: Call) -> Step[Slot]:
-    linked = frame.graph.linked(name)
-    assert linked is not None
+def direct_kernel(frame: GraphFrame, e: Call) -> Linked | None:
+    """Give the kernel of the module that is called as it is, if one is."""
+    return frame.graph.linked(e.op.name_hint) if isinstance(e.op, GlobalVar) else None
+
+
+def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
+    """Emit a call of a kernel."""
+    name = linked.name
     parameters = linked.signature.parameters
     if len(parameters) != len(e.args):
         fault = faults.wrong_count(e.span, name, len(parameters))
         frame.require(FALSE, fault, const(I64, len(e.args)))
-        return frame.own(frame.graph.unit_value())
+        return
     args: list[Value] = []
     for parameter, arg in zip(parameters, e.args, strict=True):
         value: Value = yield _passed(frame, name, parameter, arg, e.span)
         args.append(value)
     call_kernel(frame, linked, frame.graph.kernels[name], args)
-    return frame.own(frame.graph.unit_value())
 
 
 def _passed(

@@ -37,6 +37,8 @@ Slot = int
 _REGIONS: Final = ("slots", "sizes", "tensors", "scratch")
 _ON_STACK: Final = 64
 """Words of slots and scratch that a function may have on the stack."""
+_SPARE: Final = 8
+"""Tensors of a long function that stay for when they are asked for again."""
 FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 
@@ -87,6 +89,7 @@ class GraphFrame(Frame):
         "_free_tensors",
         "_in_pieces",
         "_outer",
+        "_placed",
         "_scratch",
         "_scratch_words",
         "_sizes",
@@ -143,6 +146,7 @@ class GraphFrame(Frame):
         self._slots_at, self._sizes_at, self._tensors_at, self._scratch = self._first
         self._tensor_words = 0
         self._tensors: dict[int, int] = {}
+        self._placed: dict[int, object] = {}
         self._free_tensors: dict[int, list[int]] = {}
         self._in_pieces = in_pieces
         self._attributes: dict[str, str | None] = {"noinline": None}
@@ -297,16 +301,31 @@ class GraphFrame(Frame):
         bits = self.b.load(I64, self.b.gep(I64, self._sizes_at, const(I64, place_)))
         return value_of(self.b, bits, var.dtype)
 
-    def take_tensor(self, rank: int) -> Held:
-        """Give memory for a tensor that only kernels see."""
+    def take_tensor(self, rank: int, what: object = None) -> tuple[Held, bool]:
+        """Give memory for a tensor that only kernels see, and whether that is there already.
+
+        ``what``: equal for equal tensors, None where that is not known.
+        """
         words = at.TENSOR_EXTENTS // 8 + rank
         free = self._free_tensors.setdefault(words, [])
-        if free:
-            return Held(Where.LOCAL, free.pop())
+        for index, place_ in enumerate(free):
+            if what is not None and self._placed.get(place_) == what:
+                del free[index]
+                return Held(Where.LOCAL, place_), True
+        if len(free) > (_SPARE if self._in_pieces else 0):
+            # The one that was free for longest: what came last may come again.
+            place_ = free.pop(0)
+            self._placed[place_] = what
+            return Held(Where.LOCAL, place_), False
         place_ = self._tensor_words
+        self._placed[place_] = what
         self._tensors[place_] = words
         self._tensor_words += words
-        return Held(Where.LOCAL, place_)
+        return Held(Where.LOCAL, place_), False
+
+    def forget_tensors(self) -> None:
+        """Count on no tensor that was made before: control may come from elsewhere."""
+        self._placed.clear()
 
     def address_of(self, held: Held) -> Value:
         """Compute where a tensor in the memory of the function is."""

@@ -23,7 +23,7 @@ __all__ = ["call_extern", "call_global", "call_value"]
 
 def call_global(frame: GraphFrame, name: str, args: Sequence[Value], span: Span | None) -> Slot:
     """Call a function of the module."""
-    known = frame.graph.functions.get(name)
+    known = frame.graph.known(name)
     if known is None:
         raise InternalError(f"a graph calls {name!r}, which is not in the module")
     if known.parameters != len(args):

@@ -123,7 +123,9 @@ def _dtype(frame: GraphFrame, e: DataTypeImm) -> Step[Value]:
 def _extern(frame: GraphFrame, e: ExternFunc) -> Step[Value]:
     own = frame.graph.symbols.get(e.global_symbol)
     if own is not None:
-        return frame.graph.functions[own].value
+        known = frame.graph.known(own)
+        assert known is not None
+        return known.value
     return frame.graph.packed(e.global_symbol, packed_code(frame.graph))
     yield
 
@@ -135,7 +137,7 @@ def _global(frame: GraphFrame, e: GlobalVar) -> Step[Value]:
 
 def global_value(frame: GraphFrame, e: GlobalVar) -> Value:
     """Give a function of the module as a value."""
-    known = frame.graph.functions.get(e.name_hint)
+    known = frame.graph.known(e.name_hint)
     if known is None:
         raise InternalError(f"a graph names {e.name_hint!r}, which is not in the module")
     return known.value

@@ -96,21 +96,43 @@ def _alloc_tensor(s: Site) -> Step[Slot]:
 def place_tensor(s: Site) -> Step[Held]:
     """Give a tensor that lies in storage, itself in the memory of the function."""
     frame, b = s.frame, s.frame.b
-    storage: Value = yield s.of_kind(0, at.TENSOR)
-    held = s.arg(0)
-    if isinstance(held, Var):
-        frame.pinned.add(held)
-    offset: Value = yield _offset(s, 1)
-    extents: tuple[Value, int] = yield _extents(s, 2)
     dtype = s.option(3, "dtype")
     if not isinstance(dtype, DataType):
         raise InternalError(f"{s.shown} needs a dtype")
-    made = frame.take_tensor(extents[1])
+    held = s.arg(0)
+    if isinstance(held, Var):
+        frame.pinned.add(held)
+    made, is_there = frame.take_tensor(_rank_of(s, 2), _same(s, dtype))
+    if is_there:
+        return made
+    storage: Value = yield s.of_kind(0, at.TENSOR)
+    offset: Value = yield _offset(s, 1)
+    extents: tuple[Value, int] = yield _extents(s, 2)
     given = _given_for(storage, offset, extents, dtype)
     memory = frame.address_of(made)
     done = b.call(frame.graph.object_function("loomir_tensor_place"), [memory, *given])
     _require_placed(s, b.icmp("ne", done, const(I32, 0)), given, dtype)
     return made
+
+
+def _rank_of(s: Site, index: int) -> int:
+    known = facts(s.arg(index))
+    if not isinstance(known, ShapeStructInfo) or known.ndim < 0:
+        raise InternalError(f"{s.shown} takes a shape of unknown length")
+    return known.ndim
+
+
+def _same(s: Site, dtype: DataType) -> object:
+    """Give what tells a tensor of known place and extents from others; else None."""
+    storage, offset, shape = (s.arg(i) for i in range(3))
+    if not isinstance(storage, Var) or not isinstance(shape, ShapeExpr):
+        return None
+    if not isinstance(offset, PrimValue) or not isinstance(offset.value, IntImm):
+        return None
+    extents = [v.value for v in shape.values if isinstance(v, IntImm)]
+    if len(extents) != len(shape.values):
+        return None
+    return storage, offset.value.value, tuple(extents), dtype
 
 
 def _given_for(

@@ -112,7 +112,8 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
     graph = GraphUnit(unit, {}, prim_funcs, symbols)
     graph.kernels.update({name: _kernel(graph, name, body) for name, body in bodies.items()})
     for name in bodies:
-        _declare_adapter(graph, name)
+        graph.signatures[name] = func_struct_info(prim_funcs[name])
+    graph.adapt = lambda name: _adapter(graph, name)
     numbers: dict[str, int] = {}
     for name, func in functions.items():
         code = open_function(graph, graph.fresh(name))
@@ -167,17 +168,16 @@ def _kernel(graph: GraphUnit, name: str, body: Callee) -> Callee:
     return made
 
 
-def _declare_adapter(graph: GraphUnit, name: str) -> None:
+def _adapter(graph: GraphUnit, name: str) -> Known:
     """Define a kernel as a function on objects."""
     linked = graph.unit.functions[name]
     code = open_function(graph, f"{linked.symbol}.object")
-    info = func_struct_info(graph.prim_funcs[name])
-    graph.signatures[name] = info
+    info = graph.signatures[name]
     names = tuple(p.name for p in linked.signature.parameters)
     described = graph.info(FunctionInfo(info, (), names, name))
     value = graph.closure(("function", name), code, described)
-    graph.functions[name] = Known(code, value, len(names))
     define_adapter(graph, linked, graph.kernels[name], code)
+    return Known(code, value, len(names))
 
 
 # -- functions ---------------------------------------------------------------------------------

@@ -109,6 +109,8 @@ class GraphUnit:
     data: dict[str, Array] = field(default_factory=dict[str, Array])
     """Large constants, by symbol."""
     pending: list[Pending] = field(default_factory=list[Pending])
+    adapt: Callable[[str], Known] | None = None
+    """Defines a kernel as a function on objects."""
     _constants: dict[object, Value] = field(default_factory=dict[object, Value])
     _packed: dict[str, None] = field(default_factory=dict[str, None])
     _serial: int = 0
@@ -136,6 +138,14 @@ class GraphUnit:
         """Declare a function on objects."""
         t = OBJECT_FUNCTIONS[name]
         return self.module.declare(name, t.result, t.fields)
+
+    def known(self, name: str) -> Known | None:
+        """Find a function of the module; a kernel becomes one on objects when first asked for."""
+        found = self.functions.get(name)
+        if found is None and name in self.kernels:
+            assert self.adapt is not None
+            found = self.functions[name] = self.adapt(name)
+        return found
 
     def linked(self, name: str) -> Linked | None:
         """Find a PrimFunc of the module."""
