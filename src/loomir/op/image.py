@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir.op.arguments import dims_of, need_rank
+from loomir.op.grid import affine_grid, grid_sample
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
@@ -17,7 +18,7 @@ from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.te import topi
 from loomir.te.tensor import Tensor
 
-__all__ = ["resize2d"]
+__all__ = ["affine_grid", "grid_sample", "resize2d"]
 
 T = TensorSample
 _METHODS: Final = ("nearest_neighbor", "linear", "cubic")
