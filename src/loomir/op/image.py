@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from loomir.op.arguments import dims_of, need_rank
 from loomir.op.grid import affine_grid, grid_sample
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
+from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
 from loomir.relax.op_params import flag, ints, kind_dtype, number, shape, tensor, text
 from loomir.relax.op_reference import NPArray, converted, is_float, xp
 from loomir.relax.op_rules import need
@@ -17,8 +17,9 @@ from loomir.relax.shape import as_dim
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.te import topi
 from loomir.te.tensor import Tensor
+from loomir.tir.expr import PrimExpr
 
-__all__ = ["affine_grid", "grid_sample", "resize2d"]
+__all__ = ["affine_grid", "grid_sample", "resize2d", "resize3d"]
 
 T = TensorSample
 _METHODS: Final = ("nearest_neighbor", "linear", "cubic")
@@ -32,34 +33,51 @@ _COORDINATES: Final = (
 _ROUNDINGS: Final = ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-def _axes(layout: str) -> tuple[int, int] | None:
-    """Give the axes of height and width, None for what is no layout of images."""
-    fits = sorted(layout) == sorted("NCHW")
-    return (layout.index("H"), layout.index("W")) if fits else None
+def _axes(layout: str) -> tuple[int, ...] | None:
+    """Give the axes of images in their order, None for what is no layout of images."""
+    for spatial in ("HW", "DHW"):
+        if sorted(layout) == sorted("NC" + spatial):
+            return tuple([layout.index(letter) for letter in spatial])
+    return None
 
 
-def _resize2d(c: OpContext) -> StructInfo:
-    x, size, axes = need_rank(c, 0, 4), c.shape(1), _axes(c["layout"])
-    need(c, "number", x.dtype, 0)
-    dtype = c["out_dtype"] or x.dtype
-    need(c, "number", dtype, 0)
-    if axes is None:
-        c.refuse(
-            "OPS0044",
-            f"{c['layout']!r} is no layout of images",
-            help='order the letters N, C, H and W, as in "NHWC"',
-        )
-    if size.ndim not in (-1, 1, 2):
-        c.refuse(
-            "OPS0036",
-            f"the size has {size.ndim} extents",
-            help="give a height and a width, or one number for both",
-            arg=1,
-        )
-    if x.dims is None or size.values is None:
-        return c.make(None, dtype, x, ndim=4)
-    dims = list(x.dims)
-    for axis, wanted in zip(axes, [*size.values, *size.values][:2], strict=True):
+def _resize(count: int) -> Infer:
+    """Infer the images that images of so many axes become."""
+    names = "N, C, H and W" if count == 2 else "N, C, D, H and W"
+    few = "a height and a width, or one number for both"
+    many = "a depth, a height and a width, or one number for all"
+
+    def infer(c: OpContext) -> StructInfo:
+        x, size, axes = need_rank(c, 0, count + 2), c.shape(1), _axes(c["layout"])
+        need(c, "number", x.dtype, 0)
+        dtype = c["out_dtype"] or x.dtype
+        need(c, "number", dtype, 0)
+        if axes is None or len(axes) != count:
+            c.refuse(
+                "OPS0044",
+                f"{c['layout']!r} is no layout of images",
+                help=f"order the letters {names}, each once",
+            )
+        if size.ndim not in (-1, 1, count):
+            c.refuse(
+                "OPS0036",
+                f"the size has {size.ndim} extents",
+                help=f"give {few if count == 2 else many}",
+                arg=1,
+            )
+        if x.dims is None or size.values is None:
+            return c.make(None, dtype, x, ndim=count + 2)
+        wanted = size.values if len(size.values) == count else size.values * count
+        return c.make(_resized_dims(c, x.dims, axes, wanted), dtype, x)
+
+    return infer
+
+
+def _resized_dims(
+    c: OpContext, own: Sequence[PrimExpr], axes: Sequence[int], sizes: Sequence[PrimExpr]
+) -> list[PrimExpr]:
+    dims = list(own)
+    for axis, wanted in zip(axes, sizes, strict=True):
         empty = c.equal(dims[axis], 0) and c.equal(wanted, 0) is False
         if empty or c.analyzer.can_prove(wanted < as_dim(0)):
             c.refuse(
@@ -69,7 +87,7 @@ def _resize2d(c: OpContext) -> StructInfo:
                 arg=0 if empty else 1,
             )
         dims[axis] = wanted
-    return c.make(dims, dtype, x)
+    return dims
 
 
 def _resized(
@@ -88,10 +106,9 @@ def _resized(
 ) -> Tensor:
     axes = _axes(layout)
     assert axes is not None
-    wanted = [dims_of(out)[axis] for axis in axes]
-    made = topi.resize2d(
+    made = (topi.resize2d if len(axes) == 2 else topi.resize3d)(
         data,
-        wanted,
+        [dims_of(out)[axis] for axis in axes],
         "nearest" if method == "nearest_neighbor" else method,
         coordinate_transformation_mode,
         rounding_method,
@@ -187,7 +204,7 @@ def _resize_with_numpy(
     axes, mode = _axes(layout), coordinate_transformation_mode
     assert own is not None
     assert axes is not None
-    wanted = (*size, *size)[:2]
+    wanted = size if len(size) == len(axes) else size * len(axes)
     whole = not is_float(x.dtype)
     small = x.dtype.itemsize <= (2 if whole else 4)
     made: NPArray = x
@@ -206,13 +223,7 @@ def _resize_with_numpy(
 
 _IMAGE = T((1, 2, 3, 4))
 _NEAR = 1e-5
-
-resize2d = define_op(
-    "image.resize2d",
-    tensor("data"),
-    shape("size"),
-    ints("roi", None),
-    text("layout", "NCHW"),
+_HOW = (
     text("method", "linear", _METHODS),
     text("coordinate_transformation_mode", "half_pixel", _COORDINATES),
     text("rounding_method", "round", _ROUNDINGS),
@@ -220,7 +231,16 @@ resize2d = define_op(
     flag("cubic_exclude", False),
     number("extrapolation_value", 0.0),
     kind_dtype("out_dtype", None),
-    infer=_resize2d,
+)
+
+resize2d = define_op(
+    "image.resize2d",
+    tensor("data"),
+    shape("size"),
+    ints("roi", None),
+    text("layout", "NCHW"),
+    *_HOW,
+    infer=_resize(2),
     doc="""Resize images: each element is made of those next to its place in the image.
 
     On an axis of n that becomes m, element i stands at ``(i + 1/2) * n / m - 1/2``
@@ -270,5 +290,38 @@ resize2d = define_op(
         Mistake((T((1, 1, 0, 2)), (2, 2)), {}, "OPS0036"),
         Mistake((T((1, 1, 2, 2), "bool"), (2, 2)), {}, "OPS0007"),
         Mistake((_IMAGE, (2, 2)), {"method": "area"}, "OPS0002"),
+    ),
+)
+
+_VOLUME = T((1, 2, 2, 3, 4))
+
+resize3d = define_op(
+    "image.resize3d",
+    tensor("data"),
+    shape("size"),
+    ints("roi", None),
+    text("layout", "NCDHW"),
+    *_HOW,
+    infer=_resize(3),
+    doc="""Resize images of three axes, as ``R.image.resize2d`` does those of two.
+
+    Shapes: the extents of D, H and W become ``size``. Types: that of ``data``, or ``out_dtype``.
+    Errors: OPS0007, OPS0030, OPS0036, OPS0044.""",
+    family="image",
+    lower=_resized,
+    reference=_resize_with_numpy,
+    samples=(
+        Sample((_VOLUME, (3, 2, 5)), absolute=_NEAR),
+        Sample((_VOLUME, 2), {"layout": "NDHWC", "method": "nearest_neighbor"}),
+        Sample((T((1, 1, 2, 3, 2), "uint8", 0, 255), (4, 3, 1)), {"method": "cubic"}),
+        Sample((T((1, 1, 2, 3, 2), "float16"), (1, 2, 3)), ulps=1),
+        Sample((_VOLUME, (0, 2, 1)), {"out_dtype": "float16"}),
+    ),
+    mistakes=(
+        Mistake((_IMAGE, (2, 2, 2)), {}, "OPS0030"),
+        Mistake((_VOLUME, (2, 2, 2)), {"layout": "NCHW"}, "OPS0044"),
+        Mistake((_VOLUME, (2, 2)), {}, "OPS0036"),
+        Mistake((_VOLUME, (2, 2, -2)), {}, "OPS0036"),
+        Mistake((T((1, 1, 2, 2, 2), "bool"), (2, 2, 2)), {}, "OPS0007"),
     ),
 )

@@ -18,7 +18,7 @@ from loomir.te.topi.shape import Size, bad, dims, equal_sizes, make, need
 from loomir.tir.expr import Max, Min, PrimExpr, cast, const
 from loomir.tir.op import call_builtin
 
-__all__ = ["resize2d"]
+__all__ = ["resize2d", "resize3d"]
 
 Method: TypeAlias = Literal["nearest", "linear", "cubic"]
 Coordinates: TypeAlias = Literal[
@@ -59,18 +59,52 @@ def resize2d(
     float32, and rounded once.
     Shapes: the spatial extents become ``output_size``. Errors: TE0103, TE0104.
     """
-    need("resize2d", "number", x)
-    _, at = spatial_axes("resize2d", x, layout, 2)
-    out = _sizes(x, at, output_size)
+    how = (method, coordinates, rounding, cubic_alpha, cubic_exclude)
+    return _resized("resize2d", 2, x, output_size, layout, *how)
+
+
+def resize3d(
+    x: Tensor,
+    output_size: Size | Sequence[Size],
+    method: Method = "linear",
+    coordinates: Coordinates = "half_pixel",
+    rounding: Rounding = "round_prefer_floor",
+    cubic_alpha: float = -0.75,
+    cubic_exclude: bool = False,
+    layout: str = "NCDHW",
+) -> Tensor:
+    """Resize images of three axes, as ``resize2d`` does those of two.
+
+    Shapes: the spatial extents become ``output_size``. Errors: TE0103, TE0104.
+    """
+    how = (method, coordinates, rounding, cubic_alpha, cubic_exclude)
+    return _resized("resize3d", 3, x, output_size, layout, *how)
+
+
+def _resized(
+    name: str,
+    count: int,
+    x: Tensor,
+    output_size: Size | Sequence[Size],
+    layout: str,
+    method: Method,
+    coordinates: Coordinates,
+    rounding: Rounding,
+    cubic_alpha: float,
+    cubic_exclude: bool,
+) -> Tensor:
+    need(name, "number", x)
+    _, at = spatial_axes(name, x, layout, count)
+    out = _sizes(name, x, at, output_size)
     if method not in _METHODS:
-        bad("resize2d", f"the method is {method!r}", f"give one of {', '.join(_METHODS)}")
+        bad(name, f"the method is {method!r}", f"give one of {', '.join(_METHODS)}")
     if coordinates not in _COORDINATES:
-        bad("resize2d", f"coordinates is {coordinates!r}", f"give one of {', '.join(_COORDINATES)}")
+        bad(name, f"coordinates is {coordinates!r}", f"give one of {', '.join(_COORDINATES)}")
     if rounding not in _ROUNDINGS:
-        bad("resize2d", f"rounding is {rounding!r}", f"give one of {', '.join(_ROUNDINGS)}")
+        bad(name, f"rounding is {rounding!r}", f"give one of {', '.join(_ROUNDINGS)}")
     places = [_Axis(dims(x)[a], size, coordinates) for a, size in zip(at, out, strict=True)]
     if method == "nearest":
-        return _nearest(x, at, places, rounding)
+        return _nearest(name, x, at, places, rounding)
     inner = _inner(x.dtype)
     made = x
     for axis, place in zip(at, places, strict=True):
@@ -85,18 +119,22 @@ def resize2d(
             value = call_builtin("round", value)
         return cast(value, x.dtype)
 
-    return make("resize2d", dims(final), element)
+    return make(name, dims(final), element)
 
 
-def _sizes(x: Tensor, at: Sequence[int], output_size: Size | Sequence[Size]) -> list[Size]:
-    made: list[Size] = list(output_size) if isinstance(output_size, Sequence) else [output_size] * 2
-    if len(made) != 2 or any(isinstance(s, int) and s < 0 for s in made):
-        bad("resize2d", f"the output size is {output_size}", "give two sizes, or one for both")
+def _sizes(
+    name: str, x: Tensor, at: Sequence[int], output_size: Size | Sequence[Size]
+) -> list[Size]:
+    alone = not isinstance(output_size, Sequence)
+    made: list[Size] = [output_size] * len(at) if alone else list(output_size)
+    if len(made) != len(at) or any(isinstance(s, int) and s < 0 for s in made):
+        wanted = "two sizes, or one for both" if len(at) == 2 else "three sizes, or one for all"
+        bad(name, f"the output size is {output_size}", f"give {wanted}")
     for axis, size in zip(at, made, strict=True):
         extent = dims(x)[axis]
         empty = isinstance(extent, int) and extent == 0
         if empty and not (isinstance(size, int) and size == 0):
-            bad("resize2d", f"axis {axis} is empty", "give images of one element or more")
+            bad(name, f"axis {axis} is empty", "give images of one element or more")
     return made
 
 
@@ -148,7 +186,9 @@ _ROUNDINGS: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
 }
 
 
-def _nearest(x: Tensor, at: Sequence[int], axes: Sequence[_Axis], rounding: Rounding) -> Tensor:
+def _nearest(
+    name: str, x: Tensor, at: Sequence[int], axes: Sequence[_Axis], rounding: Rounding
+) -> Tensor:
     shape = dims(x)
     for a, axis in zip(at, axes, strict=True):
         shape[a] = axis.count
@@ -159,7 +199,7 @@ def _nearest(x: Tensor, at: Sequence[int], axes: Sequence[_Axis], rounding: Roun
             place[a] = axis.within(_ROUNDINGS[rounding](*axis.place(i[a])))
         return x(*place)
 
-    return make("resize2d", shape, element)
+    return make(name, shape, element)
 
 
 # Weights of elements by their distances from the one before the place, whose fraction is ``t``.
