@@ -1,4 +1,4 @@
-"""Operators on images."""
+"""Images made larger or smaller."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from loomir.op.arguments import dims_of, need_rank
-from loomir.op.grid import affine_grid, grid_sample
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
@@ -19,7 +18,7 @@ from loomir.te import topi
 from loomir.te.tensor import Tensor
 from loomir.tir.expr import PrimExpr
 
-__all__ = ["affine_grid", "grid_sample", "resize2d", "resize3d"]
+__all__ = ["resize2d", "resize3d"]
 
 T = TensorSample
 _METHODS: Final = ("nearest_neighbor", "linear", "cubic")
