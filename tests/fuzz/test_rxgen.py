@@ -39,7 +39,8 @@ def deadline() -> Iterator[None]:
 def test_engines_agree_with_the_interpreter(first: int) -> None:
     for seed in range(first, first + SHARE):
         program = program_of_seed(seed)
-        found = check(program, seed, plan_of(seed))
+        # Compiling is for all; the other ways have campaigns of their own and take longer.
+        found = check(program, seed, plan_of(seed) if seed % 4 == 0 else ["quick"])
         assert not found, f"seed {seed}: {found}\n{program.module.script()}"
 
 

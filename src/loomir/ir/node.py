@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
@@ -211,14 +212,14 @@ def _tupled(value: object) -> object:
 
 def freeze_nodes() -> None:
     """Make writing to a finished node raise; for tests, since the check costs time."""
+    write = object.__setattr__
+    caller = sys._getframe  # pyright: ignore[reportPrivateUsage]
 
     def guard(self: Node, name: str, value: object) -> None:
-        try:
-            object.__getattribute__(self, name)
-        except AttributeError:
-            object.__setattr__(self, name, value)
-            return
-        raise InternalError(f"field {name!r} of a finished {type(self).__name__} was written")
+        # A generated constructor writes its own fields once, and most writes are of these.
+        if caller(1).f_code.co_name != "__init__" and hasattr(self, name):
+            raise InternalError(f"field {name!r} of a finished {type(self).__name__} was written")
+        write(self, name, value)
 
     setter: Callable[[Node, str, object], None] = guard
     Node.__setattr__ = setter
