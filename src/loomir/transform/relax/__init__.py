@@ -16,6 +16,7 @@ from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 from loomir.transform.relax.decompose_ops_for_inference import decompose_ops_for_inference
 from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
 from loomir.transform.relax.expand_tuple_arguments import expand_tuple_arguments
+from loomir.transform.relax.fast_math_transform import fast_math_transform
 from loomir.transform.relax.fold_batchnorm_to_conv2d import fold_batchnorm_to_conv2d
 from loomir.transform.relax.fold_constant import fold_constant
 from loomir.transform.relax.fuse_ops import fuse_ops
@@ -28,6 +29,7 @@ from loomir.transform.relax.realize_vdevice import realize_vdevice
 from loomir.transform.relax.remove_purity_checking import remove_purity_checking
 from loomir.transform.relax.remove_redundant_reshape import remove_redundant_reshape
 from loomir.transform.relax.remove_unused_parameters import remove_unused_parameters
+from loomir.transform.relax.rewrite_dataflow_reshape import rewrite_dataflow_reshape
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
 from loomir.transform.relax.to_mixed_precision import (
     ToMixedPrecisionOptions,
@@ -54,6 +56,7 @@ __all__ = [
     "decompose_ops_for_inference",
     "eliminate_common_subexpr",
     "expand_tuple_arguments",
+    "fast_math_transform",
     "fold_batchnorm_to_conv2d",
     "fold_constant",
     "fuse_ops",
@@ -66,6 +69,7 @@ __all__ = [
     "remove_purity_checking",
     "remove_redundant_reshape",
     "remove_unused_parameters",
+    "rewrite_dataflow_reshape",
     "static_plan_block_memory",
     "to_mixed_precision",
     "to_non_dataflow",
