@@ -24,6 +24,7 @@ from loomir.relax import expr as relax
 from loomir.relax.verify import Verdict, judge
 from loomir.runtime.executable import Executable
 from loomir.runtime.externs import find_extern
+from loomir.runtime.nan_check import no_graph
 from loomir.runtime.object_cache import ObjectCache
 from loomir.runtime.parameter import Parameter
 from loomir.support.cautions import caution
@@ -106,7 +107,8 @@ def compile(  # noqa: A001 - the name that users expect
     ``check_bounds`` makes an index out of bounds raise; ``checked`` also a read of what nothing
     wrote, and two iterations of a parallel loop in each other's way. ``allow_alias`` lets array
     arguments overlap. The object code is kept on disk unless ``cache`` is false.
-    ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes.
+    ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes; for loops alone
+    it does nothing, and says so (RUN0482).
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``, and RLX0112 and
     RLX0113 where a graph cannot be called by the name that it has in the module. What may not be
@@ -167,11 +169,13 @@ def _built(
     mistakes = _mistakes(verdict)
     if mistakes:
         raise CompileError.of(mistakes)
+    has_graph = any(isinstance(f, relax.Function) for f in module.functions.values())
     if not timed:
-        caution(verdict.warnings)
+        unseen = [no_graph()] if flags.check_nan and not has_graph else []
+        caution([*verdict.warnings, *unseen])
     graph = None
     loops = module
-    if any(isinstance(f, relax.Function) for f in module.functions.values()):
+    if has_graph:
         watched = CHECK_NAN.run(module, on_stage=on_stage) if flags.check_nan else module
         graph = link_calls(lower_relax(watched, on_stage=on_stage))
         loops = graph.with_functions(

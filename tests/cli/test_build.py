@@ -38,6 +38,10 @@ def test_an_executable_is_built_and_loaded(file: Path):
     status, output = invoke("build", f"{file}:fill", "--arg", "N=3", "-o", str(out))
     assert status == 0, output
     assert f"{out.stat().st_size:,} bytes" in output
+    status, output = invoke("run", str(out))
+    assert status == 1
+    assert "it is a saved executable" in output
+    assert "loomir.load(" in output
     x = np.zeros(3, "float32")
     loomir.load(out)(x)
     assert x.tolist() == [2, 2, 2]

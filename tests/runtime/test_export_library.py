@@ -433,3 +433,12 @@ def test_other_endings_and_places_are_refused(tmp_path):
 def test_another_machine_gets_its_object(tmp_path):
     loomir.compile(nothing, target="neoverse-n1").export_library(tmp_path / "x.o")
     assert symbols_of((tmp_path / "x.o").read_bytes()).machine == 183
+
+
+def test_another_system_gets_its_assembly(tmp_path):
+    exe = loomir.compile(nothing, target="apple-m1", cache=False)
+    assert ".build_version macos" in exe.assembly()
+    assert refused(exe, tmp_path / "x.o").startswith("RUN0475")
+    with pytest.raises(RunError) as caught:
+        exe(np.zeros(4, "int32"))
+    assert caught.value.diagnostic.code == "RUN0464"

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.codegen.llvm.engine import family
 from loomir.deploy import stamp
 from loomir.runtime import container
 from loomir.script import ir as I
@@ -295,9 +296,7 @@ def test_code_for_another_machine_is_refused(saved, own, field, value, code):
 
     def change(header, parts):
         header["target"][field] = value
-        if field == "triple" and stamp._family(value) == stamp._family(
-            stamp.TargetMachine.host().triple
-        ):
+        if field == "triple" and family(value) == family(stamp.TargetMachine.host().triple):
             header["target"][field] = "x86_64-unknown-linux-gnu"
         if field == "cpu":
             header["target"]["features"] = ""

@@ -51,6 +51,7 @@ from loomir.cli.work import steps
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.executable import Executable
+from loomir.runtime.nan_check import no_graph
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Signature, signature_of
@@ -127,6 +128,8 @@ def run(
         for key, program in programs.items():
             if nan and graphs_of(program):
                 program = CHECK_NAN.run(as_module(program))  # noqa: PLW2901
+            elif nan:
+                report.line(f"{no_graph()}\n", "yellow")
             checks = _Checks(check_bounds, checked)
             job = _Job(report, path, module, key, program, settings, seed, checks)
             if dump is not None:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
+from loomir.runtime.container import MAGIC
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.tc.lower import Lowered, lower
 from loomir.tc.parse import parse
@@ -48,12 +49,14 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CompileError(
-            Diagnostic(
-                "CLI0001",
-                f"cannot read {path}: {reason}",
-                help="give the path of a Python file, as in examples/matmul.py",
+        remedy = "give the path of a Python file, as in examples/matmul.py"
+        if isinstance(error, UnicodeDecodeError) and path.read_bytes().startswith(MAGIC):
+            reason = "it is a saved executable, and no source file"
+            remedy = (
+                f"give the file that it was built from, or in Python loomir.load({str(path)!r})"
             )
+        raise CompileError(
+            Diagnostic("CLI0001", f"cannot read {path}: {reason}", help=remedy)
         ) from error
 
 

@@ -65,6 +65,12 @@ def export_library(path: str | os.PathLike[str], source: LibrarySource) -> None:
             f"what {place.name!r} should be cannot be told from its name",
             "end the path in .o for an object file, or in .so for a shared library",
         )
+    if "linux" not in source.machine.triple:
+        refuse(
+            "RUN0475",
+            f"a library has threads of its own, which are not written for {source.machine.triple}",
+            "export it for a machine that runs Linux; exe.assembly() gives the code as text",
+        )
     linker = _linker() if place.suffix == ".so" else []
     generated = source.generate()
     graph = generated.graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from loomir.codegen.llvm.engine import TargetMachine
+from loomir.codegen.llvm.engine import TargetMachine, family
 from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS
 from loomir.runtime import layout, object_layout
 from loomir.runtime.container import refuse
@@ -47,7 +47,7 @@ def check_machine(target: Any, name: str) -> None:
         "compile the program on this machine, or for a target that both machines are, such as "
         'loomir.compile(program, target="x86-64-v2")'
     )
-    if _family(triple) != _family(host.triple):
+    if family(triple) != family(host.triple):
         refuse(
             "RUN0464",
             f"{name} holds code for {triple}, and this machine is {host.triple}",
@@ -73,10 +73,3 @@ def check_machine(target: Any, name: str) -> None:
             + (", …" if len(lacking) > 8 else ""),
             remedy,
         )
-
-
-def _family(triple: str) -> tuple[str, str]:
-    """Give what decides which code runs: the architecture and the system."""
-    arch, *rest = triple.split("-")
-    system = "-".join(rest[1:]) or "-".join(rest)
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch), system

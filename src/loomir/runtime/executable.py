@@ -140,7 +140,7 @@ class Executable:
 
         Errors: RUN0467 where a file cannot be written, RUN0470 for another ending, RUN0471 for a
         program that calls Python, RUN0472 where there is no linker, RUN0473 where it fails, RUN0474
-        for an executable that was loaded from a file.
+        for an executable that was loaded from a file, RUN0475 for a system other than Linux.
         """
         if self._export is None:
             raise RunValueError(

@@ -12,7 +12,7 @@ from loomir.runtime.shape import Shape
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.dtype import dtype_of_numpy
 
-__all__ = ["CHECK_NAN", "check_nan"]
+__all__ = ["CHECK_NAN", "check_nan", "no_graph"]
 
 CHECK_NAN: Final = "loomir.check_nan"
 
@@ -35,6 +35,16 @@ def check_nan(value: Any, name: str, kernel: str, *inputs: Any) -> Any:
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise own(_error(where, array, index, kernel, int(wrong.sum())))
     return value
+
+
+def no_graph() -> Diagnostic:
+    """Warn that a program has no call of a graph to look at."""
+    return Diagnostic(
+        "RUN0482",
+        "nothing is checked for NaN: the program has loops alone, and no graph that calls them",
+        help="call the functions of loops from an R.function with R.call_tir",
+        severity="warning",
+    )
 
 
 def _error(where: str, array: Any, index: tuple[int, ...], kernel: str, count: int) -> RunError:

@@ -12,6 +12,7 @@ import loomir
 from loomir.ir.module import IRModule
 from loomir.runtime.nan_check import check_nan
 from loomir.script import from_source
+from loomir.support.cautions import CompileWarning
 from loomir.support.diagnostics import RunError
 from loomir.transform.pipelines import CHECK_NAN
 from tests.cli.test_commands import invoke
@@ -96,3 +97,15 @@ def test_nan_on_the_command_line(tmp_path: Path):
     assert status == 1
     assert "RUN0481" in output
     assert "R.log made it" in output
+
+
+def test_a_program_without_a_graph_is_told_that_nothing_is_checked():
+    loops = from_source(
+        """
+@T.prim_func
+def main(x: T.Buffer((4,), "float32")):
+    x[0] = T.float32(1)
+"""
+    )
+    with pytest.warns(CompileWarning, match="RUN0482"):
+        loomir.compile(loops, check_nan=True)

@@ -31,6 +31,7 @@ __all__ = [
     "assembly",
     "compile_ir",
     "compile_linked",
+    "family",
     "load",
     "optimised_ir",
 ]
@@ -131,6 +132,13 @@ class TargetMachine:
 
     def __repr__(self) -> str:
         return f"TargetMachine({self.triple!r}, {self.cpu!r}, {self.features!r})"
+
+
+def family(triple: str) -> tuple[str, str]:
+    """Give what decides which code runs: the architecture and the system."""
+    arch, *rest = triple.split("-")
+    system = "-".join(rest[1:]) or "-".join(rest)
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch), system
 
 
 @functools.lru_cache(maxsize=1)

@@ -14,6 +14,7 @@ from loomir.codegen.llvm.relax.invoke import PACKED_CODE
 from loomir.codegen.llvm.relax.program import ENTER, FUNCTION
 from loomir.codegen.llvm.timing import new_buffer, timing_symbols
 from loomir.runtime.callback import callback_symbols
+from loomir.runtime.container import refuse
 from loomir.runtime.externs import find_extern
 from loomir.runtime.ffi import native_symbols
 from loomir.runtime.graph_callback import graph_symbols
@@ -81,8 +82,8 @@ class Native:
     def address(self, name: str) -> int:
         """Give the address of the entry of a public function.
 
-        Errors: InternalError where the code is for another machine, TIR0511 for a C function that
-        is not there any more.
+        Errors: RUN0464 where the code is for another machine, TIR0511 for a C function that is not
+        there any more.
         """
         return self.symbol(self._generated.entries[name])
 
@@ -90,6 +91,7 @@ class Native:
         """Give the address of a symbol that is seen from outside. Errors: as for ``address``."""
         with self._lock:
             if self._library is None:
+                self._check_machine()
                 generated = self._generated
                 symbols = native_symbols()
                 if generated.needs_pool:
@@ -107,6 +109,15 @@ class Native:
                     exports += [ENTER, FUNCTION, PACKED_CODE]
                 self._library = engine.load(self._compiled(), symbols, exports)
             return self._library.address(symbol)
+
+    def _check_machine(self) -> None:
+        here, there = engine.TargetMachine.host().triple, self._machine.triple
+        if engine.family(here) != engine.family(there):
+            refuse(
+                "RUN0464",
+                f"the program is compiled for {there}, and this machine is {here}",
+                "compile it without a target to call it; exe.assembly() gives its code as text",
+            )
 
     def _externs(self) -> dict[str, int]:
         found = {symbol: find_extern(n) for symbol, n in self._generated.externs.items()}
