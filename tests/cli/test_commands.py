@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,12 @@ def invoke(*words: str) -> tuple[int, str]:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.output
+
+
+def test_the_package_is_the_command():
+    command = [sys.executable, "-m", "loomir", "check", str(EXAMPLES / "matmul.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "no mistakes" in done.stdout
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
