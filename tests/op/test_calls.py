@@ -12,6 +12,7 @@ from loomir.ir import assert_structural_equal
 from loomir.ir.visit import by_class
 from loomir.relax.expr import Call
 from loomir.support.diagnostics import CompileError
+from tests.clause import clauses
 
 PROGRAM = """
 from loomir.script import ir as I, relax as R, tir as T
@@ -116,6 +117,7 @@ def test_the_program_is_written_and_read_back(module: Any):
     assert call.attrs["te_grad_kwargs"] == {"k": 1, "axes": (0, 2)}
 
 
+@clauses("RX-VALS-07", "RX-OPS-04a")
 def test_functions_of_python_are_called(ways: list[Any], capsys: pytest.CaptureFixture[str]):
     for run in ways:
         half, (more, first) = run("python", X.copy())
@@ -129,6 +131,7 @@ def test_functions_of_python_are_called(ways: list[Any], capsys: pytest.CaptureF
         np.testing.assert_array_equal(sizes, [3])
 
 
+@clauses("RX-SEM-23")
 def test_kernels_are_called_with_sizes_of_a_shape(ways: list[Any]):
     for run in ways:
         np.testing.assert_array_equal(run("kernel", X.copy()), X * 3)
@@ -136,6 +139,7 @@ def test_kernels_are_called_with_sizes_of_a_shape(ways: list[Any]):
         np.testing.assert_array_equal(run("gradient", X.copy()), X * 2)
 
 
+@clauses("RX-PUR-02", "RX-DER-14a")
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [
@@ -144,6 +148,8 @@ def test_kernels_are_called_with_sizes_of_a_shape(ways: list[Any]):
         ("s: R.Shape(ndim=2)", "s: R.Shape()", "RLX0234"),
         ('te_grad_kwargs={"k": 1, "axes": [0, 2]}', "te_grad_kwargs=[1]", "OPS0002"),
         ("out_sinfo=like", "out_sinfo=[]", "RLX0239"),
+        ("(pure=False)\n    def builtin", "\n    def builtin", "RLX0212"),
+        ("(pure=False)\n    def kernel", "\n    def kernel", "RLX0212"),
     ],
 )
 def test_mistakes_are_refused(old: str, new: str, code: str):

@@ -13,6 +13,7 @@ from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import Var
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.tir import expr as tir
+from tests.clause import clauses
 
 n, m = tir.Var("n", "int64"), tir.Var("m", "int64")
 
@@ -83,6 +84,7 @@ def both(make: Any, infos: Any, arrays: Any) -> list[Any]:
     return [compiled["main"], lambda *a: loomir.interpret(module, "main", *a)]
 
 
+@clauses("RX-PURE-05")
 @pytest.mark.parametrize(("make", "arrays"), OUTSIDE)
 def test_places_outside_raise(make: Any, arrays: Any):
     before = [a.copy() for a in arrays]

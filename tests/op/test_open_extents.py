@@ -11,6 +11,7 @@ import loomir
 from loomir.ir.visit import by_class
 from loomir.relax.expr import ExternFunc
 from loomir.transform.relax.legalize_ops import legalize_ops
+from tests.clause import clauses
 
 PROGRAM = """
 from loomir.script import ir as I, relax as R, tir as T
@@ -99,6 +100,7 @@ def test_slices_of_open_strides_are_those_of_python(opened: Ways, bounds: tuple[
         np.testing.assert_array_equal(z, x[e : b - e : -k])
 
 
+@clauses("RX-DIM-07")
 def test_a_stride_that_turns_out_to_be_zero_raises(opened: Ways):
     for run in opened.runs:
         with pytest.raises(ZeroDivisionError, match="RUN0201"):

@@ -20,6 +20,7 @@ from loomir.relax.op_def import OpDef, Sample, TensorSample, find_op, op_names
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of
+from tests.clause import clauses
 from tests.op.running import (
     VAGUE,
     Lowered,
@@ -111,6 +112,7 @@ def test_all_but_the_special_have_samples_and_a_reference():
     assert {op.name for op in OPERATORS if op.reference is None or not op.samples} == SPECIAL
 
 
+@clauses("RX-DER-14")
 @pytest.mark.parametrize("op", SAMPLED, ids=named)
 def test_result_is_as_inferred(op: OpDef):
     """Hold the rule to the reference, of tensors that are known, symbolic, and hardly known."""

@@ -165,6 +165,7 @@ def test_a_condition_is_a_bool_or_may_be_one(info):  # R23
     assert same(check(R.If(c, x, x), c, x), tensor(2))
 
 
+@clauses("RX-SURV-08")
 @pytest.mark.parametrize(
     "info",
     [

@@ -4,6 +4,7 @@ Importing this package defines all of them. The names are those of ``R`` in TVMS
 """
 
 from loomir.op import builtin as builtin
+from loomir.op import grad as grad
 from loomir.op import image as image
 from loomir.op import memory as memory
 from loomir.op import nn as nn

@@ -1,0 +1,47 @@
+"""Marks for passes that write gradients; they give what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from loomir.relax.node import StructInfo
+from loomir.relax.op_context import OpContext
+from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
+from loomir.relax.op_params import tensor
+from loomir.relax.op_reference import NPArray, xp
+from loomir.te import topi
+
+__all__ = ["end_checkpoint", "no_grad", "start_checkpoint"]
+
+
+def _same(c: OpContext) -> StructInfo:
+    return c.tensor(0)
+
+
+def _copied(x: NPArray) -> NPArray:
+    made: NPArray = xp.array(x)
+    return made
+
+
+def _mark(name: str, doc: str) -> Callable[..., Any]:
+    return define_op(
+        f"grad.{name}",
+        tensor("input"),
+        infer=_same,
+        doc=f"{doc}\n\nIt gives the tensor that it is given.",
+        family="grad/grad",
+        lower=topi.identity,
+        reference=_copied,
+        samples=(
+            Sample((TensorSample((2, 3)),)),
+            Sample((TensorSample((), "bool"),)),
+            Sample((TensorSample((0, 2), "bfloat16"),)),
+        ),
+        mistakes=(Mistake((1,), {}, "OPS0004"), Mistake((), {}, "OPS0001")),
+    )
+
+
+no_grad = _mark("no_grad", "Say that no gradient flows through a tensor.")
+start_checkpoint = _mark("start_checkpoint", "Say where a part that is computed again starts.")
+end_checkpoint = _mark("end_checkpoint", "Say where a part that is computed again ends.")
