@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -265,3 +266,54 @@ def with_product(kernel: Kernel) -> PrimFunc:
     assert isinstance(nests, SeqStmt)
     body = allocated(kernel.between, *nests.seq[:-1], plan.stmt)
     return PrimFunc(func.params, body, func.ret_type, func.buffer_map, func.attrs)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 9, 70), (3, 7, 131), (33, 5, 1100)])
+def test_few_rows_are_dot_products(m: int, n: int, k: int) -> None:
+    func = product(m, n, k, right="nk")
+    plan = planned(func)
+    assert plan is not None
+    assert plan.kind == "matrix product of few rows"
+    check(func, lambda a, b: a @ b.T, interpreted=m == 1, tolerance=1e-4)
+
+
+def test_large_right_factors_of_few_rows_are_read_once() -> None:
+    func = product(2, 4096, 160)
+    plan = planned(func, "haswell")
+    assert plan is not None
+    assert "right factor read where it is" in plan.choices[1]
+    check(func, lambda a, b: a @ b, targets=("haswell",))
+
+
+def test_sums_stay_in_registers_on_every_machine() -> None:
+    for target, step in (("x86-64-v4", "vfmadd"), ("haswell", "vfmadd"), ("neoverse-n1", "fmla")):
+        program = scheduled(product(96, 256, 300), target)
+        loop = innermost(loomir.compile(program, target).assembly(), step)
+        assert len([line for line in loop if step in line]) >= 12
+        vectors = [line for line in loop if re.search(r"[xyz]mm|\bq\d", line)]
+        stack = [line for line in vectors if "rsp" in line or "[sp" in line]
+        assert not stack, f"{target}: {stack}"
+
+
+def innermost(assembly: str, step: str) -> list[str]:
+    """Give the instructions between a label and the jump back to it, where most sums are added."""
+    best: list[str] = []
+    block: list[str] = []
+    for line in assembly.splitlines():
+        if line.startswith(".L") and line.rstrip().endswith(":"):
+            block = [line]
+        else:
+            block.append(line)
+            jumps_back = block[0].rstrip(":") in line.split()
+            if jumps_back and sum(step in x for x in block) > sum(step in x for x in best):
+                best = block
+    return best
+
+
+def test_what_is_no_product_is_left() -> None:
+    a = te.placeholder((8, 9), name="A")
+    k = te.reduce_axis((0, 9))
+    assert planned(te.create_prim_func([a, te.compute((8,), lambda i: te.sum(a[i, k], k))])) is None
+    b = te.placeholder((8, 9), name="B")
+    both = te.compute((8,), lambda i: te.sum(a[i, k] * b[i, k], k))
+    assert planned(te.create_prim_func([a, b, both])) is None

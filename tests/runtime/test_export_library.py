@@ -213,6 +213,7 @@ def test_an_object_needs_the_c_library_and_threads_only(tmp_path):
     # What it shows is what the header declares, and what several libraries share.
     header = (tmp_path / "model.h").read_text()
     shared = {"loomir_error_text", "loomir_parallel_for", "loomir_pool_after_fork"}
+    shared |= {"loomir_take_scratch", "loomir_give_scratch"}
     assert {name for name in found.defined if f"{name}(" not in header} <= shared
     assert {"loomir_scale", "loomir_divide", "loomir_main"} <= set(found.defined)
 
@@ -225,7 +226,7 @@ def test_no_state_is_kept_but_the_pools(tmp_path):
     ).stdout
     rows = [line.split()[-2:] for line in listed.splitlines()]
     writable = {name.partition(".")[0] for kind, name in rows if kind in "bBdDC"}
-    assert writable <= {"busy", "epoch", "join", "settings", "sleepers", "slots", "task"}
+    assert writable <= {"busy", "epoch", "join", "scratch", "settings", "sleepers", "slots", "task"}
     assert "epoch" in writable
 
 

@@ -23,6 +23,7 @@ from loomir.codegen.llvm.emit.faults import FEW, MANY
 from loomir.codegen.llvm.module import Generated
 from loomir.codegen.llvm.objects_ir import objects_module
 from loomir.codegen.llvm.pool_ir import pool_module
+from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.deploy.c_api import API_NAMES, CFunction, functions_for_c, header
 from loomir.deploy.c_code import START_IR, functions_ir
 from loomir.deploy.values_ir import values_ir
@@ -40,7 +41,13 @@ _OF_PYTHON: Final = {
     "loomir.copy": "a copy of a value",
     "loomir.partial": "R.make_closure",
 }
-_POOL: Final = ("loomir_parallel_for", "loomir_set_threads", "loomir_pool_after_fork")
+_POOL: Final = (
+    "loomir_parallel_for",
+    "loomir_set_threads",
+    "loomir_pool_after_fork",
+    TAKE_SCRATCH,
+    GIVE_SCRATCH,
+)
 _TIMEOUT: Final = 120
 
 

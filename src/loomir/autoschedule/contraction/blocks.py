@@ -28,7 +28,7 @@ from loomir.autoschedule.contraction.operand import (
 )
 from loomir.autoschedule.contraction.packing import Packing, pack_tile
 from loomir.autoschedule.contraction.recognise import Contraction, may_do_nothing
-from loomir.autoschedule.contraction.tiles import choose_tiles, up
+from loomir.autoschedule.contraction.tiles import MOST_STREAMED, WORTH_THREADS, choose_tiles, up
 from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled, vectorized
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Axis
@@ -40,9 +40,6 @@ from loomir.tir.expr import LE, LT, And, Eq, FloorDiv, FloorMod, IntImm, Max, Pr
 from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 
 __all__ = ["blocked"]
-
-_WORTH_THREADS: Final = 1 << 20
-"""Products, about 20 microseconds of them, from which on threads are worth their start."""
 
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
@@ -97,7 +94,19 @@ class _Blocked:
         self.k, self.count = size_of(found.reduced), size_of(found.batch)
         self.depth = extent_of(found.reduced)
         self.batch = extent_of(found.batch)
-        self.tiles = choose_tiles(self.m, self.n, self.k, found.dtype, target)
+        near = target.caches[1] or target.caches[0] * 4
+        size = found.dtype.itemsize
+        self.streamed = (
+            self._vectors_in_place()
+            and self.m is not None
+            and self.m <= MOST_STREAMED
+            and self.n is not None
+            and self.k is not None
+            and self.n * self.k * size > near
+        )
+        self.tiles = choose_tiles(
+            self.m, self.n, self.k, found.dtype, target, streamed=self.streamed
+        )
         tiles = self.tiles
         self.left = Side("left", found.left, found.rows, tiles.rows, tiles.down)
         self.right = Side("right", found.right, found.columns, tiles.columns, tiles.across)
@@ -117,10 +126,10 @@ class _Blocked:
         left, right, tiles = self.left, self.right, self.tiles
         size = self.found.dtype.itemsize
         near = self.target.caches[1] or self.target.caches[0] * 4
-        if self._vectors_in_place() and self.n is not None and self.k is not None:
-            few = self.m is not None and self.m <= 2 * tiles.rows
-            if few or self.n * self.k * size <= near // 8:
-                right.source = Source.DIRECT
+        whole = None if self.n is None or self.k is None else self.n * self.k * size
+        if whole is not None and self._vectors_in_place():
+            near_enough = self.streamed or whole <= near // 8
+            right.source = Source.DIRECT if near_enough else Source.WHOLE
         if plain_load(left.factor) is not None and self.m is not None and self._one_depth():
             small = self.k is not None and self.m * self.k * size <= near // 4
             if small and self.n is not None and self.n <= 4 * tiles.columns:
@@ -239,7 +248,7 @@ class _Blocked:
     # -- loops -------------------------------------------------------------------------------------
     def _shared(self, name: str, extent: PrimExpr, body: Callable[[Var], Stmt]) -> Stmt:
         work = self.work
-        worth = work is None or work >= _WORTH_THREADS
+        worth = work is None or work >= WORTH_THREADS
         return (parallel if worth else loop)(name, extent, body)
 
     def plan(self) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from loomir.autoschedule.contraction.blocks import blocked
+from loomir.autoschedule.contraction.dot_products import dot_products
 from loomir.autoschedule.contraction.recognise import recognise
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Stage
@@ -23,4 +24,6 @@ def plan_contraction(
     thing.
     """
     found = recognise(stages)
-    return None if found is None else blocked(found, target, inner)
+    if found is None:
+        return None
+    return dot_products(found, target, inner) or blocked(found, target, inner)

@@ -8,7 +8,15 @@ from typing import Final
 from loomir.support.dtype import DataType
 from loomir.target import Target
 
-__all__ = ["Tiles", "choose_tiles", "up"]
+__all__ = ["MOST_STREAMED", "WORTH_THREADS", "Tiles", "choose_tiles", "up"]
+
+WORTH_THREADS: Final = 1 << 20
+"""Products, about 20 microseconds of them, from which on threads are worth their start."""
+
+MOST_STREAMED: Final = 4
+"""Rows up to which a large factor is better read where it is than packed."""
+
+_STREAMED_ROWS: Final = 32
 
 _IN_FLIGHT: Final = 10
 """Sums that must be independent to keep two pipelines of five steps busy."""
@@ -41,14 +49,26 @@ def up(size: int, step: int) -> int:
 
 
 def choose_tiles(
-    m: int | None, n: int | None, k: int | None, dtype: DataType, target: Target
+    m: int | None,
+    n: int | None,
+    k: int | None,
+    dtype: DataType,
+    target: Target,
+    *,
+    streamed: bool = False,
 ) -> Tiles:
-    """Choose by the sizes of the product, None where they are known at run time only."""
+    """Choose by the sizes of the product, None where they are known at run time only.
+
+    ``streamed``: the rows are few, and the right factor comes from memory, once.
+    """
     widest = target.lanes(dtype.bits)
     lanes = widest
     while n is not None and lanes > 1 and lanes // 2 >= n:
         lanes //= 2
-    best = max(_shapes(target.registers), key=lambda shape: _worth(*shape, lanes, m, n))
+    shapes = _shapes(target.registers)
+    if streamed and n is not None:
+        shapes = [s for s in shapes if n % (s[1] * lanes) == 0] or shapes
+    best = max(shapes, key=lambda shape: _worth(*shape, lanes, m, n))
     rows, vectors = best
     first, second, _ = target.caches
     size = dtype.itemsize
@@ -58,6 +78,8 @@ def choose_tiles(
     depth = deepest if k is None else _even(k, deepest)
     down = max(1, 48 // rows)
     across = max(1, 256 // columns)
+    if streamed:  # a page of each of some rows at a time
+        depth, across = min(depth, _STREAMED_ROWS), max(1, 1024 // columns)
     if m is not None:
         down = min(down, max(1, up(m, rows)))
     if n is not None:
@@ -93,7 +115,7 @@ def _worth(
         useful *= n / (up(n, vectors * lanes) * vectors * lanes)
     busy = min(1.0, sums / _IN_FLIGHT)
     # Each step loads a number for each row and a vector for each column of the tile.
-    loads = 1 - 0.1 * (rows + vectors) / sums
+    loads = 1 - 0.25 * (rows + vectors) / sums
     # Panels of wide tiles take more of the caches; low ones are read more often.
     shape = rows / (rows + 0.2) * (1 - 0.004 * vectors)
     return useful * busy * loads * shape, min(sums, 24), -rows

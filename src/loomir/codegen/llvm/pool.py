@@ -8,6 +8,7 @@
   the record and the code of the lowest of them are given to the caller: what a serial run gives.
 - ``i32 loomir_set_threads(i32)`` caps the threads, 0 takes the cap away; it gives the former cap.
 - ``i32 loomir_get_threads()`` gives the cap, or the cores that the process may use.
+- ``loomir_take_scratch`` and ``loomir_give_scratch`` keep the memory of kernels between runs.
 
 A forked child makes its own threads when it first needs them. Threads end before Python does.
 """
@@ -22,12 +23,19 @@ from typing import Final, NamedTuple
 from loomir.codegen.llvm.engine import Library, TargetMachine
 from loomir.codegen.llvm.kept import load_own
 from loomir.codegen.llvm.pool_ir import pool_module
+from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.runtime.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 
 __all__ = ["ForkJoin", "measure_fork_join", "pool_symbols", "worker_count"]
 
-_EXPORTS: Final = ("loomir_parallel_for", "loomir_set_threads", "loomir_get_threads")
+_EXPORTS: Final = (
+    "loomir_parallel_for",
+    "loomir_set_threads",
+    "loomir_get_threads",
+    TAKE_SCRATCH,
+    GIVE_SCRATCH,
+)
 _lock: Final = threading.Lock()
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.scratch_ir import define_scratch
 from loomir.codegen.llvm.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, Type, array, function, vector
 from loomir.codegen.llvm.values import NULL, Value, const, zero
@@ -548,4 +549,5 @@ def pool_module(triple: str) -> Module:
     pool.workers()
     pool.stop()
     pool.measure(get, region)
+    define_scratch(module)
     return module

@@ -234,9 +234,11 @@ class Module:
         *,
         varargs: bool = False,
         attributes: Mapping[str, str | None] | None = None,
+        fresh: bool = False,
     ) -> Callee:
         """Give the function of that name, declared once, or the one defined in this module.
 
+        ``fresh``: what it gives is memory that nothing else points to.
         Errors: InternalError where it has another type.
         """
         signature = function(result, params, varargs=varargs)
@@ -251,7 +253,8 @@ class Module:
             raise InternalError(f"the name {name!r} is taken")
         made = Callee(name, signature)
         listed = ", ".join([p.text for p in params] + (["..."] if varargs else []))
-        text = f"declare {result.text} {made.text}({listed}){_attributes(attributes or {})}"
+        kind = f"noalias {result.text}" if fresh else result.text
+        text = f"declare {kind} {made.text}({listed}){_attributes(attributes or {})}"
         self._declared[name] = (made, text)
         return made
 

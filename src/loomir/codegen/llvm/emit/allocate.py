@@ -60,8 +60,11 @@ def _allocate(frame: Frame, s: Allocate) -> Step[None]:
     unit = frame.unit
     # The size is a multiple of the alignment, and not 0: what C asks for.
     rounded = b.and_(b.add(size_value, const(I64, ALIGNMENT)), const(I64, -ALIGNMENT))
-    amounts = [const(I64, ALIGNMENT), rounded]
-    memory = b.call(unit.aligned_alloc(), amounts[::-1] if unit.on_windows else amounts)
+    if unit.keeps_scratch:
+        memory = b.call(unit.take_scratch(), [rounded])
+    else:
+        amounts = [const(I64, ALIGNMENT), rounded]
+        memory = b.call(unit.aligned_alloc(), amounts[::-1] if unit.on_windows else amounts)
     none_left = fault("allocation", s.span, buffer=s.buffer_var.name_hint)
     frame.require(b.icmp("ne", memory, NULL), none_left, size_value)
     frame.env[s.buffer_var] = memory

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.faults import FaultTable
+from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.codegen.llvm.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.types import I64, PTR, VOID
 from loomir.codegen.llvm.values import Value, const
@@ -81,13 +82,25 @@ class Unit:
         """Whether memory is Windows' to give."""
         return "windows" in self.module.triple
 
+    @property
+    def keeps_scratch(self) -> bool:
+        """Whether the thread pool keeps memory between runs: it is there on Linux."""
+        return "linux" in self.module.triple
+
     def aligned_alloc(self) -> Callee:
         """Declare what gives memory; the order of its arguments is the system's."""
         name = "_aligned_malloc" if self.on_windows else "aligned_alloc"
         return self.module.declare(name, PTR, [I64, I64])
 
+    def take_scratch(self) -> Callee:
+        """Declare what gives memory of a former run."""
+        self.needs_pool = True
+        return self.module.declare(TAKE_SCRATCH, PTR, [I64], fresh=True)
+
     def free(self) -> Callee:
-        """Declare what takes memory back."""
+        """Declare what takes memory of an allocation back."""
+        if self.keeps_scratch:
+            return self.module.declare(GIVE_SCRATCH, VOID, [PTR])
         return self.module.declare("_aligned_free" if self.on_windows else "free", VOID, [PTR])
 
 

@@ -1,0 +1,257 @@
+"""Few rows times a matrix that lies with the reduced axis innermost: dot products of vectors.
+
+Nothing is packed: both factors are read along the reduced axis, the large one once. A tile keeps
+one vector of sums for each pair of a row and a column, and adds up its lanes at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.contraction.epilogue import finished
+from loomir.autoschedule.contraction.micro_kernel import multiply_add, span
+from loomir.autoschedule.contraction.operand import (
+    at,
+    conversions,
+    extent_of,
+    lesser,
+    plain_load,
+    size_of,
+    split,
+    stride_along,
+)
+from loomir.autoschedule.contraction.recognise import Contraction, may_do_nothing
+from loomir.autoschedule.contraction.tiles import WORTH_THREADS, up
+from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.stage import Axis
+from loomir.ir.substitution import substitute
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import LE, LT, Add, Broadcast, Eq, Let, PrimExpr, Var, cast, const
+from loomir.tir.op import call_builtin
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["dot_products"]
+
+_MOST_ROWS: Final = 64
+"""Rows up to which dot products are no slower than packing."""
+
+_CHUNK: Final = 512
+"""Steps that a tile takes before the next one, where several tiles read the same columns."""
+
+
+def dot_products(found: Contraction, target: Target, inner: Set[Buffer]) -> Plan | None:
+    """Plan a product with few rows as dot products; None where that does not fit."""
+    m, n, k = size_of(found.rows), size_of(found.columns), size_of(found.reduced)
+    lanes = target.lanes(found.dtype.bits)
+    if m is None or n is None or k is None or m > _MOST_ROWS or k < 4 * lanes or n < 2:
+        return None
+    if lanes < 2 or not all(_along(factor, found) for factor in (found.left, found.right)):
+        return None
+    if stride_along(found.right, found.columns) == 1:
+        return None
+    return _DotProducts(found, target, inner, m, n, k).plan()
+
+
+def _along(factor: PrimExpr, found: Contraction) -> bool:
+    """Whether vectors of a factor can be loaded along the reduced axis."""
+    load = plain_load(factor)
+    if load is None or sum(axis.size != 1 for axis in found.reduced) != 1:
+        return False
+    axis = next(axis for axis in found.reduced if axis.size != 1)
+    outer = BufferLoad(load.buffer, (*load.indices[:-1], imm64(0)))
+    return stride_along(factor, [axis]) == 1 and stride_along(outer, [axis]) == 0
+
+
+class _DotProducts:
+    def __init__(
+        self, found: Contraction, target: Target, inner: Set[Buffer], m: int, n: int, k: int
+    ) -> None:
+        self.found = found
+        self.inner = inner
+        self.m, self.n, self.k = m, n, k
+        self.registers = target.registers
+        self.lanes = target.lanes(found.dtype.bits)
+        self.batch = extent_of(found.batch)
+        most = 24 if target.registers >= 32 else 12
+        pieces = up(m, min(m, most // 3, 8))
+        self.rows = up(m, pieces)
+        # What comes from memory comes fastest as few streams.
+        streams = (2 if m == 1 else 3) if n * k * found.dtype.itemsize > target.caches[1] else 8
+        fit = range(1, max(1, min(streams, most // self.rows, n)) + 1)
+        self.columns = max(fit, key=lambda c: n / up(n, c) / (self.rows + c))
+        self.tiles = up(m, self.rows)
+        self.strips = up(n, self.columns)
+        whole = k - k % self.lanes
+        self.chunk = whole
+        if self.tiles > 1 and whole > _CHUNK:
+            self.chunk = _CHUNK - _CHUNK % self.lanes
+        self.chunks = up(whole, self.chunk)
+        self.per_block = max(1, 32 // self.columns)
+        self.sums: Buffer | None = None
+
+    def plan(self) -> Plan:
+        """Write the loops."""
+        blocks = up(self.strips, self.per_block)
+        count = size_of(self.found.batch)
+        work = None if count is None else self.m * self.n * self.k * count
+        worth = work is None or work >= WORTH_THREADS
+        stmt = loop(
+            "batch",
+            self.batch,
+            lambda b: (parallel if worth else loop)("block", blocks, lambda j: self._block(b, j)),
+        )
+        if may_do_nothing(self.found.stage):
+            stmt = IfThenElse(LT(imm64(0), extent_of(self.found.reduced)), stmt)
+        held = self.rows * self.columns
+        return Plan(
+            "matrix product of few rows",
+            stmt,
+            (
+                f"dot products of vectors of {self.lanes}, nothing packed",
+                f"tile of {self.rows} x {self.columns}: {held} vectors of sums",
+            ),
+            None if work is None else 2 * work,
+        )
+
+    def _block(self, batch: PrimExpr, block: PrimExpr) -> Stmt:
+        """Compute some columns of all rows, chunk by chunk."""
+        first = mul(block, imm64(self.per_block))
+        strips = lesser(imm64(self.per_block), sub(imm64(self.strips), first))
+        if self.strips % self.per_block == 0:
+            strips = imm64(self.per_block)
+        part = None
+        if self.chunks > 1:
+            shape = (self.per_block, self.tiles, self.rows, self.columns * self.lanes)
+            part = scratch("part", shape, self.found.dtype)
+
+        def chunk(c: PrimExpr) -> Stmt:
+            return loop(
+                "strip",
+                strips,
+                lambda s: loop(
+                    "tile", self.tiles, lambda t: self._tile(batch, add(first, s), s, t, c, part)
+                ),
+            )
+
+        body = loop("chunk", self.chunks, chunk)
+        return body if part is None else allocated([part], body)
+
+    def _tile(
+        self,
+        batch: PrimExpr,
+        strip: PrimExpr,
+        slot: PrimExpr,
+        tile: PrimExpr,
+        chunk: PrimExpr,
+        part: Buffer | None,
+    ) -> Stmt:
+        found, lanes = self.found, self.lanes
+        sums = scratch("sums", (self.rows, self.columns * lanes), found.dtype, scope="local")
+        row, column = mul(tile, imm64(self.rows)), mul(strip, imm64(self.columns))
+
+        def each(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
+            return unrolled("r", self.rows, lambda r: seq(body(r, c) for c in range(self.columns)))
+
+        def held(c: int) -> PrimExpr:
+            return span(imm64(c * lanes), lanes)
+
+        def step(place: PrimExpr) -> Stmt:
+            k = at(chunk, self.chunk, mul(place, imm64(lanes)))
+
+            def one(r: PrimExpr, c: int) -> Stmt:
+                x = self._vector(found.left, found.rows, batch, self._row(row, r), k)
+                y = self._vector(found.right, found.columns, batch, self._column(column, c), k)
+                total = multiply_add(x, y, BufferLoad(sums, (r, held(c))))
+                return BufferStore(sums, total, (r, held(c)))
+
+            return each(one)
+
+        zero = Broadcast(const(0, found.dtype), lanes)
+        begin = each(lambda r, c: BufferStore(sums, zero, (r, held(c))))
+        count = self.chunk // lanes
+        steps: PrimExpr = imm64(count)
+        whole = self.k // lanes
+        if whole % count:
+            steps = lesser(steps, sub(imm64(whole), mul(chunk, imm64(count))))
+        run = loop("k", steps, step)
+        end = each(lambda r, c: self._finish(batch, add(row, r), add(column, imm64(c)), sums, r, c))
+        if part is None:
+            return allocated([sums], begin, run, end)
+        place = (slot, tile)
+        again = each(
+            lambda r, c: BufferStore(sums, BufferLoad(part, (*place, r, held(c))), (r, held(c)))
+        )
+        keep = each(
+            lambda r, c: BufferStore(part, BufferLoad(sums, (r, held(c))), (*place, r, held(c)))
+        )
+        return allocated(
+            [sums],
+            IfThenElse(Eq(chunk, imm64(0)), begin, again),
+            run,
+            IfThenElse(Eq(chunk, imm64(self.chunks - 1)), end, keep),
+        )
+
+    def _row(self, first: PrimExpr, r: PrimExpr) -> PrimExpr:
+        """Give a row to read; what is beyond the last is read there, and not stored."""
+        index = add(first, r)
+        return index if self.m % self.rows == 0 else lesser(index, imm64(self.m - 1))
+
+    def _column(self, first: PrimExpr, c: int) -> PrimExpr:
+        index = add(first, imm64(c))
+        return index if self.n % self.columns == 0 else lesser(index, imm64(self.n - 1))
+
+    def _element(
+        self,
+        factor: PrimExpr,
+        axes: tuple[Axis, ...],
+        batch: PrimExpr,
+        index: PrimExpr,
+        k: PrimExpr,
+    ) -> PrimExpr:
+        found = self.found
+        table: dict[Var, PrimExpr] = {}
+        for of, place in ((found.batch, batch), (axes, index), (found.reduced, k)):
+            table.update(split(of, place))
+        return substitute(factor, table)
+
+    def _vector(
+        self,
+        factor: PrimExpr,
+        axes: tuple[Axis, ...],
+        batch: PrimExpr,
+        index: PrimExpr,
+        k: PrimExpr,
+    ) -> PrimExpr:
+        """Load neighbours along the reduced axis."""
+        first = plain_load(self._element(factor, axes, batch, index, k))
+        assert first is not None
+        indices = (*first.indices[:-1], span(first.indices[-1], self.lanes))
+        made: PrimExpr = BufferLoad(first.buffer, indices)
+        for dtype in conversions(factor):
+            made = cast(made, dtype.with_lanes(self.lanes))
+        return made
+
+    def _finish(
+        self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, sums: Buffer, r: PrimExpr, c: int
+    ) -> Stmt:
+        """Add up the lanes, the steps that fill no vector, and store."""
+        found = self.found
+        total: PrimExpr = BufferLoad(sums, (r, span(imm64(c * self.lanes), self.lanes)))
+        while total.dtype.lanes > 1:
+            var = Var("half", total.dtype)
+            low, high = call_builtin("vectorlow", var), call_builtin("vectorhigh", var)
+            total = Let(var, total, Add(low, high))
+        whole = self.k - self.k % self.lanes
+        for k in range(whole, self.k):
+            x = self._element(found.left, found.rows, batch, row, imm64(k))
+            y = self._element(found.right, found.columns, batch, column, imm64(k))
+            total = multiply_add(x, y, total)
+        stored = finished(found, self.inner, (batch, row, column), total)
+        for index, size, step in ((row, self.m, self.rows), (column, self.n, self.columns)):
+            if size % step:
+                stored = IfThenElse(LE(add(index, imm64(1)), imm64(size)), stored)
+        return stored
