@@ -1,5 +1,6 @@
 """Passes on graphs."""
 
+from loomir.transform.relax.adjust_matmul_order import adjust_matmul_order
 from loomir.transform.relax.annotate_tir_op_pattern import annotate_tir_op_pattern
 from loomir.transform.relax.attach_global_symbol import attach_global_symbol
 from loomir.transform.relax.bind_params import BindParamsOptions, bind_params
@@ -15,6 +16,7 @@ from loomir.transform.relax.dataflow_use_inplace_calls import dataflow_use_inpla
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
 from loomir.transform.relax.decompose_ops_for_inference import decompose_ops_for_inference
 from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
+from loomir.transform.relax.expand_matmul_of_sum import expand_matmul_of_sum
 from loomir.transform.relax.expand_tuple_arguments import expand_tuple_arguments
 from loomir.transform.relax.fast_math_transform import fast_math_transform
 from loomir.transform.relax.fold_batchnorm_to_conv2d import fold_batchnorm_to_conv2d
@@ -29,6 +31,10 @@ from loomir.transform.relax.realize_vdevice import realize_vdevice
 from loomir.transform.relax.remove_purity_checking import remove_purity_checking
 from loomir.transform.relax.remove_redundant_reshape import remove_redundant_reshape
 from loomir.transform.relax.remove_unused_parameters import remove_unused_parameters
+from loomir.transform.relax.reorder_permute_dims_after_concat import (
+    reorder_permute_dims_after_concat,
+)
+from loomir.transform.relax.reorder_take_after_matmul import reorder_take_after_matmul
 from loomir.transform.relax.rewrite_dataflow_reshape import rewrite_dataflow_reshape
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
 from loomir.transform.relax.to_mixed_precision import (
@@ -43,6 +49,7 @@ __all__ = [
     "CombineParallelMatmulOptions",
     "ConvertLayoutOptions",
     "ToMixedPrecisionOptions",
+    "adjust_matmul_order",
     "annotate_tir_op_pattern",
     "attach_global_symbol",
     "bind_params",
@@ -55,6 +62,7 @@ __all__ = [
     "dead_code_elimination",
     "decompose_ops_for_inference",
     "eliminate_common_subexpr",
+    "expand_matmul_of_sum",
     "expand_tuple_arguments",
     "fast_math_transform",
     "fold_batchnorm_to_conv2d",
@@ -69,6 +77,8 @@ __all__ = [
     "remove_purity_checking",
     "remove_redundant_reshape",
     "remove_unused_parameters",
+    "reorder_permute_dims_after_concat",
+    "reorder_take_after_matmul",
     "rewrite_dataflow_reshape",
     "static_plan_block_memory",
     "to_mixed_precision",

@@ -1,0 +1,74 @@
+"""Rewrite a call together with those that make its arguments and nothing else uses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from loomir.relax.expr import Call, DataflowVar, Function, Var, VarBinding
+from loomir.relax.node import RelaxExpr
+from loomir.relax.rewriter import Rewriter
+from loomir.transform.relax.graph_reading import count_uses, dataflow_blocks, operator_of, values_in
+
+__all__ = ["JointRewriter"]
+
+
+class JointRewriter(Rewriter, ABC):
+    """Rewrites a function; a pass says which calls belong together, and what to write for them.
+
+    Only calls in dataflow blocks whose results have one use are given to a later one.
+    """
+
+    def __init__(self, func: Function) -> None:
+        super().__init__()
+        self.func = func
+        self.single: dict[RelaxExpr, Call] = {}
+        """The calls whose results have one use, by their variables."""
+        self.roots: set[RelaxExpr] = set()
+        self.dropped: set[RelaxExpr] = set()
+
+    # -- hooks -----------------------------------------------------------------------------------
+    @abstractmethod
+    def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
+        """List the variables of ``single`` that go into a call; None where it must stay."""
+
+    @abstractmethod
+    def write(self, call: Call, result: Var) -> Call:
+        """Give what takes the place of a call that ``match`` took; it may emit others before."""
+
+    # -- what hooks use --------------------------------------------------------------------------
+    def made_by(self, name: str, leaf: RelaxExpr) -> Call | None:
+        """Give the call of an operator that makes a value for one use."""
+        found = self.single.get(leaf)
+        return found if found is not None and operator_of(found) == name else None
+
+    # -- the walk --------------------------------------------------------------------------------
+    def run(self) -> Function:
+        """Rewrite the function; the same one where nothing matched."""
+        uses = count_uses(self.func)
+        blocks = dataflow_blocks(self.func)
+        for block in blocks:
+            for var, value in values_in(block).items():
+                if isinstance(value, Call) and isinstance(var, DataflowVar) and uses[var] == 1:
+                    self.single[var] = value
+        for block in blocks:
+            for binding in reversed(block.bindings):  # the last calls first, which take the others
+                if not isinstance(binding, VarBinding) or binding.var in self.dropped:
+                    continue
+                if isinstance(binding.value, Call):
+                    found = self.match(binding.value, binding.var)
+                    if found is not None:
+                        self.roots.add(binding.var)
+                        self.dropped.update(found)
+        return self.rewrite_function(self.func) if self.roots else self.func
+
+    def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
+        """Write calls that belong together where the last of them was."""
+        if binding.var in self.dropped:
+            return
+        if binding.var in self.roots:
+            assert isinstance(binding.value, Call)
+            made = self.write(binding.value, binding.var)
+            span = binding.value.span
+            value = Call(made.op, made.args, made.sinfo_args, made.attrs, span=span)
+        self.emit_binding(binding, value)
