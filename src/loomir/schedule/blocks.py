@@ -15,6 +15,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import block_regions, obstacle_in
+from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.buffer import BufferLoad, BufferRegion, IterVarType, Range
 from loomir.tir.expr import Add, And, IntImm, Max, Min, Mul, Or, PrimExpr, Var
@@ -25,6 +26,7 @@ from loomir.tir.stmt import Block, BlockRealize, BufferStore, For, Stmt
 __all__ = [
     "Update",
     "affine_mistake",
+    "cannot_start",
     "complete_mistake",
     "domains",
     "init_mistake",
@@ -148,6 +150,12 @@ def affine_mistake(realize: BlockRealize, loops: list[Ref]) -> str:
     ranges = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in loops}
     found = detect_iter_map(realize.values, ranges, realize.predicate, check_level="surjective")
     return "" if found.ok else str(found.errors[0])
+
+
+def cannot_start(place: Ref, new: Stmt, advice: str) -> Refusal | None:
+    """Say why reductions would not start at their start with ``new`` in the place of a nest."""
+    why = init_mistake(place, new)
+    return Refusal("SCH0006", "{}", (why,), advice, place.stmt) if why else None
 
 
 def init_mistake(place: Ref, new: Stmt) -> str:

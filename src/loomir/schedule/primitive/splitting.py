@@ -10,7 +10,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, mul, product, to_int
 from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
-from loomir.schedule.blocks import init_mistake
+from loomir.schedule.blocks import cannot_start
 from loomir.schedule.dependence import carrying
 from loomir.schedule.nests import (
     cannot_chain,
@@ -108,7 +108,7 @@ def split(
     ``preserve_unit_iters``, loops of one iteration are not mentioned in what runs inside.
 
     Errors: SCH0003 for factors that are none, SCH0004 for a loop that is marked, SCH0005 for
-    factors that give less.
+    factors that give less, SCH0006 where a reduction would not start at its start.
     """
     if why := cannot_split(loop, factors):
         refuse(why)
@@ -129,6 +129,8 @@ def split(
     if not _covers(extents, old.extent):
         body = guarded(body, LT(index, old.extent))
     nodes = _nest(loops, extents, body)
+    if why := cannot_start(loop, nodes[0], "split before loops are fused, or by other factors"):
+        refuse(why)
     loop.home.replace(loop, nodes[0])
     return [loop.home.ref(node) for node in nodes]
 
@@ -228,16 +230,9 @@ def fuse(context: Context, *loops: Loops, preserve_unit_iters: bool = True) -> R
     ranges = {fused: Range(imm(0, dtype), extent)}
     body = rebound(refs[0], nodes[-1].body, values, ranges)
     made = For(fused, imm(0, dtype), extent, ForKind.SERIAL, body)
-    if why := init_mistake(refs[0], made):
-        refuse(
-            Refusal(
-                "SCH0006",
-                "{}",
-                (why,),
-                "fuse spatial loops with spatial ones, and reducing ones with reducing ones",
-                refs[0].stmt,
-            )
-        )
+    advice = "fuse spatial loops with spatial ones, and reducing ones with reducing ones"
+    if why := cannot_start(refs[0], made, advice):
+        refuse(why)
     refs[0].home.replace(refs[0], made)
     return refs[0].home.ref(made)
 
@@ -308,17 +303,9 @@ def loop_partition(
         parts.append(For(var, imm(0, dtype), imm(count, dtype), ForKind.SERIAL, body))
         start += count
     made = seq(parts)
-    if why := init_mistake(loop, made):
-        refuse(
-            Refusal(
-                "SCH0006",
-                "{}",
-                (why,),
-                "partition a spatial loop, or make the init a block of its own with "
-                "decompose_reduction",
-                old,
-            )
-        )
+    advice = "partition a spatial loop, or give the init a block first with decompose_reduction"
+    if why := cannot_start(loop, made, advice):
+        refuse(why)
     loop.home.replace(loop, made)
     return [loop.home.ref(part) for part in parts if isinstance(part, For)]
 
@@ -441,6 +428,8 @@ def merge(context: Context, *loops: Loops) -> Ref:
                 refs[1].stmt,
             )
         )
+    if why := cannot_start(refs[0], made, "merge loops that are outside of reductions"):
+        refuse(why)
     parent = refs[0].parent
     assert parent is not None
     _merge_into(parent, [r.stmt for r in refs if r.stmt is not None], made)

@@ -1,0 +1,209 @@
+"""Random sequences of schedule primitives, driven by a seed, and what must hold of them.
+
+A move calls one primitive with arguments that need not make sense. It is done or refused with a
+``ScheduleError``, and then nothing has changed. At the end the program is well-formed and gives the
+same results, interpreted and compiled, and its trace does the same to the program once more.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fuzz.choices import Choices, SeedChoices
+from fuzz.meaning import same_meaning
+from fuzz.schprograms import PROGRAMS, Program
+from loomir.ir.equality import structural_equal
+from loomir.schedule import BlockRV, LoopRV, Schedule, Trace
+from loomir.support.diagnostics import ScheduleError
+
+__all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
+
+VERSION = 1
+"""Changes where a seed gives another sequence."""
+
+Move = Callable[[Choices, Schedule], object]
+
+
+@dataclass
+class Sequence:
+    """A program, what was done to it, and what went wrong."""
+
+    program: Program
+    sch: Schedule
+    done: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    wrong: str = ""
+
+
+# -- what moves take -----------------------------------------------------------------------------
+def blocks(sch: Schedule) -> list[BlockRV]:
+    """List the blocks of the function, but for its root."""
+    root = sch.get_sblock("root") if _has_root(sch) else None
+    if root is None:
+        return []
+    found: list[BlockRV] = []
+    todo = [root]
+    while todo:
+        inner = sch.get_child_blocks(todo.pop())
+        found += inner
+        todo += inner
+    return found
+
+
+def _has_root(sch: Schedule) -> bool:
+    name = sch.func_working_on
+    function = None if name is None else sch.state.function(name)
+    return function is not None and function.root.block.name_hint == "root"
+
+
+def a_block(c: Choices, sch: Schedule) -> BlockRV:
+    """Draw a block."""
+    return c.pick(blocks(sch))
+
+
+def a_loop(c: Choices, sch: Schedule) -> LoopRV:
+    """Draw a loop around some block; refused where the block has none."""
+    loops = sch.get_loops(a_block(c, sch))
+    return c.pick(loops) if loops else sch.add_unit_loop(a_block(c, sch))
+
+
+def a_place(c: Choices, sch: Schedule) -> BlockRV | LoopRV:
+    """Draw a block or loop."""
+    return a_block(c, sch) if c.chance(0.5) else a_loop(c, sch)
+
+
+def some_loops(c: Choices, sch: Schedule) -> list[LoopRV]:
+    """Draw loops around one block, mostly neighbours."""
+    loops = sch.get_loops(a_block(c, sch)) or [a_loop(c, sch)]
+    first = c.integer(0, len(loops) - 1)
+    return loops[first : first + c.integer(2, 3)]
+
+
+def factors(c: Choices) -> list[int | None]:
+    """Draw factors, one of which may be left out."""
+    made: list[int | None] = [c.pick([2, 3, 4, 1, 5, 8]) for _ in range(c.integer(1, 3))]
+    if c.chance(0.85):
+        made[c.integer(0, len(made) - 1)] = None
+    return made
+
+
+# -- moves ---------------------------------------------------------------------------------------
+def _split(c: Choices, sch: Schedule) -> None:
+    loop = a_loop(c, sch)
+    if c.chance(0.2):
+        sch.split(loop, sch.sample_perfect_tile(loop, 2))
+    else:
+        sch.split(loop, factors(c), preserve_unit_iters=c.chance(0.7))
+
+
+def _reorder(c: Choices, sch: Schedule) -> None:
+    loops = sch.get_loops(a_block(c, sch))
+    if len(loops) > 1:
+        chosen = [loop for loop in loops if c.chance(0.8)] or loops
+        for place in range(len(chosen) - 1, 0, -1):
+            other = c.integer(0, place)
+            chosen[place], chosen[other] = chosen[other], chosen[place]
+        sch.reorder(*chosen)
+
+
+def _merge(c: Choices, sch: Schedule) -> None:
+    tops = [loops[0] for b in blocks(sch) if (loops := sch.get_loops(b))]
+    if tops:
+        first = c.integer(0, len(tops) - 1)
+        sch.merge(*tops[first : first + 2])
+
+
+def _reorder_iters(c: Choices, sch: Schedule) -> None:
+    block = a_block(c, sch)
+    count = len(sch.get(block).iter_vars)
+    order = list(range(count))
+    if count > 1:
+        order = order[1:] + order[:1]
+    sch.reorder_block_iter_var(block, order)
+
+
+def _annotate(c: Choices, sch: Schedule) -> None:
+    place = a_place(c, sch)
+    sch.annotate(place, "note", c.integer(0, 9))
+    if c.chance(0.7):
+        sch.unannotate(place, "note")
+
+
+MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
+    (5.0, "split", _split),
+    (4.0, "reorder", _reorder),
+    (3.0, "fuse", lambda c, sch: sch.fuse(*some_loops(c, sch))),
+    (1.5, "parallel", lambda c, sch: sch.parallel(a_loop(c, sch))),
+    (1.5, "vectorize", lambda c, sch: sch.vectorize(a_loop(c, sch))),
+    (1.0, "unroll", lambda c, sch: sch.unroll(a_loop(c, sch))),
+    (2.0, "merge", _merge),
+    (1.0, "loop_partition", lambda c, sch: sch.loop_partition(a_loop(c, sch), factors(c))),
+    (0.5, "add_unit_loop", lambda c, sch: sch.add_unit_loop(a_place(c, sch))),
+    (0.5, "reorder_block_iter_var", _reorder_iters),
+    (0.3, "annotate", _annotate),
+)
+"""What can be done, and how often: a row for each primitive that edits."""
+
+
+def sequence_of_seed(seed: int, limit: int = 8) -> Sequence:
+    """Make the program of a seed, and do its moves."""
+    c = SeedChoices(f"schedule {VERSION} {seed}")
+    _, make, tolerance = c.weighted([(row[0], row) for row in PROGRAMS])
+    program = Program(make.__name__, make(c), tolerance)
+    sch = Schedule(program.func, seed=seed, debug_mask="all")
+    made = Sequence(program, sch)
+    for _ in range(c.integer(1, limit)):
+        name, move = c.weighted([(share, (name, move)) for share, name, move in MOVES])
+        steps = len(sch.trace.insts)
+        before = sch.mod
+        try:
+            move(c, sch)
+        except ScheduleError as error:
+            made.refused.append(name)
+            edits = [i for i in sch.trace.insts[steps:] if not i.primitive.is_query]
+            if sch.mod is not before and not edits:
+                made.wrong = f"{name} was refused and changed the program"
+            if not str(error):
+                made.wrong = f"{name} was refused without a reason"
+        except Exception as error:  # noqa: BLE001 - a bug of ours, whatever it is
+            made.wrong = f"{name}: {''.join(traceback.format_exception(error))}"
+        else:
+            made.done.append(name)
+        if made.wrong:
+            break
+    return made
+
+
+def check(seed: int, *, native: bool = True) -> dict[str, Any]:
+    """Say what is wrong with the sequence of a seed: nothing, if ``found`` is empty."""
+    made = sequence_of_seed(seed)
+    found: dict[str, str] = {}
+    if made.wrong:
+        found["primitive"] = made.wrong
+    else:
+        try:
+            same_meaning(
+                made.program.func,
+                made.sch,
+                tolerance=made.program.tolerance,
+                native=native,
+                seed=seed,
+                extent=1 + seed % 9,
+            )
+            _same_by_trace(made)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, whatever it is
+            found["meaning"] = "".join(traceback.format_exception(error))
+    kinds = [made.program.name, *made.done, *(f"refused {name}" for name in made.refused)]
+    return {"seed": seed, "found": found, "kinds": sorted(set(kinds))}
+
+
+def _same_by_trace(made: Sequence) -> None:
+    again = Schedule(made.program.func)
+    rows = json.loads(json.dumps(made.sch.trace.simplified().as_json()))
+    Trace.from_json(rows).apply_to_schedule(again)
+    if not structural_equal(again.mod, made.sch.mod):
+        raise AssertionError("the trace gives another program")

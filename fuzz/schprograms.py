@@ -1,0 +1,225 @@
+"""Programs to schedule at random: what people write, and what is hard to schedule rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fuzz.choices import Choices
+from loomir import te
+from loomir.script import from_source
+from loomir.te import topi
+from loomir.tir.expr import And
+from loomir.tir.function import PrimFunc
+
+__all__ = ["PROGRAMS", "Program"]
+
+
+class Program:
+    """A function, and how far its results may be off where sums are done in another order."""
+
+    def __init__(self, name: str, func: PrimFunc, tolerance: float = 0.0) -> None:
+        self.name = name
+        self.func = func
+        self.tolerance = tolerance
+
+
+def _size(c: Choices) -> int:
+    return c.pick([4, 6, 1, 3, 8, 5, 12])
+
+
+def _dtype(c: Choices) -> str:
+    return c.pick(["int32", "float32", "int64"])
+
+
+def matmul(c: Choices) -> PrimFunc:
+    """Make a product of matrices, with something done to what comes of it."""
+    n, m, k, dtype = _size(c), _size(c), _size(c), _dtype(c)
+    a, b = te.placeholder((n, k), dtype, name="A"), te.placeholder((k, m), dtype, name="B")
+    r = te.reduce_axis((0, k), "k")
+    made = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    if c.chance(0.6):
+        made = te.compute((n, m), lambda i, j, t=made: t[i, j] + a[i, 0], name="D")
+    if c.chance(0.3):
+        made = te.compute((m, n), lambda i, j, t=made: t[j, i] * 2, name="E")
+    return te.create_prim_func([a, b, made])
+
+
+def convolution(c: Choices) -> PrimFunc:
+    """Make a convolution of one axis, padded."""
+    n, w, dtype = _size(c) + 2, c.pick([3, 2, 1]), _dtype(c)
+    a, f = te.placeholder((n,), dtype, name="A"), te.placeholder((w,), dtype, name="F")
+    zero = te.const(0, dtype)
+    pad = te.compute(
+        (n + w - 1,),
+        lambda i: te.if_then_else(And(i >= w // 2, i < n + w // 2), a[i - w // 2], zero),
+        name="P",
+    )
+    r = te.reduce_axis((0, w), "r")
+    out = te.compute((n,), lambda i: te.sum(pad[i + r] * f[r], axis=r), name="C")
+    return te.create_prim_func([a, f, out])
+
+
+def chain(c: Choices) -> PrimFunc:
+    """Make computes that take one another, at shifted, turned or same places."""
+    n, m, dtype = _size(c), _size(c), _dtype(c)
+    a = te.placeholder((n, m), dtype, name="A")
+    made: list[Any] = [a]
+    for number in range(c.integer(1, 4)):
+        x, y = c.pick(made), c.pick(made[-2:])
+        how = c.integer(0, 3)
+        at: Callable[..., Any] = (
+            (lambda t, i, j: t[i, j]) if how else (lambda t, i, j: t[n - 1 - i, j])
+        )
+        made.append(
+            te.compute(
+                (n, m),
+                lambda i, j, x=x, y=y, at=at: at(x, i, j) + y[i, j] * 3,
+                name=f"T{number}",
+            )
+        )
+    return te.create_prim_func([a, made[-1]])
+
+
+def reduction(c: Choices) -> PrimFunc:
+    """Make sums, maxima and products over some axes, one after the other."""
+    n, m, p, dtype = _size(c), _size(c), c.pick([2, 3, 1]), _dtype(c)
+    a = te.placeholder((n, m, p), dtype, name="A")
+    op = c.pick([te.sum, te.max, te.min])
+    j, k = te.reduce_axis((0, m), "j"), te.reduce_axis((0, p), "k")
+    if c.chance(0.5):
+        out = te.compute((n,), lambda i: op(a[i, j, k], axis=[j, k]), name="R")
+    else:
+        out = te.compute((n, p), lambda i, q: op(a[i, j, q], axis=j), name="R")
+    if c.chance(0.5):
+        i, rest, inner = te.reduce_axis((0, n), "i"), tuple(out.shape[1:]) or (1,), out
+        depth = len(out.shape) - 1
+        out = te.compute(rest, lambda *q: te.sum(inner[(i, *q[:depth])], axis=i), name="S")
+    return te.create_prim_func([a, out])
+
+
+def symbolic(c: Choices) -> PrimFunc:
+    """Make a chain and a sum over an axis of unknown extent."""
+    n, m = te.size_var("n", c.pick(["int32", "int64"])), _size(c)
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1, name="B")
+    if c.chance(0.5):
+        k = te.reduce_axis((0, n), "k")
+        return te.create_prim_func(
+            [a, te.compute((m,), lambda j: te.sum(b[k, j], axis=k), name="C")]
+        )
+    return te.create_prim_func([a, te.compute((n, m), lambda i, j: b[i, j] * 2, name="C")])
+
+
+def softmax(c: Choices) -> PrimFunc:
+    """Make a softmax."""
+    a = te.placeholder((_size(c), _size(c)), name="A")
+    return te.create_prim_func([a, topi.softmax(a)])
+
+
+def argmax(c: Choices) -> PrimFunc:
+    """Make the places of maxima."""
+    a = te.placeholder((_size(c), _size(c)), name="A")
+    return te.create_prim_func([a, topi.argmax(a, 1)])
+
+
+_HEAD = "from loomir.script import tir as T\n\n\n@T.prim_func\n"
+HARD: Final = (
+    # Each iteration needs the one before.
+    """def main(A: T.Buffer((9, 6), "int32")):
+    for i, j in T.grid(8, 6):
+        with T.sblock("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi + 1, vj] = A[vi, vj] + A[vi + 1, vj]
+""",
+    # What one order reads before it is written, another reads after.
+    """def main(A: T.Buffer((7, 7), "int32")):
+    for i, j in T.grid(6, 6):
+        with T.sblock("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi + 1, vj] = A[vi, vj + 1] + 1
+""",
+    # The second block needs later iterations of the first.
+    """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.sblock("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v] + 1
+    for i in range(8):
+        with T.sblock("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B[7 - v] + A[v]
+""",
+    # A temporary of one element for all iterations, and bounds that change.
+    """def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    B = T.alloc_buffer((1,), "int32")
+    for i in range(8):
+        for j in range(i + 1):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[0] = A[vi, vj] + 1
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[0] * 2
+""",
+    # Writes to places that are read from memory, and a sum that is none.
+    """def main(
+    A: T.Buffer((6,), "int32"), I: T.Buffer((6,), "int32"), C: T.Buffer((16,), "int32")
+):
+    for i in range(6):
+        with T.sblock("S"):
+            v = T.axis.spatial(6, i)
+            C[I[v] + 5] = A[v]
+    for i, k in T.grid(4, 6):
+        with T.sblock("R"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi + 12] = 1
+            C[vi + 12] = C[vi + 12] * 2 - A[vk]
+""",
+    # Blocks in blocks, statements outside of blocks, and a predicate.
+    """def main(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8, 6), "int32")):
+    for i0, i1 in T.grid(3, 3):
+        with T.sblock("outer"):
+            vi = T.axis.spatial(8, i0 * 3 + i1)
+            T.where(i0 * 3 + i1 < 8)
+            for j in range(6):
+                with T.sblock("inner"):
+                    vj = T.axis.spatial(6, j)
+                    C[vi, vj] = A[vi, vj] + vi * 7
+    for i in range(8):
+        C[i, 0] = C[i, 0] + 1
+""",
+    # The same block twice at each point, and in the other direction.
+    """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i, j in T.grid(8, 2):
+        with T.sblock("C"):
+            v = T.axis.spatial(8, 7 - i)
+            C[v] = A[v] * 2
+    for i in range(7):
+        with T.sblock("D"):
+            v = T.axis.spatial(7, i)
+            C[v] = C[v + 1] - A[v]
+""",
+)
+
+
+def hard(c: Choices) -> PrimFunc:
+    """Give a program in which little is allowed."""
+    func = from_source(_HEAD + c.pick(HARD))
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+PROGRAMS: Final[tuple[tuple[float, Callable[[Choices], PrimFunc], float], ...]] = (
+    (4.0, matmul, 0.0),
+    (2.0, chain, 0.0),
+    (2.0, reduction, 0.0),
+    (2.0, hard, 0.0),
+    (1.5, convolution, 0.0),
+    (1.5, symbolic, 0.0),
+    (0.7, softmax, 1e-5),
+    (0.5, argmax, 0.0),
+)
+"""How often each kind of program is made, and its tolerance."""
