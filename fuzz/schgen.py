@@ -22,7 +22,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 1
+VERSION = 2
 """Changes where a seed gives another sequence."""
 
 Move = Callable[[Choices, Schedule], object]
@@ -133,6 +133,30 @@ def _annotate(c: Choices, sch: Schedule) -> None:
         sch.unannotate(place, "note")
 
 
+def _near(c: Choices, sch: Schedule, *, above: bool) -> tuple[BlockRV, LoopRV]:
+    """Draw a block and a loop of one that takes or makes something of it."""
+    block = a_block(c, sch)
+    near = sch.get_consumers(block) if above else sch.get_producers(block)
+    loops = sch.get_loops(c.pick(near)) if near else []
+    return block, c.pick(loops) if loops and c.chance(0.9) else a_loop(c, sch)
+
+
+def _compute_at(c: Choices, sch: Schedule) -> None:
+    block, loop = _near(c, sch, above=True)
+    sch.compute_at(block, loop, c.chance(0.3), c.pick([-1, -1, -2, 0]))
+
+
+def _reverse_compute_at(c: Choices, sch: Schedule) -> None:
+    block, loop = _near(c, sch, above=False)
+    sch.reverse_compute_at(block, loop, c.chance(0.3), c.pick([-1, -1, -2, 1]))
+
+
+def _decompose(c: Choices, sch: Schedule) -> None:
+    block = a_block(c, sch)
+    loops = sch.get_loops(block)
+    sch.decompose_reduction(block, c.pick(loops) if loops else a_loop(c, sch))
+
+
 MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (5.0, "split", _split),
     (4.0, "reorder", _reorder),
@@ -145,6 +169,12 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (0.5, "add_unit_loop", lambda c, sch: sch.add_unit_loop(a_place(c, sch))),
     (0.5, "reorder_block_iter_var", _reorder_iters),
     (0.3, "annotate", _annotate),
+    (3.0, "compute_at", _compute_at),
+    (3.0, "reverse_compute_at", _reverse_compute_at),
+    (1.0, "compute_inline", lambda c, sch: sch.compute_inline(a_block(c, sch))),
+    (1.0, "reverse_compute_inline", lambda c, sch: sch.reverse_compute_inline(a_block(c, sch))),
+    (1.5, "decompose_reduction", _decompose),
+    (1.5, "rfactor", lambda c, sch: sch.rfactor(a_loop(c, sch), c.integer(-1, 1))),
 )
 """What can be done, and how often: a row for each primitive that edits."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -20,7 +20,9 @@ from loomir.tir.stmt import TRUE, BlockRealize, For, IfThenElse, SeqStmt, Stmt
 __all__ = [
     "cannot_chain",
     "cannot_reshape",
+    "conjuncts",
     "guarded",
+    "joined",
     "knowing",
     "known_around",
     "outer_ranges",
@@ -153,17 +155,19 @@ def _simplified(predicate: PrimExpr, ranges: Mapping[Var, Range]) -> PrimExpr:
     if isinstance(predicate, IntImm):
         return predicate
     analyzer = knowing(ranges)
-    kept: list[PrimExpr] = []
-    for part in _conjuncts(predicate):
-        if not analyzer.can_prove(part):
-            kept.append(part)
+    return joined([part for part in conjuncts(predicate) if not analyzer.can_prove(part)])
+
+
+def joined(conditions: Iterable[PrimExpr]) -> PrimExpr:
+    """Give the condition that all of several hold."""
     made: PrimExpr = TRUE
-    for part in kept:
+    for part in conditions:
         made = part if made is TRUE else And(made, part)
     return made
 
 
-def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    """List the conditions of which a condition says that all hold."""
     found: list[PrimExpr] = []
     stack = [condition]
     while stack:

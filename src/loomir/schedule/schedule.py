@@ -228,7 +228,9 @@ class Schedule:
             result, decision = result
         outputs = self._output(result)
         given.pop("decision", None)
-        self._trace.append(Instruction(row, given, outputs, decision))
+        # Lists are copied: those that users hold are theirs to change.
+        kept = {k: _kept(v) for k, v in given.items()}
+        self._trace.append(Instruction(row, kept, _kept(outputs), decision))
         return outputs
 
     def _argument(self, param: Parameter, value: Any, primitive: str) -> Any:
@@ -443,6 +445,69 @@ class Schedule:
     def unannotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
         """Take a note away from a block or loop."""
         self.perform("unannotate", {"block_or_loop": block_or_loop, "ann_key": ann_key})
+
+    # -- where blocks are computed -------------------------------------------------------------
+    def compute_at(
+        self,
+        block: BlockRV | str,
+        loop: LoopRV,
+        preserve_unit_loops: bool = False,
+        index: int = -1,
+    ) -> None:
+        """Compute, in each iteration of a loop, what the iteration takes of a block's result."""
+        self.perform(
+            "compute_at",
+            {
+                "block": block,
+                "loop": loop,
+                "preserve_unit_loops": preserve_unit_loops,
+                "index": index,
+            },
+        )
+
+    def reverse_compute_at(
+        self,
+        block: BlockRV | str,
+        loop: LoopRV,
+        preserve_unit_loops: bool = False,
+        index: int = -1,
+    ) -> None:
+        """Compute, in each iteration of a loop, what can be computed of what the iteration made."""
+        self.perform(
+            "reverse_compute_at",
+            {
+                "block": block,
+                "loop": loop,
+                "preserve_unit_loops": preserve_unit_loops,
+                "index": index,
+            },
+        )
+
+    def compute_inline(self, block: BlockRV | str) -> None:
+        """Compute what a block makes where it is taken, and take the block away."""
+        self.perform("compute_inline", {"block": block})
+
+    def reverse_compute_inline(self, block: BlockRV | str) -> None:
+        """Compute what a block makes where its operand is made, and take the block away."""
+        self.perform("reverse_compute_inline", {"block": block})
+
+    # -- reductions ----------------------------------------------------------------------------
+    def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
+        """Make a block of its own of a reduction's init, which runs before a loop."""
+        return self.perform("decompose_reduction", {"block": block, "loop": loop})
+
+    def rfactor(self, loop: LoopRV, factor_axis: int = 0) -> BlockRV:
+        """Give each iteration of a reducing loop an element of its own, and reduce those after."""
+        return self.perform("rfactor", {"loop": loop, "factor_axis": factor_axis})
+
+
+def _kept(value: Any) -> Any:
+    """Copy lists and tables in plain data."""
+    if isinstance(value, (list, tuple)):
+        return [_kept(item) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, Mapping):
+        return {k: _kept(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+    return value
 
 
 def _gone(primitive: str) -> ScheduleError:

@@ -1,5 +1,23 @@
 """The primitives, in files by family; importing this package fills the table."""
 
-from loomir.schedule.primitive import finding, marking, ordering, sampling, splitting
+from loomir.schedule.primitive import (
+    compute_location,
+    finding,
+    inlining,
+    marking,
+    ordering,
+    reducing,
+    sampling,
+    splitting,
+)
 
-__all__ = ["finding", "marking", "ordering", "sampling", "splitting"]
+__all__ = [
+    "compute_location",
+    "finding",
+    "inlining",
+    "marking",
+    "ordering",
+    "reducing",
+    "sampling",
+    "splitting",
+]

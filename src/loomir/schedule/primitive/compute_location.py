@@ -1,0 +1,476 @@
+"""Primitives that move a block into the nest that takes what it makes, or makes what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from loomir.arith.analyzer import Analyzer
+from loomir.arith.fold import add, imm, sub, to_int
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import pre_order, rebuild
+from loomir.schedule.accesses import Access, nest_of
+from loomir.schedule.blocks import cannot_start, complete_mistake, domains
+from loomir.schedule.dependence import carried_by
+from loomir.schedule.moving import (
+    cannot_cover,
+    cannot_feed,
+    common_place,
+    inner_buffer,
+    part_with,
+    parts_of,
+    plain_indices,
+    repeatable,
+    users,
+    without,
+)
+from loomir.schedule.nests import knowing, known_around
+from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.state import Ref
+from loomir.schedule.table import Context, Int, Loop, Sblock, primitive
+from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, Range
+from loomir.tir.expr import GE, LT, And, Max, Min, PrimExpr, Var
+from loomir.tir.fresh import definitions_in
+from loomir.tir.stmt import (
+    TRUE,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+
+__all__ = ["cannot_compute_at", "cannot_reverse_compute_at", "compute_at", "reverse_compute_at"]
+
+
+class _Box(NamedTuple):
+    """What one iteration needs or makes of an axis: the first element and how many."""
+
+    low: PrimExpr
+    extent: PrimExpr
+
+
+def _refusal(code: str, ref: Ref, why: str, advice: str) -> Refusal:
+    return Refusal(
+        code, "block {!r} cannot be moved there: {}", (ref.block.name_hint, why), advice, ref.stmt
+    )
+
+
+def _cannot_place(ref: Ref, loop: Ref) -> Refusal | None:
+    """Say why a loop is no place for a block, whatever is computed."""
+    if loop.scope is not ref.scope:
+        return _refusal("SCH0004", ref, "the loop is of another block", "take a loop beside it")
+    if any(r is loop for r in ref.around()):
+        return _refusal("SCH0004", ref, "it is in that loop already", "take a loop beside it")
+    return None
+
+
+def _known_in(loop: Ref) -> dict[Var, Range]:
+    """Give the ranges of what is bound where a loop's body stands."""
+    return {**known_around(loop), loop.loop.loop_var: _range(loop.loop)}
+
+
+def _boxes(accesses: Sequence[Access], inner: dict[Var, Range], loop: Ref) -> list[_Box]:
+    """Give what boxes cover accesses in one iteration of a loop."""
+    analyzer = knowing(_known_in(loop))
+    hidden = {id(n) for n in definitions_in(loop.loop.body)}
+    buffer = accesses[0].buffer
+    found: list[_Box] = []
+    for axis, shape in enumerate(buffer.shape):
+        lows: list[PrimExpr] = []
+        highs: list[PrimExpr] = []
+        for access in accesses:
+            r = access.region[axis]
+            extent = imm(1, r.min.dtype) if r.extent is None else r.extent
+            low = analyzer.int_set(r.min, inner).min_value
+            last = add(r.min, sub(to_int(extent, r.min.dtype), imm(1, r.min.dtype)))
+            high = analyzer.int_set(last, inner).max_value
+            if low is None or high is None or _hides(low, hidden) or _hides(high, hidden):
+                low, high = imm(0, shape.dtype), sub(shape, imm(1, shape.dtype))
+            lows.append(to_int(low, shape.dtype))
+            highs.append(to_int(high, shape.dtype))
+        first = _least(lows, analyzer)
+        top = _greatest(highs, analyzer)
+        count = analyzer.simplify(add(sub(top, first), imm(1, shape.dtype)))
+        found.append(_Box(analyzer.simplify(first), count))
+    return found
+
+
+def _hides(value: PrimExpr, hidden: set[int]) -> bool:
+    """Tell whether a value is not known before the body of a loop runs."""
+    return any(isinstance(n, BufferLoad) or id(n) in hidden for n in pre_order(value))
+
+
+def _least(values: list[PrimExpr], analyzer: Analyzer) -> PrimExpr:
+    made = values[0]
+    for value in values[1:]:
+        if analyzer.can_prove(value <= made):
+            made = value
+        elif not analyzer.can_prove(made <= value):
+            made = Min(made, value)
+    return made
+
+
+def _greatest(values: list[PrimExpr], analyzer: Analyzer) -> PrimExpr:
+    made = values[0]
+    for value in values[1:]:
+        if analyzer.can_prove(value >= made):
+            made = value
+        elif not analyzer.can_prove(made >= value):
+            made = Max(made, value)
+    return made
+
+
+def _nest_over(
+    ref: Ref, boxes: dict[Var, _Box], place: Ref, preserve_unit_loops: bool
+) -> tuple[Stmt, BlockRealize]:
+    """Make loops around a block that run over boxes of its iterators, within their domains."""
+    block = ref.block
+    analyzer = knowing(_known_in(place))
+    loops: list[tuple[Var, PrimExpr]] = []
+    values: list[PrimExpr] = []
+    predicate: PrimExpr = TRUE
+    for it in block.iter_vars:
+        assert it.dom is not None
+        assert it.dom.extent is not None
+        dtype = it.var.dtype
+        box = boxes.get(it.var, _Box(it.dom.min, it.dom.extent))
+        extent = to_int(box.extent, dtype)
+        value: PrimExpr = to_int(box.low, dtype)
+        if preserve_unit_loops or not analyzer.can_prove_equal(extent, 1):
+            var = Var(f"ax{len(loops)}", dtype)
+            loops.append((var, extent))
+            analyzer.bind(var, Range(imm(0, dtype), extent))
+            value = add(value, var)
+        values.append(value)
+        if it.var in boxes:
+            end = add(it.dom.min, it.dom.extent)
+            for condition in (GE(value, it.dom.min), LT(value, end)):
+                if not analyzer.can_prove(condition):
+                    predicate = condition if predicate is TRUE else And(predicate, condition)
+    made = BlockRealize(tuple(values), predicate, block, span=ref.realize.span)
+    nest: Stmt = made
+    for var, extent in reversed(loops):
+        nest = For(var, imm(0, var.dtype), extent, ForKind.SERIAL, nest)
+    return nest, made
+
+
+def _range(loop: For) -> Range:
+    return Range(loop.min, loop.extent)
+
+
+def _moved(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
+    """Give the scope in which a block is taken away, and put as a part of a loop's body."""
+    scope = ref.scope
+    body = loop.loop.body
+    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    new_loop = rebuild(loop.loop, {"body": seq([*parts[:at], nest, *parts[at:]])})
+    assert loop.stmt is not None
+    assert ref.stmt is not None
+    placed = with_part(scope.realize, loop.stmt, new_loop)
+    assert placed is not None
+    leaf = ref.stmt
+    made = without(placed, leaf)
+    assert made is not None
+    return scope, made
+
+
+def _cannot_run_at_once(ref: Ref, made: Stmt, nest: Stmt) -> Refusal | None:
+    """Say which loop around the new place runs its iterations at once and may not any more."""
+    outer = {**known_around(ref.scope), **domains(ref.scope.block)}
+    for node in _path_to(made, nest):
+        if isinstance(node, For):
+            if node.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
+                why := carried_by(node, outer)
+            ):
+                return _refusal("SCH0006", ref, why, "mark loops after blocks are in their places")
+            outer = {**outer, node.loop_var: _range(node)}
+    return None
+
+
+def _path_to(root: Stmt, leaf: Stmt) -> list[Stmt]:
+    """List the statements from a root to one inside of it."""
+    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(root, ())]
+    while stack:
+        node, above = stack.pop()
+        if node is leaf:
+            return [*above, node]
+        inner = (*above, node)
+        stack.extend((s, inner) for s in _statements(node))
+    return []
+
+
+def _statements(node: Stmt) -> list[Stmt]:
+    if isinstance(node, BlockRealize):
+        return [node.block.body]
+    if isinstance(node, For):
+        return [node.body]
+    if isinstance(node, SeqStmt):
+        return list(node.seq)
+    return [n for n in pre_order(node) if isinstance(n, (For, BlockRealize)) and n is not node]
+
+
+# -- a producer into its consumers' nest -----------------------------------------------------------
+def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
+    """Say why a block cannot be computed in a loop, as far as its surroundings tell."""
+    if why := _cannot_place(ref, loop):
+        return why
+    buffer = inner_buffer(ref)
+    if isinstance(buffer, Refusal):
+        return buffer
+    if why := repeatable(ref):
+        return _refusal("SCH0007", ref, why, "take a block whose instances can be run again")
+    store = ref.block.body
+    if not isinstance(store, BufferStore) or plain_indices(ref.block, store.indices) is None:
+        return _refusal(
+            "SCH0007",
+            ref,
+            "what it writes is not indexed by its iterators",
+            "take a block that stores one element for each point of its iterators",
+        )
+    if _mentions_loops(ref):
+        return _refusal("SCH0007", ref, "it mentions a loop around it", "take another block")
+    if why := cannot_cover(ref):
+        return why
+    writers, readers, other = users(ref.scope, buffer)
+    if other or len(writers) > 1:
+        return _refusal(
+            "SCH0006", ref, other or "other blocks write its buffer too", "take another block"
+        )
+    outside = [r for r in readers if not any(a is loop for a in r.around())]
+    if outside or not readers:
+        name = outside[0].block.name_hint if outside else "nothing"
+        return _refusal(
+            "SCH0006",
+            ref,
+            f"{name!r} takes its result outside of that loop",
+            "take a loop around all blocks that take its result",
+        )
+    place = common_place(ref, loop)
+    parts = parts_of(place)
+    own, there = part_with(parts, place, ref), part_with(parts, place, loop)
+    return cannot_feed(ref, place, min(own, there), max(own, there))
+
+
+def _mentions_loops(ref: Ref) -> bool:
+    inside = {r.loop.loop_var for r in ref.loops()}
+    return any(n in inside for n in pre_order(ref.block) if isinstance(n, Var))
+
+
+@primitive
+def compute_at(
+    context: Context,
+    block: Sblock,
+    loop: Loop,
+    preserve_unit_loops: bool = False,
+    index: Int = -1,
+) -> None:
+    """Compute, in each iteration of a loop, what the iteration takes of a block's result.
+
+    for i in range(8): B[i] = A[i] + 1
+    for i in range(8): C[i] = B[i] * 2
+    -->                                        # at loop i of C
+    for i in range(8):
+        B[i] = A[i] + 1
+        C[i] = B[i] * 2
+
+    ``index`` is the place among what the loop runs: -1 is the last that is possible, -2 the first.
+
+    Errors: SCH0003, SCH0004, SCH0006 where others take the result or operands change in between,
+    SCH0007 for a block whose instances cannot be run again.
+    """
+    if why := cannot_compute_at(block, loop):
+        refuse(why)
+    store = block.block.body
+    assert isinstance(store, BufferStore)
+    axes = plain_indices(block.block, store.indices)
+    assert axes is not None
+    inside = nest_of(loop.loop.body)
+    taken = [a for a in inside.accesses if a.buffer is store.buffer]
+    first_use = next(
+        number
+        for number, (_, nest) in enumerate(parts_of(loop))
+        if any(a.buffer is store.buffer for a in nest.accesses)
+    )
+    at = _place_among(block, index, 0, first_use)
+    boxes = _boxes(taken, inside.loops, loop)
+    nest, _ = _nest_over(
+        block, {var: boxes[axis] for var, axis in axes.items()}, loop, preserve_unit_loops
+    )
+    _commit(block, loop, nest, at)
+
+
+def _place_among(ref: Ref, index: int, first: int, last: int) -> int:
+    if index == -1:
+        return last
+    if index == -2:
+        return first
+    if not first <= index <= last:
+        refuse(
+            Refusal(
+                "SCH0003",
+                "index {} is not among {} to {}",
+                (index, first, last),
+                "use -1 for the last place that is possible, -2 for the first",
+                ref.stmt,
+            )
+        )
+    return index
+
+
+def _commit(ref: Ref, loop: Ref, nest: Stmt, at: int) -> None:
+    scope, made = _moved(ref, loop, nest, at)
+    if why := _cannot_run_at_once(ref, made, nest):
+        refuse(why)
+    if why := cannot_start(scope, made, "take a loop that does not reduce"):
+        refuse(why)
+    scope.home.replace(scope, made)
+
+
+# -- a consumer into its producers' nest -----------------------------------------------------------
+def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
+    """Say why a block cannot be computed in a loop that makes what it takes."""
+    if why := _cannot_place(ref, loop):
+        return why
+    if why := complete_mistake(ref.block):
+        return _refusal("SCH0007", ref, why, "take a block without reducing iterators")
+    if _mentions_loops(ref):
+        return _refusal("SCH0007", ref, "it mentions a loop around it", "take another block")
+    if why := cannot_cover(ref):
+        return why
+    made = _made_there(ref, loop)
+    if isinstance(made, Refusal):
+        return made
+    place = common_place(ref, loop)
+    parts = parts_of(place)
+    own, there = part_with(parts, place, ref), part_with(parts, place, loop)
+    if own < there:
+        return _refusal("SCH0006", ref, "it stands before that loop", "use compute_at")
+    written = {id(r.buffer.data) for r in nest_of(ref.realize).accesses if r.is_write}
+    for _, nest in parts[there:own]:
+        if nest.obstacle or any(id(a.buffer.data) in written for a in nest.accesses):
+            return _refusal(
+                "SCH0006",
+                ref,
+                nest.obstacle or "what it writes is used before it",
+                "take a loop after what uses the memory that it writes",
+            )
+    for access in nest_of(ref.realize).accesses:
+        if access.is_write and (other := users(ref.scope, access.buffer)[2]):
+            return _refusal("SCH0006", ref, other, "take another block")
+    return cannot_feed(ref, place, there, own, made.buffer)
+
+
+def _made_there(ref: Ref, loop: Ref) -> Access | Refusal:
+    """Find the one buffer of the scope that a loop makes and a block takes at its iterators."""
+    inside = nest_of(loop.loop)
+    if inside.obstacle:
+        return _refusal("SCH0006", ref, inside.obstacle, "take another loop")
+    taken: list[tuple[Buffer, BufferLoad]] = []
+    for node in pre_order(ref.block):
+        if isinstance(node, BufferLoad) and any(
+            a.is_write and a.buffer is node.buffer for a in inside.accesses
+        ):
+            taken.append((node.buffer, node))
+    buffers = {id(b): b for b, _ in taken}
+    if len(buffers) != 1:
+        return _refusal(
+            "SCH0006",
+            ref,
+            f"the loop makes {len(buffers)} of the buffers that it takes",
+            "take a loop that makes one of its operands",
+        )
+    (buffer,) = buffers.values()
+    first = taken[0][1]
+    plain = plain_indices_of(ref, first)
+    same = all(
+        all(structural_equal(a, b) for a, b in zip(n.indices, first.indices)) for _, n in taken
+    )
+    writers, _, other = users(ref.scope, buffer)
+    if not plain or not same or other or len(writers) != 1:
+        return _refusal(
+            "SCH0006",
+            ref,
+            other or f"it does not take {buffer.name!r} at its own iterators from one block",
+            "take a loop that makes an operand, each element of which is taken once",
+        )
+    if why := cannot_cover(writers[0]):
+        return why
+    if not any(a is loop for a in writers[0].around()):
+        return _refusal("SCH0006", ref, "its operand is made elsewhere", "take another loop")
+    outer = known_around(ref.scope)
+    for around in writers[0].loops():
+        if why := _carries(around, buffer, outer):
+            return _refusal("SCH0006", ref, why, "take a loop outside of what reduces")
+        outer[around.loop.loop_var] = _range(around.loop)
+        if around is loop:
+            break
+    return next(a for a in inside.accesses if a.is_write and a.buffer is buffer)
+
+
+def _carries(around: Ref, buffer: Buffer, outer: dict[Var, Range]) -> str:
+    """Say why an element may be written in more than one iteration of a loop."""
+    nest = nest_of(around.loop)
+    own = tuple(a for a in nest.accesses if a.is_write and a.buffer is buffer)
+    return carried_by(around.loop, outer, nest._replace(accesses=own))
+
+
+def plain_indices_of(ref: Ref, load: BufferLoad) -> dict[Var, int] | None:
+    """Say which axis of an operand each iterator is the index of; None where there is none."""
+    axes: dict[Var, int] = {}
+    own = {it.var for it in ref.block.iter_vars if it.iter_type is IterVarType.DATA_PAR}
+    for axis, index in enumerate(load.indices):
+        if isinstance(index, Var) and index in own and index not in axes:
+            axes[index] = axis
+        elif isinstance(index, Var) or any(isinstance(n, Var) for n in pre_order(index)):
+            return None
+    return axes or None
+
+
+@primitive
+def reverse_compute_at(
+    context: Context,
+    block: Sblock,
+    loop: Loop,
+    preserve_unit_loops: bool = False,
+    index: Int = -1,
+) -> None:
+    """Compute, in each iteration of a loop, what can be computed of what the iteration made.
+
+    for i in range(8): B[i] = A[i] + 1
+    for i in range(8): C[i] = B[i] * 2
+    -->                                        # at loop i of B
+    for i in range(8):
+        B[i] = A[i] + 1
+        C[i] = B[i] * 2
+
+    ``index`` is the place among what the loop runs: -1 is the last that is possible, -2 the first.
+
+    Errors: SCH0003, SCH0004, SCH0006 where its operand is not done in an iteration or is used in
+    between, SCH0007 for a block that reduces.
+    """
+    if why := cannot_reverse_compute_at(block, loop):
+        refuse(why)
+    made = _made_there(block, loop)
+    assert not isinstance(made, Refusal)
+    load = next(
+        n for n in pre_order(block.block) if isinstance(n, BufferLoad) and n.buffer is made.buffer
+    )
+    axes = plain_indices_of(block, load)
+    assert axes is not None
+    inside = nest_of(loop.loop.body)
+    wrote = [a for a in inside.accesses if a.is_write and a.buffer is made.buffer]
+    boxes = _boxes(wrote, inside.loops, loop)
+    nest, _ = _nest_over(
+        block, {var: boxes[axis] for var, axis in axes.items()}, loop, preserve_unit_loops
+    )
+    parts = parts_of(loop)
+    last_made = max(
+        number
+        for number, (_, part) in enumerate(parts)
+        if any(a.is_write and a.buffer is made.buffer for a in part.accesses)
+    )
+    at = _place_among(block, index, last_made + 1, len(parts))
+    _commit(block, loop, nest, at)

@@ -1,0 +1,100 @@
+"""Blocks that move into the nests of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from loomir import Schedule, ScheduleError, te
+from tests.schedule.meaning import same_meaning
+from tests.schedule.programs import chain, matmul, softmax
+
+
+def stencil(n: int = 10):
+    a = te.placeholder((n + 2,), "int32", name="A")
+    b = te.compute((n + 2,), lambda i: a[i] * 3, name="B")
+    return te.create_prim_func(
+        [a, te.compute((n,), lambda i: b[i] + b[i + 1] - b[i + 2], name="C")]
+    )
+
+
+def test_compute_at_makes_what_an_iteration_takes(golden):
+    before = matmul()
+    sch = Schedule(before, debug_mask="all")
+    i, j = sch.get_loops("D")
+    _, inner = sch.split(j, [None, 3])
+    sch.compute_at("C", i)
+    golden(sch.mod.script())
+    same_meaning(before, sch)
+    with pytest.raises(ScheduleError):
+        sch.compute_at("D", inner)
+
+
+def test_compute_at_takes_more_where_iterations_overlap(golden):
+    before = stencil()
+    sch = Schedule(before, debug_mask="all")
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.compute_at("B", outer)
+    golden(sch.mod.script())
+    same_meaning(before, sch)
+    with pytest.raises(ScheduleError, match="share elements of 'B'") as caught:
+        sch.parallel(outer)
+    assert caught.value.diagnostic.code == "SCH0006"
+
+
+def test_compute_at_refuses_a_loop_that_runs_at_once_where_iterations_overlap():
+    sch = Schedule(stencil())
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.parallel(outer)
+    with pytest.raises(ScheduleError, match="share elements of 'B'"):
+        sch.compute_at("B", outer)
+
+
+def test_compute_at_takes_all_takers_or_none():
+    sch = Schedule(softmax())
+    with pytest.raises(ScheduleError, match="'softmax' takes its result outside") as caught:
+        sch.compute_at("power", sch.get_loops("total")[0])
+    assert caught.value.diagnostic.code == "SCH0006"
+    with pytest.raises(ScheduleError) as caught:
+        sch.compute_at("power", sch.get_loops("softmax")[0], index=7)
+    assert caught.value.diagnostic.code in ("SCH0003", "SCH0006")
+
+
+def test_reverse_compute_at_takes_what_an_iteration_made(golden):
+    before = matmul()
+    sch = Schedule(before, debug_mask="all")
+    i, j, _ = sch.get_loops("C")
+    i0, i1 = sch.split(i, [None, 3])
+    sch.reorder(i0, j, i1)
+    sch.reverse_compute_at("D", i0)
+    sch.parallel(i0)
+    golden(sch.mod.script())
+    same_meaning(before, sch)
+
+
+def test_reverse_compute_at_waits_for_reductions():
+    sch = Schedule(matmul())
+    _, _, k = sch.get_loops("C")
+    with pytest.raises(ScheduleError, match="share elements of 'C'") as caught:
+        sch.reverse_compute_at("D", k)
+    assert caught.value.diagnostic.code == "SCH0006"
+
+
+def test_a_chain_is_computed_row_by_row():
+    before = chain()
+    sch = Schedule(before, debug_mask="all")
+    row = sch.get_loops("D")[0]
+    sch.compute_at("C", row, preserve_unit_loops=True)
+    sch.compute_at("B", row, index=-2)
+    assert len(sch.get_child_blocks(row)) == 3
+    sch.parallel(row)
+    same_meaning(before, sch)
+
+
+def test_softmax_is_computed_row_by_row():
+    before = softmax()
+    sch = Schedule(before, debug_mask="all")
+    row = sch.get_loops("softmax")[0]
+    for name in ("total", "power", "shifted", "most"):
+        sch.compute_at(name, row)
+    sch.parallel(row)
+    same_meaning(before, sch, tolerance=1e-6)
