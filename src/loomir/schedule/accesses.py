@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from loomir.ir.equality import structural_equal
+from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, pre_order
 from loomir.tir.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
 from loomir.tir.effects import Does, effects_of_node
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
+from loomir.tir.fresh import definitions_in
 from loomir.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -27,6 +30,8 @@ from loomir.tir.stmt import (
 
 __all__ = ["Access", "Nest", "block_regions", "nest_of", "obstacle_in"]
 
+_MOST: Final = 16
+"""How many elements of one buffer are told apart."""
 _OPAQUE: Final = (While, AssertStmt, AttrStmt, Allocate, BufferRealize, DeclBuffer)
 
 
@@ -109,9 +114,63 @@ def _loads(part: object, found: list[Access]) -> None:
 def _block(node: BlockRealize, found: list[Access]) -> None:
     for part in (*node.values, node.predicate):
         _loads(part, found)
-    reads, writes = block_regions(node.block)
     bound = dict(zip((it.var for it in node.block.iter_vars), node.values, strict=True))
-    for regions, is_write in ((reads, False), (writes, True)):
-        for region in regions:
-            placed = substitute(region, bound)
-            found.append(Access(placed.buffer, placed.region, is_write))
+    for access in _elements(node.block) or _boxes(node.block):
+        region = substitute(BufferRegion(access.buffer, access.region), bound).region
+        found.append(access._replace(region=region))
+
+
+def _boxes(block: Block) -> list[Access]:
+    """Give one box for each buffer that a block reads, and for each that it writes."""
+    reads, writes = block_regions(block)
+    found = [Access(r.buffer, r.region, False) for r in reads]
+    return found + [Access(r.buffer, r.region, True) for r in writes]
+
+
+def _elements(block: Block) -> list[Access] | None:
+    """Give the single elements that a block reads and writes, None where these are not known.
+
+    Regions are boxes around all of them: three neighbours are the whole axis there.
+    """
+    if block.match_buffers or block.alloc_buffers:
+        return None
+    parts = [block.body] if block.init is None else [block.init, block.body]
+    hidden = {id(d) for part in parts for d in definitions_in(part)}
+    found: list[Access] = []
+    seen: dict[tuple[int, bool], list[Access]] = {}
+    for node in (n for part in parts for n in pre_order(part)):
+        if isinstance(node, (BlockRealize, Call)) and not _is_plain(node):
+            return None
+        if not isinstance(node, (BufferLoad, BufferStore)):
+            continue
+        region = _element(node, hidden)
+        if region is None:
+            return None
+        made = Access(node.buffer, region, isinstance(node, BufferStore))
+        same = seen.setdefault((id(node.buffer), made.is_write), [])
+        if not any(_equal(made, other) for other in same):
+            same.append(made)
+            found.append(made)
+            if len(same) > _MOST:
+                return None
+    return found
+
+
+def _is_plain(node: Node) -> bool:
+    """Tell whether a call takes values only."""
+    return isinstance(node, Call) and not any(a.dtype.is_handle for a in node.args)
+
+
+def _element(node: BufferLoad | BufferStore, hidden: set[int]) -> tuple[Range, ...] | None:
+    """Give an element as a box: all of an axis whose index is found inside of the block."""
+    made: list[Range] = []
+    for index, whole in zip(node.indices, node.buffer.whole().region):
+        if index.dtype.lanes != 1:
+            return None
+        inner = any(id(n) in hidden or isinstance(n, BufferLoad) for n in pre_order(index))
+        made.append(whole if inner else Range(index, IntImm(1, index.dtype)))
+    return tuple(made)
+
+
+def _equal(a: Access, b: Access) -> bool:
+    return all(structural_equal(x, y) for x, y in zip(a.region, b.region, strict=True))

@@ -93,8 +93,11 @@ def cannot_inline(ref: Ref) -> Refusal | None:
         return _kind(ref, other or f"other blocks write {buffer.name!r} too")
     for reader in readers:
         for node in pre_order(reader.block):
-            is_load = isinstance(node, BufferLoad) and node.buffer is buffer
-            if is_load and any(i.dtype.lanes != 1 for i in node.indices):
+            if (
+                isinstance(node, BufferLoad)
+                and node.buffer is buffer
+                and any(i.dtype.lanes != 1 for i in node.indices)
+            ):
                 return _kind(ref, "vectors of what it writes are read")
             if isinstance(node, Call) and any(a is buffer.data for a in node.args):
                 return _kind(ref, "its pointer is used")
