@@ -279,8 +279,8 @@ def run_from_command_line(kind: type[Campaign], description: str | None, names: 
         for engine, what in failure["found"].items():
             out(f"seed {failure['seed']} {engine}: {what}\n")
     if options.kinds:
-        for kind, count in report.kinds.most_common():
-            out(f"{count / max(1, report.count):7.2%} {kind}\n")
+        for thing, count in report.kinds.most_common():
+            out(f"{count / max(1, report.count):7.2%} {thing}\n")
     turns = ", ".join(f"{name} {count}" for name, count in report.engines.most_common())
     twice = f"; compiled twice: {report.twice}" if report.twice else ""
     out(f"engines: {turns}{twice}\n{report.times()}\n")

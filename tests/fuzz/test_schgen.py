@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.schcampaign import keep, run_campaign
+from fuzz.schcampaign import ScheduleCampaign
 from fuzz.schgen import MOVES, check, sequence_of_seed
 from loomir.schedule import PRIMITIVES
 
@@ -51,9 +51,10 @@ def test_most_moves_do_something() -> None:
 
 
 def test_a_campaign_reports_and_keeps(tmp_path: Path) -> None:
-    report = run_campaign(range(2))
+    campaign = ScheduleCampaign(range(2), [], save=tmp_path)
+    report = campaign.run()
     assert (report.count, report.failures) == (2, [])
-    path = keep({"seed": 1, "found": {"meaning": "wrong"}}, tmp_path)
+    path = campaign.keep({"seed": 1, "found": {"meaning": "wrong"}}, tmp_path)
     text = path.read_text(encoding="utf-8")
     assert "# meaning: wrong" in text
     assert "def apply_func(sch" in text
