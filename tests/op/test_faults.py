@@ -41,6 +41,7 @@ OUTSIDE = [
     (lambda x, i, v: op.index_put(x, (i,), v), [X, places(7), floats(1)]),
     (lambda x: op.strided_slice(x, 0, (1,), (5,), assume_inbound=True), [X]),
     (op.nn.nll_loss, [X, places(0, 4, 1)]),
+    (lambda x, r: op.vision.roi_align(x, r, (1, 1), 1.0), [floats(1, 1, 2, 2), 1 + floats(1, 5)]),
     (lambda x, i: op.nn.nll_loss(x, i, reduction="none"), [X, places(0, -1, -100)]),
 ]
 UNFIT = [

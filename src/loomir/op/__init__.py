@@ -8,6 +8,7 @@ from loomir.op import grad as grad
 from loomir.op import image as image
 from loomir.op import memory as memory
 from loomir.op import nn as nn
+from loomir.op import vision as vision
 from loomir.op import vm as vm
 from loomir.op.binary import *  # noqa: F403
 from loomir.op.call import *  # noqa: F403
