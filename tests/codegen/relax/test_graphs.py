@@ -28,6 +28,7 @@ from loomir.relax import (
 from loomir.relax.struct_info import OBJECT, FuncStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.runtime.shape import Shape
 from loomir.script import from_source
+from loomir.support.diagnostics import RunError
 from loomir.support.dtype import DataType
 from tests.clause import clauses
 from tests.codegen.relax.both import agree, compiled, fails
@@ -729,3 +730,54 @@ def test_tensors_in_storage_are_placed_again_after_branches() -> None:
         assert exe["main"](*args).tolist() == wanted.tolist()
     # That of `again` is there already.
     assert exe.llvm_ir().count("call i32 @loomir_tensor_place(") == 4
+
+
+WAYS = """
+from loomir.script import ir as I, relax as R, tir as T
+
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def add(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("add"):
+                vi = T.axis.spatial(4, i)
+                B[vi] = A[vi] + T.float32(1)
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((EXTENT,), "float32")) -> R.Tensor((4,), "float32"):
+        cls = Module
+        s = R.memory.alloc_storage(R.shape([64]), 0, "global", "uint8")
+        o = R.memory.alloc_storage(R.shape([16]), 0, "global", "uint8")
+        y = R.memory.alloc_tensor(s, 0, R.shape([4]), "float32")
+        z = R.memory.alloc_tensor(s, OFFSET, R.shape([4]), "float32")
+        out = R.memory.alloc_tensor(o, 0, R.shape([4]), "float32")
+        _1 = cls.add(x, y)
+        _2 = cls.add(y, z)
+        _3 = cls.add(z, out)
+        return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("extent", "given", "offset", "checked", "code"),
+    [
+        ("4", 4, 16, False, ""),
+        ("4", 4, 12, True, "RUN0008"),
+        ('"n"', 4, 16, True, ""),
+        ('"n"', 5, 16, True, "RUN0005"),
+    ],
+    ids=["proved", "overlap", "unknown", "extent"],
+)
+def test_kernels_check_what_is_not_proved(
+    extent: str, given: int, offset: int, checked: bool, code: str
+) -> None:
+    text = WAYS.replace("EXTENT", extent).replace("OFFSET", str(offset))
+    exe = loomir.compile(from_source(text), opt_level=0)
+    assert ("@add.kernel(" in exe.llvm_ir()) is checked
+    x = np.zeros(given, "float32")
+    if code:
+        with pytest.raises(RunError, match=code):
+            exe["main"](x)
+    else:
+        assert exe["main"](x).tolist() == [3, 3, 3, 3]

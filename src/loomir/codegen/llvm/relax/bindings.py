@@ -12,8 +12,9 @@ from loomir.codegen.llvm.relax.closures import make_closure
 from loomir.codegen.llvm.relax.conditions import truth
 from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot, Where
 from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
-from loomir.codegen.llvm.relax.memory import place_tensor
+from loomir.codegen.llvm.relax.memory import laid_in_storage, place_tensor
 from loomir.codegen.llvm.relax.site import Site
+from loomir.codegen.llvm.relax.ways import fresh_as
 from loomir.codegen.llvm.types import I64, PTR
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.op import Op
@@ -39,7 +40,9 @@ __all__ = ["PIECE", "take"]
 
 Dying = Mapping[int, tuple[Var, ...]]
 
-_FRESH: Final = frozenset({"relax.call_tir", "relax.memory.alloc_tensor", "relax.vm.alloc_tensor"})
+_STORAGE: Final = frozenset({"relax.memory.alloc_storage", "relax.vm.alloc_storage"})
+_PLACED: Final = frozenset({"relax.memory.alloc_tensor", "relax.vm.alloc_tensor"})
+_FRESH: Final = _PLACED | {"relax.call_tir"}
 """Operators that make a tensor: one in storage is where nothing else is that may not be written."""
 _INVOKE: Final = frozenset({"relax.invoke_closure", "relax.invoke_pure_closure"})
 PIECE: Final = 24
@@ -105,9 +108,26 @@ def _bind_all(
                 frame.unbind(var)
 
 
+def _note(frame: GraphFrame, var: Var, value: RelaxExpr) -> None:
+    """Note what is known of storage, and of tensors in it."""
+    if not isinstance(value, Call) or not isinstance(value.op, Op):
+        return
+    if value.op.name in _STORAGE:
+        frame.storage.add(var)
+    elif value.op.name in _PLACED:
+        laid = laid_in_storage(Site(frame, value))
+        if laid is not None and laid.home in frame.storage:
+            frame.laid[var] = laid
+    elif value.op.name == "relax.call_tir" and len(value.sinfo_args) == 1:
+        laid = fresh_as(value.sinfo_args[0])
+        if laid is not None:
+            frame.laid[var] = laid
+
+
 def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
     if isinstance(binding, VarBinding):
         value = binding.value
+        _note(frame, binding.var, value)
         if binding.var in frame.local and isinstance(value, Call):
             since = len(frame.temporary)
             frame.values[binding.var] = yield place_tensor(Site(frame, value))

@@ -12,6 +12,7 @@ from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.codegen.llvm.relax.operators import OPERATORS
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.unit import dtype_word
+from loomir.codegen.llvm.relax.ways import are_proved, way_to
 from loomir.codegen.llvm.types import I64
 from loomir.codegen.llvm.values import FALSE, NULL, Value, const
 from loomir.ir.module import GlobalVar
@@ -86,7 +87,13 @@ def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
     for parameter, arg in zip(parameters, e.args, strict=True):
         value: Value = yield _passed(frame, name, parameter, arg, e.span)
         args.append(value)
-    call_kernel(frame, linked, frame.graph.kernels[name], args)
+    laid = [
+        frame.laid_out(arg)
+        for parameter, arg in zip(parameters, e.args, strict=True)
+        if parameter.buffer is not None
+    ]
+    way = way_to(frame.graph, name, proved=are_proved(linked, laid))
+    call_kernel(frame, linked, way, args)
 
 
 def _passed(

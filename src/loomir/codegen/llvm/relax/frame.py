@@ -18,11 +18,12 @@ from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.extents import EXTENTS
 from loomir.codegen.llvm.relax.unit import GraphUnit
+from loomir.codegen.llvm.relax.ways import Laid, laid_as
 from loomir.codegen.llvm.text import Function
 from loomir.codegen.llvm.types import I32, I64, PTR, VOID, Type, array
 from loomir.codegen.llvm.values import NULL, Value, const
 from loomir.ir.visit import Step
-from loomir.relax.expr import ExternFunc, Var
+from loomir.relax.expr import Constant, ExternFunc, Var
 from loomir.relax.faults import no_memory
 from loomir.runtime import object_layout as at
 from loomir.support.diagnostics import InternalError
@@ -78,7 +79,8 @@ class GraphFrame(Frame):
     ``externs`` are variables that are packed functions by name, ``extents`` shape variables that
     are never negative, ``fresh`` variables that are tensors made here, which may be written.
     ``local`` are variables that lie in the memory of the function, ``pinned`` those that hold what
-    lies there.
+    lies there. ``laid`` is what is known of tensors; ``storage`` are variables that are storage
+    made here.
     """
 
     __slots__ = (
@@ -105,9 +107,11 @@ class GraphFrame(Frame):
         "fresh",
         "graph",
         "itself",
+        "laid",
         "local",
         "name",
         "pinned",
+        "storage",
         "temporary",
         "values",
     )
@@ -135,6 +139,8 @@ class GraphFrame(Frame):
         self.fresh: set[Var] = set()
         self.local: frozenset[Var] = frozenset()
         self.pinned: set[Var] = set()
+        self.laid: dict[Var, Laid] = {}
+        self.storage: set[Var] = set()
         self.temporary: list[tuple[Value | None, Slot]] = []
         self._slots = 0
         self._free: list[Slot] = []
@@ -265,6 +271,12 @@ class GraphFrame(Frame):
     def set_word(self, value: Value, base: Value, offset: int) -> None:
         """Write a field."""
         self.b.store(value, place(self.b, base, offset))
+
+    def laid_out(self, e: object) -> Laid | None:
+        """Give what is known of a tensor before the program runs."""
+        if isinstance(e, Constant):
+            return laid_as(e.struct_info)
+        return self.laid.get(e) if isinstance(e, Var) else None
 
     # -- variables -------------------------------------------------------------------------------
     def held(self, var: Var) -> Value:

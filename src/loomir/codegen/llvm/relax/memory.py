@@ -12,6 +12,7 @@ from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, never_negative,
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.unit import GraphUnit, word_of
+from loomir.codegen.llvm.relax.ways import Laid, numbers_of
 from loomir.codegen.llvm.text import Callee
 from loomir.codegen.llvm.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.values import NULL, Value, const
@@ -26,7 +27,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm
 
-__all__ = ["MEMORY", "place_tensor"]
+__all__ = ["MEMORY", "laid_in_storage", "place_tensor"]
 
 _BYTES: Final = DataType("uint8")
 
@@ -102,7 +103,7 @@ def place_tensor(s: Site) -> Step[Held]:
     held = s.arg(0)
     if isinstance(held, Var):
         frame.pinned.add(held)
-    made, is_there = frame.take_tensor(_rank_of(s, 2), _same(s, dtype))
+    made, is_there = frame.take_tensor(_rank_of(s, 2), laid_in_storage(s))
     if is_there:
         return made
     storage: Value = yield s.of_kind(0, at.TENSOR)
@@ -122,17 +123,17 @@ def _rank_of(s: Site, index: int) -> int:
     return known.ndim
 
 
-def _same(s: Site, dtype: DataType) -> object:
-    """Give what tells a tensor of known place and extents from others; else None."""
-    storage, offset, shape = (s.arg(i) for i in range(3))
+def laid_in_storage(s: Site) -> Laid | None:
+    """Give what is known of a tensor made in storage, where all of it is numbers."""
+    storage, offset, shape, dtype = s.arg(0), s.arg(1), s.arg(2), s.option(3, "dtype")
     if not isinstance(storage, Var) or not isinstance(shape, ShapeExpr):
         return None
     if not isinstance(offset, PrimValue) or not isinstance(offset.value, IntImm):
         return None
-    extents = [v.value for v in shape.values if isinstance(v, IntImm)]
-    if len(extents) != len(shape.values):
+    extents = numbers_of(shape.values)
+    if extents is None or offset.value.value < 0 or not isinstance(dtype, DataType):
         return None
-    return storage, offset.value.value, tuple(extents), dtype
+    return Laid(dtype, extents, storage, offset.value.value)
 
 
 def _given_for(

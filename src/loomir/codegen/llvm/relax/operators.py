@@ -25,6 +25,7 @@ from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.codegen.llvm.relax.memory import MEMORY
 from loomir.codegen.llvm.relax.shapes import SHAPES
 from loomir.codegen.llvm.relax.site import Site
+from loomir.codegen.llvm.relax.ways import Laid, are_proved, fresh_as, way_to
 from loomir.codegen.llvm.types import I64, PTR
 from loomir.codegen.llvm.values import FALSE, NULL, Value, const
 from loomir.ir.module import GlobalVar, VDevice
@@ -126,7 +127,8 @@ def _call_tir(s: Site) -> Step[Slot]:
     for info in infos:
         value: Value = yield _made(s, info)
         made.append(value)
-    _run(s, given, exprs, numbers, made, frozenset())
+    fresh = [fresh_as(info) for info in infos]
+    _run(s, given, exprs, numbers, list(zip(made, fresh)), frozenset())
     return _results(s, made, as_tuple)
 
 
@@ -135,7 +137,7 @@ def _call_tir_inplace(s: Site) -> Step[Slot]:
     frame = s.frame
     given, exprs = yield _fields(s, s.arg(1))
     numbers: list[Value] = yield _integers(s)
-    made: list[Value] = []
+    made: list[tuple[Value, Laid | None]] = []
     results: list[Value] = []
     indices = _inplace(s)
     if len(indices) != len(infos):
@@ -143,7 +145,7 @@ def _call_tir_inplace(s: Site) -> Step[Slot]:
     for number, (info, index) in enumerate(zip(infos, indices, strict=True)):
         if index < 0:
             fresh: Value = yield _made(s, info)
-            made.append(fresh)
+            made.append((fresh, fresh_as(info)))
             results.append(fresh)
             continue
         expr = exprs[index]
@@ -201,7 +203,7 @@ def _run(
     given: Sequence[Value],
     exprs: Sequence[RelaxExpr | None],
     numbers: Sequence[Value],
-    made: Sequence[Value],
+    made: Sequence[tuple[Value, Laid | None]],
     written: frozenset[int],
 ) -> None:
     """Call the kernel: tensors, numbers, then fresh outputs."""
@@ -220,6 +222,7 @@ def _run(
         )
     first = len(given) + len(numbers)
     args: list[Value] = []
+    laid: list[Laid | None] = []
     for p in parameters:
         if p.written and p.position < first and p.position not in written:
             where = faults.argument(p.name)
@@ -227,11 +230,16 @@ def _run(
         if p.position < len(given):
             expr = exprs[p.position]
             args.append(_argument(s, p, given[p.position], expr))
+            if p.buffer is not None:
+                laid.append(frame.laid_out(expr))
         elif p.position < first:
             args.append(scalar_for(frame, p, numbers[p.position - len(given)], s.span))
         else:
-            args.append(tensor_of(frame, made[p.position - first]))
-    call_kernel(frame, linked, frame.graph.kernels[name], args)
+            value, known = made[p.position - first]
+            args.append(tensor_of(frame, value))
+            laid.append(known)
+    way = way_to(frame.graph, name, proved=are_proved(linked, laid))
+    call_kernel(frame, linked, way, args)
 
 
 def _argument(s: Site, p: Parameter, value: Value, expr: RelaxExpr | None) -> Value:

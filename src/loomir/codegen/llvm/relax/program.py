@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.emit.arguments import define_checked
 from loomir.codegen.llvm.emit.entry import ONCE
 from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, ROOT
 from loomir.codegen.llvm.emit.frame import Unit
-from loomir.codegen.llvm.floats import register_type
 from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.bindings import PIECE, take
 from loomir.codegen.llvm.relax.boxes import unboxed
@@ -34,6 +32,7 @@ from loomir.codegen.llvm.relax.unit import (
     Known,
     Pending,
 )
+from loomir.codegen.llvm.relax.ways import laid_as, way_to
 from loomir.codegen.llvm.text import Callee
 from loomir.codegen.llvm.types import I32, I64, PTR, array, struct
 from loomir.codegen.llvm.values import Value, aggregate, const
@@ -109,8 +108,7 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
         if "global_symbol" in f.attrs and name in bodies
     }
     functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, relax.Function)}
-    graph = GraphUnit(unit, {}, prim_funcs, symbols)
-    graph.kernels.update({name: _kernel(graph, name, body) for name, body in bodies.items()})
+    graph = GraphUnit(unit, bodies, prim_funcs, symbols)
     for name in bodies:
         graph.signatures[name] = func_struct_info(prim_funcs[name])
     graph.adapt = lambda name: _adapter(graph, name)
@@ -150,24 +148,6 @@ call costs 15 ns more. Its kernels are optimised all the same."""
 
 
 # -- kernels -----------------------------------------------------------------------------------
-def _kernel(graph: GraphUnit, name: str, body: Callee) -> Callee:
-    """Define the way into a kernel for graphs: arrays that are only read may be the same."""
-    linked = graph.unit.functions[name]
-    params = [("context", PTR, "noalias")]
-    listed: list[tuple[str, object]] = [
-        (p.name, PTR if p.buffer is not None else register_type(p.dtype))
-        for p in linked.signature.parameters
-    ]
-    made = graph.module.define(
-        f"{linked.symbol}.kernel",
-        I32,
-        [*params, *listed, ("result", PTR, "noalias")],  # type: ignore[list-item]
-        linkage="internal",
-    )
-    define_checked(graph.unit, linked.signature, made, body, shared=True)
-    return made
-
-
 def _adapter(graph: GraphUnit, name: str) -> Known:
     """Define a kernel as a function on objects."""
     linked = graph.unit.functions[name]
@@ -176,7 +156,7 @@ def _adapter(graph: GraphUnit, name: str) -> Known:
     names = tuple(p.name for p in linked.signature.parameters)
     described = graph.info(FunctionInfo(info, (), names, name))
     value = graph.closure(("function", name), code, described)
-    define_adapter(graph, linked, graph.kernels[name], code)
+    define_adapter(graph, linked, way_to(graph, name), code)
     return Known(code, value, len(names))
 
 
@@ -196,6 +176,10 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
         frame.values[param] = Held(Where.ARGUMENT, index)
         info = param.struct_info_annotation or OBJECT
         places.append((value, info, Place(faults.argument(param.name_hint), param.span)))
+        laid = laid_as(info)
+        if laid is not None:
+            # It is held to that below, before anything else.
+            frame.laid[param] = laid
     bound: set[tuple[str, int]] = set()
     first = len(graph.unit.faults.rows)
     for phase in (Phase.BIND, Phase.COMPARE):

@@ -92,11 +92,13 @@ class GraphUnit:
     """What graph functions share; ``unit`` is what they share with kernels."""
 
     unit: Unit
-    kernels: dict[str, Callee]
-    """The functions that take tensors of graphs, by name."""
+    bodies: Mapping[str, Callee]
+    """The kernels that graphs name."""
     prim_funcs: Mapping[str, PrimFunc]
     symbols: Mapping[str, str]
     """Loop-level functions that can be called as packed ones, by their symbols."""
+    ways: dict[tuple[str, bool], Callee] = field(default_factory=dict[tuple[str, bool], Callee])
+    """The functions that take tensors of graphs to kernels, by name, and whether they trust."""
     functions: dict[str, Known] = field(default_factory=dict[str, Known])
     signatures: dict[str, FuncStructInfo] = field(default_factory=dict[str, FuncStructInfo])
     """What is known of the functions of the module."""
@@ -142,7 +144,7 @@ class GraphUnit:
     def known(self, name: str) -> Known | None:
         """Find a function of the module; a kernel becomes one on objects when first asked for."""
         found = self.functions.get(name)
-        if found is None and name in self.kernels:
+        if found is None and name in self.bodies:
             assert self.adapt is not None
             found = self.functions[name] = self.adapt(name)
         return found

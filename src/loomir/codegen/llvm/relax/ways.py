@@ -1,0 +1,139 @@
+"""The ways into kernels from graphs, each written when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.arguments import define_checked
+from loomir.codegen.llvm.emit.constants import constant_of
+from loomir.codegen.llvm.emit.frame import Linked
+from loomir.codegen.llvm.floats import register_type
+from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.relax.unit import GraphUnit
+from loomir.codegen.llvm.text import Callee, Function, Param
+from loomir.codegen.llvm.types import I8, I32, I64, PTR
+from loomir.codegen.llvm.values import Value
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.runtime import layout as dl
+from loomir.support.dtype import DataType
+from loomir.tir.expr import IntImm, PrimExpr
+
+__all__ = ["Laid", "are_proved", "laid_as", "numbers_of", "way_to"]
+
+
+class Laid(NamedTuple):
+    """What is known of a tensor before the program runs.
+
+    ``home`` stands for the memory that it lies in from byte ``begin`` on, where this function got
+    that memory; None for what others did.
+    """
+
+    dtype: DataType
+    extents: tuple[int, ...]
+    home: object = None
+    begin: int = 0
+
+    @property
+    def end(self) -> int:
+        """The byte behind it."""
+        size = self.dtype.itemsize
+        for extent in self.extents:
+            size *= extent
+        return self.begin + size
+
+
+def numbers_of(exprs: Sequence[PrimExpr]) -> tuple[int, ...] | None:
+    """Give extents that are all numbers, none of them negative."""
+    found = tuple([e.value for e in exprs if isinstance(e, IntImm) and e.value >= 0])
+    return found if len(found) == len(exprs) else None
+
+
+def laid_as(info: object) -> Laid | None:
+    """Give what is known of a tensor that was held to struct info."""
+    if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype.is_void:
+        return None
+    extents = numbers_of(info.dims)
+    return None if extents is None else Laid(info.dtype, extents)
+
+
+def fresh_as(info: object) -> Laid | None:
+    """Give what is known of a tensor that was just made with memory of its own."""
+    laid = laid_as(info)
+    return None if laid is None else laid._replace(home=object())
+
+
+def are_proved(linked: Linked, args: Sequence[Laid | None]) -> bool:
+    """Whether a kernel would find nothing wrong with tensors, in the order of its arrays."""
+    signature = linked.signature
+    if signature.bindings:
+        return False
+    for source, value in signature.requirements:
+        # Extents are compared below; tensors of graphs begin at their data.
+        if source.what != "shape" and not (
+            source.what == "elem_offset" and constant_of(value) == 0
+        ):
+            return False
+    pairs = list(zip([p for p in signature.parameters if p.buffer is not None], args, strict=True))
+    for parameter, laid in pairs:
+        buffer = parameter.buffer
+        if laid is None or buffer is None or buffer.strides or buffer.dtype is not laid.dtype:
+            return False
+        if numbers_of(buffer.shape) != laid.extents:
+            return False
+    return all(
+        _are_apart(a, b)
+        for i, (first, a) in enumerate(pairs)
+        for second, b in pairs[i + 1 :]
+        if first.written or second.written
+    )
+
+
+def _are_apart(a: Laid | None, b: Laid | None) -> bool:
+    if a is None or b is None:
+        return False
+    if a.home is not b.home:
+        # What this function got is nowhere else.
+        return True
+    return a.home is not None and (a.end <= b.begin or b.end <= a.begin)
+
+
+# -- functions ---------------------------------------------------------------------------------
+def way_to(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee:
+    """Give the function that takes DLTensors of a graph to a kernel.
+
+    It checks them, unless they are ``proved``; arrays that are only read may be the same.
+    """
+    found = graph.ways.get((name, proved))
+    if found is None:
+        linked, body = graph.unit.functions[name], graph.bodies[name]
+        made = _open(graph, linked, "trusted" if proved else "kernel")
+        if proved:
+            _pass_on(made, linked, body)
+        else:
+            define_checked(graph.unit, linked.signature, made, body, shared=True)
+        found = graph.ways[name, proved] = made
+    return found
+
+
+def _open(graph: GraphUnit, linked: Linked, kind: str) -> Function:
+    params: list[Param] = [("context", PTR, "noalias")]
+    for p in linked.signature.parameters:
+        params.append((p.name, PTR if p.buffer is not None else register_type(p.dtype)))
+    params.append(("result", PTR, "noalias"))
+    return graph.module.define(f"{linked.symbol}.{kind}", I32, params, linkage="internal")
+
+
+def _pass_on(made: Function, linked: Linked, body: Callee) -> None:
+    b = Builder(made)
+    context, *given, result = made.params
+    arrays: list[Value] = []
+    scalars: list[Value] = []
+    for parameter, value in zip(linked.signature.parameters, given, strict=True):
+        if parameter.buffer is None:
+            scalars.append(value)
+            continue
+        offset = b.load(I64, place(b, value, dl.DLTENSOR_BYTE_OFFSET))
+        arrays.append(b.gep(I8, b.load(PTR, place(b, value, dl.DLTENSOR_DATA)), offset))
+    b.ret(b.call(body, [context, *arrays, *scalars, result]))
