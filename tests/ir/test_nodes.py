@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -24,6 +25,8 @@ from loomir.ir import (
 from loomir.ir.equality import first_difference
 from loomir.ir.node import NODE_CLASSES, Role
 from loomir.ir.visit import by_class, fold, rebuild, trampoline
+from loomir.relax import BindingBlock, Function, MatchCast, SeqExpr, TensorStructInfo
+from loomir.relax import Var as RelaxVar
 from loomir.script import from_source
 from loomir.support.dtype import BOOL
 from loomir.tir import (
@@ -178,6 +181,21 @@ def test_a_difference_is_seen(old: str, new: str):
     assert not structural_equal(program(), other)
     assert first_difference(program(), other) is not None
     assert structural_hash(program()) != structural_hash(other)
+
+
+def test_an_explanation_is_found_wherever_there_is_a_difference():
+    names, others = ([Var(n, "int64") for n in text] for text in ("abc", "xyz"))
+
+    def graph(sizes: list[Var], places: tuple[int, ...]) -> Function:
+        x, y, z = (TensorStructInfo((sizes[k],), "float32") for k in places)
+        params = (RelaxVar("x", x), RelaxVar("y", y))
+        cast = MatchCast(RelaxVar("z", z), params[0], z)
+        return Function(params, SeqExpr((BindingBlock((cast,)),), cast.var))
+
+    every = list(product(range(3), repeat=3))
+    for one, other in product(every, every):
+        left, right = graph(names, one), graph(others, other)
+        assert structural_equal(left, right) == (first_difference(left, right) is None)
 
 
 def test_names_are_matched_one_to_one():

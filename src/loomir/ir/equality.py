@@ -64,11 +64,10 @@ def _search(left: Node, right: Node) -> Difference | None:
                 if known_a is not None or known_b is not None:
                     if known_a is b and known_b is a:
                         continue
-                    if task.role is not Role.BINDS:
-                        return Difference(str(task.path), a, b)
-                elif a is b and task.role is not Role.BINDS:
+                    return Difference(str(task.path), a, b)
+                if a is b and task.role is not Role.BINDS:
                     continue
-                elif task.role is not Role.BINDS:
+                if task.role is not Role.BINDS:
                     return Difference(str(task.path), a, b)
                 to_right[id(a)], to_left[id(b)] = b, a
                 keep += (a, b)

@@ -10,7 +10,7 @@ from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import by_class, nodes_in, pre_order
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
-from loomir.tir.stmt import AttrStmt, DeclBuffer, Stmt
+from loomir.tir.stmt import AttrStmt, Block, DeclBuffer, Stmt
 
 __all__ = ["definitions_in", "fresh_buffer", "fresh_copy", "fresh_var"]
 
@@ -72,12 +72,17 @@ def fresh_copy(body: Stmt, mapping: Mapping[Any, Node]) -> Stmt:
 def _bound_with(found: Sequence[Node], body: Stmt) -> list[Var]:
     """List what the bindings of buffers bind besides: their data, and lone sizes and strides.
 
-    A declared buffer lies in memory that there is already, and its fields use what is in scope.
+    A declared buffer lies in memory that there is already, and its fields use what is in scope; so
+    does the size of one that a block allocates.
     """
     declared = {id(s.buffer) for s in by_class(body).get(DeclBuffer, ())}
     buffers = [d for d in found if isinstance(d, Buffer) and id(d) not in declared]
     if not buffers:
         return []
     free = set(free_definitions(body))
-    parts = [(b.data, *b.shape, *b.strides, b.elem_offset) for b in buffers]
+    allocated = {id(b) for s in by_class(body).get(Block, ()) for b in s.alloc_buffers}
+    parts = [
+        (b.data,) if id(b) in allocated else (b.data, *b.shape, *b.strides, b.elem_offset)
+        for b in buffers
+    ]
     return [v for row in parts for v in row if isinstance(v, Var) and v not in free]

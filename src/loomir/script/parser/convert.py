@@ -62,7 +62,10 @@ _REFUSED: Final[dict[str, tuple[str, str]]] = {
     "SetComp": ("a set comprehension", "write a loop"),
     "DictComp": ("a dict comprehension", "write a loop"),
     "GeneratorExp": ("a generator expression", "write a loop"),
-    "Lambda": ("lambda", "write the expression where it is used"),
+    "Lambda": (
+        "lambda",
+        "write the expression where it is used; an index map is text: 'lambda i, j: (j, i)'",
+    ),
     "Global": ("global", "names from around the function can be read without it"),
     "Nonlocal": ("nonlocal", "names from around the function can be read without it"),
     "Delete": ("del", "remove it: names end with their scope"),
