@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from enum import Enum
+from dataclasses import replace
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
@@ -17,7 +17,6 @@ from loomir.autoschedule.contraction.micro_kernel import (
 from loomir.autoschedule.contraction.operand import (
     at,
     ceil_div,
-    conversions,
     extent_of,
     lesser,
     let,
@@ -28,56 +27,21 @@ from loomir.autoschedule.contraction.operand import (
 )
 from loomir.autoschedule.contraction.packing import Packing, pack_tile
 from loomir.autoschedule.contraction.recognise import Contraction, may_do_nothing
+from loomir.autoschedule.contraction.sides import Places, Side, Source, Values, bound
 from loomir.autoschedule.contraction.tiles import MOST_STREAMED, WORTH_THREADS, choose_tiles, up
 from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled, vectorized
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Axis
-from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import LE, LT, And, Eq, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var, cast
+from loomir.tir.expr import LE, LT, And, Eq, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var
 from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 
 __all__ = ["blocked"]
 
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
-
-
-class Source(Enum):
-    """Where the micro kernel finds a factor."""
-
-    DIRECT = "read where it is"
-    WHOLE = "packed before, all of it"
-    BLOCK = "packed block by block"
-
-
-class Side:
-    """One factor: its rows (or columns) in tiles of ``width``, ``per_block`` tiles to a block."""
-
-    def __init__(
-        self, name: str, factor: PrimExpr, axes: tuple[Axis, ...], width: int, per_block: int
-    ) -> None:
-        self.name = name
-        self.factor = factor
-        self.axes = axes
-        self.width = width
-        self.extent = extent_of(axes)
-        self.size = size_of(axes)
-        self.tiles = ceil_div(self.extent, width)
-        self.per_block = per_block
-        self.blocks = ceil_div(self.tiles, per_block)
-        self.source = Source.WHOLE
-        self.packed: Buffer | None = None
-        self.even = self.size is not None and self.size % width == 0
-
-    def first(self, tile: PrimExpr) -> PrimExpr:
-        """Give the first row of a tile; where they are read in place the last tile ends in time."""
-        start = mul(tile, imm64(self.width))
-        if self.source is Source.DIRECT and not self.even:
-            return lesser(start, sub(self.extent, imm64(self.width)))
-        return start
 
 
 def blocked(found: Contraction, target: Target, inner: Set[Buffer]) -> Plan | None:
@@ -105,11 +69,23 @@ class _Blocked:
             and self.n * self.k * size > near
         )
         self.tiles = choose_tiles(
-            self.m, self.n, self.k, found.dtype, target, streamed=self.streamed
+            self.m,
+            self.n,
+            self.k,
+            found.dtype,
+            target,
+            streamed=self.streamed,
+            run=_run(found.rows),
         )
         tiles = self.tiles
         self.left = Side("left", found.left, found.rows, tiles.rows, tiles.down)
         self.right = Side("right", found.right, found.columns, tiles.columns, tiles.across)
+        self.lead = self._leading()
+        if self.lead:
+            unit = size_of(found.reduced[self.lead :]) or 1
+            units = size_of(found.reduced[: self.lead]) or 1
+            pieces = up(units, max(1, tiles.depth // unit))
+            tiles = self.tiles = replace(tiles, depth=unit * up(units, pieces))
         self.panels = ceil_div(self.depth, tiles.depth)
         self.one_panel = self.k is not None and self.k <= tiles.depth
         self._choose_sources()
@@ -123,26 +99,23 @@ class _Blocked:
 
     # -- choices -----------------------------------------------------------------------------------
     def _choose_sources(self) -> None:
-        left, right, tiles = self.left, self.right, self.tiles
+        left, right = self.left, self.right
         size = self.found.dtype.itemsize
         near = self.target.caches[1] or self.target.caches[0] * 4
         whole = None if self.n is None or self.k is None else self.n * self.k * size
         if whole is not None and self._vectors_in_place():
             near_enough = self.streamed or whole <= near // 8
             right.source = Source.DIRECT if near_enough else Source.WHOLE
-        if plain_load(left.factor) is not None and self.m is not None and self._one_depth():
-            small = self.k is not None and self.m * self.k * size <= near // 4
-            if small and self.n is not None and self.n <= 4 * tiles.columns:
-                left.source = Source.DIRECT
-        for side, all_tiles in ((left, self.m), (right, self.n)):
-            if side.source is Source.DIRECT and not side.even:
-                # Tiles that share rows belong to one block; what is added to must be added once.
-                whole = up(all_tiles or 0, side.width)
-                if (all_tiles or 0) < side.width or self.found.stage.init is None or whole > 16:
-                    side.source = Source.WHOLE
-                else:
-                    side.per_block = whole
-                    side.blocks = imm64(1)
+        if self._rows_in_place():
+            left.source = Source.DIRECT
+        if right.source is Source.DIRECT and not right.even:
+            # Tiles that share columns belong to one block; what is added to, is added to once.
+            whole_side = up(self.n or 0, right.width)
+            fits = (self.n or 0) >= right.width and whole_side <= 16
+            if fits and self.found.stage.init is not None:
+                right.per_block, right.blocks, right.overlaps = whole_side, imm64(1), True
+            else:
+                right.source = Source.WHOLE
         for side, other in ((left, right), (right, left)):
             once = isinstance(other.blocks, IntImm) and other.blocks.value <= 1
             if side.source is Source.WHOLE and once:
@@ -163,35 +136,45 @@ class _Blocked:
             return False
         return stride_along(found.right, found.columns) == 1
 
-    # -- elements ----------------------------------------------------------------------------------
-    def _element(self, side: Side, batch: PrimExpr, index: PrimExpr, k: PrimExpr) -> PrimExpr:
-        found = self.found
-        table: dict[Var, PrimExpr] = {}
-        for axes, place in ((found.batch, batch), (side.axes, index), (found.reduced, k)):
-            table.update(split(axes, place))
-        return substitute(side.factor, table)
+    def _leading(self) -> int:
+        """Count the reduced axes outside of those along which the left factor is contiguous.
 
-    def _vector(self, side: Side, batch: PrimExpr, index: PrimExpr, k: PrimExpr) -> PrimExpr:
-        """Load a vector of columns from where it is, converted as the factor says."""
-        load = plain_load(side.factor)
-        assert load is not None
-        first = plain_load(self._element(side, batch, imm64(0), k))
-        assert first is not None
-        indices = (*first.indices[:-1], add(first.indices[-1], index))
-        made: PrimExpr = BufferLoad(first.buffer, indices)
-        for dtype in conversions(side.factor):
-            made = cast(made, dtype.with_lanes(index.dtype.lanes))
-        return made
+        0 where the left factor had better be packed, or there is but one axis.
+        """
+        found = self.found
+        load = plain_load(found.left)
+        reduced = found.reduced
+        if load is None or self._one_depth() or any(axis.size is None for axis in reduced):
+            return 0
+        strides = [stride_along(found.left, [axis]) for axis in reduced]
+        inner = len(reduced) - 1
+        size = reduced[inner].size or 1
+        while inner > 1 and strides[inner] and strides[inner - 1] == strides[inner] * size:  # type: ignore[operator]
+            inner -= 1
+            size *= reduced[inner].size or 1
+            strides[inner] = strides[-1]
+        return inner
+
+    def _rows_in_place(self) -> bool:
+        """Whether numbers of the left factor are read where they are, and not packed."""
+        found, tiles = self.found, self.tiles
+        if plain_load(found.left) is None or self.k is None:
+            return False
+        if self.lead:
+            return True
+        first, size = self.target.caches[0], found.dtype.itemsize
+        small = tiles.rows * self.k * size <= first // 2
+        return small and self.n is not None and self.n <= 4 * tiles.columns
 
     # -- packing -----------------------------------------------------------------------------------
     def _packing(self, side: Side, batch: PrimExpr) -> Packing:
+        found = self.found
+        table = split(found.batch, batch)
         return Packing(
-            lambda index, k: self._element(side, batch, index, k),
-            side.extent,
-            side.width,
+            side,
+            lambda place, k: side.element(table, place, split(found.reduced, k)),
             self.tiles.lanes,
             stride_along(side.factor, side.axes) == 1,
-            stride_along(side.factor, self.found.reduced) == 1,
         )
 
     def _pack_whole(self, side: Side) -> Stmt:
@@ -210,7 +193,7 @@ class _Blocked:
             return pack_tile(
                 self._packing(side, batch),
                 lambda k, r: (packed, (number, k, r)),
-                mul(tile, imm64(side.width)),
+                tile,
                 imm64(0),
                 self.depth,
             )
@@ -229,7 +212,7 @@ class _Blocked:
             lambda tile: pack_tile(
                 self._packing(side, batch),
                 lambda k, r: (packed, (tile, k, r)),
-                mul(at(block, side.per_block, tile), imm64(side.width)),
+                at(block, side.per_block, tile),
                 start,
                 depth,
             ),
@@ -357,15 +340,21 @@ class _Blocked:
         row_tile = at(tile[0], left.per_block, tile[1])
         column_tile = at(strip[0], right.per_block, strip[1])
 
-        def inside(row: PrimExpr, column: PrimExpr) -> Stmt:
-            steps = run_tile(
-                sums,
-                self._reader(left, batch, row_tile, tile[1], row, start),
-                self._reader(right, batch, column_tile, strip[1], column, start),
+        def inside(row: PrimExpr, column: PrimExpr, rows: Places, columns: Places) -> Stmt:
+            source = left.clamped(rows, row)
+            read_left = self._reader(left, batch, (row_tile, tile[1]), source)
+            read_right = self._reader(right, batch, (column_tile, strip[1]), lambda i: {}, column)
+            steps = self._steps(
+                start,
                 depth,
-                tiles,
+                lambda k, at_k: run_tile(
+                    sums,
+                    lambda r: read_left(k, add(start, k), at_k, r),
+                    lambda c: read_right(k, add(start, k), at_k, c),
+                    tiles,
+                ),
             )
-            finish = self._finish(batch, row, column, sums)
+            finish = self._finish(batch, (row, column), (rows, columns), sums)
             if part is None:
                 return allocated([sums], fill_tile(sums, tiles), steps, finish)
             slot = (strip[1], tile[1])
@@ -378,41 +367,83 @@ class _Blocked:
             end = IfThenElse(last, finish, copy_tile(part, slot, sums, tiles))
             return allocated([sums], begin, steps, end)
 
+        def placed(row: PrimExpr, column: PrimExpr) -> Stmt:
+            return left.placed(
+                row,
+                lambda rows: right.placed(
+                    column, lambda columns: inside(row, column, rows, columns)
+                ),
+            )
+
         return let(
             "row",
             left.first(row_tile),
-            lambda row: let("column", right.first(column_tile), lambda c: inside(row, c)),
+            lambda row: let("column", right.first(column_tile), lambda c: placed(row, c)),
         )
+
+    def _steps(
+        self,
+        start: PrimExpr,
+        depth: PrimExpr,
+        body: Callable[[PrimExpr, Values], Stmt],
+    ) -> Stmt:
+        """Go along the reduced axes; where that is several loops, the last ones are joined."""
+        found = self.found
+        if not self.lead:
+            return loop("k", depth, lambda k: body(k, split(found.reduced, add(start, k))))
+        lead = found.reduced[: self.lead]
+        near = found.reduced[self.lead :]
+        unit = size_of(near)
+        assert unit is not None
+        count = _divided(depth, unit)
+        first = _divided(start, unit)
+
+        def outer(u: PrimExpr) -> Stmt:
+            table = split(lead, add(first, u))
+            return bound(
+                list(table.items()),
+                lambda t: loop("k", unit, lambda k: body(at(u, unit, k), {**t, **split(near, k)})),
+            )
+
+        return loop("outer", count, outer)
 
     def _reader(
         self,
         side: Side,
         batch: PrimExpr,
-        tile: PrimExpr,
-        in_block: PrimExpr,
-        first: PrimExpr,
-        start: PrimExpr,
-    ) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
+        tile: tuple[PrimExpr, PrimExpr],
+        places: Places,
+        first: PrimExpr | None = None,
+    ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
+        """Give how to read a factor at a step: in the panel, of all, and by the axes."""
         packed = side.packed
         if side.source is Source.WHOLE:
             assert packed is not None
-            number = at(batch, side.tiles, tile)
-            return lambda k, i: BufferLoad(packed, (number, add(start, k), i))
+            number = at(batch, side.tiles, tile[0])
+            return lambda k, whole, at_k, i: BufferLoad(packed, (number, whole, i))
         if side.source is Source.BLOCK:
             assert packed is not None
-            return lambda k, i: BufferLoad(packed, (in_block, k, i))
-        if side is self.right:
-            return lambda k, i: self._vector(side, batch, add(first, i), add(start, k))
-        return lambda k, i: self._element(side, batch, add(first, i), add(start, k))
+            return lambda k, whole, at_k, i: BufferLoad(packed, (tile[1], k, i))
+        table = split(self.found.batch, batch)
+        if first is not None:
+            return lambda k, whole, at_k, i: side.vector(add(first, i), table, at_k)
+        return lambda k, whole, at_k, i: side.element(table, at_k, places(i))
 
     # -- the end of a tile -------------------------------------------------------------------------
-    def _finish(self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, sums: Buffer) -> Stmt:
+    def _finish(
+        self,
+        batch: PrimExpr,
+        first: tuple[PrimExpr, PrimExpr],
+        places: tuple[Places, Places],
+        sums: Buffer,
+    ) -> Stmt:
         """Store a complete tile, but for what lies beyond the result."""
         left, right, tiles = self.left, self.right, self.tiles
         found = self.found
+        table = split(found.batch, batch)
 
         def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
-            place = (batch, add(row, r), add(column, c))
+            place = {**table, **places[0](r), **places[1](c)}
             return finished(found, self.inner, place, BufferLoad(held, (r, c)))
 
         def vectors(r: PrimExpr, held: Buffer) -> Stmt:
@@ -425,28 +456,39 @@ class _Blocked:
             )
 
         inside: PrimExpr = TRUE
-        for side, first in ((left, row), (right, column)):
-            if not side.even and side.source is not Source.DIRECT:
-                fits = LE(add(first, imm64(side.width)), side.extent)
+        for side, begin in ((left, first[0]), (right, first[1])):
+            if not side.even and not side.overlaps:
+                fits = LE(add(begin, imm64(side.width)), side.extent)
                 inside = fits if inside is TRUE else And(inside, fits)
         light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
-        direct = light * tiles.rows * tiles.vectors <= _WRITTEN_OUT and self._one_column()
+        by_vectors = self._stored_by_columns()
+        direct = light * tiles.rows * tiles.vectors <= _WRITTEN_OUT and by_vectors
         full = unrolled("r", tiles.rows, lambda r: vectors(r, sums))
         if direct and inside is TRUE:
             return full
         edge = scratch("edge", (tiles.rows, tiles.columns), found.dtype)
-        rows = lesser(imm64(tiles.rows), sub(left.extent, row))
-        columns = lesser(imm64(tiles.columns), sub(right.extent, column))
+        rows = lesser(imm64(tiles.rows), sub(left.extent, first[0]))
+        columns = lesser(imm64(tiles.columns), sub(right.extent, first[1]))
         some = loop("r", rows, lambda r: loop("c", columns, lambda c: end(r, c, edge)))
         if not direct:
-            many = loop("r", imm64(tiles.rows), lambda r: vectors(r, edge))
+            if by_vectors:
+                many = loop("r", imm64(tiles.rows), lambda r: vectors(r, edge))
+            else:
+                many = loop(
+                    "c",
+                    tiles.columns,
+                    lambda c: unrolled("r", tiles.rows, lambda r: end(r, c, edge)),
+                )
             some = many if inside is TRUE else IfThenElse(inside, many, some)
             return allocated([edge], copy_tile(edge, (), sums, tiles), some)
         spilled = allocated([edge], copy_tile(edge, (), sums, tiles), some)
         return IfThenElse(inside, full, spilled)
 
-    def _one_column(self) -> bool:
-        return sum(axis.size != 1 for axis in self.found.columns) == 1
+    def _stored_by_columns(self) -> bool:
+        """Whether neighbouring columns are neighbours in the result."""
+        many = [axis.var for axis in self.found.columns if axis.size != 1]
+        last = self.found.stage.indices[-1]
+        return len(many) == 1 and any(part is many[0] for part in pre_order(last))
 
     def _choices(self) -> tuple[str, ...]:
         left, right, tiles = self.left, self.right, self.tiles
@@ -457,3 +499,16 @@ class _Blocked:
             f"left factor {left.source.value}, right factor {right.source.value}",
             f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",
         )
+
+
+def _divided(value: PrimExpr, by: int) -> PrimExpr:
+    """Divide a multiple of ``by``."""
+    if isinstance(value, IntImm):
+        return imm64(value.value // by)
+    return FloorDiv(value, imm64(by))
+
+
+def _run(axes: tuple[Axis, ...]) -> int | None:
+    """Give the size of the last of several axes."""
+    many = [axis for axis in axes if axis.size != 1]
+    return many[-1].size if len(many) > 1 else None

@@ -250,7 +250,12 @@ class _DotProducts:
             x = self._element(found.left, found.rows, batch, row, imm64(k))
             y = self._element(found.right, found.columns, batch, column, imm64(k))
             total = multiply_add(x, y, total)
-        stored = finished(found, self.inner, (batch, row, column), total)
+        place = {
+            **split(found.batch, batch),
+            **split(found.rows, row),
+            **split(found.columns, column),
+        }
+        stored = finished(found, self.inner, place, total)
         for index, size, step in ((row, self.m, self.rows), (column, self.n, self.columns)):
             if size % step:
                 stored = IfThenElse(LE(add(index, imm64(1)), imm64(size)), stored)

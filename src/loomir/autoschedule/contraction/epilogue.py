@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from loomir.autoschedule.contraction.operand import split
 from loomir.autoschedule.contraction.recognise import Contraction, is_zero
+from loomir.autoschedule.contraction.sides import Values
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -18,16 +18,14 @@ __all__ = ["finished"]
 def finished(
     found: Contraction,
     inner: Set[Buffer],
-    place: tuple[PrimExpr, PrimExpr, PrimExpr],
+    place: Values,
     total: PrimExpr,
 ) -> Stmt:
-    """Store the element at batch, row and column, and what later stages make of it.
+    """Store the element where the axes are at ``place``, and what later stages make of it.
 
     Buffers in ``inner`` are not written: nothing reads them any more.
     """
-    table: dict[Var, PrimExpr] = {}
-    for axes, index in zip((found.batch, found.rows, found.columns), place):
-        table.update(split(axes, index))
+    table = dict(place)
     table.update({var: substitute(whole, table) for var, whole in found.cut.items()})
     stage = found.stage
     start = stage.init

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from loomir.arith.fold import imm64
 from loomir.autoschedule.contraction.tiles import Tiles
-from loomir.autoschedule.nest import loop, unrolled
+from loomir.autoschedule.nest import unrolled
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, Broadcast, Mul, PrimExpr, Ramp, const
 from loomir.tir.op import call_builtin
@@ -14,8 +14,8 @@ from loomir.tir.stmt import BufferStore, Stmt, seq
 
 __all__ = ["Reader", "copy_tile", "fill_tile", "load_tile", "multiply_add", "run_tile", "span"]
 
-Reader = Callable[[PrimExpr, PrimExpr], PrimExpr]
-"""Gives a factor at a step of the reduced axes and a row, or vector of columns, of the tile."""
+Reader = Callable[[PrimExpr], PrimExpr]
+"""Gives a factor at a row, or a vector of columns, of the tile."""
 
 
 def span(start: PrimExpr, lanes: int) -> PrimExpr:
@@ -53,19 +53,16 @@ def load_tile(sums: Buffer, source: Buffer, at: tuple[PrimExpr, ...], tiles: Til
     return _each(tiles, lambda r, c: BufferStore(sums, BufferLoad(source, (*at, r, c)), (r, c)))
 
 
-def run_tile(sums: Buffer, left: Reader, right: Reader, depth: PrimExpr, tiles: Tiles) -> Stmt:
-    """Add the products of ``depth`` steps."""
+def run_tile(sums: Buffer, left: Reader, right: Reader, tiles: Tiles) -> Stmt:
+    """Add the products of one step."""
     lanes = tiles.lanes
 
-    def step(k: PrimExpr) -> Stmt:
-        def one(r: PrimExpr, c: PrimExpr) -> Stmt:
-            held = BufferLoad(sums, (r, c))
-            made = multiply_add(_wide(left(k, r), lanes), _wide(right(k, c), lanes), held)
-            return BufferStore(sums, made, (r, c))
+    def one(r: PrimExpr, c: PrimExpr) -> Stmt:
+        held = BufferLoad(sums, (r, c))
+        made = multiply_add(_wide(left(r), lanes), _wide(right(c), lanes), held)
+        return BufferStore(sums, made, (r, c))
 
-        return _each(tiles, one)
-
-    return loop("k", depth, step)
+    return _each(tiles, one)
 
 
 def multiply_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:

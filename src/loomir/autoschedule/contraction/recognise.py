@@ -71,6 +71,9 @@ def recognise(stages: Sequence[Stage]) -> Contraction | None:
         return None
     if _last(axes, rows) > _last(axes, columns):
         rows, columns, one, other = columns, rows, other, one
+    if _many(columns) > 1 and _many(rows) == 1 and _many(stage.reduced) > 1:
+        # Channels make better vectors than pixels: their rows do not end in between.
+        rows, columns, one, other = columns, rows, other, one
     epilogue = _epilogue(stages)
     if epilogue is None:
         return None
@@ -123,6 +126,11 @@ def _last(order: Sequence[Axis], axes: Sequence[Axis]) -> int:
     """Give the place of the innermost axis that has more than one value."""
     places = {axis.var: i for i, axis in enumerate(order)}
     return max((places[axis.var] for axis in axes if axis.size != 1), default=-1)
+
+
+def _many(axes: Sequence[Axis]) -> int:
+    """Count the axes of more than one value."""
+    return sum(axis.size != 1 for axis in axes)
 
 
 _Pair: TypeAlias = tuple[PrimExpr, PrimExpr]

@@ -56,10 +56,12 @@ def choose_tiles(
     target: Target,
     *,
     streamed: bool = False,
+    run: int | None = None,
 ) -> Tiles:
     """Choose by the sizes of the product, None where they are known at run time only.
 
-    ``streamed``: the rows are few, and the right factor comes from memory, once.
+    ``streamed``: the rows are few, and the right factor comes from memory, once. ``run``: so many
+    rows lie in a line, at the end of which a tile had better end too.
     """
     widest = target.lanes(dtype.bits)
     lanes = widest
@@ -68,6 +70,8 @@ def choose_tiles(
     shapes = _shapes(target.registers)
     if streamed and n is not None:
         shapes = [s for s in shapes if n % (s[1] * lanes) == 0] or shapes
+    if run is not None:
+        shapes = [s for s in shapes if run % s[0] == 0] or shapes
     best = max(shapes, key=lambda shape: _worth(*shape, lanes, m, n))
     rows, vectors = best
     first, second, _ = target.caches

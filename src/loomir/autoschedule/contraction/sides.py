@@ -1,0 +1,119 @@
+"""The two factors of a product: how each is cut into tiles, and where its elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TypeAlias
+
+from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.contraction.operand import (
+    ceil_div,
+    conversions,
+    extent_of,
+    lesser,
+    let,
+    plain_load,
+    size_of,
+    split,
+)
+from loomir.autoschedule.stage import Axis
+from loomir.ir.substitution import substitute
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import PrimExpr, Var, cast
+from loomir.tir.stmt import Stmt
+
+__all__ = ["Places", "Side", "Source", "Values", "bound"]
+
+Values: TypeAlias = Mapping[Var, PrimExpr]
+"""What axes are at some point of the loops."""
+
+Places: TypeAlias = Callable[[PrimExpr], Values]
+"""Gives the axes of a side so many rows (or columns) after the first of a tile."""
+
+
+class Source(Enum):
+    """Where the micro kernel finds a factor."""
+
+    DIRECT = "read where it is"
+    WHOLE = "packed before, all of it"
+    BLOCK = "packed block by block"
+
+
+class Side:
+    """One factor: its rows (or columns) in tiles of ``width``, ``per_block`` tiles to a block."""
+
+    def __init__(
+        self, name: str, factor: PrimExpr, axes: tuple[Axis, ...], width: int, per_block: int
+    ) -> None:
+        self.name = name
+        self.factor = factor
+        self.axes = axes
+        self.width = width
+        self.extent = extent_of(axes)
+        self.size = size_of(axes)
+        self.tiles = ceil_div(self.extent, width)
+        self.per_block = per_block
+        self.blocks = ceil_div(self.tiles, per_block)
+        self.source = Source.WHOLE
+        self.packed: Buffer | None = None
+        self.even = self.size is not None and self.size % width == 0
+        self.overlaps = False
+        """Whether the last tile begins early, so as to end in time."""
+        many = [axis for axis in axes if axis.size != 1]
+        self.last = many[-1] if len(many) > 1 else None
+        run = None if self.last is None else self.last.size
+        self.aligned = run is not None and run % width == 0
+        """Whether a tile of several axes stays within the last one."""
+
+    def first(self, tile: PrimExpr) -> PrimExpr:
+        """Give the first row of a tile."""
+        start = mul(tile, imm64(self.width))
+        if self.overlaps:
+            return lesser(start, sub(self.extent, imm64(self.width)))
+        return start
+
+    def placed(self, first: PrimExpr, body: Callable[[Places], Stmt]) -> Stmt:
+        """Find once for a tile what its rows have in common."""
+        if not self.aligned or self.last is None:
+            return body(lambda i: split(self.axes, add(first, i)))
+        table = split(self.axes, first)
+        last = self.last.var
+        return bound(list(table.items()), lambda t: body(lambda i: {**t, last: add(t[last], i)}))
+
+    def element(self, *tables: Values) -> PrimExpr:
+        """Give the factor where the axes are as the tables say."""
+        joined: dict[Var, PrimExpr] = {}
+        for table in tables:
+            joined.update(table)
+        return substitute(self.factor, joined)
+
+    def vector(self, index: PrimExpr, *tables: Values) -> PrimExpr:
+        """Load a vector of columns from where it is, converted as the factor says."""
+        first = plain_load(self.element(*tables, split(self.axes, imm64(0))))
+        assert first is not None
+        indices = (*first.indices[:-1], add(first.indices[-1], index))
+        made: PrimExpr = BufferLoad(first.buffer, indices)
+        for dtype in conversions(self.factor):
+            made = cast(made, dtype.with_lanes(index.dtype.lanes))
+        return made
+
+    def clamped(self, places: Places, first: PrimExpr) -> Places:
+        """Read the last row in place of those beyond it, which are never stored."""
+        if self.even:
+            return places
+        most = sub(self.extent, imm64(1))
+        return lambda i: split(self.axes, lesser(add(first, i), most))
+
+
+def bound(
+    left: list[tuple[Var, PrimExpr]],
+    body: Callable[[dict[Var, PrimExpr]], Stmt],
+    done: Values | None = None,
+) -> Stmt:
+    """Give names to the values of axes."""
+    known = dict(done or {})
+    if not left:
+        return body(known)
+    (var, value), *rest = left
+    return let(var.name_hint, value, lambda v: bound(rest, body, {**known, var: v}))
