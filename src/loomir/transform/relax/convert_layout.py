@@ -23,7 +23,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.node import RelaxExpr
+from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_def import OpDef, find_op, op_def, op_names
 from loomir.relax.rewriter import Rewriter
 from loomir.relax.shape import as_dim
@@ -219,21 +219,22 @@ class _Converter(Rewriter):
             else:
                 args.append(self._bring(block, arg, wanted))
         written = Call(call.op, tuple(args), call.sinfo_args, plan.attrs, span=call.span)
-        if not self._is_known(written, binding.var):
+        info = self._described(written, binding.var)
+        if info is None:
             return False
-        self._keep(block, binding, written, plan.made)
+        self._keep(block, binding, written, plan.made, info)
         return True
 
-    def _is_known(self, call: Call, var: Var) -> bool:
-        """Whether a call is right, and no less is known of its result than before."""
+    def _described(self, call: Call, var: Var) -> StructInfo | None:
+        """Derive what is known of a result; None for a wrong call, and for less than was known."""
         try:
             info = self.builder.struct_info_of(call)
         except CompileError:  # channels that make no whole blocks
-            return False
+            return None
         own = var.struct_info
-        if not isinstance(info, TensorStructInfo) or not isinstance(own, TensorStructInfo):
-            return True
-        return info.dims is not None or own.dims is None
+        if isinstance(info, TensorStructInfo) and isinstance(own, TensorStructInfo):
+            return None if info.dims is None and own.dims is not None else info
+        return info
 
     def _planned(self, block: _Block, call: Call, var: Var) -> LayoutPlan | None:
         if not isinstance(call.op, Op):
@@ -276,12 +277,17 @@ class _Converter(Rewriter):
         binding: VarBinding,
         value: RelaxExpr,
         arrangement: Arrangement | tuple[Arrangement, ...],
+        info: StructInfo | None = None,
     ) -> None:
         """Note a value in an arrangement; give it as it was too, where that is needed."""
         if _is_plain(arrangement):
             return self.emit_binding(binding, value)
         var = binding.var
-        result = self.builder.emit(value, var.name_hint)
+        if info is None:
+            result = self.builder.emit(value, var.name_hint)
+        else:  # it was derived before
+            result = self.builder.normalizer.fresh(var.name_hint, info, False, value.span)
+            self.builder.emit_normalized(VarBinding(result, value, span=value.span))
         block.laid[var] = _Laid(result, arrangement)
         if isinstance(var, DataflowVar) and var not in block.captured:
             block.gone.add(var)

@@ -25,7 +25,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.node import RelaxExpr
+from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_def import op_def
 from loomir.relax.op_reference import converted
 from loomir.relax.rewriter import Rewriter
@@ -316,9 +316,9 @@ class _Mixer(Rewriter):
         if low_call is None:
             return False
         if self.out is _WIDE and not block.wants_narrow(binding.var):
-            self.emit_binding(binding, low_call)
+            self.emit_binding(binding, low_call[0])
             return True
-        result: RelaxExpr = self.builder.emit(low_call, binding.var.name_hint)
+        result: RelaxExpr = self._bound(*low_call, binding.var.name_hint)
         if self.out is _WIDE:
             result = self.builder.emit(made("astype", result, self.low))
         self._keep(block, binding, result)
@@ -341,7 +341,7 @@ class _Mixer(Rewriter):
         low_call = self._narrow_call(block, value, value.attrs, len(value.args))
         if low_call is None:
             return False
-        self._keep(block, binding, self.builder.emit(low_call, binding.var.name_hint))
+        self._keep(block, binding, self._bound(*low_call, binding.var.name_hint))
         return True
 
     def _keep(self, block: _Block, binding: VarBinding, result: RelaxExpr) -> None:
@@ -356,10 +356,10 @@ class _Mixer(Rewriter):
     # -- values ----------------------------------------------------------------------------------
     def _narrow_call(
         self, block: _Block, call: Call, attrs: Mapping[str, Any], count: int
-    ) -> Call | None:
+    ) -> tuple[Call, StructInfo] | None:
         """Give a call with its first arguments in 16 bits, None where one does not fit into those.
 
-        ``count`` says how many arguments those are.
+        ``count`` says how many arguments those are. Gives what is known of the result too.
         """
         constants: dict[RelaxExpr, Constant] = {}
         for arg in _leaves(call.args[:count]):
@@ -381,10 +381,15 @@ class _Mixer(Rewriter):
             args.append(self.again(arg))
         low_call = Call(call.op, tuple(args), call.sinfo_args, attrs, span=call.span)
         try:  # numbers among the options may not fit
-            self.builder.struct_info_of(low_call)
+            return low_call, self.builder.struct_info_of(low_call)
         except CompileError:
             return None
-        return low_call
+
+    def _bound(self, call: Call, info: StructInfo, name: str) -> Var:
+        """Bind a call, of whose result is known already what can be."""
+        var = self.builder.normalizer.fresh(name, info, False, call.span)
+        self.builder.emit_normalized(VarBinding(var, call, span=call.span))
+        return var
 
     def _rounded(self, constant: Constant) -> Constant | None:
         data = constant.data.data
