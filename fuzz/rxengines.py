@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import product
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from fuzz.rxillformed import accepted_defect, accepted_mistake
 from fuzz.rxprogram import EXACT, RelaxProgram, values_differ, wrongly_described
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
+from loomir.ir.passes import PASSES, apply
 from loomir.ir.serialize import from_json, to_json
 from loomir.relax import Function, TensorStructInfo
 from loomir.relax.normalize import normal_form_violations, normalize
@@ -24,6 +26,11 @@ from loomir.support.diagnostics import RunError
 from loomir.tir import Var as ShapeVar
 from loomir.transform.pipelines import lower_relax
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
+from loomir.transform.relax.topological_sort import (
+    Direction,
+    Order,
+    TopologicalSortOptions,
+)
 
 __all__ = ["CHECKS", "ENGINES", "Outcome", "disagreement", "outcome_of", "reference", "trouble"]
 
@@ -116,6 +123,50 @@ def _each_pass(module: IRModule) -> dict[str, Runner]:
     return stages
 
 
+_ALONE: Final = (
+    "LambdaLift",
+    "RemoveUnusedOutputs",
+    "RemoveUnusedParameters",
+    "ExpandTupleArguments",
+    "InlinePrivateFunctions",
+    "RemoveRedundantReshape",
+    "NormalizeGlobalVar",
+    "ToNonDataflow",
+)
+"""Passes that compiling does not run, and that keep the meaning by themselves."""
+_AT_LAST: Final = (
+    "LambdaLift",
+    "LegalizeOps",
+    "DataflowUseInplaceCalls",
+    "CallTIRRewrite",
+    "LowerAllocTensor",
+    "KillAfterLastUse",
+)
+"""Passes that need one another, in their order."""
+
+
+def _other_passes(module: IRModule) -> dict[str, Runner]:
+    """Run what passes make of the program that compiling it leaves out; one result is compiled."""
+    given = normalize(module)
+    made = {name: apply(PASSES[f"relax.{name}"], given) for name in _ALONE}
+    sort = PASSES["relax.TopologicalSort"]
+    for order, direction in product(get_args(Order), get_args(Direction)):
+        options = TopologicalSortOptions(order, direction)
+        made[f"TopologicalSort {order} {direction}"] = apply(sort, given, options)
+    last = given
+    for name in _AT_LAST:
+        last = made[f"{name} at last"] = apply(PASSES[f"relax.{name}"], last)
+    for name, other in made.items():
+        found = [d for d in loomir.verify(other) if d.severity == "error"]
+        if found and other is not module:
+            raise AssertionError(f"{name}: {found[0].code} {found[0].message}")
+    changed = {name: _interpreted(other) for name, other in made.items() if other is not given}
+    if last is not given:
+        quick = with_quick_codegen(_native((1,), opt_level=0))
+        changed.update(quick(last))
+    return changed
+
+
 def _reparsed(module: IRModule) -> dict[str, Runner]:
     text = module.script(constants="inline")
     again = loomir.script.from_source(text)
@@ -145,6 +196,7 @@ ENGINES: dict[str, Engine] = {
     "native-O0": _native(opt_level=0),
     "native-O3": _native(opt_level=3),
     "each-pass": _each_pass,
+    "other-passes": _other_passes,
     "reparsed": _reparsed,
     "renamed": _changed(renamed),
     "dead-code": _changed(with_dead_code),

@@ -23,6 +23,7 @@ _OTHERS = [
     (0.3, "reparsed"),
     (0.1, "serialized"),
     (0.25, "each-pass"),
+    (0.15, "other-passes"),
     (0.08, "renamed"),
     (0.12, "dead-code"),
     (0.12, "inlined"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from loomir import relax
 from tests.transform.relax.modules import applied, module
 from tests.transform.relax.test_lowering import random
@@ -37,10 +39,12 @@ def test_a_parameter_that_tells_an_extent_stays():
     assert names(made["other"]) == ["a"]
 
 
-def test_functions_that_are_passed_on_stay():
-    text = """
+@pytest.mark.parametrize("call", ["", "y = Module.other(x, x)"])
+def test_functions_that_are_passed_on_stay(call: str):
+    text = f"""
     @R.function
     def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        {call}
         t = (Module.other, x)
         f = t[0]
         z: R.Tensor((3,), "float32") = f(x, x)

@@ -25,11 +25,16 @@ from loomir.transform.relax.fuse_ops import fuse_ops
 from loomir.transform.relax.fuse_tir import fuse_tir
 from loomir.transform.relax.fuse_transpose_matmul import fuse_transpose_matmul
 from loomir.transform.relax.inline_private_functions import inline_private_functions
+from loomir.transform.relax.kill_after_last_use import kill_after_last_use
+from loomir.transform.relax.lambda_lift import lambda_lift
 from loomir.transform.relax.legalize_ops import legalize_ops
+from loomir.transform.relax.lower_alloc_tensor import lower_alloc_tensor
 from loomir.transform.relax.normalize import normalize
+from loomir.transform.relax.normalize_global_var import normalize_global_var
 from loomir.transform.relax.realize_vdevice import realize_vdevice
 from loomir.transform.relax.remove_purity_checking import remove_purity_checking
 from loomir.transform.relax.remove_redundant_reshape import remove_redundant_reshape
+from loomir.transform.relax.remove_unused_outputs import remove_unused_outputs
 from loomir.transform.relax.remove_unused_parameters import remove_unused_parameters
 from loomir.transform.relax.reorder_permute_dims_after_concat import (
     reorder_permute_dims_after_concat,
@@ -42,6 +47,7 @@ from loomir.transform.relax.to_mixed_precision import (
     to_mixed_precision,
 )
 from loomir.transform.relax.to_non_dataflow import to_non_dataflow
+from loomir.transform.relax.topological_sort import TopologicalSortOptions, topological_sort
 
 __all__ = [
     "BindParamsOptions",
@@ -49,6 +55,7 @@ __all__ = [
     "CombineParallelMatmulOptions",
     "ConvertLayoutOptions",
     "ToMixedPrecisionOptions",
+    "TopologicalSortOptions",
     "adjust_matmul_order",
     "annotate_tir_op_pattern",
     "attach_global_symbol",
@@ -71,11 +78,16 @@ __all__ = [
     "fuse_tir",
     "fuse_transpose_matmul",
     "inline_private_functions",
+    "kill_after_last_use",
+    "lambda_lift",
     "legalize_ops",
+    "lower_alloc_tensor",
     "normalize",
+    "normalize_global_var",
     "realize_vdevice",
     "remove_purity_checking",
     "remove_redundant_reshape",
+    "remove_unused_outputs",
     "remove_unused_parameters",
     "reorder_permute_dims_after_concat",
     "reorder_take_after_matmul",
@@ -83,4 +95,5 @@ __all__ = [
     "static_plan_block_memory",
     "to_mixed_precision",
     "to_non_dataflow",
+    "topological_sort",
 ]

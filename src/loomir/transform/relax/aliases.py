@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import pre_order
@@ -37,11 +38,15 @@ _KEEPS_NOTHING: Final = frozenset(
         "relax.tensor_to_shape",
         "relax.print",
         "relax.assert_op",
+        "relax.memory.kill_storage",
+        "relax.memory.kill_tensor",
     }
 )
 """Operators that only look at their arguments, and give something else."""
 _IN_PLACE: Final = "relax.call_tir_inplace"
-_GIVES_ARGUMENT: Final = frozenset({_IN_PLACE, "relax.memory.view"})
+_GIVES_ARGUMENT: Final = frozenset(
+    {_IN_PLACE, "relax.memory.view", "relax.memory.alloc_tensor", "relax.vm.alloc_tensor"}
+)
 """Operators whose result may be an argument of theirs, but nothing else keeps it."""
 
 
@@ -58,11 +63,20 @@ class Aliases:
     last_use: dict[int, int] = field(default_factory=dict[int, int])
     escapes: set[int] = field(default_factory=set[int])
     others: set[int] = field(default_factory=set[int])
+    kernels: frozenset[str] = frozenset()
 
 
-def find_aliases(bindings: Iterable[Binding], result: RelaxExpr, made: frozenset[int]) -> Aliases:
-    """Follow the tensors that the bindings numbered ``made`` make."""
-    found = Aliases()
+def find_aliases(
+    bindings: Iterable[Binding],
+    result: RelaxExpr,
+    made: frozenset[int],
+    kernels: frozenset[str] = frozenset(),
+) -> Aliases:
+    """Follow the tensors that the bindings numbered ``made`` make.
+
+    ``kernels`` are functions of the module that keep nothing when they are called directly.
+    """
+    found = Aliases(kernels=kernels)
     for number, binding in enumerate(bindings):
         if not isinstance(binding, (VarBinding, MatchCast)):
             continue
@@ -100,7 +114,7 @@ def _given(value: RelaxExpr, used: frozenset[int], found: Aliases) -> frozenset[
         return used
     if isinstance(value, Call):
         name = value.op.name if isinstance(value.op, Op) else ""
-        if name in _KEEPS_NOTHING:
+        if name in _KEEPS_NOTHING or _is_kernel(value, found):
             return _NONE
         if name in _GIVES_ARGUMENT:
             return used if name != _IN_PLACE else _written(value, used, found)
@@ -121,6 +135,10 @@ def _may_be_another(value: RelaxExpr, found: Aliases) -> bool:
     )
 
 
+def _is_kernel(call: Call, found: Aliases) -> bool:
+    return isinstance(call.op, GlobalVar) and call.op.name_hint in found.kernels
+
+
 def _written(call: Call, used: frozenset[int], found: Aliases) -> frozenset[int]:
     """Tell which tensors a kernel gives back: those of the arguments that it writes."""
     given = call.args[1]
@@ -138,5 +156,6 @@ def _branches(branch: If, found: Aliases) -> None:
         if isinstance(part, Function) or (
             isinstance(part, Call)
             and not (isinstance(part.op, Op) and part.op.name in _KEEPS_NOTHING)
+            and not _is_kernel(part, found)
         ):
             found.escapes |= _used(part, found)

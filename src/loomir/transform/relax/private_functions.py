@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loomir.ir.module import GlobalVar, IRModule
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import children, pre_order
 from loomir.relax.expr import Call, Function
 
 __all__ = ["called_names", "only_called"]
@@ -19,18 +19,11 @@ def only_called(mod: IRModule) -> dict[str, Function]:
     for func in mod.functions.values():
         if not found or not isinstance(func, Function):
             continue
-        callees: set[int] = set()
         for part in pre_order(func):
-            if isinstance(part, Call):
-                callees.add(id(part.op))
-                arguments = part.args
-            else:
-                arguments = ()
-            for arg in arguments:
-                if isinstance(arg, GlobalVar):
-                    found.pop(arg.name_hint, None)
-            if isinstance(part, GlobalVar) and id(part) not in callees:
-                found.pop(part.name_hint, None)
+            inner = part.args if isinstance(part, Call) else children(part)
+            for value in inner:  # the callee of a call is not among them
+                if isinstance(value, GlobalVar):
+                    found.pop(value.name_hint, None)
     return found
 
 

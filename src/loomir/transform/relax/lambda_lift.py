@@ -1,0 +1,170 @@
+"""Make functions of the module of those that are written inside of others."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.node import Node
+from loomir.ir.passes import register
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import pre_order, rewrite
+from loomir.relax.expr import (
+    BindingBlock,
+    Call,
+    Function,
+    SeqExpr,
+    Tuple,
+    Var,
+    VarBinding,
+)
+from loomir.relax.free_vars import (
+    free_relax_vars,
+    free_shape_vars,
+    shape_vars_bound_by,
+    shape_vars_in,
+)
+from loomir.relax.node import RelaxExpr
+from loomir.relax.op_def import find_op
+from loomir.relax.relations import without_variables
+from loomir.relax.rewriter import Rewriter, copy_with_fresh_vars
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.signature import func_struct_info
+from loomir.relax.struct_info import FuncStructInfo, ShapeStructInfo
+from loomir.support.diagnostics import InternalError
+from loomir.tir.expr import Var as ShapeVar
+
+__all__ = ["lambda_lift"]
+
+_OWN: Final = ("global_symbol",)
+"""Attributes of a function of the module that one inside of another has no use for."""
+
+
+@register("relax.LambdaLift", requires={"relax_normal_form"})
+def lambda_lift(mod: IRModule) -> IRModule:
+    """Move local functions to the module, as private functions named ``lifted_`` and their name.
+
+    One that captures nothing is called as a function of the module. What another captures becomes
+    its last parameters, sizes that no other parameter tells as one shape behind them: a closure is
+    made of it by ``make_closure`` where it stood, and called by ``invoke_pure_closure``, or
+    ``invoke_closure`` where it has effects. One that calls itself passes on what it was given.
+    """
+    return _Lifter(mod).rewrite_module()
+
+
+class _Captured(NamedTuple):
+    """What a local function uses of the functions around it."""
+
+    values: tuple[Var, ...]
+    sizes: tuple[ShapeVar, ...]
+
+    @property
+    def args(self) -> tuple[RelaxExpr, ...]:
+        """What the lifted function is given behind its own arguments."""
+        return (*self.values, ShapeExpr(self.sizes)) if self.sizes else self.values
+
+
+class _Lifter(Rewriter):
+    def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
+        """Lift a function; bind all else as it is."""
+        if not isinstance(value, Function):
+            self.emit_binding(binding, value)
+            return
+        captured = self._captured(binding.var, value)
+        lifted = _closed(value, captured)
+        name = self.builder.get_unique_name(f"lifted_{binding.var.name_hint}")
+        gv = self.builder.declare(name, func_struct_info(lifted))
+        self.builder.update_func(
+            gv, copy_with_fresh_vars(_recursive(lifted, binding, gv, captured))
+        )
+        if captured.args:
+            self.emit_binding(binding, _call("make_closure", gv, Tuple(captured.args)))
+        else:
+            self.replace(binding.var, gv)
+
+    def _captured(self, name: Var, func: Function) -> _Captured:
+        values = tuple([var for var in free_relax_vars(func) if var is not name])
+        outer = frozenset(self._normalizer.known.shape_vars)
+        used = dict.fromkeys(v for v in free_shape_vars(func, outer) if v in outer)
+        told: set[ShapeVar] = set()
+        for var in values:
+            used.update(dict.fromkeys(v for v in shape_vars_in(var.struct_info) if v in outer))
+            told.update(shape_vars_bound_by(var.struct_info))
+        return _Captured(values, tuple([v for v in used if v not in told]))
+
+    def rewrite_call(self, call: Call) -> RelaxExpr:
+        """Invoke what ``make_closure`` gave."""
+        if not isinstance(call.op, Var):
+            return call
+        made = self.lookup(call.op)
+        known = call.op.struct_info
+        if not isinstance(made, Call) or getattr(made.op, "name", "") != "relax.make_closure":
+            return call
+        pure = isinstance(known, FuncStructInfo) and known.purity
+        name = "invoke_pure_closure" if pure else "invoke_closure"
+        result = self.builder.struct_info_of(call)
+        op = _call(name, call.op, Tuple(call.args), result)
+        return Call(op.op, op.args, op.sinfo_args, op.attrs, span=call.span)
+
+
+def _closed(func: Function, captured: _Captured) -> Function:
+    """Make what a function captures parameters of it."""
+    names = set(captured.values)
+    table: dict[Node, Node] = {}
+    params = list(func.params)
+    for var in captured.values:
+        info = without_variables(var.struct_info, lambda v: v not in names)
+        made = Var(var.name_hint, substitute(info, table) if table else info, span=var.span)
+        table[var] = made
+        params.append(made)
+    if captured.sizes:
+        params.append(Var("sizes", ShapeStructInfo(captured.sizes)))
+    attrs = {key: value for key, value in func.attrs.items() if key not in _OWN}
+    body, ret = func.body, func.ret_struct_info
+    if table:
+        body = substitute(body, table)
+        ret = None if ret is None else substitute(ret, table)
+    return Function(tuple(params), body, ret, func.is_pure, attrs, span=func.span)
+
+
+def _recursive(func: Function, binding: VarBinding, gv: GlobalVar, captured: _Captured) -> Function:
+    """Let a function that uses itself use the lifted one, with what it was given."""
+    name = binding.var
+    if name not in free_relax_vars(func):
+        return func
+    body = func.body
+    if not isinstance(body, SeqExpr):
+        raise InternalError("a function is not in normal form")
+    if not captured.args:
+        made = substitute(body, {name: gv})
+        return Function(
+            func.params, made, func.ret_struct_info, func.is_pure, func.attrs, span=func.span
+        )
+    last: list[RelaxExpr] = list(func.params[len(func.params) - len(captured.args) :])
+
+    def call(value: Call) -> Call:
+        if value.op is not name:
+            return value
+        return Call(gv, (*value.args, *last), (), value.attrs, span=value.span)
+
+    body = rewrite(body, {Call: call})
+    if any(part is name for part in pre_order(body)):
+        own = Var(name.name_hint, name.struct_info_annotation, span=name.span)
+        made = VarBinding(own, _call("make_closure", gv, Tuple(tuple(last))))
+        body = substitute(body, {name: own})
+        blocks = list(body.blocks)
+        if blocks and type(blocks[0]) is BindingBlock:
+            blocks[0] = BindingBlock((made, *blocks[0].bindings), span=blocks[0].span)
+        else:
+            blocks.insert(0, BindingBlock((made,)))
+        body = SeqExpr(tuple(blocks), body.body, span=body.span)
+    return Function(
+        func.params, body, func.ret_struct_info, func.is_pure, func.attrs, span=func.span
+    )
+
+
+def _call(name: str, *args: object) -> Call:
+    found = find_op(f"relax.{name}")
+    if found is None:
+        raise InternalError(f"there is no operator {name}")
+    return found.call(*args)

@@ -1,0 +1,32 @@
+"""Write plain allocations as storage and tensors in it."""
+
+from __future__ import annotations
+
+from loomir.ir.module import IRModule
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.relax.expr import Call
+from loomir.relax.node import RelaxExpr
+from loomir.relax.op_def import op_def
+from loomir.relax.rewriter import Rewriter
+
+__all__ = ["lower_alloc_tensor"]
+
+
+@register("relax.LowerAllocTensor", requires={"relax_normal_form"})
+def lower_alloc_tensor(mod: IRModule) -> IRModule:
+    """Replace ``builtin.alloc_tensor`` by ``memory.alloc_storage`` and ``memory.alloc_tensor``.
+
+    Each tensor lies at the start of a storage of its own. One whose shape is a value, not written
+    out, stays as it is.
+    """
+    return _Lower(mod).rewrite_module()
+
+
+class _Lower(Rewriter):
+    def rewrite_call(self, call: Call) -> RelaxExpr:
+        """Write an allocation as its operator says."""
+        if not isinstance(call.op, Op) or call.op.name != "relax.builtin.alloc_tensor":
+            return call
+        legalize = op_def(call.op).legalize
+        return call if legalize is None else legalize(self.builder, call)
