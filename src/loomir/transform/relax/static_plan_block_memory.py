@@ -20,9 +20,7 @@ from loomir.relax.expr import (
     BindingBlock,
     Call,
     DataflowBlock,
-    DataflowVar,
     Function,
-    MatchCast,
     PrimValue,
     SeqExpr,
     Tuple,
@@ -44,6 +42,7 @@ from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as PrimVar
 from loomir.transform.relax.aliases import Aliases, find_aliases
 from loomir.transform.relax.memory_plan import Wanted, plan_arena
+from loomir.transform.relax.to_non_dataflow import ordinary_variables
 
 __all__ = ["static_plan_block_memory"]
 
@@ -218,19 +217,8 @@ def _call(name: str, *args: object) -> Call:
 
 def _without_dataflow(seq: SeqExpr) -> SeqExpr:
     """Make ordinary variables and blocks of those of dataflow."""
-    bound = [
-        b.var
-        for block in seq.blocks
-        for b in block.bindings
-        if isinstance(b, (VarBinding, MatchCast))
-    ]
-    mapping = {
-        var: Var(var.name_hint, var.struct_info_annotation, span=var.span)
-        for var in bound
-        if isinstance(var, DataflowVar)
-    }
     blocks = tuple(
         BindingBlock(b.bindings, span=b.span) if isinstance(b, DataflowBlock) else b
         for b in seq.blocks
     )
-    return substitute(SeqExpr(blocks, seq.body, span=seq.span), mapping)
+    return substitute(SeqExpr(blocks, seq.body, span=seq.span), ordinary_variables(seq))

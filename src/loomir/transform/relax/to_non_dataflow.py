@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.relax.expr import (
     BindingBlock,
     DataflowBlock,
@@ -15,8 +16,9 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
+from loomir.relax.node import RelaxExpr
 
-__all__ = ["to_non_dataflow"]
+__all__ = ["ordinary_variables", "to_non_dataflow"]
 
 
 @register("relax.ToNonDataflow", requires={"relax_normal_form"})
@@ -25,13 +27,22 @@ def to_non_dataflow(func: Function) -> Function:
     found = by_class(func)
     if DataflowBlock not in found:
         return func
-    bound = [b.var for cls in (VarBinding, MatchCast) for b in found.get(cls, ())]
-    mapping = {
-        var: Var(var.name_hint, var.struct_info_annotation, span=var.span)
-        for var in bound
-        if isinstance(var, DataflowVar)
-    }
-    return rewrite(substitute(func, mapping), {SeqExpr: _one_block})
+    return rewrite(substitute(func, ordinary_variables(func)), {SeqExpr: _one_block})
+
+
+def ordinary_variables(root: RelaxExpr) -> dict[Node, Node]:
+    """Make an ordinary variable for each variable that ends with its dataflow block."""
+    made: dict[Node, Node] = {}
+    for part in pre_order(root):
+        var = part.var if isinstance(part, (VarBinding, MatchCast)) else None
+        if not isinstance(var, DataflowVar):
+            continue
+        info = var.struct_info_annotation
+        if info is not None:  # it may tell a shape by another variable
+            told = {p: made[p] for p in pre_order(info) if p in made}
+            info = substitute(info, told) if told else info
+        made[var] = Var(var.name_hint, info, span=var.span)
+    return made
 
 
 def _one_block(seq: SeqExpr) -> SeqExpr:
