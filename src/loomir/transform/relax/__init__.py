@@ -5,6 +5,10 @@ from loomir.transform.relax.annotate_tir_op_pattern import annotate_tir_op_patte
 from loomir.transform.relax.attach_global_symbol import attach_global_symbol
 from loomir.transform.relax.bind_params import BindParamsOptions, bind_params
 from loomir.transform.relax.bind_symbolic_vars import BindSymbolicVarsOptions, bind_symbolic_vars
+from loomir.transform.relax.bundle_model_params import (
+    BundleModelParamsOptions,
+    bundle_model_params,
+)
 from loomir.transform.relax.call_tir_rewrite import call_tir_rewrite
 from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
 from loomir.transform.relax.combine_parallel_matmul import (
@@ -28,6 +32,7 @@ from loomir.transform.relax.inline_private_functions import inline_private_funct
 from loomir.transform.relax.kill_after_last_use import kill_after_last_use
 from loomir.transform.relax.lambda_lift import lambda_lift
 from loomir.transform.relax.legalize_ops import legalize_ops
+from loomir.transform.relax.lift_transform_params import lift_transform_params
 from loomir.transform.relax.lower_alloc_tensor import lower_alloc_tensor
 from loomir.transform.relax.normalize import normalize
 from loomir.transform.relax.normalize_global_var import normalize_global_var
@@ -52,6 +57,7 @@ from loomir.transform.relax.topological_sort import TopologicalSortOptions, topo
 __all__ = [
     "BindParamsOptions",
     "BindSymbolicVarsOptions",
+    "BundleModelParamsOptions",
     "CombineParallelMatmulOptions",
     "ConvertLayoutOptions",
     "ToMixedPrecisionOptions",
@@ -61,6 +67,7 @@ __all__ = [
     "attach_global_symbol",
     "bind_params",
     "bind_symbolic_vars",
+    "bundle_model_params",
     "call_tir_rewrite",
     "canonicalize_bindings",
     "combine_parallel_matmul",
@@ -81,6 +88,7 @@ __all__ = [
     "kill_after_last_use",
     "lambda_lift",
     "legalize_ops",
+    "lift_transform_params",
     "lower_alloc_tensor",
     "normalize",
     "normalize_global_var",

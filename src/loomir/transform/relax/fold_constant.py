@@ -37,7 +37,7 @@ from loomir.support.array import Array
 from loomir.support.dtype import numpy_of
 from loomir.tir.expr import FloatImm, IntImm
 
-__all__ = ["fold_constant"]
+__all__ = ["fold_constant", "held_variables"]
 
 _MOST: Final = 1 << 20
 """Elements of a folded result, unless its arguments are as large."""
@@ -51,11 +51,11 @@ def fold_constant(func: Function) -> Function:
     is not kept (a tensor of zeros). What something may write to is left too: a call gives a new
     tensor, and a constant never changes.
     """
-    held = _held(func)
+    held = held_variables(func)
     return rewrite(func, {SeqExpr: lambda seq: _sequence(seq, held)})
 
 
-def _held(func: Function) -> set[Var]:
+def held_variables(func: Function) -> set[Var]:
     """Name variables whose tensors go on under other names, to where they may be written."""
     found: set[Var] = set()
     for part in pre_order(func):

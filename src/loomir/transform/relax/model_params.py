@@ -1,0 +1,28 @@
+"""Which parameters of a function are weights: those behind the first ``num_input``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir.relax.expr import Function
+from loomir.tir.rules import refuse
+
+__all__ = ["count_of_inputs"]
+
+
+def count_of_inputs(func: Function) -> int | None:
+    """Give the attribute ``num_input``, None where a function has none.
+
+    Errors: RLX0331 where it is not a number of parameters.
+    """
+    given: Any = func.attrs.get("num_input")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= len(func.params):
+        refuse(
+            "RLX0331",
+            f"num_input is {given!r}, and the function has {len(func.params)} parameters",
+            help="give the number of its parameters that are no weights",
+            span=func.span,
+        )
+    return given
