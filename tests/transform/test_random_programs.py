@@ -9,8 +9,8 @@ from fuzz.worker import check
 
 
 @pytest.mark.parametrize("first", range(0, 80, 20))
-@pytest.mark.parametrize("engine", ["each-pass", "each-pass-checked"])
-def test_every_pass_keeps_the_meaning(first: int, engine: str):
+def test_every_pass_keeps_the_meaning(first: int):
     for seed in range(first, first + 20):
         program = program_of_seed(seed)
+        engine = "each-pass-checked" if seed % 2 else "each-pass"
         assert not check(program, program.module, seed, [engine]), seed

@@ -48,7 +48,7 @@ def test_deep_nesting_of_lets_and_conditions():
     buffer = decl_buffer((64,), "int32", "A")
     x = Var("x", "int32")
     body: Stmt = BufferStore(buffer, x, (const(0, INT32),))
-    for k in range(5_000):
+    for k in range(2_000):
         outer = Var("x", "int32")
         body = LetStmt(x, outer * 3 + k, IfThenElse(outer > k, body))
         x = outer
