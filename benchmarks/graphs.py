@@ -2,6 +2,7 @@
 
 - *Dispatch*: what a kernel of a graph costs beside its work, from chains of kernels on four floats
   that no one can fuse: the time of long chains less that of short ones, for each kernel.
+- *Calls*: what a call from Python costs beside the work: three arrays of four floats in, one out.
 - *Models*: the same graph, weights and inputs on all sides; each compiles with its defaults.
 - *Compiling*: functions of 10 to 5,000 operators, from the module to the first call.
 
@@ -202,6 +203,29 @@ def dispatch(sides: list[Any]) -> None:
         print(f"{side.name}: {(high - low) / 500 * 1e9:.1f} ns for each kernel")
 
 
+def calls(sides: list[Any]) -> None:
+    """Print what a call from Python costs."""
+    text = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32"), z: R.Tensor((4,), "float32")
+    ) -> R.Tensor((4,), "float32"):
+        with R.dataflow():
+            s = R.add(x, y)
+            t = R.multiply(s, z)
+            R.output(t)
+        return t
+"""
+    inputs = [np.full(4, k, "float32") for k in (1, 2, 3)]
+    runs = {side.name: side.ready(side.load(text), inputs) for side in sides}
+    for run in runs.values():
+        assert as_array(run()).tolist() == [9, 9, 9, 9]
+    found = measure(runs, rounds=31, number=2_000)
+    print_table("a call of a graph, three arrays in, one out", found, "loomir")
+
+
 def models(sides: list[Any]) -> None:
     """Print the time of whole models."""
     for layers, width, batch in ((4, 64, 1), (4, 64, 32), (4, 512, 32)):
@@ -243,6 +267,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=5_000, help="operators of the largest graph")
     most: int = parser.parse_args().most
     sides: list[Any] = [Loomir(), *([Tvm()] if installed("tvm") else [])]
+    calls(sides)
     dispatch(sides)
     models(sides)
     compiling(sides, most)
