@@ -46,7 +46,10 @@ _FRESH: Final = _PLACED | {"relax.call_tir"}
 """Operators that make a tensor: one in storage is where nothing else is that may not be written."""
 _INVOKE: Final = frozenset({"relax.invoke_closure", "relax.invoke_pure_closure"})
 PIECE: Final = 24
-"""Bindings that one LLVM function has: a large one would take LLVM longer than its parts."""
+"""Bindings that one LLVM function has: a large one would take LLVM longer than its parts.
+
+These are not optimised, which would gain nothing: they call kernels, and kernels are.
+"""
 
 
 def take(frame: GraphFrame, e: RelaxExpr, dying: Dying) -> Step[Slot]:

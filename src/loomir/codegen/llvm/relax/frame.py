@@ -84,7 +84,6 @@ class GraphFrame(Frame):
     """
 
     __slots__ = (
-        "_attributes",
         "_body",
         "_first",
         "_free",
@@ -125,7 +124,6 @@ class GraphFrame(Frame):
         name: str,
         *,
         in_pieces: bool = False,
-        quickly: bool = False,
     ) -> None:
         context, itself, args, _, result = function.params
         super().__init__(graph.unit, function, context, result)
@@ -155,9 +153,6 @@ class GraphFrame(Frame):
         self._placed: dict[int, object] = {}
         self._free_tensors: dict[int, list[int]] = {}
         self._in_pieces = in_pieces
-        self._attributes: dict[str, str | None] = {"noinline": None}
-        if quickly:
-            self._attributes["optnone"] = None
         self._sizes: dict[ShapeVar, int] = {}
         self._outer: list[_Outer] = []
 

@@ -142,11 +142,6 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
     )
 
 
-QUICK: Final = 600
-"""Bindings from which on LLVM is to be quick with a graph: half the time to compile, and a kernel's
-call costs 15 ns more. Its kernels are optimised all the same."""
-
-
 # -- kernels -----------------------------------------------------------------------------------
 def _adapter(graph: GraphUnit, name: str) -> Known:
     """Define a kernel as a function on objects."""
@@ -164,10 +159,7 @@ def _adapter(graph: GraphUnit, name: str) -> Known:
 def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     """Write one function."""
     func = what.func
-    length = _length(func)
-    frame = GraphFrame(
-        graph, what.made, what.name, in_pieces=length > PIECE, quickly=length > QUICK
-    )
+    frame = GraphFrame(graph, what.made, what.name, in_pieces=_length(func) > PIECE)
     frame.local = local_tensors(func.body, lambda name: graph.linked(name) is not None)
     _open_captured(frame, what)
     places: list[tuple[Value, StructInfo, Place]] = []
