@@ -25,6 +25,12 @@ from loomir.transform.relax.expand_tuple_arguments import expand_tuple_arguments
 from loomir.transform.relax.fast_math_transform import fast_math_transform
 from loomir.transform.relax.fold_batchnorm_to_conv2d import fold_batchnorm_to_conv2d
 from loomir.transform.relax.fold_constant import fold_constant
+from loomir.transform.relax.function_pass import (
+    DataflowBlockPass,
+    FunctionPass,
+    dataflowblock_pass,
+    function_pass,
+)
 from loomir.transform.relax.fuse_ops import fuse_ops
 from loomir.transform.relax.fuse_tir import fuse_tir
 from loomir.transform.relax.fuse_transpose_matmul import fuse_transpose_matmul
@@ -61,6 +67,8 @@ __all__ = [
     "BundleModelParamsOptions",
     "CombineParallelMatmulOptions",
     "ConvertLayoutOptions",
+    "DataflowBlockPass",
+    "FunctionPass",
     "ToMixedPrecisionOptions",
     "TopologicalSortOptions",
     "adjust_matmul_order",
@@ -74,6 +82,7 @@ __all__ = [
     "combine_parallel_matmul",
     "convert_layout",
     "dataflow_use_inplace_calls",
+    "dataflowblock_pass",
     "dead_code_elimination",
     "decompose_ops_for_inference",
     "eliminate_common_subexpr",
@@ -82,6 +91,7 @@ __all__ = [
     "fast_math_transform",
     "fold_batchnorm_to_conv2d",
     "fold_constant",
+    "function_pass",
     "fuse_ops",
     "fuse_tir",
     "fuse_transpose_matmul",
