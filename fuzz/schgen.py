@@ -22,7 +22,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 2
+VERSION = 3
 """Changes where a seed gives another sequence."""
 
 Move = Callable[[Choices, Schedule], object]
@@ -143,6 +143,8 @@ def _near(c: Choices, sch: Schedule, *, above: bool) -> tuple[BlockRV, LoopRV]:
 
 def _compute_at(c: Choices, sch: Schedule) -> None:
     block, loop = _near(c, sch, above=True)
+    if c.chance(0.4):
+        loop = sch.sample_compute_location(block)
     sch.compute_at(block, loop, c.chance(0.3), c.pick([-1, -1, -2, 0]))
 
 

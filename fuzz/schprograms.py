@@ -191,6 +191,43 @@ HARD: Final = (
     for i in range(8):
         C[i, 0] = C[i, 0] + 1
 """,
+    # Sums that start more than once, that share elements, and that see others'.
+    """def main(
+    A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32"), D: T.Buffer((6,), "int32")
+):
+    for i, k, again in T.grid(4, 6, 2):
+        with T.sblock("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+    for i, k in T.grid(4, 6):
+        with T.sblock("R"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                D[vi // 2] = 0
+            D[vi // 2] = D[vi // 2] + A[vi, vk]
+    for i, k in T.grid(3, 6):
+        with T.sblock("Q"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                D[vi] = 0
+            D[vi] = D[vi] + A[vi, vk] + D[vi + 1]
+""",
+    # Regions that are declared wrongly, in a block and in one inside of it.
+    """def main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8, 4), "int32")):
+    for i in range(8):
+        with T.sblock("outer"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi, 0:4])
+            T.writes(C[vi, 0:4])
+            for j in range(4):
+                with T.sblock("inner"):
+                    vj = T.axis.spatial(4, j)
+                    T.reads(A[vi, vj])
+                    T.writes(C[vi, vj])
+                    C[0, vj] = C[0, vj] * 2 + A[vi, vj]
+""",
     # The same block twice at each point, and in the other direction.
     """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     for i, j in T.grid(8, 2):

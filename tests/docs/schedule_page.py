@@ -42,7 +42,7 @@ Blocks, loops and drawn numbers are named by random variables (`BlockRV`, `LoopR
 gone. `sch.get(rv)` gives what one stands for. What was done is a trace: `sch.trace.as_python()` writes it as lines of Python,
 `sch.trace.as_json()` as data that `loomir.schedule.Trace.from_json` reads, and `trace.apply_to_schedule(sch)` does it to another schedule.
 
-The number of steps of an edit is that of the nest that it touches. Sizes that are symbolic are taken to be below 2³¹ - 2¹⁶.
+An edit of loops takes as many steps as its nest has parts, a move of a block as many as the block around it has. Sizes that are symbolic are taken to be below 2³¹ - 2¹⁶.
 """
 
 

@@ -9,7 +9,23 @@ import pytest
 from loomir import Schedule, ScheduleError, te
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.script import from_source
-from loomir.tir.function import PrimFunc
+from loomir.support.dtype import DataType
+from loomir.tir import (
+    TRUE,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    IterVarType,
+    PrimFunc,
+    Range,
+    Stmt,
+    Var,
+    decl_buffer,
+)
 from tests.schedule.programs import copy, matmul, row_sum
 
 
@@ -110,3 +126,27 @@ def test_an_edit_costs_no_more_in_a_long_program():
             sch.split(loop, [2, 2])
         seconds.append(time.process_time() - started)
     assert seconds[1] < 4 * seconds[0]
+
+
+def deep(n: int) -> PrimFunc:
+    int32 = DataType("int32")
+    a, out, v = Var("a", "handle"), decl_buffer((4,), "int32", "A"), Var("v", int32)
+    loops = [Var(f"i{k}", int32) for k in range(n)]
+    it = IterVar(Range(IntImm(0, int32), IntImm(4, int32)), v, IterVarType.DATA_PAR)
+    block = Block((it,), (), (), "B", BufferStore(out, IntImm(1, int32), (v,)))
+    body: Stmt = BlockRealize((loops[-1],), TRUE, block)
+    for var in reversed(loops):
+        extent = IntImm(4 if var is loops[-1] else 1, int32)
+        body = For(var, IntImm(0, int32), extent, ForKind.SERIAL, body)
+    return PrimFunc((a,), body, None, {a: out})
+
+
+def test_a_nest_may_be_deeper_than_python_s_stack():
+    sch = Schedule(deep(1500))
+    loops = sch.get_loops("B")
+    sch.reorder(loops[5], loops[3])
+    sch.fuse(loops[10], loops[11])
+    sch.parallel(sch.split(loops[-1], [2, 2])[0])
+    assert len(sch.get_loops("B")) == 1500
+    with pytest.raises(ScheduleError, match="loop 'i25' is not all that loop 'i20' has in it"):
+        sch.fuse(loops[20], loops[25])

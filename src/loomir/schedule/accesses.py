@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import children, pre_order
+from loomir.ir.visit import children, pre_order, rebuild, rewrite
 from loomir.tir.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
 from loomir.tir.effects import Does, effects_of_node
@@ -66,7 +66,15 @@ def block_regions(
     What a reduction updates counts as read as well.
     """
     body = block.body if block.init is None else seq((block.init, block.body))
+    body = rewrite(body, {Block: _declared})  # blocks inside may declare anything
     return infer_access_regions(body, None, block.alloc_buffers, block.match_buffers)
+
+
+def _declared(block: Block) -> Block:
+    """Give a block that declares what it does."""
+    body = block.body if block.init is None else seq((block.init, block.body))
+    reads, writes = infer_access_regions(body, None, block.alloc_buffers, block.match_buffers)
+    return rebuild(block, {"reads": reads, "writes": writes})
 
 
 def obstacle_in(stmt: Stmt) -> str:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loomir.arith.iter_map import detect_iter_map
@@ -15,6 +16,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import block_regions, obstacle_in
+from loomir.schedule.nests import knowing, known_around
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.buffer import BufferLoad, BufferRegion, IterVarType, Range
@@ -31,6 +33,8 @@ __all__ = [
     "domains",
     "init_mistake",
     "reduction_mistake",
+    "repeated_mistake",
+    "shared_mistake",
     "spatial",
     "update_of",
 ]
@@ -121,6 +125,29 @@ def complete_mistake(block: Block) -> str:
         if id(region.buffer.data) in written:
             return f"it reads {region.buffer.name!r}, which it writes"
     return _writes_apart(block, writes)
+
+
+def shared_mistake(block: Block) -> str:
+    """Say why instances for different points may touch what others write; empty where not."""
+    if why := obstacle_in(block):
+        return why
+    reads, writes = block_regions(block)
+    written = {id(r.buffer.data): r for r in writes}
+    for region in reads:
+        other = written.get(id(region.buffer.data))
+        if other is not None and not structural_equal(other, region):
+            return f"it reads other elements of {region.buffer.name!r} than it writes"
+    return _writes_apart(block, writes)
+
+
+def repeated_mistake(realize: BlockRealize, loops: Sequence[Ref], around: Ref) -> str:
+    """Say why some loops may run an instance of a block more than once; empty where they do not."""
+    ranges = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in loops}
+    analyzer = knowing(known_around(around))
+    found = detect_iter_map(
+        realize.values, ranges, realize.predicate, check_level="injective", analyzer=analyzer
+    )
+    return f"its loops may run an instance twice: {found.errors[0].message}" if found.errors else ""
 
 
 def reduction_mistake(block: Block) -> str:

@@ -37,7 +37,12 @@ def cannot_cover(ref: Ref) -> Refusal | None:
     loops = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in ref.loops()}
     analyzer = knowing(sizes_of(ref))
     found = detect_iter_map(
-        realize.values, loops, realize.predicate, check_level="surjective", analyzer=analyzer
+        realize.values,
+        loops,
+        realize.predicate,
+        # What is summed twice is another sum; what is stored twice is the same.
+        check_level="bijective" if realize.block.is_reduction else "surjective",
+        analyzer=analyzer,
     )
     why = str(found.errors[0].message) if found.errors else ""
     for it, made in zip(realize.block.iter_vars, found.indices):
@@ -195,6 +200,14 @@ def cannot_feed(
     reads, _ = block_regions(ref.block)
     wanted = {id(r.buffer.data): r.buffer for r in reads if r.buffer is not besides}
     for number, (_, nest) in enumerate(parts_of(place)):
+        if nest.obstacle and (place.is_loop or first <= number <= last):
+            return Refusal(
+                "SCH0006",
+                "block {!r} cannot be moved past what may do anything: {}",
+                (ref.block.name_hint, nest.obstacle),
+                "move it where nothing else stands between",
+                ref.stmt,
+            )
         for access in nest.accesses:
             if not access.is_write or id(access.buffer.data) not in wanted:
                 continue

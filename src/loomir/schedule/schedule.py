@@ -371,6 +371,10 @@ class Schedule:
             },
         )
 
+    def sample_compute_location(self, block: BlockRV | str, decision: int | None = None) -> LoopRV:
+        """Draw a loop at which a block can be computed; the decision is its place among those."""
+        return self.perform("sample_compute_location", {"block": block, "decision": decision})
+
     # -- loops ---------------------------------------------------------------------------------
     def split(
         self,

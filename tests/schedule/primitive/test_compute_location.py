@@ -98,3 +98,17 @@ def test_softmax_is_computed_row_by_row():
         sch.compute_at(name, row)
     sch.parallel(row)
     same_meaning(before, sch, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_place_is_drawn_among_those_that_are_possible(seed: int):
+    before = matmul()
+    sch = Schedule(before, seed=seed, debug_mask="all")
+    loop = sch.sample_compute_location("C")
+    assert sch.get(loop).loop_var.name_hint in ("i", "j")
+    sch.compute_at("C", loop)
+    same_meaning(before, sch, native=False)
+    for decision, code in ((None, "SCH0006"), (9, "SCH0003")):
+        with pytest.raises(ScheduleError) as caught:
+            Schedule(before).sample_compute_location("D" if decision is None else "C", decision)
+        assert caught.value.diagnostic.code == code

@@ -25,9 +25,9 @@ from loomir.schedule.moving import (
     without,
 )
 from loomir.schedule.nests import knowing, known_around
-from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.refusal import Refusal, Refused, refuse, with_part
 from loomir.schedule.state import Ref
-from loomir.schedule.table import Context, Int, Loop, Sblock, primitive
+from loomir.schedule.table import Context, Int, Loop, Sampled, Sblock, primitive, query
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, Range
 from loomir.tir.expr import GE, LT, And, Max, Min, PrimExpr, Var
 from loomir.tir.fresh import definitions_in
@@ -42,7 +42,13 @@ from loomir.tir.stmt import (
     seq,
 )
 
-__all__ = ["cannot_compute_at", "cannot_reverse_compute_at", "compute_at", "reverse_compute_at"]
+__all__ = [
+    "cannot_compute_at",
+    "cannot_reverse_compute_at",
+    "compute_at",
+    "reverse_compute_at",
+    "sample_compute_location",
+]
 
 
 class _Box(NamedTuple):
@@ -281,6 +287,13 @@ def compute_at(
     Errors: SCH0003, SCH0004, SCH0006 where others take the result or operands change in between,
     SCH0007 for a block whose instances cannot be run again.
     """
+    _commit(*_plan(block, loop, preserve_unit_loops, index))
+
+
+def _plan(
+    block: Ref, loop: Ref, preserve_unit_loops: bool, index: int
+) -> tuple[Ref, Ref, Stmt, int]:
+    """Say which nest goes where among the parts of a loop, or stop with the reason."""
     if why := cannot_compute_at(block, loop):
         refuse(why)
     store = block.block.body
@@ -299,7 +312,7 @@ def compute_at(
     nest, _ = _nest_over(
         block, {var: boxes[axis] for var, axis in axes.items()}, loop, preserve_unit_loops
     )
-    _commit(block, loop, nest, at)
+    return block, loop, nest, at
 
 
 def _place_among(ref: Ref, index: int, first: int, last: int) -> int:
@@ -321,12 +334,63 @@ def _place_among(ref: Ref, index: int, first: int, last: int) -> int:
 
 
 def _commit(ref: Ref, loop: Ref, nest: Stmt, at: int) -> None:
+    scope, made = _checked(ref, loop, nest, at)
+    scope.home.replace(scope, made)
+
+
+def _checked(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
+    """Make the scope with a block in another place, or stop with the reason why not."""
     scope, made = _moved(ref, loop, nest, at)
     if why := _cannot_run_at_once(ref, made, nest):
         refuse(why)
     if why := cannot_start(scope, made, "take a loop that does not reduce"):
         refuse(why)
-    scope.home.replace(scope, made)
+    return scope, made
+
+
+@query
+def sample_compute_location(
+    context: Context, block: Sblock, decision: int | None = None
+) -> Sampled:
+    """Draw a loop at which a block can be computed; the decision is its place among those.
+
+    The loops are those around the blocks that take its result, in program order.
+
+    Errors: SCH0003, SCH0006 where there is no such loop.
+    """
+    loops: dict[int, Ref] = {}
+    buffer = inner_buffer(block)
+    readers = [] if isinstance(buffer, Refusal) else users(block.scope, buffer)[1]
+    for reader in readers:
+        loops.update((id(loop), loop) for loop in reader.loops())
+    possible = [loop for loop in loops.values() if _is_possible(block, loop)]
+    if not possible:
+        refuse(
+            _refusal(
+                "SCH0006", block, "no loop can compute what it takes of it", "leave it where it is"
+            )
+        )
+    if decision is None:
+        decision = context.rng.randrange(len(possible))
+    if not 0 <= decision < len(possible):
+        refuse(
+            Refusal(
+                "SCH0003",
+                "decision {} is none of {} loops",
+                (decision, len(possible)),
+                "a decision is the place of a loop, from 0",
+                block.stmt,
+            )
+        )
+    return Sampled(possible[decision], decision)
+
+
+def _is_possible(block: Ref, loop: Ref) -> bool:
+    try:
+        _checked(*_plan(block, loop, False, -1))
+    except Refused:
+        return False
+    return True
 
 
 # -- a consumer into its producers' nest -----------------------------------------------------------

@@ -8,7 +8,14 @@ from loomir.arith.fold import imm
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import rebuild
-from loomir.schedule.blocks import Update, cannot_start, reduction_mistake, update_of
+from loomir.schedule.blocks import (
+    Update,
+    cannot_start,
+    reduction_mistake,
+    repeated_mistake,
+    shared_mistake,
+    update_of,
+)
 from loomir.schedule.moving import refreshed
 from loomir.schedule.nests import conjuncts, joined, knowing, known_around
 from loomir.schedule.refusal import Refusal, refuse, with_part
@@ -83,6 +90,8 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
                 "take the outermost loop that reduces, or one outside of it",
                 around.stmt,
             )
+    if why := shared_mistake(block) or repeated_mistake(ref.realize, chain, loop):
+        return _refusal("SCH0007", ref, why, "take a block that runs once for each element")
     inside: set[Node] = {r.loop.loop_var for r in chain}
     own: set[Node] = {it.var for it in block.iter_vars}
     for name in free_definitions(block.init):
@@ -215,6 +224,8 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
         return _refusal(
             "SCH0004", ref, "it is not all that its loops have in them", "move other blocks out"
         )
+    if why := repeated_mistake(ref.realize, chain, chain[0]):
+        return _refusal("SCH0007", ref, why, "take a block that runs once for each element")
     rank = len(update.store.buffer.shape)
     if not -rank - 1 <= factor_axis <= rank:
         return Refusal(
