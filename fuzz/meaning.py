@@ -43,12 +43,14 @@ def same_meaning(
     *,
     tolerance: float = 0.0,
     native: bool = True,
+    checked: bool = False,
     seed: int = 0,
     extent: int = EXTENT,
 ) -> None:
     """Fail where the scheduled program is ill-formed, or gives other results than before.
 
-    ``tolerance`` is for programs whose float results depend on the order: 0 asks for the same bits.
+    ``checked`` also looks for races of threads, reads of what nothing wrote, and indices that are out
+    of bounds. ``tolerance`` is for programs whose float results depend on the order: 0 asks for the same bits.
     """
     name = sch.func_working_on
     assert name is not None
@@ -62,7 +64,7 @@ def same_meaning(
     loomir.interpret(func, func.name, *wanted)
     engines = {"interpreted": lambda *a: loomir.interpret(after, after.name, *a)}
     if native:
-        engines["compiled"] = loomir.compile(after, opt_level=0)[after.name]
+        engines["compiled"] = loomir.compile(after, opt_level=0, checked=checked)[after.name]
     for how, run in engines.items():
         got = arguments_of(func, seed, extent)
         run(*got)
