@@ -49,8 +49,9 @@ def same_meaning(
 ) -> None:
     """Fail where the scheduled program is ill-formed, or gives other results than before.
 
-    ``checked`` also looks for races of threads, reads of what nothing wrote, and indices that are out
-    of bounds. ``tolerance`` is for programs whose float results depend on the order: 0 asks for the same bits.
+    ``checked`` also looks for races of threads, reads of what nothing wrote, and indices out of
+    bounds. ``tolerance`` is for programs whose float results depend on the order: 0 asks for the
+    same bits.
     """
     name = sch.func_working_on
     assert name is not None
