@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from loomir import __version__
+from loomir.autoschedule.schedule import schedule_module
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
@@ -98,6 +99,7 @@ def compile(  # noqa: A001 - the name that users expect
     check_bounds: bool = False,
     allow_alias: bool = False,
     opt_level: int = 2,
+    schedule: bool = True,
     cache: bool = True,
     dump: str | os.PathLike[str] | None = None,
     check_nan: bool = False,
@@ -107,6 +109,9 @@ def compile(  # noqa: A001 - the name that users expect
     ``check_bounds`` makes an index out of bounds raise; ``checked`` also a read of what nothing
     wrote, and two iterations of a parallel loop in each other's way. ``allow_alias`` lets array
     arguments overlap. The object code is kept on disk unless ``cache`` is false.
+    ``schedule``: whether loops are arranged for the machine. They run as they are written where it
+    is false, under the checks, with ``allow_alias``, at ``opt_level`` 0, and where the program
+    says how (a parallel, vectorised, unrolled or annotated loop anywhere in a function).
     ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes; for loops alone
     it does nothing, and says so (RUN0482).
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
@@ -114,7 +119,7 @@ def compile(  # noqa: A001 - the name that users expect
     RLX0113 where a graph cannot be called by the name that it has in the module. What may not be
     meant is told by a ``CompileWarning``.
     """
-    flags = _Flags(checked, check_bounds, allow_alias, opt_level, cache, check_nan)
+    flags = _Flags(checked, check_bounds, allow_alias, opt_level, schedule, cache, check_nan)
     made = _built(program, target, flags, dump)
 
     def profiler() -> Profiler:
@@ -140,6 +145,7 @@ class _Flags(NamedTuple):
     check_bounds: bool
     allow_alias: bool
     opt_level: int
+    schedule: bool
     cache: bool
     check_nan: bool
 
@@ -190,9 +196,14 @@ def _built(
     machine = Target(target)
     if machine.triple == Target("native").triple:
         _check_externs(loops)
-    checked, check_bounds, allow_alias, opt_level, cache, _ = flags
+    checked, check_bounds, allow_alias, opt_level, schedule, cache, _ = flags
+    arranged = loops
+    if schedule and opt_level > 0 and not (checked or check_bounds or allow_alias):
+        arranged = schedule_module(loops, machine)
+        if stages is not None:
+            stages.write("scheduled", arranged)
     lowered = lower(
-        loops, LowerOptions(checked=checked or check_bounds, watched=checked), on_stage=on_stage
+        arranged, LowerOptions(checked=checked or check_bounds, watched=checked), on_stage=on_stage
     )
     options = Options(allow_alias=allow_alias, watched=checked, timed=timed)
     every = signatures | _added(lowered, signatures)

@@ -1,0 +1,161 @@
+"""Element-wise stages: one long run of elements in vectors, shared between threads in chunks.
+
+The last axes are joined to a run where all arrays lie along it alike; the others are counted by one
+loop around it. A run is cut into chunks where it is long, so that memory is read in order and each
+thread has its own part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from loomir.arith.fold import imm, product
+from loomir.autoschedule.instance import at, by_index, number, time_of, unfused, widest
+from loomir.autoschedule.nest import INDEX, loop, vectorized
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.sharing import TASK, WORTH, shared
+from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.ir.visit import by_class, rewrite
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Call, Min, PrimExpr, Var
+from loomir.tir.op import IF_THEN_ELSE
+from loomir.tir.stmt import BufferStore, Stmt, seq
+
+__all__ = ["plan_elementwise", "runs_in"]
+
+
+class Run(NamedTuple):
+    """The axes of a stage: those counted outside, and those that form the run."""
+
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+
+
+def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
+    """Plan a stage that combines nothing; None for others, and for empty ones."""
+    if stage.combine is not Combine.NONE or any(axis.size == 0 for axis in stage.axes):
+        return None
+    run = runs_in(stage)
+    lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
+    width = lanes if _is_heavy(stage.value) else 2 * lanes
+    length, count = product(a.extent for a in run.inner), product(a.extent for a in run.outer)
+    known, rows = number(length), number(count)
+    if known is not None and known < lanes:
+        width = 1
+    elif known is not None and known < width:
+        width = lanes
+
+    def store(row: Mapping[Var, PrimExpr], element: PrimExpr) -> Stmt:
+        table = {**row, **unfused(element, run.inner)}
+        indices = tuple(at(i, table) for i in stage.indices)
+        return BufferStore(stage.buffer, at(stage.value, table), indices)
+
+    def piece(row: Mapping[Var, PrimExpr], first: PrimExpr, size: PrimExpr) -> Stmt:
+        return _in_vectors(lambda e: store(row, first + e), size, width)
+
+    each = time_of(stage.value, stage.buffer.dtype)
+    chunk = max(1, int(TASK / each) // width) * width
+    choices = [_run_text(run, width, lanes, target)]
+    elements = None if known is None or rows is None else known * rows
+    large = elements is None or elements * each >= WORTH
+    if large and (known is None or known >= 2 * chunk):
+        cut = imm(chunk, INDEX)
+        pieces = (length + imm(chunk - 1, INDEX)) // cut
+        stmt, how = shared(
+            count * pieces,
+            TASK,
+            f"chunks of {chunk} elements",
+            lambda t: piece(
+                unfused(t // pieces, run.outer),
+                (t % pieces) * cut,
+                Min(cut, length - (t % pieces) * cut),
+            ),
+        )
+    else:
+        assert known is not None
+        zero = imm(0, INDEX)
+        stmt, how = shared(
+            count, each * known, "rows", lambda r: piece(unfused(r, run.outer), zero, length)
+        )
+    moved = None if elements is None else elements * _bytes_of(stage)
+    return Plan("element-wise", stmt, (*choices, how), None, moved)
+
+
+def _in_vectors(store: Callable[[PrimExpr], Stmt], size: PrimExpr, width: int) -> Stmt:
+    """Cover elements ``[0, size)`` by vectors, and the rest one by one."""
+    if width == 1:
+        return loop("i", size, store)
+    step = imm(width, INDEX)
+    vectors = loop(
+        "v", size // step, lambda v: vectorized("lane", width, lambda x: store(v * step + x))
+    )
+    known = number(size)
+    if known is not None and known % width == 0:
+        return vectors
+    done = size // step * step
+    return seq((vectors, loop("rest", size - done, lambda i: store(done + i))))
+
+
+def _is_heavy(value: PrimExpr) -> bool:
+    """Whether a value holds calls of functions, which need registers of their own."""
+    return any(
+        any(node.op is not IF_THEN_ELSE for node in nodes)
+        for cls, nodes in by_class(value).items()
+        if issubclass(cls, Call)
+    )
+
+
+def _bytes_of(stage: Stage) -> int:
+    loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
+    return (stage.buffer.dtype.bits + sum(load.dtype.bits for load in loads)) // 8
+
+
+def _run_text(run: Run, width: int, lanes: int, target: Target) -> str:
+    names = ", ".join(axis.var.name_hint for axis in run.inner)
+    if width == 1:
+        return f"the run over {names} is shorter than a vector"
+    registers = "one register" if width == lanes else f"{width // lanes} registers"
+    return f"vectors of {width} elements ({registers} of {target.vector_bits} bits) along {names}"
+
+
+def runs_in(stage: Stage) -> Run:
+    """Split the axes into those around and the run: the last ones in memory, joined if possible."""
+    placed = [a for a in by_index(stage) if a.size != 1]
+    unit = tuple(a for a in stage.axes if a.size == 1)
+    if not placed:
+        return Run(unit, ())
+    start = len(placed) - 1
+    while start > 0 and _joins(stage, placed[start - 1 :]):
+        start -= 1
+    return Run((*unit, *placed[:start]), tuple(placed[start:]))
+
+
+def _joins(stage: Stage, axes: Sequence[Axis]) -> bool:
+    """Whether all arrays lie along the axes as along one, or not at all."""
+    if not _lies(stage.buffer, stage.indices, axes):
+        return False
+    names = {axis.var for axis in axes}
+
+    def shorten(load: BufferLoad) -> PrimExpr:
+        lies = _lies(load.buffer, load.indices, axes)
+        return Var("element", load.dtype) if lies else load
+
+    left = rewrite(stage.value, {BufferLoad: shorten})
+    return not any(v in names for v in by_class(left).get(Var, ()))
+
+
+def _lies(buffer: Buffer, indices: Sequence[PrimExpr], axes: Sequence[Axis]) -> bool:
+    """Whether the last indices are just the axes, and all but the first run over all there is."""
+    if buffer.strides or len(indices) < len(axes):
+        return False
+    tail = len(indices) - len(axes)
+    for index, axis in zip(indices[tail:], axes):
+        if index is not axis.var:
+            return False
+    shape = buffer.shape[tail + 1 :]
+    return all(
+        axis.size is not None and number(extent) == axis.size
+        for extent, axis in zip(shape, axes[1:])
+    )

@@ -1,0 +1,169 @@
+"""The rule for every stage: an element, or a vector of neighbours, is combined in registers.
+
+Where the arrays lie along the last axis, neighbours are taken together, so that each step of the
+reduction loads whole vectors; otherwise elements are taken one by one. Threads share the elements.
+Each element takes its terms in the order in which they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from loomir.arith.fold import imm, product
+from loomir.autoschedule.instance import at, by_index, time_of, unfused, widest
+from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, vectorized
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.sharing import shared
+from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.ir.visit import by_class
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, And, Max, Min, Mul, Or, PrimExpr, Var
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["combined", "plan_general"]
+
+_NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
+    Combine.SUM: Add,
+    Combine.PROD: Mul,
+    Combine.MAX: Max,
+    Combine.MIN: Min,
+    Combine.AND: And,
+    Combine.OR: Or,
+}
+_REGISTERS: Final = 4
+"""Vectors that are combined at once: enough to hide the latency of an addition."""
+_STEPS: Final = 64
+"""Steps of a reduction that are assumed where the number is not known."""
+
+_Place = Mapping[Var, PrimExpr]
+
+
+def combined(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+    """Join a term to what is held; alone where nothing is combined."""
+    node = _NODES.get(combine)
+    return term if node is None else node(held, term)
+
+
+def plan_general(stage: Stage, target: Target) -> Plan:
+    """Plan any stage."""
+    if any(axis.size == 0 for axis in stage.axes):
+        return Plan("loops", seq(()), ("there is no element to compute",))
+    placed = [axis for axis in by_index(stage) if axis.size != 1]
+    unit = [axis for axis in stage.axes if axis.size == 1]
+    lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
+    width = _width(stage, placed[-1], lanes) if placed else 1
+    steps = 1
+    for axis in stage.reduced:
+        steps *= _STEPS if axis.size is None else axis.size
+    each = time_of(stage.value, stage.buffer.dtype) * max(steps, 1)
+    if width == 1:
+        outer = (*unit, *placed)
+        count = product(axis.extent for axis in outer)
+        stmt, how = shared(count, each, "elements", lambda t: _element(stage, unfused(t, outer)))
+        return Plan("reduction", stmt, ("elements one by one", how))
+    outer, across = (*unit, *placed[:-1]), placed[-1]
+    step = imm(width, INDEX)
+    pieces = (across.extent + imm(width - 1, INDEX)) // step
+
+    def piece(t: PrimExpr) -> Stmt:
+        row = unfused(t // pieces, outer)
+        first = (t % pieces) * step
+        whole = _vector(stage, row, across.var, first, width)
+        if across.size is not None and across.size % width == 0:
+            return whole
+        left = across.extent - first
+        rest = loop("rest", left, lambda i: _element(stage, {**row, across.var: first + i}))
+        return IfThenElse(first + step <= across.extent, whole, rest)
+
+    count = product(axis.extent for axis in outer) * pieces
+    stmt, how = shared(count, each * width / 2, "pieces", piece)
+    along = f"{width} neighbours along {across.var.name_hint} are combined in registers"
+    return Plan("reduction", stmt, (along, how))
+
+
+def _width(stage: Stage, across: Axis, lanes: int) -> int:
+    """Give how many neighbours are taken together, 1 where arrays do not lie along the axis."""
+    loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
+    along = 0
+    for load in loads:
+        places = [k for k, i in enumerate(load.indices) if across.var in by_class(i).get(Var, ())]
+        if places == [len(load.indices) - 1]:
+            along += 1
+        elif places:
+            return 1
+    if not along and loads:
+        return 1
+    size = across.size
+    if size is None:
+        return 2 * lanes
+    if size < lanes:
+        return 1
+    return min(_REGISTERS, max(1, size // lanes)) * lanes
+
+
+def _steps(stage: Stage, place: _Place, body: Callable[[_Place], Stmt]) -> Stmt:
+    """Run the loops of a reduction around ``body``."""
+
+    def inside(k: int, known: _Place) -> Stmt:
+        if k == len(stage.reduced):
+            return body(known)
+        axis = stage.reduced[k]
+        return loop(
+            axis.var.name_hint, axis.extent, lambda i: inside(k + 1, {**known, axis.var: i})
+        )
+
+    return inside(0, place)
+
+
+def _element(stage: Stage, place: _Place) -> Stmt:
+    """Compute one element."""
+    indices = tuple(at(i, place) for i in stage.indices)
+    if stage.combine is Combine.NONE:
+        return BufferStore(stage.buffer, at(stage.value, place), indices)
+    held = scratch("held", (1,), stage.buffer.dtype, "local")
+    zero = (imm(0, INDEX),)
+    start = stage.buffer[indices] if stage.init is None else at(stage.init, place)
+    assert isinstance(start, PrimExpr)
+
+    def step(known: _Place) -> Stmt:
+        value = combined(stage.combine, BufferLoad(held, zero), at(stage.value, known))
+        return BufferStore(held, value, zero)
+
+    return allocated(
+        (held,),
+        BufferStore(held, start, zero),
+        _steps(stage, place, step),
+        BufferStore(stage.buffer, BufferLoad(held, zero), indices),
+    )
+
+
+def _vector(stage: Stage, row: _Place, across: Var, first: PrimExpr, width: int) -> Stmt:
+    """Compute neighbours together."""
+
+    def every(body: Callable[[PrimExpr, _Place], Stmt], known: _Place) -> Stmt:
+        return vectorized("lane", width, lambda x: body(x, {**known, across: first + x}))
+
+    def where(place: _Place) -> tuple[PrimExpr, ...]:
+        return tuple(at(i, place) for i in stage.indices)
+
+    buffer = stage.buffer
+    if stage.combine is Combine.NONE:
+        return every(lambda _, p: BufferStore(buffer, at(stage.value, p), where(p)), row)
+    held: Buffer = scratch("held", (width,), buffer.dtype, "local")
+
+    def start(x: PrimExpr, place: _Place) -> Stmt:
+        init = BufferLoad(buffer, where(place)) if stage.init is None else at(stage.init, place)
+        return BufferStore(held, init, (x,))
+
+    def step(x: PrimExpr, place: _Place) -> Stmt:
+        value = combined(stage.combine, BufferLoad(held, (x,)), at(stage.value, place))
+        return BufferStore(held, value, (x,))
+
+    def end(x: PrimExpr, place: _Place) -> Stmt:
+        return BufferStore(buffer, BufferLoad(held, (x,)), where(place))
+
+    return allocated(
+        (held,), every(start, row), _steps(stage, row, lambda p: every(step, p)), every(end, row)
+    )

@@ -1,0 +1,122 @@
+"""Choose a schedule for a function: read its stages, and give each group to the rule that knows it.
+
+The rules stand in order, from the most special to the one that takes every stage. What no rule
+takes, and loops that could not be read, stay as they were written. A function that somebody has
+scheduled already is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from loomir.autoschedule.elementwise import plan_elementwise
+from loomir.autoschedule.general import plan_general
+from loomir.autoschedule.inlining import inline_stages, reads_of
+from loomir.autoschedule.nest import allocated
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.raising import read_kernel
+from loomir.autoschedule.stage import Kernel, Stage
+from loomir.autoschedule.tidy import tidied
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.visit import by_class
+from loomir.support.diagnostics import InternalError
+from loomir.target import Target
+from loomir.tir.buffer import Buffer
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Block, For, ForKind, Stmt
+
+__all__ = ["SCHEDULED", "Scheduled", "schedule_function", "schedule_module"]
+
+SCHEDULED: Final = "tir.is_scheduled"
+"""The attribute of functions whose loops are as they shall be."""
+
+
+class Scheduled(NamedTuple):
+    """A function with new loops, and what was decided for each group of its stages."""
+
+    func: PrimFunc
+    plans: tuple[Plan, ...]
+
+
+Rule: TypeAlias = Callable[[Sequence[Stage], frozenset[Buffer], Target], "tuple[Plan, int] | None"]
+"""Plans the first stages of those given; says how many. The buffers are read by nobody else."""
+
+
+def _elementwise(
+    stages: Sequence[Stage], inner: frozenset[Buffer], target: Target
+) -> tuple[Plan, int] | None:
+    plan = plan_elementwise(stages[0], target)
+    return None if plan is None else (plan, 1)
+
+
+def _general(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> tuple[Plan, int]:
+    return plan_general(stages[0], target), 1
+
+
+RULES: Final[tuple[Rule, ...]] = (_elementwise, _general)
+
+
+def schedule_module(module: IRModule, target: Target) -> IRModule:
+    """Schedule the loops of each function of a module."""
+    functions: dict[GlobalVar, BaseFunc] = {
+        var: schedule_function(func, target).func if isinstance(func, PrimFunc) else func
+        for var, func in module.functions.items()
+    }
+    if all(functions[var] is func for var, func in module.functions.items()):
+        return module
+    return module.with_functions(functions)
+
+
+def schedule_function(func: PrimFunc, target: Target) -> Scheduled:
+    """Give a function loops that suit the target; the same function where nothing is to be done."""
+    if _is_scheduled(func):
+        return Scheduled(func, ())
+    kernel = inline_stages(read_kernel(func))
+    made: list[Stmt] = []
+    plans: list[Plan] = []
+    place = 0
+    while place < len(kernel.parts):
+        part = kernel.parts[place]
+        if isinstance(part, Stage):
+            plan, covered = _planned(kernel, place, target)
+            made.append(plan.stmt)
+            plans.append(plan)
+            place += covered
+        else:
+            made.append(part)
+            place += 1
+    if not plans:
+        return Scheduled(func, ())
+    body = tidied(allocated(kernel.between, *made, name="root"))
+    attrs = {**func.attrs, SCHEDULED: True}
+    new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
+    return Scheduled(new, tuple(plans))
+
+
+def _is_scheduled(func: PrimFunc) -> bool:
+    """Whether loops or blocks carry decisions of somebody."""
+    if func.attrs.get(SCHEDULED):
+        return True
+    found = by_class(func.body)
+    loops: list[For] = found.get(For, [])
+    if any(loop.kind is not ForKind.SERIAL or loop.annotations for loop in loops):
+        return True
+    blocks: list[Block] = found.get(Block, [])
+    return any(block.annotations for block in blocks)
+
+
+def _planned(kernel: Kernel, place: int, target: Target) -> tuple[Plan, int]:
+    stages: list[Stage] = []
+    for part in kernel.parts[place:]:
+        if not isinstance(part, Stage):
+            break
+        stages.append(part)
+    others = [part for part in kernel.parts if not any(part is s for s in stages)]
+    outside = set[int]().union(*(reads_of(part) for part in others))
+    inner = frozenset(b for b in kernel.between if id(b.data) not in outside)
+    for rule in RULES:
+        found = rule(stages, inner, target)
+        if found is not None:
+            return found
+    raise InternalError("no rule takes a stage")

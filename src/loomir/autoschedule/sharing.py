@@ -1,0 +1,44 @@
+"""Share the items of a loop between threads, where the work is worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loomir.arith.fold import imm
+from loomir.autoschedule.instance import number
+from loomir.autoschedule.nest import INDEX, loop, parallel
+from loomir.tir.expr import Min, PrimExpr
+from loomir.tir.stmt import Stmt
+
+__all__ = ["TASK", "WORTH", "shared"]
+
+WORTH: Final = 20_000.0
+"""Nanoseconds of work from which threads are worth waking."""
+TASK: Final = 8_000.0
+"""Nanoseconds of work that one task has at least."""
+
+
+def shared(
+    count: PrimExpr, each: float, what: str, body: Callable[[PrimExpr], Stmt]
+) -> tuple[Stmt, str]:
+    """Run ``body`` for ``[0, count)``, in tasks that depend on sizes only; say how.
+
+    ``each`` is the time of one item in nanoseconds, ``what`` the name of many items.
+    """
+    known = number(count)
+    if known is not None and known * each < WORTH:
+        spent = f"{known * each / 1000:.1f} us"
+        return loop("item", count, body), f"one thread: {spent} of work do not pay for waking more"
+    together = max(1, int(TASK / max(each, 1e-3)))
+    if known is not None:
+        together = min(together, known)
+    if together == 1:
+        return parallel("task", count, body), f"threads share the {what}"
+    size = imm(together, INDEX)
+    made = parallel(
+        "task",
+        (count + imm(together - 1, INDEX)) // size,
+        lambda t: loop("item", Min(size, count - t * size), lambda i: body(t * size + i)),
+    )
+    return made, f"threads share the {what}, {together} at a time"

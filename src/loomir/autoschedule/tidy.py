@@ -1,0 +1,36 @@
+"""Fold the constants that the shapes of a kernel leave in its new loops."""
+
+from __future__ import annotations
+
+from loomir.arith.fold import FOLDS
+from loomir.ir.visit import rewrite
+from loomir.tir.expr import IntImm
+from loomir.tir.stmt import For, IfThenElse, SeqStmt, Stmt
+
+__all__ = ["tidied"]
+
+
+def tidied(stmt: Stmt) -> Stmt:
+    """Give the statement with constants folded, and without loops and branches never run."""
+    return rewrite(stmt, {**FOLDS, For: _loop, IfThenElse: _branch, SeqStmt: _sequence})
+
+
+_NOTHING = SeqStmt(())
+
+
+def _loop(s: For) -> Stmt:
+    empty = isinstance(s.extent, IntImm) and s.extent.value <= 0
+    return _NOTHING if empty or s.body is _NOTHING else s
+
+
+def _branch(s: IfThenElse) -> Stmt:
+    if not isinstance(s.condition, IntImm):
+        return s
+    return s.then_case if s.condition.value else s.else_case or _NOTHING
+
+
+def _sequence(s: SeqStmt) -> Stmt:
+    kept = tuple(part for part in s.seq if part is not _NOTHING)
+    if len(kept) == len(s.seq):
+        return s
+    return kept[0] if len(kept) == 1 else SeqStmt(kept) if kept else _NOTHING
