@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.elementwise import plan_elementwise
 from loomir.autoschedule.general import plan_general
 from loomir.autoschedule.inlining import inline_stages, reads_of
 from loomir.autoschedule.nest import allocated
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
-from loomir.autoschedule.stage import Kernel, Stage
+from loomir.autoschedule.stage import Combine, Kernel, Stage
 from loomir.autoschedule.tidy import tidied
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import by_class
@@ -39,22 +40,34 @@ class Scheduled(NamedTuple):
     plans: tuple[Plan, ...]
 
 
-Rule: TypeAlias = Callable[[Sequence[Stage], frozenset[Buffer], Target], "tuple[Plan, int] | None"]
-"""Plans the first stages of those given; says how many. The buffers are read by nobody else."""
+Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
+"""Says which buffers are used by nothing but the first stages, so many of them."""
+
+Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
+"""Plans the first of the stages that it is given; says how many."""
 
 
-def _elementwise(
-    stages: Sequence[Stage], inner: frozenset[Buffer], target: Target
-) -> tuple[Plan, int] | None:
+def _contraction(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    last = 1  # with the stages that use the elements of the product one by one
+    while last < len(stages) and stages[last].combine is Combine.NONE:
+        last += 1
+    for count in range(last, 0, -1):
+        plan = plan_contraction(stages[:count], target, inner=inner(count))
+        if plan is not None:
+            return plan, count
+    return None
+
+
+def _elementwise(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
     plan = plan_elementwise(stages[0], target)
     return None if plan is None else (plan, 1)
 
 
-def _general(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> tuple[Plan, int]:
+def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:
     return plan_general(stages[0], target), 1
 
 
-RULES: Final[tuple[Rule, ...]] = (_elementwise, _general)
+RULES: Final[tuple[Rule, ...]] = (_contraction, _elementwise, _general)
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
@@ -112,9 +125,13 @@ def _planned(kernel: Kernel, place: int, target: Target) -> tuple[Plan, int]:
         if not isinstance(part, Stage):
             break
         stages.append(part)
-    others = [part for part in kernel.parts if not any(part is s for s in stages)]
-    outside = set[int]().union(*(reads_of(part) for part in others))
-    inner = frozenset(b for b in kernel.between if id(b.data) not in outside)
+
+    def inner(count: int) -> frozenset[Buffer]:
+        group = kernel.parts[place : place + count]
+        others = [part for part in kernel.parts if not any(part is one for one in group)]
+        outside = set[int]().union(*(reads_of(part) for part in others))
+        return frozenset(b for b in kernel.between if id(b.data) not in outside)
+
     for rule in RULES:
         found = rule(stages, inner, target)
         if found is not None:
