@@ -42,6 +42,7 @@ _OTHERS = [
     (0.12, "watched"),
     (0.06, "renamed"),
     (0.05, "dead-code"),
+    (0.20, "scheduled"),
     (0.30, "ill-typed"),
 ]
 

@@ -14,7 +14,7 @@ from loomir.arith.fold import imm, product
 from loomir.autoschedule.instance import at, by_index, number, time_of, unfused, widest
 from loomir.autoschedule.nest import INDEX, loop, vectorized
 from loomir.autoschedule.plan import Plan
-from loomir.autoschedule.sharing import TASK, WORTH, shared
+from loomir.autoschedule.sharing import is_worth, items_together, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
@@ -56,16 +56,16 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         return _in_vectors(lambda e: store(row, first + e), size, width)
 
     each = time_of(stage.value, stage.buffer.dtype)
-    chunk = max(1, int(TASK / each) // width) * width
+    chunk = max(1, items_together(each) // width) * width
     choices = [_run_text(run, width, lanes, target)]
     elements = None if known is None or rows is None else known * rows
-    large = elements is None or elements * each >= WORTH
+    large = elements is None or is_worth(elements * each)
     if large and (known is None or known >= 2 * chunk):
         cut = imm(chunk, INDEX)
         pieces = (length + imm(chunk - 1, INDEX)) // cut
         stmt, how = shared(
             count * pieces,
-            TASK,
+            each * chunk,
             f"chunks of {chunk} elements",
             lambda t: piece(
                 unfused(t // pieces, run.outer),

@@ -20,7 +20,7 @@ from loomir.ir.visit import by_class
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, And, Max, Min, Mul, Or, PrimExpr, Var
-from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt
 
 __all__ = ["combined", "plan_general"]
 
@@ -48,8 +48,8 @@ def combined(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
 
 def plan_general(stage: Stage, target: Target) -> Plan:
     """Plan any stage."""
-    if any(axis.size == 0 for axis in stage.axes):
-        return Plan("loops", seq(()), ("there is no element to compute",))
+    if any(axis.size == 0 for axis in (*stage.axes, *(stage.reduced if _may_skip(stage) else ()))):
+        return Plan("loops", Evaluate(imm(0, INDEX)), ("there is nothing to compute",))
     placed = [axis for axis in by_index(stage) if axis.size != 1]
     unit = [axis for axis in stage.axes if axis.size == 1]
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
@@ -62,7 +62,7 @@ def plan_general(stage: Stage, target: Target) -> Plan:
         outer = (*unit, *placed)
         count = product(axis.extent for axis in outer)
         stmt, how = shared(count, each, "elements", lambda t: _element(stage, unfused(t, outer)))
-        return Plan("reduction", stmt, ("elements one by one", how))
+        return Plan("reduction", _guarded(stage, stmt), ("elements one by one", how))
     outer, across = (*unit, *placed[:-1]), placed[-1]
     step = imm(width, INDEX)
     pieces = (across.extent + imm(width - 1, INDEX)) // step
@@ -80,7 +80,18 @@ def plan_general(stage: Stage, target: Target) -> Plan:
     count = product(axis.extent for axis in outer) * pieces
     stmt, how = shared(count, each * width / 2, "pieces", piece)
     along = f"{width} neighbours along {across.var.name_hint} are combined in registers"
-    return Plan("reduction", stmt, (along, how))
+    return Plan("reduction", _guarded(stage, stmt), (along, how))
+
+
+def _may_skip(stage: Stage) -> bool:
+    """Whether an element is left alone where it has no terms: a block starts it with the first."""
+    return bool(stage.reduced) and stage.block is not None and stage.block.init is not None
+
+
+def _guarded(stage: Stage, stmt: Stmt) -> Stmt:
+    if not _may_skip(stage) or all(axis.size is not None for axis in stage.reduced):
+        return stmt
+    return IfThenElse(imm(0, INDEX) < product(axis.extent for axis in stage.reduced), stmt)
 
 
 def _width(stage: Stage, across: Axis, lanes: int) -> int:

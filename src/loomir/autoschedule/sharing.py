@@ -11,12 +11,22 @@ from loomir.autoschedule.nest import INDEX, loop, parallel
 from loomir.tir.expr import Min, PrimExpr
 from loomir.tir.stmt import Stmt
 
-__all__ = ["TASK", "WORTH", "shared"]
+__all__ = ["is_worth", "items_together", "shared"]
 
 WORTH: Final = 20_000.0
 """Nanoseconds of work from which threads are worth waking."""
 TASK: Final = 8_000.0
 """Nanoseconds of work that one task has at least."""
+
+
+def is_worth(nanoseconds: float) -> bool:
+    """Whether so much work is worth a second thread."""
+    return nanoseconds >= WORTH
+
+
+def items_together(each: float) -> int:
+    """Give how many items of so many nanoseconds make a task."""
+    return max(1, int(TASK / max(each, 1e-3)))
 
 
 def shared(
@@ -27,10 +37,10 @@ def shared(
     ``each`` is the time of one item in nanoseconds, ``what`` the name of many items.
     """
     known = number(count)
-    if known is not None and known * each < WORTH:
+    if known is not None and not is_worth(known * each):
         spent = f"{known * each / 1000:.1f} us"
         return loop("item", count, body), f"one thread: {spent} of work do not pay for waking more"
-    together = max(1, int(TASK / max(each, 1e-3)))
+    together = items_together(each)
     if known is not None:
         together = min(together, known)
     if together == 1:
