@@ -190,7 +190,7 @@ def gather(
     A: T.Buffer((50,), "float32"), J: T.Buffer((40,), "int32"), B: T.Buffer((40,), "float32")
 ):
     for i in range(40):
-        B[i] = T.if_then_else(I[i] >= 0 and I[i] < 50, A[I[i]], T.float32(0))
+        B[i] = T.if_then_else(J[i] >= 0 and J[i] < 50, A[J[i]], T.float32(0))
 
 
 def test_elements_at_places_that_are_read():
