@@ -85,6 +85,10 @@ def _take_with_numpy(x: Any, indices: Any, axis: int | None, mode: str) -> NPArr
     x, places = np.asarray(x), as_places(indices)
     if axis is None:
         x, axis = x.reshape(-1), 0
+    front = axis % x.ndim
+    shape = (*x.shape[:front], *places.shape, *x.shape[front + 1 :])
+    if 0 in shape:
+        return np.zeros(shape, x.dtype)  # nothing is read, so that no place is outside
     if mode == "fast":
         return np.asarray(np.take(x, places, axis))
     if mode != "nan":
@@ -92,15 +96,14 @@ def _take_with_numpy(x: Any, indices: Any, axis: int | None, mode: str) -> NPArr
     extent = x.shape[axis]
     outside = (places < 0) | (places >= extent)
     if not extent:
-        shape = (*x.shape[:axis], *places.shape, *x.shape[axis % x.ndim + 1 :])
         return np.full(shape, np.nan, x.dtype)
     made = np.take(x, np.where(outside, 0, places), axis)
-    front = axis % x.ndim
     mask = outside.reshape((1,) * front + places.shape + (1,) * (x.ndim - front - 1))
     return np.where(mask, np.array(np.nan, x.dtype), made)
 
 
 PLACES = T((2, 2), "int64", values=((0, 2), (1, -1)))
+ZEROS = T((2,), "int64", values=(0, 0))
 
 take = define_op(
     "take",
@@ -127,6 +130,8 @@ take = define_op(
         Sample((X, 1, 0)),
         Sample((T((3, 0), "bool"), T((2,), "int32", values=(0, 2)), 0)),
         Sample((T((0, 2)), T((0,), "int64"), 0)),
+        Sample((T((0, 3, 0)), ZEROS, 0)),
+        Sample((T((0, 3, 0)), ZEROS, 0, "clip")),
         Sample((X, T((4,), "int64", values=(-4, 5, 0, 3)), 1, "wrap")),
         Sample((X, T((4,), "int64", values=(-4, 5, 0, 3)), 1, "clip")),
         Sample((X, T((2, 2), "int64", values=((-1, 5), (0, 3))), 1, "nan")),

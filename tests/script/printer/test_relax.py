@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import loomir.script
-from loomir.ir import GlobalVar, IRModule, Op
+from loomir.ir import GlobalVar, IRModule, Op, structural_equal
 from loomir.relax import (
     BindingBlock,
     Call,
@@ -578,3 +578,13 @@ def test_any_depth_is_written():
     for _ in range(200):
         branch = If(Y, branch, X)
     assert str(branch).count("if y:") == 200
+
+
+def test_variables_of_scalars_keep_their_dtype():
+    k = ShapeVar("k", "int32")
+    known = PrimStructInfo("int32", k)
+    x = Var("x", known)
+    func = Function((x,), SeqExpr((), x), known, attrs={"global_symbol": "main"})
+    text = func.script()
+    assert 'x: R.Prim("int32", value=k)' in text
+    assert structural_equal(func, loomir.script.from_source(text))

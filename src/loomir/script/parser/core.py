@@ -243,12 +243,12 @@ class Parser(doc.NodeVisitor):
             span=node.span,
         )
 
-    def declare_shape_name(self, node: doc.Name) -> object:
-        """Give what a name in a shape means; a new one is an int64 variable (S10)."""
+    def declare_shape_name(self, node: doc.Name, dtype: DataType) -> object:
+        """Give what a name in a shape means; a new one is a variable, of int64 in extents (S10)."""
         found = self._find(node.id)
         if found is not MISSING or self.function is None:
             return self.lookup(node) if found is MISSING else found
-        var = Var(node.id, DataType("int64"), span=node.span)
+        var = Var(node.id, dtype, span=node.span)
         scope = self.function.scope if self.names_of_shapes is None else self.names_of_shapes
         self.vars.add_to(scope, node.id, Entry(var, "shape", node.span))
         return var

@@ -38,6 +38,7 @@ from loomir.script.parser.places import blamed, stamped
 from loomir.script.parser.plain_functions import PlainFunction
 from loomir.script.parser.var_table import POISON, MutableLocal
 from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.expr import IntImm, PrimExpr
@@ -83,8 +84,8 @@ class Names(Protocol):
         """Give what a name means. Errors: SCR0003."""
         ...
 
-    def declare_shape_name(self, node: doc.Name) -> object:
-        """Give what a name in a shape means, declaring it where nothing does."""
+    def declare_shape_name(self, node: doc.Name, dtype: DataType) -> object:
+        """Give what a name in a shape means, declaring it of a dtype where nothing does."""
         ...
 
     def shape_scope(self) -> AbstractContextManager[object]:
@@ -136,14 +137,17 @@ class Shaped(NamedTuple):
     """Which argument of a function is a shape.
 
     Names in it may be new if it ``declares``; None stands for what holds around. A string is an
-    extent, but for one alone where it is none of ``texts``.
+    extent, but for one alone where it is none of ``texts``. New names are of the dtype that is
+    given before it if it is ``typed``, else int64.
     """
 
     argument: int
     declares: bool | None
     texts: bool = True
+    typed: bool = False
 
 
+_SIZE: Final[DataType] = DataType("int64")
 _SHAPE_PARAMETERS: Final = frozenset({"shape", "strides", "elem_offset", "values", "value"})
 SHAPED: Final[dict[int, Shaped]] = {
     id(BufferSpec): Shaped(0, True),
@@ -159,6 +163,19 @@ SCOPED: Final[set[int]] = set()
 _SIGNATURES: dict[int, inspect.Signature] = {}
 
 
+def _dtype_beside(
+    shaped: Shaped | None, args: Sequence[object], keywords: Mapping[str, object]
+) -> DataType:
+    """Give the dtype of the names that an argument declares, by what stands before it."""
+    if shaped is None or not shaped.typed:
+        return _SIZE
+    given = args[0] if args else keywords.get("dtype")
+    try:
+        return DataType(given) if isinstance(given, str) else _SIZE
+    except CompileError:
+        return _SIZE  # what is no dtype is told by what takes it
+
+
 class ExprEvaluator:
     """Evaluates expressions of the Doc AST.
 
@@ -170,6 +187,7 @@ class ExprEvaluator:
         self.names = names
         self.in_shape = False
         self.may_declare = False
+        self.declared_dtype: DataType = _SIZE  # of the names that may be new
         self.in_data = False  # where numbers are only kept, they may be of any length
         self.statement: doc.ExprNode | None = None
         self.dialect: Dialect | None = None
@@ -199,7 +217,11 @@ class ExprEvaluator:
             return node.value
         if not node.id:
             raise Poisoned
-        value = self.names.declare_shape_name(node) if self.may_declare else self.names.lookup(node)
+        value = (
+            self.names.declare_shape_name(node, self.declared_dtype)
+            if self.may_declare
+            else self.names.lookup(node)
+        )
         if value is POISON:
             raise Poisoned
         if isinstance(value, MutableLocal):
@@ -515,6 +537,7 @@ class ExprEvaluator:
         shaped = SHAPED.get(id(func))
         declaring = DECLARING.get(id(func))
         args: list[object] = []
+        keywords: dict[str, object] = {}
         parts: list[doc.ExprNode] = []
         for part in node.args:
             in_shape = shaped is not None and len(args) == shaped.argument
@@ -523,9 +546,9 @@ class ExprEvaluator:
             elif declaring is not None and len(args) >= declaring:
                 args.append((yield self._declaring(part)))
             else:
-                args.append((yield self._argument(part, shaped if in_shape else None)))
+                dtype = _dtype_beside(shaped, args, keywords)
+                args.append((yield self._argument(part, shaped if in_shape else None, dtype)))
             parts += [part] * (len(args) - len(parts))
-        keywords: dict[str, object] = {}
         for word in node.keywords:
             if word.arg is None:
                 raise mistake(
@@ -536,7 +559,8 @@ class ExprEvaluator:
                 )
             in_shape = shaped is not None and word.arg in _SHAPE_PARAMETERS
             if declaring is None:
-                value = yield self._argument(word.value, shaped if in_shape else None)
+                dtype = _dtype_beside(shaped, args, keywords)
+                value = yield self._argument(word.value, shaped if in_shape else None, dtype)
             else:
                 value = yield self._declaring(word.value)
             if word.arg in keywords:
@@ -557,18 +581,18 @@ class ExprEvaluator:
         finally:
             self.declares = before
 
-    def _argument(self, node: doc.ExprNode, shaped: Shaped | None) -> Step[object]:
+    def _argument(self, node: doc.ExprNode, shaped: Shaped | None, dtype: DataType) -> Step[object]:
         if shaped is None and isinstance(node, doc.Constant) and isinstance(node.value, str):
             return node.value  # what a call within a shape takes is text: a dtype, "nan"
         if shaped is None or (not shaped.texts and isinstance(node, doc.Constant)):
             return (yield self.on_one(node))
-        before = self.in_shape, self.may_declare
-        self.in_shape = True
+        before = self.in_shape, self.may_declare, self.declared_dtype
+        self.in_shape, self.declared_dtype = True, dtype
         self.may_declare = self.declares if shaped.declares is None else shaped.declares
         try:
             return (yield self.on_one(node))
         finally:
-            self.in_shape, self.may_declare = before
+            self.in_shape, self.may_declare, self.declared_dtype = before
 
     def _apply(
         self,

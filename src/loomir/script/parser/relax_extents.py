@@ -35,7 +35,8 @@ class _Extents:
             return found
         return self.names.setdefault(node.id, Var(node.id, DataType("int64")))
 
-    def declare_shape_name(self, node: doc.Name) -> object:
+    def declare_shape_name(self, node: doc.Name, dtype: DataType) -> object:
+        del dtype
         return self.lookup(node)
 
     def shape_scope(self) -> AbstractContextManager[object]:

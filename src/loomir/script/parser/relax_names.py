@@ -24,7 +24,7 @@ SHAPED.update(
     {
         id(relax_info.tensor): Shaped(0, None, texts=False),
         id(relax_info.shape): Shaped(0, None),
-        id(relax_info.prim): Shaped(1, None),
+        id(relax_info.prim): Shaped(1, None, typed=True),
     }
 )
 DECLARING.update({id(relax_table.match_cast): 1, id(relax_functions.emit_match_cast): 1})

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from loomir.ir.module import VDevice
-from loomir.ir.visit import Step
+from loomir.ir.visit import Step, pre_order
 from loomir.relax.shape import INT64, ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,
@@ -106,7 +106,10 @@ def _object(d: Docsifier, node: ObjectStructInfo) -> ExprDoc:
 def _prim(d: Docsifier, node: PrimStructInfo) -> Step[ExprDoc]:
     if node.value is None:
         return R.attr("Prim").call(dtype_doc(node.dtype))
-    return R.attr("Prim").call(value=(yield d.expr(node.value)))
+    value = yield d.expr(node.value)
+    if node.dtype is INT64 or not any(isinstance(p, Var) for p in pre_order(node.value)):
+        return R.attr("Prim").call(value=value)
+    return R.attr("Prim").call(dtype_doc(node.dtype), value=value)
 
 
 @expr_handler("relax", ShapeStructInfo)
