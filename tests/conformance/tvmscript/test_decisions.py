@@ -157,9 +157,10 @@ def test_S5_property_random_programs_come_back(seed: int):
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_S5_property_any_texts_come_back(name: str, value: str):
     """Functions of any name, with any text in an attribute, come back in a module."""
-    x = Var(name, "float32")
+    x, y = Var(name, "float32"), Var(name, "float32")
     func = PrimFunc((x,), Evaluate(x), attrs={"text": value})
-    made = IRModule({GlobalVar(name or "f"): func, GlobalVar("main_"): func})
+    other = PrimFunc((y,), Evaluate(y), attrs={"text": value})
+    made = IRModule({GlobalVar(name or "f"): func, GlobalVar("main_"): other})
     assert_structural_equal(from_source(made.script()), made)
 
 
