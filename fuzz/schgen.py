@@ -22,7 +22,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 3
+VERSION = 4
 """Changes where a seed gives another sequence."""
 
 Move = Callable[[Choices, Schedule], object]

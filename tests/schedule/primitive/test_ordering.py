@@ -18,6 +18,17 @@ def main(A: T.Buffer((8, 8), "int32")):
             vi, vj = T.axis.remap("SS", [i, j])
             A[vi + 1, vj] = A[vi, vj + 1] + 1
 """
+AGAIN = """
+from loomir.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k, again in T.grid(4, 6, 2):
+        with T.sblock("A"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+"""
 TRIANGLE = """
 from loomir.script import tir as T
 @T.prim_func
@@ -41,12 +52,14 @@ def test_reorder_tiles_a_product(golden):
     same_meaning(before, sch)
 
 
-@pytest.mark.parametrize(("text", "code"), [(SHIFTED, "SCH0006"), (TRIANGLE, "SCH0005")])
+@pytest.mark.parametrize(
+    ("text", "code"), [(SHIFTED, "SCH0006"), (AGAIN, "SCH0006"), (TRIANGLE, "SCH0005")]
+)
 def test_reorder_refuses_what_would_change(text: str, code: str):
     sch = Schedule(from_source(text))
-    i, j = sch.get_loops("A")
+    loops = sch.get_loops("A")
     with pytest.raises(ScheduleError) as caught:
-        sch.reorder(j, i)
+        sch.reorder(*reversed(loops))
     assert caught.value.diagnostic.code == code
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
-from loomir.schedule.blocks import init_mistake, reduction_mistake
+from loomir.schedule.blocks import init_mistake, reduction_mistake, repeated_mistake
 from loomir.schedule.dependence import carried_by, carrying
 from loomir.schedule.nests import known_around
 from loomir.schedule.refusal import Refusal, refuse
@@ -76,7 +76,7 @@ def cannot_reorder(chain: Sequence[Ref], order: Sequence[Ref]) -> Refusal | None
     bound = {id(loop): why for loop, why in found}
     before = [r for r in chain if id(r.stmt) in bound]
     after = [r for r in order if id(r.stmt) in bound]
-    if before == after or _regroups(chain[-1]):
+    if before == after or _regroups(chain):
         return None
     moved = next(r for r, other in zip(after, before) if r is not other)
     return Refusal(
@@ -88,12 +88,20 @@ def cannot_reorder(chain: Sequence[Ref], order: Sequence[Ref]) -> Refusal | None
     )
 
 
-def _regroups(innermost: Ref) -> bool:
-    """Tell whether all that a nest does is a reduction, which may be summed in any order."""
-    below = innermost.loop.body
+def _regroups(chain: Sequence[Ref]) -> bool:
+    """Tell whether all that a nest does is a reduction, which may be summed in any order.
+
+    What runs an instance twice starts its sum anew: there, the order counts.
+    """
+    below = chain[-1].loop.body
     while isinstance(below, For):
         below = below.body
-    return isinstance(below, BlockRealize) and not reduction_mistake(below.block)
+    if not isinstance(below, BlockRealize) or reduction_mistake(below.block):
+        return False
+    block = chain[-1].home.ref(below)
+    loops = block.loops()
+    inside = loops[next(n for n, r in enumerate(loops) if r is chain[0]) :]
+    return not repeated_mistake(below, inside, chain[0])
 
 
 @primitive
