@@ -133,6 +133,11 @@ def test_transposed_operands(left: str, right: str) -> None:
     )
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(70, 40, 50), (66, 16, 600), (80, 8, 7)])
+def test_rows_along_the_sum_are_turned_while_packed(m: int, n: int, k: int) -> None:
+    check(product(m, n, k, right="nk"), lambda a, b: a @ b.T, interpreted=n == 8)
+
+
 @T.prim_func
 def symbolic(p: T.handle, q: T.handle, r: T.handle) -> None:
     m, n, k = T.int64(), T.int64(), T.int64()
@@ -236,12 +241,14 @@ def convolution(layout: str, groups: int = 1, **options: Any) -> PrimFunc:
     "options",
     [
         {},
-        {"stride": 2, "padding": 1},
+        {"stride": 2, "padding": 1, "interpreted": True},
         {"dilation": (2, 1), "padding": (1, 2, 0, 1)},
         {"groups": 2, "padding": 1},
     ],
 )
 def test_convolutions(layout: str, options: dict[str, Any]) -> None:
+    options = dict(options)
+    interpreted = options.pop("interpreted", False)
     func = convolution(layout, **options)
     kernel = read_kernel(func)
     arrays = arrays_for(func, {})
@@ -250,6 +257,35 @@ def test_convolutions(layout: str, options: dict[str, Any]) -> None:
     loomir.compile(func, opt_level=1)(data, weight, plain)
     loomir.compile(with_product(kernel), opt_level=1)(data, weight, made)
     np.testing.assert_allclose(made, plain, atol=1e-4)
+    if interpreted:
+        again = np.zeros_like(out)
+        interpret(with_product(kernel), data, weight, again)
+        np.testing.assert_array_equal(made, again)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_pixels_of_pointwise_convolutions_are_one_axis(layout: str) -> None:
+    first = layout == "NCHW"
+    data = te.placeholder((1, 6, 5, 4) if first else (1, 5, 4, 6), name="data")
+    weight = te.placeholder((8, 6, 1, 1) if first else (1, 1, 6, 8), name="weight")
+    bias = te.placeholder((8,), name="bias")
+    product = conv(data, weight, layout=layout, kernel_layout="OIHW" if first else "HWIO")
+
+    def bent(n: Any, x: Any, y: Any, z: Any) -> Any:
+        return Max(product[n, x, y, z] + bias[x if first else z], const(0.0, "float32"))
+
+    out = te.compute(product.shape, bent, name="out")
+    func = te.create_prim_func([data, weight, bias, out])
+
+    def expected(d: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if first:
+            made = np.einsum("nchw,oc->nohw", d, w[:, :, 0, 0]) + b[:, None, None]
+        else:
+            made = np.einsum("nhwc,co->nhwo", d, w[0, 0]) + b
+        return np.maximum(made, 0)
+
+    check(func, expected, interpreted=True)
+    assert "// " not in scheduled(func).script().split("sums = ")[1]
 
 
 def with_product(kernel: Kernel) -> PrimFunc:

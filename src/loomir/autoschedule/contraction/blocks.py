@@ -8,6 +8,7 @@ from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.contraction.epilogue import finished
+from loomir.autoschedule.contraction.join_axes import Views
 from loomir.autoschedule.contraction.micro_kernel import (
     copy_tile,
     fill_tile,
@@ -17,25 +18,34 @@ from loomir.autoschedule.contraction.micro_kernel import (
 from loomir.autoschedule.contraction.operand import (
     at,
     ceil_div,
+    conversions,
     extent_of,
     lesser,
     let,
     plain_load,
+    reads_along,
     size_of,
     split,
     stride_along,
 )
 from loomir.autoschedule.contraction.packing import Packing, pack_tile
 from loomir.autoschedule.contraction.recognise import Contraction, may_do_nothing
-from loomir.autoschedule.contraction.sides import Places, Side, Source, Values, bound
-from loomir.autoschedule.contraction.tiles import MOST_STREAMED, WORTH_THREADS, choose_tiles, up
-from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled, vectorized
+from loomir.autoschedule.contraction.sides import Places, Side, Source, Values, bound, vector_from
+from loomir.autoschedule.contraction.tiles import (
+    FEW_TILES,
+    MOST_STREAMED,
+    WORTH_THREADS,
+    choose_tiles,
+    up,
+)
+from loomir.autoschedule.nest import INDEX, allocated, loop, parallel, scratch, unrolled, vectorized
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Axis
+from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import LE, LT, And, Eq, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var
+from loomir.tir.expr import LE, LT, And, Eq, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var, cast
 from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 
 __all__ = ["blocked"]
@@ -44,13 +54,16 @@ _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
 
 
-def blocked(found: Contraction, target: Target, inner: Set[Buffer]) -> Plan | None:
+def blocked(found: Contraction, target: Target, inner: Set[Buffer], views: Views) -> Plan:
     """Plan a product in blocks."""
-    return _Blocked(found, target, inner).plan()
+    return _Blocked(found, target, inner, views).plan()
 
 
 class _Blocked:
-    def __init__(self, found: Contraction, target: Target, inner: Set[Buffer]) -> None:
+    def __init__(
+        self, found: Contraction, target: Target, inner: Set[Buffer], views: Views
+    ) -> None:
+        self.views = views
         self.found = found
         self.target = target
         self.inner = inner
@@ -60,6 +73,7 @@ class _Blocked:
         self.batch = extent_of(found.batch)
         near = target.caches[1] or target.caches[0] * 4
         size = found.dtype.itemsize
+        self.lead = self._leading()
         self.streamed = (
             self._vectors_in_place()
             and self.m is not None
@@ -80,7 +94,6 @@ class _Blocked:
         tiles = self.tiles
         self.left = Side("left", found.left, found.rows, tiles.rows, tiles.down)
         self.right = Side("right", found.right, found.columns, tiles.columns, tiles.across)
-        self.lead = self._leading()
         if self.lead:
             unit = size_of(found.reduced[self.lead :]) or 1
             units = size_of(found.reduced[: self.lead]) or 1
@@ -104,7 +117,8 @@ class _Blocked:
         near = self.target.caches[1] or self.target.caches[0] * 4
         whole = None if self.n is None or self.k is None else self.n * self.k * size
         if whole is not None and self._vectors_in_place():
-            near_enough = self.streamed or whole <= near // 8
+            seldom = self.lead > 0 and right.even and up(self.m or 0, left.width) <= FEW_TILES
+            near_enough = self.streamed or seldom or whole <= near // 8
             right.source = Source.DIRECT if near_enough else Source.WHOLE
         if self._rows_in_place():
             left.source = Source.DIRECT
@@ -129,7 +143,7 @@ class _Blocked:
         found = self.found
         one = sum(axis.size != 1 for axis in found.columns) == 1
         load = plain_load(found.right)
-        if load is None or not one or not self._one_depth():
+        if load is None or not one or not (self.lead or self._one_depth()):
             return False
         last = next(axis.var for axis in found.columns if axis.size != 1)
         if any(part is last for index in load.indices[:-1] for part in pre_order(index)):
@@ -170,12 +184,36 @@ class _Blocked:
     def _packing(self, side: Side, batch: PrimExpr) -> Packing:
         found = self.found
         table = split(found.batch, batch)
+        factor, depth = self._flat(side)
+
+        def value(place: Values, k: PrimExpr) -> PrimExpr:
+            return substitute(factor, {**table, **place, **split(depth, k)})
+
+        def along(place: Values, k: PrimExpr) -> PrimExpr:
+            return vector_from(factor, value(place, k), self.tiles.lanes)
+
         return Packing(
             side,
-            lambda place, k: side.element(table, place, split(found.reduced, k)),
+            value,
             self.tiles.lanes,
             stride_along(side.factor, side.axes) == 1,
+            along if self.tiles.lanes > 1 and reads_along(factor, depth) else None,
         )
+
+    def _flat(self, side: Side) -> tuple[PrimExpr, tuple[Axis, ...]]:
+        """Give a factor by one reduced axis, where several lie one inside the other."""
+        reduced = self.found.reduced
+        load = plain_load(side.factor)
+        if load is None or self._one_depth():
+            return side.factor, reduced
+        var = Var("k", INDEX)
+        flat = self.views.flat(load, reduced, var)
+        if flat is None:
+            return side.factor, reduced
+        made: PrimExpr = flat
+        for dtype in conversions(side.factor):
+            made = cast(made, dtype)
+        return made, (Axis(var, self.depth),)
 
     def _pack_whole(self, side: Side) -> Stmt:
         """Copy all of a factor, tile by tile."""

@@ -11,18 +11,19 @@ from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.contraction.epilogue import finished
-from loomir.autoschedule.contraction.micro_kernel import multiply_add, span
+from loomir.autoschedule.contraction.micro_kernel import multiply_add
 from loomir.autoschedule.contraction.operand import (
     at,
-    conversions,
     extent_of,
     lesser,
-    plain_load,
+    reads_along,
     size_of,
+    span,
     split,
     stride_along,
 )
 from loomir.autoschedule.contraction.recognise import Contraction, may_do_nothing
+from loomir.autoschedule.contraction.sides import vector_from
 from loomir.autoschedule.contraction.tiles import WORTH_THREADS, up
 from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled
 from loomir.autoschedule.plan import Plan
@@ -30,7 +31,7 @@ from loomir.autoschedule.stage import Axis
 from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import LE, LT, Add, Broadcast, Eq, Let, PrimExpr, Var, cast, const
+from loomir.tir.expr import LE, LT, Add, Broadcast, Eq, Let, PrimExpr, Var, const
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
@@ -49,21 +50,13 @@ def dot_products(found: Contraction, target: Target, inner: Set[Buffer]) -> Plan
     lanes = target.lanes(found.dtype.bits)
     if m is None or n is None or k is None or m > _MOST_ROWS or k < 4 * lanes or n < 2:
         return None
-    if lanes < 2 or not all(_along(factor, found) for factor in (found.left, found.right)):
+    if lanes < 2 or not all(
+        reads_along(factor, found.reduced) for factor in (found.left, found.right)
+    ):
         return None
     if stride_along(found.right, found.columns) == 1:
         return None
     return _DotProducts(found, target, inner, m, n, k).plan()
-
-
-def _along(factor: PrimExpr, found: Contraction) -> bool:
-    """Whether vectors of a factor can be loaded along the reduced axis."""
-    load = plain_load(factor)
-    if load is None or sum(axis.size != 1 for axis in found.reduced) != 1:
-        return False
-    axis = next(axis for axis in found.reduced if axis.size != 1)
-    outer = BufferLoad(load.buffer, (*load.indices[:-1], imm64(0)))
-    return stride_along(factor, [axis]) == 1 and stride_along(outer, [axis]) == 0
 
 
 class _DotProducts:
@@ -227,13 +220,7 @@ class _DotProducts:
         k: PrimExpr,
     ) -> PrimExpr:
         """Load neighbours along the reduced axis."""
-        first = plain_load(self._element(factor, axes, batch, index, k))
-        assert first is not None
-        indices = (*first.indices[:-1], span(first.indices[-1], self.lanes))
-        made: PrimExpr = BufferLoad(first.buffer, indices)
-        for dtype in conversions(factor):
-            made = cast(made, dtype.with_lanes(self.lanes))
-        return made
+        return vector_from(factor, self._element(factor, axes, batch, index, k), self.lanes)
 
     def _finish(
         self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, sums: Buffer, r: PrimExpr, c: int

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loomir.arith.fold import imm64
+from loomir.autoschedule.contraction.operand import span
 from loomir.autoschedule.contraction.tiles import Tiles
 from loomir.autoschedule.nest import unrolled
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Add, Broadcast, Mul, PrimExpr, Ramp, const
+from loomir.tir.expr import Add, Broadcast, Mul, PrimExpr, const
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
-__all__ = ["Reader", "copy_tile", "fill_tile", "load_tile", "multiply_add", "run_tile", "span"]
+__all__ = ["Reader", "copy_tile", "fill_tile", "load_tile", "multiply_add", "run_tile"]
 
 Reader = Callable[[PrimExpr], PrimExpr]
 """Gives a factor at a row, or a vector of columns, of the tile."""
-
-
-def span(start: PrimExpr, lanes: int) -> PrimExpr:
-    """Give the indices of ``lanes`` neighbours."""
-    return start if lanes == 1 else Ramp(start, imm64(1), lanes)
 
 
 def _wide(value: PrimExpr, lanes: int) -> PrimExpr:

@@ -11,7 +11,7 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.expr import Cast, FloorDiv, FloorMod, IntImm, Min, PrimExpr, Var
+from loomir.tir.expr import Cast, FloorDiv, FloorMod, IntImm, Min, PrimExpr, Ramp, Var
 from loomir.tir.stmt import LetStmt, Stmt
 
 __all__ = [
@@ -22,7 +22,9 @@ __all__ = [
     "lesser",
     "let",
     "plain_load",
+    "reads_along",
     "size_of",
+    "span",
     "split",
     "stride_along",
 ]
@@ -73,6 +75,11 @@ def let(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     return LetStmt(var, value, body(var))
 
 
+def span(start: PrimExpr, lanes: int) -> PrimExpr:
+    """Give the indices of ``lanes`` neighbours."""
+    return start if lanes == 1 else Ramp(start, imm64(1), lanes)
+
+
 def plain_load(factor: PrimExpr) -> BufferLoad | None:
     """Give the load that a factor is, but for conversions."""
     while isinstance(factor, Cast):
@@ -87,6 +94,16 @@ def conversions(factor: PrimExpr) -> list[DataType]:
         found.append(factor.dtype)
         factor = factor.value
     return found[::-1]
+
+
+def reads_along(factor: PrimExpr, axes: Sequence[Axis]) -> bool:
+    """Whether vectors of a factor can be loaded along the only one of ``axes`` that is long."""
+    load = plain_load(factor)
+    many = [axis for axis in axes if axis.size != 1]
+    if load is None or len(many) != 1:
+        return False
+    outer = BufferLoad(load.buffer, (*load.indices[:-1], imm64(0)))
+    return stride_along(factor, many) == 1 and stride_along(outer, many) == 0
 
 
 def stride_along(factor: PrimExpr, axes: Sequence[Axis]) -> int | None:

@@ -6,17 +6,19 @@ What lies beyond the last row is zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from loomir.arith.fold import add, imm64, mul
+from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.contraction.micro_kernel import span
 from loomir.autoschedule.contraction.operand import at, let
 from loomir.autoschedule.contraction.sides import Places, Side, Values
+from loomir.autoschedule.contraction.transpose import turned
 from loomir.autoschedule.nest import loop, unrolled, vectorized
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import LE, LT, Call, PrimExpr, const
+from loomir.tir.expr import LE, LT, Call, FloorDiv, IntImm, PrimExpr, const
 from loomir.tir.op import IF_THEN_ELSE
-from loomir.tir.stmt import BufferStore, IfThenElse, Stmt
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["Packing", "pack_tile"]
 
@@ -33,6 +35,8 @@ class Packing:
     value: Callable[[Values, PrimExpr], PrimExpr]
     lanes: int
     side_by_side: bool
+    along: Callable[[Values, PrimExpr], PrimExpr] | None
+    """Gives a vector of steps from one on, where these lie side by side."""
 
 
 def pack_tile(
@@ -57,7 +61,10 @@ def pack_tile(
             buffer, indices = into(k, r)
             return BufferStore(buffer, value, indices)
 
-        full = _full(what, put, depth)
+        if what.along is not None and side.width % what.lanes == 0:
+            full = _turned(what, what.along, put, into, places, start, depth)
+        else:
+            full = _full(what, put, depth)
         if side.even:
             return full
         partial = loop("k", depth, lambda k: loop("r", side.width, lambda r: put(k, r, True)))
@@ -94,3 +101,42 @@ def _full(what: Packing, put: Callable[[PrimExpr, PrimExpr, bool], Stmt], depth:
             "k", depth, lambda k: unrolled("c", 8, lambda c: put(k, at(r, 8, c), False))
         ),
     )
+
+
+def _turned(
+    what: Packing,
+    along: Callable[[Values, PrimExpr], PrimExpr],
+    put: Callable[[PrimExpr, PrimExpr, bool], Stmt],
+    into: Callable[[PrimExpr, PrimExpr], tuple[Buffer, tuple[PrimExpr, ...]]],
+    places: Places,
+    start: PrimExpr,
+    depth: PrimExpr,
+) -> Stmt:
+    """Copy a tile whose rows lie along the reduced axes: vectors of steps become those of rows."""
+    lanes, width = what.lanes, what.side.width
+    whole = (
+        IntImm(depth.value // lanes, depth.dtype)
+        if isinstance(depth, IntImm)
+        else FloorDiv(depth, imm64(lanes))
+    )
+
+    def block(v: PrimExpr, kb: PrimExpr) -> Stmt:
+        first = mul(kb, imm64(lanes))
+        rows = [along(places(at(v, lanes, imm64(i))), add(start, first)) for i in range(lanes)]
+
+        def stored(columns: Sequence[PrimExpr]) -> Stmt:
+            made: list[Stmt] = []
+            for j, column in enumerate(columns):
+                buffer, indices = into(add(first, imm64(j)), mul(v, imm64(lanes)))
+                made.append(BufferStore(buffer, column, (*indices[:-1], span(indices[-1], lanes))))
+            return seq(made)
+
+        return turned(rows, stored)
+
+    done = mul(whole, imm64(lanes))
+    rest = sub(depth, done)
+    blocks = loop("v", width // lanes, lambda v: loop("block", whole, lambda kb: block(v, kb)))
+    if isinstance(rest, IntImm) and rest.value == 0:
+        return blocks
+    tail = loop("k", rest, lambda k: loop("r", width, lambda r: put(add(done, k), r, False)))
+    return seq([blocks, tail])

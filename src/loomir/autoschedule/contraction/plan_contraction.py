@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
 from loomir.autoschedule.contraction.blocks import blocked
 from loomir.autoschedule.contraction.dot_products import dot_products
+from loomir.autoschedule.contraction.join_axes import Views, inner_views
 from loomir.autoschedule.contraction.recognise import recognise
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Stage
@@ -23,7 +25,10 @@ def plan_contraction(
     ``inner`` are buffers that nothing reads after these stages. None where the stages are no such
     thing.
     """
-    found = recognise(stages)
+    views = Views()
+    found = recognise(stages, views)
     if found is None:
         return None
-    return dot_products(found, target, inner) or blocked(found, target, inner)
+    unread = inner_views(inner, (found.stage, *found.epilogue), views)
+    plan = dot_products(found, target, unread) or blocked(found, target, unread, views)
+    return replace(plan, stmt=views.declared(plan.stmt))

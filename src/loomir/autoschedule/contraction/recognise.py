@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from loomir.arith.fold import imm64
+from loomir.arith.fold import fold_node, imm64
+from loomir.autoschedule.contraction.join_axes import Views, join_axes
 from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import Rule, by_class, rewrite
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Add, Cast, FloatImm, FloorDiv, IntImm, Mul, PrimExpr, Var, cast
+from loomir.tir.expr import Add, Cast, FloatImm, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, cast
 
 __all__ = ["Contraction", "is_zero", "may_do_nothing", "recognise"]
 
@@ -42,16 +43,21 @@ class Contraction:
     """Axes of the stage that are two axes here, by those: the groups of a convolution."""
 
 
-def recognise(stages: Sequence[Stage]) -> Contraction | None:
+def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
     """Read a stage that sums products, and stages that use its elements one by one."""
-    stage = stages[0]
+    stage = _folded(stages[0])
     if stage.combine is not Combine.SUM or not stage.reduced or not stage.free_order:
         return None
     if any(axis.size == 0 for axis in stage.reduced):
         return None
-    factors = _factors(stage.value, stage.buffer.dtype)
-    if factors is None or _overlaps(stages):
+    if _factors(stage.value, stage.buffer.dtype) is None or _overlaps(stages):
         return None
+    after = _epilogue([stage, *stages[1:]])
+    if after is None or (after and may_do_nothing(stage)):
+        return None
+    stage, *epilogue = join_axes((stage, *after), views)
+    factors = _factors(stage.value, stage.buffer.dtype)
+    assert factors is not None
     axes, factors, cut = _cut(_in_order(stage), factors)
     one, other = factors
     outer = {axis.var for axis in axes}
@@ -74,11 +80,6 @@ def recognise(stages: Sequence[Stage]) -> Contraction | None:
     if _many(columns) > 1 and _many(rows) == 1 and _many(stage.reduced) > 1:
         # Channels make better vectors than pixels: their rows do not end in between.
         rows, columns, one, other = columns, rows, other, one
-    epilogue = _epilogue(stages)
-    if epilogue is None:
-        return None
-    if epilogue and may_do_nothing(stage):
-        return None
     dtype = stage.buffer.dtype
     if dtype.is_float and dtype.bits == 16:
         dtype = _FLOAT32
@@ -91,9 +92,17 @@ def recognise(stages: Sequence[Stage]) -> Contraction | None:
         cast(one, dtype),
         cast(other, dtype),
         dtype,
-        epilogue,
+        tuple(epilogue),
         cut,
     )
+
+
+def _folded(stage: Stage) -> Stage:
+    """Take out reduced axes of one value, so that an index is as simple as it can be."""
+    ones: dict[Var, PrimExpr] = {axis.var: imm64(0) for axis in stage.reduced if axis.size == 1}
+    rules: dict[type, Rule] = dict.fromkeys((Add, Mul, Sub), fold_node)
+    value = rewrite(substitute(stage.value, ones), rules)
+    return replace(stage, value=value)
 
 
 def _factors(value: PrimExpr, dtype: DataType) -> tuple[PrimExpr, PrimExpr] | None:

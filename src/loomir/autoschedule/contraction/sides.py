@@ -15,6 +15,7 @@ from loomir.autoschedule.contraction.operand import (
     let,
     plain_load,
     size_of,
+    span,
     split,
 )
 from loomir.autoschedule.stage import Axis
@@ -23,7 +24,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr, Var, cast
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Places", "Side", "Source", "Values", "bound"]
+__all__ = ["Places", "Side", "Source", "Values", "bound", "vector_from"]
 
 Values: TypeAlias = Mapping[Var, PrimExpr]
 """What axes are at some point of the loops."""
@@ -98,12 +99,26 @@ class Side:
             made = cast(made, dtype.with_lanes(index.dtype.lanes))
         return made
 
+    def along(self, lanes: int, *tables: Values) -> PrimExpr:
+        """Load a vector of steps along the reduced axis, converted as the factor says."""
+        return vector_from(self.factor, self.element(*tables), lanes)
+
     def clamped(self, places: Places, first: PrimExpr) -> Places:
         """Read the last row in place of those beyond it, which are never stored."""
         if self.even:
             return places
         most = sub(self.extent, imm64(1))
         return lambda i: split(self.axes, lesser(add(first, i), most))
+
+
+def vector_from(factor: PrimExpr, element: PrimExpr, lanes: int) -> PrimExpr:
+    """Load neighbours of an element, converted as the factor says."""
+    first = plain_load(element)
+    assert first is not None
+    made: PrimExpr = BufferLoad(first.buffer, (*first.indices[:-1], span(first.indices[-1], lanes)))
+    for dtype in conversions(factor):
+        made = cast(made, dtype.with_lanes(lanes))
+    return made
 
 
 def bound(

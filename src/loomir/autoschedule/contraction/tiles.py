@@ -8,13 +8,16 @@ from typing import Final
 from loomir.support.dtype import DataType
 from loomir.target import Target
 
-__all__ = ["MOST_STREAMED", "WORTH_THREADS", "Tiles", "choose_tiles", "up"]
+__all__ = ["FEW_TILES", "MOST_STREAMED", "WORTH_THREADS", "Tiles", "choose_tiles", "up"]
 
 WORTH_THREADS: Final = 1 << 20
 """Products, about 20 microseconds of them, from which on threads are worth their start."""
 
 MOST_STREAMED: Final = 4
 """Rows up to which a large factor is better read where it is than packed."""
+
+FEW_TILES: Final = 16
+"""Tiles of rows up to which kernels of a convolution are better read where they are."""
 
 _STREAMED_ROWS: Final = 32
 
@@ -72,6 +75,9 @@ def choose_tiles(
         shapes = [s for s in shapes if n % (s[1] * lanes) == 0] or shapes
     if run is not None:
         shapes = [s for s in shapes if run % s[0] == 0] or shapes
+        if m is not None and n is not None:
+            few = [s for s in shapes if up(m, s[0]) <= FEW_TILES and n % (s[1] * lanes) == 0]
+            shapes = few or shapes
     best = max(shapes, key=lambda shape: _worth(*shape, lanes, m, n))
     rows, vectors = best
     first, second, _ = target.caches
@@ -82,6 +88,8 @@ def choose_tiles(
     depth = deepest if k is None else _even(k, deepest)
     down = max(1, 48 // rows)
     across = max(1, 256 // columns)
+    if m is not None and m <= 128 and n is not None and n >= 1024:
+        down = up(m, rows)  # so that columns are packed where they are used
     if streamed:  # a page of each of some rows at a time
         depth, across = min(depth, _STREAMED_ROWS), max(1, 1024 // columns)
     if m is not None:
