@@ -13,7 +13,7 @@ __all__ = ["FEW_TILES", "MOST_STREAMED", "WORTH_THREADS", "Tiles", "choose_tiles
 WORTH_THREADS: Final = 1 << 20
 """Products, about 20 microseconds of them, from which on threads are worth their start."""
 
-MOST_STREAMED: Final = 4
+MOST_STREAMED: Final = 16
 """Rows up to which a large factor is better read where it is than packed."""
 
 FEW_TILES: Final = 16
@@ -86,7 +86,8 @@ def choose_tiles(
     columns = vectors * lanes
     deepest = max(64, min(512, (second or first * 8) // (4 * columns * size)))
     depth = deepest if k is None else _even(k, deepest)
-    down = max(1, 48 // rows)
+    # Blocks are small where there are few, so that threads share them evenly.
+    down = max(1, (48 if m is not None and m < 1024 else 96) // rows)
     across = max(1, 256 // columns)
     if m is not None and m <= 128 and n is not None and n >= 1024:
         down = up(m, rows)  # so that columns are packed where they are used
