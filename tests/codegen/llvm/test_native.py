@@ -14,6 +14,7 @@ from loomir.codegen.llvm.module import Generated, Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.codegen.llvm.symbols import symbols_of
 from loomir.ir.module import IRModule
+from loomir.runtime.errors import RunValueError
 from loomir.runtime.object_cache import ObjectCache
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, DataType
@@ -193,7 +194,7 @@ def test_code_for_another_family_is_text_and_objects() -> None:
     native = Native(generated(vector_add(), "neoverse-n1"), Target("neoverse-n1"))
     assert "fadd\tv" in native.assembly()
     assert native.object()[:4] == b"\x7fELF"
-    with pytest.raises(InternalError, match="not for this one"):
+    with pytest.raises(RunValueError, match="this machine is x86_64"):
         native.address("main")
 
 
