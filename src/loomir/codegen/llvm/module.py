@@ -38,6 +38,7 @@ from loomir.tir.faults import fault
 from loomir.tir.function import PrimFunc
 from loomir.tir.op_calls import CALL_PURE_EXTERN, OUTSIDE
 from loomir.tir.signature import Signature
+from loomir.tir.stmt import For
 from loomir.tir.types import dtype_of_type
 
 __all__ = ["Generated", "Options", "generate", "machine_of"]
@@ -127,6 +128,7 @@ def generate(
     # What is outside may see any of the arrays.
     open_ = {name for name, found in reach.items() if _OUT in found}
     called = frozenset[str]().union(*reach.values())
+    named: set[str] = set() if program is None else called_kernels(program)
     parts: dict[str, tuple[Function, Function | None]] = {}
     for name, symbol in _symbols(functions).items():
         signature = _found(signatures, name)
@@ -138,9 +140,9 @@ def generate(
             signature,
             unit.allow_alias or name in open_,
             name in called,
+            name in named and name not in called,
         )
     entries: dict[str, str] = {}
-    named: set[str] = set() if program is None else called_kernels(program)
     ways: dict[str, Callee] = {name: body for name, (body, _) in parts.items()}
     clocked: list[Timed] = []
     if options.timed:
@@ -240,11 +242,15 @@ def _declare(
     signature: Signature,
     alias: bool,
     is_called: bool,
+    is_kernel: bool,
 ) -> tuple[Function, Function | None]:
     """Open the body and the checked function, so that others can call them.
 
     The latter where loops call it, or the world.
     """
+    # Loops inlined into a graph gain nothing there, and LLVM would optimise them once more in each
+    # function that they pass through: half of its time for a graph of ten operators.
+    apart = is_kernel and For in by_class(func.body)
     distinct = "" if alias else "noalias"
     arrays: list[Param] = []
     scalars: list[Param] = []
@@ -259,7 +265,13 @@ def _declare(
     bound: list[Param] = [(b.var.name_hint, register_type(b.var.dtype)) for b in signature.bindings]
     result: Param = ("result", PTR, "noalias")
     params: list[Param] = [("context", PTR, "noalias"), *arrays, *bound, *scalars, result]
-    body = unit.module.define(f"{symbol}.body", I32, params, linkage="internal")
+    body = unit.module.define(
+        f"{symbol}.body",
+        I32,
+        params,
+        linkage="internal",
+        attributes={"noinline": None} if apart else {},
+    )
     outer = None
     checked.append(result)
     way = Callee(f"{symbol}.checked", function(I32, [p[1] for p in checked]))
