@@ -7,6 +7,7 @@ Rounding to a dtype is exact: once, half to even, from whatever number it starts
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable
@@ -177,8 +178,8 @@ def _bits_of_bfloat(x: float) -> int:
 
 _DECODERS: Final[dict[str, Callable[[int], Scalar]]] = {
     "bool": bool,
-    "float16": [_half_of(b) for b in range(1 << 16)].__getitem__,
-    "bfloat16": [_bfloat_of(b) for b in range(1 << 16)].__getitem__,
+    "float16": _half_of,
+    "bfloat16": _bfloat_of,
 }
 _ENCODERS: Final[dict[str, Callable[[Any], int]]] = {
     "bool": int,
@@ -189,7 +190,15 @@ _ENCODERS: Final[dict[str, Callable[[Any], int]]] = {
 
 def decoder(dtype: DataType) -> Callable[[int], Scalar] | None:
     """Give the function from a memory cell to a value, or None where they are the same."""
-    return _DECODERS.get(str(dtype.element))
+    element = dtype.element
+    return _table(str(element)) if element.bits == 16 else _DECODERS.get(str(element))
+
+
+@functools.cache
+def _table(name: str) -> Callable[[int], Scalar] | None:
+    """Make the values of all cells at once: quicker than each on its own, but slow to begin."""
+    decode = _DECODERS.get(name)
+    return None if decode is None else [decode(b) for b in range(1 << 16)].__getitem__
 
 
 def encoder(dtype: DataType) -> Callable[[Any], int] | None:
