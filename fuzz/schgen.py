@@ -159,6 +159,23 @@ def _decompose(c: Choices, sch: Schedule) -> None:
     sch.decompose_reduction(block, c.pick(loops) if loops else a_loop(c, sch))
 
 
+def _consumers(c: Choices, sch: Schedule, block: BlockRV) -> list[BlockRV] | None:
+    """Draw some of the blocks that take a result, or leave it open."""
+    near = sch.get_consumers(block)
+    return [b for b in near if c.chance(0.6)] if near and c.chance(0.3) else None
+
+
+def _cache_read(c: Choices, sch: Schedule) -> None:
+    block, index = a_block(c, sch), c.pick([0, 0, 1])
+    found = [b for b in [block, *sch.get_producers(block)] if c.chance(0.5)]
+    sch.cache_read(block, index, c.pick(["global", "local"]), found if c.chance(0.2) else None)
+
+
+def _cache_write(c: Choices, sch: Schedule) -> None:
+    block = a_block(c, sch)
+    sch.cache_write(block, c.pick([0, 0, 0, 1]), "global", _consumers(c, sch, block))
+
+
 MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (5.0, "split", _split),
     (4.0, "reorder", _reorder),
@@ -176,6 +193,8 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (1.0, "compute_inline", lambda c, sch: sch.compute_inline(a_block(c, sch))),
     (1.0, "reverse_compute_inline", lambda c, sch: sch.reverse_compute_inline(a_block(c, sch))),
     (1.5, "decompose_reduction", _decompose),
+    (2.0, "cache_read", _cache_read),
+    (2.0, "cache_write", _cache_write),
     (1.5, "rfactor", lambda c, sch: sch.rfactor(a_loop(c, sch), c.integer(-1, 1))),
 )
 """What can be done, and how often: a row for each primitive that edits."""

@@ -16,7 +16,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import block_regions, obstacle_in
-from loomir.schedule.nests import knowing, known_around
+from loomir.schedule.nests import knowing, known_around, positive
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.buffer import BufferLoad, BufferRegion, IterVarType, Range
@@ -101,7 +101,8 @@ def _writes_apart(block: Block, writes: tuple[BufferRegion, ...]) -> str:
         if any(not _is_one(r) for r in region.region):
             return f"it writes more than one element of {region.buffer.name!r} at once"
         used = [r.min for r in region.region if any(v in own for v in free_definitions(r))]
-        if own and not detect_iter_map(used, own, check_level="injective").ok:
+        known = knowing(positive(own))  # without a point in the domain there are no instances
+        if own and not detect_iter_map(used, own, check_level="injective", analyzer=known).ok:
             return (
                 f"its instances are not known to write different elements of {region.buffer.name!r}"
             )

@@ -26,6 +26,7 @@ __all__ = [
     "knowing",
     "known_around",
     "outer_ranges",
+    "positive",
     "ranges_in",
     "rebound",
     "sizes_of",
@@ -112,6 +113,15 @@ def sizes_of(ref: Ref) -> dict[Var, Range]:
         for buffer in ref.home.func.buffer_map.values()
         for e in buffer.shape
         if isinstance(e, Var) and e.dtype.bits >= _INDEX_BITS
+    }
+
+
+def positive(ranges: Mapping[Var, Range]) -> dict[Var, Range]:
+    """Give the ranges of variables that are extents, where there is a point within them all."""
+    return {
+        e: Range(imm(1, e.dtype), imm(_LARGEST, e.dtype))
+        for r in ranges.values()
+        if isinstance(e := r.extent, Var) and e.dtype.bits >= _INDEX_BITS
     }
 
 

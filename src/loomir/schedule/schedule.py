@@ -17,6 +17,7 @@ from loomir.schedule.trace import Instruction, Trace
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
 from loomir.support.diagnostics import Diagnostic, InternalError, ScheduleError, nearest
 from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, For
@@ -208,8 +209,10 @@ class Schedule:
                 if param.required and param.kind is not Kind.LOOPS:
                     raise _bad_argument(name, f"{param.name} is missing", "give it")
                 continue
-            if param.kind in (Kind.BLOCK, Kind.PLACE) and isinstance(given[param.name], str):
-                given[param.name] = self.get_sblock(given[param.name])
+            if param.kind in (Kind.BLOCK, Kind.PLACE):
+                given[param.name] = self._found(given[param.name])
+            elif param.kind is Kind.BLOCKS and isinstance(given[param.name], (list, tuple)):
+                given[param.name] = [self._found(block) for block in given[param.name]]
             made = self._argument(param, given[param.name], name)
             if param.kind is Kind.LOOPS:
                 positional += made
@@ -233,6 +236,10 @@ class Schedule:
         self._trace.append(Instruction(row, kept, _kept(outputs), decision))
         return outputs
 
+    def _found(self, block: Any) -> Any:
+        """Find a block that is given by its name."""
+        return self.get_sblock(block) if isinstance(block, str) else block
+
     def _argument(self, param: Parameter, value: Any, primitive: str) -> Any:
         """Give a primitive what it takes for what the user gave."""
         kind = param.kind
@@ -251,6 +258,14 @@ class Schedule:
         if kind is Kind.LOOPS:
             one = param._replace(kind=Kind.LOOP)
             return [self._argument(one, v, primitive) for v in value or ()]
+        if kind is Kind.BLOCKS:
+            if not isinstance(value, (list, tuple)):
+                raise _bad_argument(
+                    primitive, f"{param.name} is {value!r}, not a list", "give a list of blocks"
+                )
+            one = param._replace(kind=Kind.BLOCK)
+            given = cast("Sequence[Any]", value)
+            return [self._argument(one, v, primitive) for v in given]
         if kind is Kind.INT:
             return self._number(value, primitive)
         if kind in (Kind.INTS, Kind.FACTORS):
@@ -495,6 +510,43 @@ class Schedule:
         """Compute what a block makes where its operand is made, and take the block away."""
         self.perform("reverse_compute_inline", {"block": block})
 
+    # -- buffers -------------------------------------------------------------------------------
+    def cache_read(
+        self,
+        block: BlockRV | str,
+        read_buffer_index: int | str | Buffer,
+        storage_scope: str,
+        consumer_blocks: Sequence[BlockRV | str] | None = None,
+    ) -> BlockRV:
+        """Copy what blocks read of a buffer to a buffer of its own, which they read then."""
+        return self.perform(
+            "cache_read",
+            {
+                "block": block,
+                "read_buffer_index": _named(read_buffer_index),
+                "storage_scope": storage_scope,
+                "consumer_blocks": consumer_blocks,
+            },
+        )
+
+    def cache_write(
+        self,
+        block: BlockRV | str,
+        write_buffer_index: int | str | Buffer,
+        storage_scope: str,
+        consumer_blocks: Sequence[BlockRV | str] | None = None,
+    ) -> BlockRV:
+        """Let a block write to a buffer of its own, which is copied to the old one behind it."""
+        return self.perform(
+            "cache_write",
+            {
+                "block": block,
+                "write_buffer_index": _named(write_buffer_index),
+                "storage_scope": storage_scope,
+                "consumer_blocks": consumer_blocks,
+            },
+        )
+
     # -- reductions ----------------------------------------------------------------------------
     def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
         """Make a block of its own of a reduction's init, which runs before a loop."""
@@ -503,6 +555,11 @@ class Schedule:
     def rfactor(self, loop: LoopRV, factor_axis: int = 0) -> BlockRV:
         """Give each iteration of a reducing loop an element of its own, and reduce those after."""
         return self.perform("rfactor", {"loop": loop, "factor_axis": factor_axis})
+
+
+def _named(buffer: Any) -> Any:
+    """Give the name of a buffer, which is what a trace keeps."""
+    return buffer.name if isinstance(buffer, Buffer) else buffer
 
 
 def _kept(value: Any) -> Any:

@@ -4,6 +4,7 @@ A primitive is declared by its function alone. Its name is the name of the metho
 after the first are the method's, and their annotations say what kind each is:
 
 - ``Loop``, ``Sblock``, ``Place``: a loop, a block, either of them; ``*loops: Loops``: several loops
+- ``Sblocks``: a list of blocks
 - ``Factors``: numbers, one of which may be None
 - ``Int``, ``Ints``: numbers; drawn ones and what is computed from them arrive as plain integers
 - ``Value``: plain data, in which drawn numbers may stand
@@ -36,6 +37,7 @@ __all__ = [
     "Primitive",
     "Sampled",
     "Sblock",
+    "Sblocks",
     "Value",
     "primitive",
     "query",
@@ -45,6 +47,7 @@ Loop: TypeAlias = Ref
 Sblock: TypeAlias = Ref
 Place: TypeAlias = Ref
 Loops: TypeAlias = Ref
+Sblocks: TypeAlias = list[Ref]
 Factors: TypeAlias = tuple[int | None, ...]
 Int: TypeAlias = int
 Ints: TypeAlias = tuple[int, ...]
@@ -58,6 +61,7 @@ class Kind(Enum):
     BLOCK = "Sblock"
     PLACE = "Place"
     LOOPS = "Loops"
+    BLOCKS = "Sblocks"
     FACTORS = "Factors"
     INT = "Int"
     INTS = "Ints"

@@ -1,6 +1,7 @@
 """The primitives, in files by family; importing this package fills the table."""
 
 from loomir.schedule.primitive import (
+    caching,
     compute_location,
     finding,
     inlining,
@@ -12,6 +13,7 @@ from loomir.schedule.primitive import (
 )
 
 __all__ = [
+    "caching",
     "compute_location",
     "finding",
     "inlining",

@@ -1,0 +1,329 @@
+"""Primitives that put a stage between a buffer and the blocks that use it."""
+
+from __future__ import annotations
+
+from loomir.arith.fold import imm
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import substitute
+from loomir.schedule.blocks import complete_mistake, domains, shared_mistake
+from loomir.schedule.moving import cannot_cover, part_with, parts_of, plain_indices, users
+from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.staging import (
+    Place,
+    accessed,
+    accesses_in,
+    cannot_run_at_once,
+    cannot_store_in,
+    copy_nest,
+    covered,
+    exactly,
+    inserted,
+    is_parameter,
+    is_plain,
+    paired,
+    runs_always,
+    scoped,
+    store_of,
+    writes_whole,
+)
+from loomir.schedule.state import Ref
+from loomir.schedule.table import Context, Sblock, Sblocks, Value, primitive
+from loomir.tir.buffer import Buffer, Range
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import Block, BlockRealize, For, Stmt
+
+__all__ = ["cache_read", "cache_write", "cannot_cache"]
+
+
+def _refusal(code: str, ref: Ref, why: str, advice: str) -> Refusal:
+    return Refusal(code, "block {!r}: {}", (ref.block.name_hint, why), advice, ref.stmt)
+
+
+def cannot_cache(ref: Ref, buffer: Buffer, scope: str) -> Refusal | None:
+    """Say why no stage can stand between a buffer and a block."""
+    if why := cannot_store_in(ref, scope):
+        return why
+    if ref.scope is ref:
+        return _refusal("SCH0004", ref, "it is the whole function", "take a block inside of it")
+    other = users(ref.scope, buffer)[2]
+    if not other and buffer.axis_separators:
+        other = f"the axes of {buffer.name!r} are separated"
+    if not other:
+        return None
+    return _refusal("SCH0006", ref, other, "take a buffer that only blocks read and write")
+
+
+# -- a stage before blocks that read ---------------------------------------------------------------
+def _readers(ref: Ref, buffer: Buffer, given: list[Ref] | None) -> list[Ref]:
+    """Give the blocks that are to read the stage."""
+    scope = ref.scope
+    _, readers, _ = users(scope, buffer)
+    if not given:
+        if not any(r is ref for r in readers):
+            refuse(
+                _refusal(
+                    "SCH0006",
+                    ref,
+                    f"it writes {buffer.name!r} as well",
+                    "take a block that only reads the buffer, or use cache_write",
+                )
+            )
+        return _from(scope, ref, readers, buffer)
+    for block in given:
+        if not any(r is block for r in readers):
+            refuse(
+                _refusal(
+                    "SCH0003",
+                    block,
+                    f"it is no block of this scope that only reads {buffer.name!r}",
+                    "name consumers of the buffer, as get_consumers lists them",
+                )
+            )
+    return given
+
+
+def _from(scope: Ref, ref: Ref, readers: list[Ref], buffer: Buffer) -> list[Ref]:
+    """Leave out readers before which, or after which, the buffer is another one."""
+    parts = parts_of(scope)
+    at = part_with(parts, scope, ref)
+    wrote = [n for n, (_, nest) in enumerate(parts) if _writes(nest.accesses, buffer)]
+    first = max((n for n in wrote if n < at), default=-1)
+    last = min((n for n in wrote if n > at), default=len(parts))
+    if at in wrote:  # others have what the nest leaves, which may be more than it starts with
+        return [r for r in readers if part_with(parts, scope, r) == at]
+    return [r for r in readers if first < part_with(parts, scope, r) < last]
+
+
+def _writes(accesses: tuple[object, ...], buffer: Buffer) -> bool:
+    return any(a.is_write and a.buffer.data is buffer.data for a in accesses)  # type: ignore[attr-defined]
+
+
+def _place_before(ref: Ref, readers: list[Ref], buffer: Buffer) -> Place | Refusal:
+    """Find where a stage has what all readers would read."""
+    place = ref.scope
+    while True:
+        parts = parts_of(place)
+        numbers = [part_with(parts, place, r) for r in readers]
+        first, last = min(numbers), max(numbers)
+        wrote = [n for n, (_, nest) in enumerate(parts) if _writes(nest.accesses, buffer)]
+        between = [n for n in wrote if first <= n <= last]
+        if not between:
+            return Place(place, max((n + 1 for n in wrote if n < first), default=0))
+        inner = parts[first][0] if first < len(parts) else None
+        if first != last or not isinstance(inner, For):
+            return _refusal(
+                "SCH0006",
+                ref,
+                f"{buffer.name!r} is written between or in the blocks that read it",
+                "give consumer_blocks between which nothing writes it",
+            )
+        place = ref.home.ref(inner)
+
+
+def _cannot_fill(ref: Ref, place: Place, readers: list[Ref], buffer: Buffer) -> Refusal | None:
+    """Say why a copy might read elements that nothing wrote, which the readers do not."""
+    if is_parameter(ref, buffer):
+        return None
+    scope = ref.scope
+    if place.ref is scope:
+        parts = parts_of(scope)
+        for writer in users(scope, buffer)[0]:
+            if part_with(parts, scope, writer) < place.at and writes_whole(writer, buffer):
+                return None
+    boxes: list[list[Range]] = []
+    for reader in readers:
+        for access in accesses_in(reader, buffer, writes=False):
+            point = access.point
+            box = None
+            if point is not None and is_plain(reader.block):
+                box = exactly(place.ref, reader, point)
+            boxes += [box] if box is not None else []
+            if box is None or not _same(box, boxes[0]):
+                return _refusal(
+                    "SCH0006",
+                    reader,
+                    f"a box of {buffer.name!r} may hold elements that nothing wrote before",
+                    "cache a buffer that one block writes as a whole before",
+                )
+    return None
+
+
+def _same(a: list[Range], b: list[Range]) -> bool:
+    return all(structural_equal(x, y) for x, y in zip(a, b))
+
+
+@primitive
+def cache_read(
+    context: Context,
+    block: Sblock,
+    read_buffer_index: Value,
+    storage_scope: str,
+    consumer_blocks: Sblocks | None = None,
+) -> Ref:
+    """Copy what blocks read of a buffer to a buffer of its own, which they read then.
+
+    for i in range(8): B[i] = A[i] * 2
+    -->
+    for ax0 in range(8): A_global[ax0] = A[ax0]
+    for i in range(8): B[i] = A_global[i] * 2
+
+    The buffer is given by its place among what the block reads, or by its name. The copy stands
+    behind what writes the buffer, and has what ``consumer_blocks`` read, or else all blocks of the
+    scope that read the same values.
+
+    Errors: SCH0003, SCH0004, SCH0006 where the buffer is written between its readers or may not be
+    all written, SCH0008 for memory that CPUs lack.
+    """
+    buffer = accessed(block, read_buffer_index, "read")
+    if why := cannot_cache(block, buffer, storage_scope):
+        refuse(why)
+    readers = _readers(block, buffer, consumer_blocks)
+    place = _place_before(block, readers, buffer)
+    if isinstance(place, Refusal):
+        refuse(place)
+    if why := _cannot_fill(block, place, readers, buffer):
+        refuse(why)
+    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    region = covered(place.ref, readers, buffer)
+    at_top = place.ref is block.scope
+    nest, realize = copy_nest(buffer, stage, region, stage.name, of_region=at_top)
+    _commit(block, place, nest, stage, readers, {buffer: stage})
+    return block.home.ref(realize)
+
+
+def _commit(
+    ref: Ref,
+    place: Place,
+    nest: Stmt,
+    stage: Buffer,
+    changed: list[Ref],
+    table: dict[Buffer, Buffer],
+) -> None:
+    """Put a copy in its place, and the stage in the place of a buffer in some blocks."""
+    scope = ref.scope
+    made: Stmt = inserted(scope, place, nest, [stage])
+    blocks: dict[Block, Block] = {}
+    for user in changed:
+        new = substitute(user.realize, table)
+        blocks.update(paired(user.realize, new))
+        placed = with_part(made, user.realize, new)
+        assert placed is not None
+        made = placed
+    assert isinstance(made, BlockRealize)
+    if why := cannot_run_at_once(ref, place.ref, made):
+        refuse(why)
+    scope.home.replace(scope, made, {**blocks, scope.block: made.block})
+
+
+# -- a stage behind a block that writes ------------------------------------------------------------
+def _cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None:
+    """Say why what a block writes cannot be written later, from a stage."""
+    block, scope = ref.block, ref.scope
+    why = complete_mistake(block) if block.init is None else shared_mistake(block)
+    if why:
+        return _refusal("SCH0007", ref, why, "take a block that starts each element it writes")
+    if store_of(block, buffer) is None:
+        why = f"it does not store to {buffer.name!r} each time"
+        return _refusal("SCH0007", ref, why, "take a block that stores without conditions")
+    writers, others, _ = users(scope, buffer)
+    if len(writers) > 1:
+        why = f"other blocks write {buffer.name!r} too"
+        return _refusal("SCH0006", ref, why, "cache before the block is taken apart")
+    whole = not is_parameter(ref, buffer) and any(b is buffer for b in scope.block.alloc_buffers)
+    parts = parts_of(scope)
+    for reader in readers:
+        later = part_with(parts, scope, reader) > part_with(parts, scope, ref)
+        if not any(r is reader for r in others):
+            why = f"it is no block of this scope that only reads {buffer.name!r}"
+            return _refusal("SCH0003", reader, why, "name consumers of the buffer")
+        if not whole and not (later and writes_whole(ref, buffer)):
+            why = f"it may read elements of {buffer.name!r} that {block.name_hint!r} did not write"
+            return _refusal("SCH0006", reader, why, "let it read the buffer")
+    return None
+
+
+def _place_behind(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Place | Refusal:
+    """Find where a stage is done, and nothing has read the buffer yet."""
+    place = ref.scope
+    while True:
+        parts = parts_of(place)
+        at = part_with(parts, place, ref)
+        part = parts[at][0]
+        _, others, _ = users(ref.scope, buffer)
+        inside = [
+            r
+            for r in others
+            if not any(r is x for x in readers)
+            and any(a is place for a in r.around())
+            and part_with(parts, place, r) == at
+        ]
+        if not inside:
+            return Place(place, at + 1)
+        if not isinstance(part, For):
+            return _refusal(
+                "SCH0006",
+                ref,
+                f"{buffer.name!r} is read where it is written",
+                "take a block whose result is read in other loops, or name consumer_blocks",
+            )
+        place = ref.home.ref(part)
+
+
+def _written(ref: Ref, place: Place, buffer: Buffer) -> list[Range] | None:
+    """Give the box of a buffer that a block writes below a place, each element of it."""
+    block = ref.block
+    store = store_of(block, buffer)
+    assert store is not None
+    plain = plain_indices(block, store.indices) is not None and runs_always(ref.scope, ref)
+    if place.ref is ref.scope and plain and cannot_cover(ref) is None:
+        own = domains(block)
+        return [own[i] if isinstance(i, Var) else Range(i, imm(1, i.dtype)) for i in store.indices]
+    bound: dict[Var, PrimExpr] = {it.var: v for it, v in zip(block.iter_vars, ref.realize.values)}
+    return exactly(place.ref, ref, [substitute(i, bound) for i in store.indices])
+
+
+@primitive
+def cache_write(
+    context: Context,
+    block: Sblock,
+    write_buffer_index: Value,
+    storage_scope: str,
+    consumer_blocks: Sblocks | None = None,
+) -> Ref:
+    """Let a block write to a buffer of its own, which is copied to the old one behind it.
+
+    for i in range(8): B[i] = A[i] * 2
+    -->
+    for i in range(8): B_global[i] = A[i] * 2
+    for ax0 in range(8): B[ax0] = B_global[ax0]
+
+    The buffer is given by its place among what the block writes, or by its name. Of the blocks that
+    read it, ``consumer_blocks`` read the new buffer then, and others the old one.
+
+    Errors: SCH0003, SCH0004, SCH0006 where others write the buffer or read it too early, SCH0007
+    for a block that writes no whole box of elements of its own, SCH0008 for memory that CPUs lack.
+    """
+    buffer = accessed(block, write_buffer_index, "write")
+    if why := cannot_cache(block, buffer, storage_scope):
+        refuse(why)
+    readers = consumer_blocks or []
+    if why := _cannot_delay(block, buffer, readers):
+        refuse(why)
+    place = _place_behind(block, buffer, readers)
+    if isinstance(place, Refusal):
+        refuse(place)
+    region = _written(block, place, buffer)
+    if region is None:
+        refuse(
+            _refusal(
+                "SCH0007",
+                block,
+                f"the elements of {buffer.name!r} that it writes are not known to be a box",
+                "take a block that stores at its own iterators, at each point of their domains",
+            )
+        )
+    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    at_top = place.ref is block.scope
+    nest, realize = copy_nest(stage, buffer, region, stage.name, of_region=at_top)
+    _commit(block, place, nest, stage, [block, *readers], {buffer: stage})
+    return block.home.ref(realize)

@@ -1,0 +1,413 @@
+"""Stages of buffers: where a copy stands, and what of the buffer it copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, cast
+
+from loomir.arith.analyzer import Analyzer
+from loomir.arith.fold import add, imm, sub, to_int
+from loomir.arith.iter_map import detect_iter_map
+from loomir.ir.visit import pre_order, rebuild
+from loomir.schedule.accesses import Access, nest_of
+from loomir.schedule.blocks import domains
+from loomir.schedule.dependence import carried_by
+from loomir.schedule.moving import cannot_cover, parts_of, plain_indices
+from loomir.schedule.nests import knowing, known_around, sizes_of
+from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.state import Ref
+from loomir.support.diagnostics import nearest
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import (
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    IterVar,
+    IterVarType,
+    Range,
+    decl_buffer,
+)
+from loomir.tir.expr import And, Call, IntImm, Max, Min, Or, PrimExpr, Var
+from loomir.tir.fresh import definitions_in
+from loomir.tir.stmt import (
+    TRUE,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+
+__all__ = [
+    "Place",
+    "accessed",
+    "accesses_in",
+    "cannot_run_at_once",
+    "cannot_store_in",
+    "copy_nest",
+    "covered",
+    "exactly",
+    "inserted",
+    "is_parameter",
+    "is_plain",
+    "paired",
+    "path_loops",
+    "runs_always",
+    "scoped",
+    "store_of",
+    "writes_whole",
+]
+
+SCOPES: Final = ("global", "local")
+"""The kinds of memory of a CPU: what ``local`` means to other machines is the same here."""
+
+
+class Place(NamedTuple):
+    """Where a statement goes: before part ``at`` of what a loop or block runs."""
+
+    ref: Ref
+    at: int
+
+
+# -- arguments ---------------------------------------------------------------------------------
+def accessed(ref: Ref, given: object, how: str) -> Buffer:
+    """Give a buffer that a block reads or writes, by its place among those or by its name."""
+    regions = ref.block.reads if how == "read" else ref.block.writes
+    names = [r.buffer.name for r in regions]
+    if isinstance(given, str) and names.count(given) == 1:
+        return regions[names.index(given)].buffer
+    is_number = isinstance(given, int) and not isinstance(given, bool)
+    if is_number and 0 <= cast("int", given) < len(regions):
+        return regions[cast("int", given)].buffer
+    guess = nearest(given, names) if isinstance(given, str) else None
+    shown = ", ".join(f"{n}: {name}" for n, name in enumerate(names)) or "none"
+    refuse(
+        Refusal(
+            "SCH0003",
+            "block {!r} {}s no buffer {!r}",
+            (ref.block.name_hint, how, given),
+            f"did you mean {guess!r}?" if guess else f"it {how}s {shown}",
+            ref.stmt,
+        )
+    )
+
+
+def cannot_store_in(ref: Ref, scope: str) -> Refusal | None:
+    """Say why a buffer cannot lie in a kind of memory."""
+    if scope in SCOPES:
+        return None
+    return Refusal(
+        "SCH0008",
+        "a CPU has no {!r} memory",
+        (scope,),
+        f"use {' or '.join(map(repr, SCOPES))}",
+        ref.stmt,
+    )
+
+
+def scoped(ref: Ref, buffer: Buffer, name: str, scope: str) -> Buffer:
+    """Make a compact buffer of the same shape in a kind of memory, with a name of its own."""
+    taken = {b.name for b in ref.scope.block.alloc_buffers}
+    given, number = name, 0
+    while given in taken:
+        number += 1
+        given = f"{name}_{number}"
+    return decl_buffer(
+        buffer.shape, buffer.dtype, given, scope=scope, data_alignment=buffer.data_alignment
+    )
+
+
+def is_parameter(ref: Ref, buffer: Buffer) -> bool:
+    """Tell whether a buffer is one that callers pass."""
+    return any(b.data is buffer.data for b in ref.home.func.buffer_map.values())
+
+
+# -- what is copied ----------------------------------------------------------------------------
+def path_loops(place: Ref, inner: Ref) -> dict[Var, Range]:
+    """Give the ranges of the loops between a place and a block below it."""
+    found: dict[Var, Range] = {}
+    for ref in inner.around():
+        if ref is place:
+            break
+        if ref.is_loop:
+            found[ref.loop.loop_var] = Range(ref.loop.min, ref.loop.extent)
+    return dict(reversed(found.items()))
+
+
+def accesses_in(ref: Ref, buffer: Buffer, *, writes: bool) -> list[Access]:
+    """List what a block reads or writes of a buffer, in terms of the loops around it."""
+    return [
+        a
+        for a in nest_of(ref.realize).accesses
+        if a.buffer.data is buffer.data and a.is_write is writes
+    ]
+
+
+def covered(place: Ref, users: Sequence[Ref], buffer: Buffer) -> list[Range]:
+    """Give a box, within the buffer, that holds what blocks below a place read of it."""
+    body = place.loop.body if place.is_loop else place.block.body
+    hidden = {id(n) for n in definitions_in(body)}
+    analyzer = knowing(_known_in(place))
+    reads = [read for ref in users for read in _reads(place, ref, buffer)]
+    return [_axis(axis, shape, reads, hidden, analyzer) for axis, shape in enumerate(buffer.shape)]
+
+
+class _Read(NamedTuple):
+    """What is read, by the loops around a block and by its iterators, and what these run over."""
+
+    by: tuple[tuple[Access, Mapping[Var, Range]], ...]
+
+
+def _reads(place: Ref, ref: Ref, buffer: Buffer) -> list[_Read]:
+    loops, own = path_loops(place, ref), domains(ref.block)
+    by_loops = accesses_in(ref, buffer, writes=False)
+    iters = tuple(it.var for it in ref.block.iter_vars)
+    plain = BlockRealize(iters, TRUE, ref.block)
+    by_iters = [
+        a for a in nest_of(plain).accesses if a.buffer.data is buffer.data and not a.is_write
+    ]
+    # What the bindings of the block read comes first, and is of its loops alone.
+    alone = len(by_loops) - len(by_iters)
+    made = [_Read(((a, loops),)) for a in by_loops[:alone]]
+    return made + [_Read(((a, loops), (b, own))) for a, b in zip(by_loops[alone:], by_iters)]
+
+
+def _known_in(place: Ref) -> dict[Var, Range]:
+    """Give the ranges of what is bound where a place runs its parts."""
+    own = domains(place.block) if not place.is_loop else {}
+    if place.is_loop:
+        own = {place.loop.loop_var: Range(place.loop.min, place.loop.extent)}
+    return {**known_around(place), **own}
+
+
+def _axis(
+    axis: int,
+    shape: PrimExpr,
+    reads: Sequence[_Read],
+    hidden: set[int],
+    analyzer: Analyzer,
+) -> Range:
+    """Give the range of an axis that holds what is read."""
+    dtype = shape.dtype
+    one = imm(1, dtype)
+    whole = (imm(0, dtype), analyzer.simplify(sub(shape, one)))
+    ends: list[tuple[PrimExpr, PrimExpr]] = []
+    for read in reads:
+        low, high = whole
+        for access, inner in read.by:
+            found = _ends(access.region[axis], inner, hidden, analyzer, dtype)
+            if found is not None:
+                low = _extreme(found[0], low, analyzer, is_max=True)
+                high = _extreme(found[1], high, analyzer, is_max=False)
+        ends.append((low, high))
+    first, last = ends[0] if ends else whole
+    for low, high in ends[1:]:
+        first = _extreme(first, low, analyzer, is_max=False)
+        last = _extreme(last, high, analyzer, is_max=True)
+    return Range(analyzer.simplify(first), analyzer.simplify(add(sub(last, first), one)))
+
+
+def _ends(
+    r: Range, inner: Mapping[Var, Range], hidden: set[int], analyzer: Analyzer, dtype: DataType
+) -> tuple[PrimExpr, PrimExpr] | None:
+    """Give the least and the greatest index of a range, None where they are not known."""
+    low = analyzer.int_set(r.min, inner).min_value
+    top = r.min
+    if r.extent is not None:
+        extent = to_int(r.extent, r.min.dtype)
+        top = add(r.min, sub(extent, imm(1, r.min.dtype)))
+    high = analyzer.int_set(top, inner).max_value
+    if low is None or high is None or _hides(low, hidden) or _hides(high, hidden):
+        return None
+    return to_int(low, dtype), to_int(high, dtype)
+
+
+def _hides(value: PrimExpr, hidden: set[int]) -> bool:
+    """Tell whether a value is not known before the statements below a place run."""
+    return any(isinstance(n, BufferLoad) or id(n) in hidden for n in pre_order(value))
+
+
+def _extreme(a: PrimExpr, b: PrimExpr, analyzer: Analyzer, *, is_max: bool) -> PrimExpr:
+    """Give the larger or the smaller of two values."""
+    small, large = (b, a) if is_max else (a, b)
+    if analyzer.can_prove(small <= large):
+        return a
+    if analyzer.can_prove(large <= small):
+        return b
+    return Max(a, b) if is_max else Min(a, b)
+
+
+def exactly(place: Ref, ref: Ref, indices: Sequence[PrimExpr]) -> list[Range] | None:
+    """Give the box whose elements a block accesses below a place, each of them; None: no box.
+
+    ``indices`` are in terms of the loops around the block.
+    """
+    inner = path_loops(place, ref)
+    realize = ref.realize
+    if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
+        return None
+    if not runs_always(place, ref):
+        return None
+    analyzer = knowing(_known_in(place))
+    found = detect_iter_map(indices, inner, check_level="surjective", analyzer=analyzer)
+    if not found.ok:
+        return None
+    made: list[Range] = []
+    for index, value in zip(found.indices, indices):
+        base, extent = index.base, cast("PrimExpr", imm(1, value.dtype))
+        if index.args:
+            (split,) = index.args
+            if not isinstance(split.scale, IntImm) or split.scale.value not in (1, -1):
+                return None
+            extent = split.extent
+            if split.scale.value < 0:
+                base = analyzer.simplify(sub(base, sub(extent, imm(1, value.dtype))))
+        if any(v in inner for v in pre_order(base)):
+            return None
+        made.append(Range(base, extent))
+    return made
+
+
+def runs_always(place: Ref, ref: Ref) -> bool:
+    """Tell whether nothing but loops and sequences stands between a place and a block."""
+    at: Ref = ref
+    while at is not place:
+        above = at.parent
+        assert above is not None
+        body = above.loop.body if above.is_loop else above.block.body
+        parts = body.seq if isinstance(body, SeqStmt) else (body,)
+        if not any(p is at.stmt for p in parts):
+            return False
+        at = above
+    return True
+
+
+def is_plain(block: Block) -> bool:
+    """Tell whether a block evaluates all of its loads whenever it runs."""
+    return not any(
+        isinstance(n, (IfThenElse, And, Or))
+        or (isinstance(n, Call) and getattr(n.op, "name", "") == "tir.if_then_else")
+        for n in pre_order(block)
+    )
+
+
+def store_of(block: Block, buffer: Buffer) -> BufferStore | None:
+    """Find the one element of a buffer that each instance of a block stores to."""
+    found: list[BufferStore] = []
+    stack: list[Stmt] = [block.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, SeqStmt):
+            stack.extend(node.seq)
+        elif isinstance(node, LetStmt):
+            stack.append(node.body)
+        elif isinstance(node, BufferStore) and node.buffer is buffer:
+            found.append(node)
+    return found[0] if found else None
+
+
+def writes_whole(ref: Ref, buffer: Buffer) -> bool:
+    """Tell whether a block certainly writes all elements of a buffer."""
+    store = store_of(ref.block, buffer)
+    if store is None or plain_indices(ref.block, store.indices) is None:
+        return False
+    if cannot_cover(ref) is not None or not runs_always(ref.scope, ref):
+        return False
+    analyzer = knowing(sizes_of(ref))
+    ranges = domains(ref.block)
+    for index, extent in zip(store.indices, buffer.shape):
+        if isinstance(index, Var):
+            dom = ranges[index]
+            full = dom.extent is not None and analyzer.can_prove_equal(dom.extent, extent)
+            if not full or not analyzer.can_prove_equal(dom.min, 0):
+                return False
+        elif not analyzer.can_prove_equal(extent, 1):
+            return False
+    return True
+
+
+# -- the copy ----------------------------------------------------------------------------------
+def copy_nest(
+    source: Buffer, target: Buffer, region: Sequence[Range], name: str, *, of_region: bool
+) -> tuple[Stmt, BlockRealize]:
+    """Make a nest that copies a box of a buffer to the same places of another.
+
+    With ``of_region``, the box is the domain of the block's iterators; else the buffer is.
+    """
+    loops: list[tuple[Var, PrimExpr]] = []
+    iters: list[IterVar] = []
+    values: list[PrimExpr] = []
+    for axis, (r, shape) in enumerate(zip(region, source.shape)):
+        assert r.extent is not None
+        dtype = shape.dtype
+        loop, own = Var(f"ax{axis}", dtype), Var(f"v{axis}", dtype)
+        loops.append((loop, to_int(r.extent, dtype)))
+        low = to_int(r.min, dtype)
+        dom = Range(low, to_int(r.extent, dtype)) if of_region else Range(imm(0, dtype), shape)
+        iters.append(IterVar(dom, own, IterVarType.DATA_PAR))
+        values.append(add(low, loop))
+    at = tuple(it.var for it in iters)
+    one = tuple(Range(v, imm(1, v.dtype)) for v in at)
+    block = Block(
+        tuple(iters),
+        (BufferRegion(source, one),),
+        (BufferRegion(target, one),),
+        name,
+        BufferStore(target, BufferLoad(source, at), at),
+    )
+    realize = BlockRealize(tuple(values), TRUE, block)
+    nest: Stmt = realize
+    for loop, extent in reversed(loops):
+        nest = For(loop, imm(0, loop.dtype), extent, ForKind.SERIAL, nest)
+    return nest, realize
+
+
+def inserted(scope: Ref, place: Place, nest: Stmt, buffers: Sequence[Buffer]) -> BlockRealize:
+    """Give a scope with a nest put in a place below it, and with more buffers."""
+    parts = [part for part, _ in parts_of(place.ref)]
+    body = seq([*parts[: place.at], nest, *parts[place.at :]])
+    owner = scope.block
+    if place.ref is not scope:
+        made = rebuild(place.ref.loop, {"body": body})
+        assert place.ref.stmt is not None
+        body = _with(scope.block.body, place.ref.stmt, made)
+    allocated = (*owner.alloc_buffers, *buffers)
+    return rebuild(
+        scope.realize, {"block": rebuild(owner, {"body": body, "alloc_buffers": allocated})}
+    )
+
+
+def _with(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    made = with_part(root, old, new)
+    assert made is not None
+    return made
+
+
+def paired(old: Stmt, new: Stmt) -> dict[Block, Block]:
+    """Say which block became which, where only names and indices changed."""
+    before = [n for n in pre_order(old) if isinstance(n, Block)]
+    after = [n for n in pre_order(new) if isinstance(n, Block)]
+    assert len(before) == len(after)
+    return dict(zip(before, after))
+
+
+def cannot_run_at_once(ref: Ref, place: Ref, made: Stmt) -> Refusal | None:
+    """Say which loop around a place runs its iterations at once, and may not any more."""
+    scope = ref.scope
+    outer = {**known_around(scope), **domains(scope.block)}
+    around = [place, *place.around()] if place.is_loop else []
+    loops = around[: next((n for n, r in enumerate(around) if r is scope), 0)]
+    new = {n.loop_var: n for n in pre_order(made) if isinstance(n, For)} if loops else {}
+    for loop in reversed(loops):
+        now = new[loop.loop.loop_var]
+        if now.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (why := carried_by(now, outer)):
+            return Refusal(
+                "SCH0006", "{}", (why,), "mark loops after copies are in their places", loop.stmt
+            )
+        outer[now.loop_var] = Range(now.min, now.extent)
+    return None
