@@ -23,7 +23,7 @@ from loomir.tir.expr import Call, Min, PrimExpr, Var
 from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
-__all__ = ["plan_elementwise", "runs_in"]
+__all__ = ["is_heavy", "lies_along", "plan_elementwise", "runs_in", "values_join"]
 
 
 class Run(NamedTuple):
@@ -39,7 +39,7 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         return None
     run = runs_in(stage)
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
-    width = lanes if _is_heavy(stage.value) else 2 * lanes
+    width = lanes if is_heavy(stage.value) else 2 * lanes
     length, count = product(a.extent for a in run.inner), product(a.extent for a in run.outer)
     known, rows = number(length), number(count)
     if known is not None and known < lanes:
@@ -98,7 +98,7 @@ def _in_vectors(store: Callable[[PrimExpr], Stmt], size: PrimExpr, width: int) -
     return seq((vectors, loop("rest", size - done, lambda i: store(done + i))))
 
 
-def _is_heavy(value: PrimExpr) -> bool:
+def is_heavy(value: PrimExpr) -> bool:
     """Whether a value holds calls of functions, which need registers of their own."""
     return any(
         any(node.op is not IF_THEN_ELSE for node in nodes)
@@ -134,19 +134,22 @@ def runs_in(stage: Stage) -> Run:
 
 def _joins(stage: Stage, axes: Sequence[Axis]) -> bool:
     """Whether all arrays lie along the axes as along one, or not at all."""
-    if not _lies(stage.buffer, stage.indices, axes):
-        return False
+    return lies_along(stage.buffer, stage.indices, axes) and values_join(stage.value, axes)
+
+
+def values_join(value: PrimExpr, axes: Sequence[Axis]) -> bool:
+    """Whether all that a value loads lies along the axes as along one, or not at all."""
     names = {axis.var for axis in axes}
 
     def shorten(load: BufferLoad) -> PrimExpr:
-        lies = _lies(load.buffer, load.indices, axes)
+        lies = lies_along(load.buffer, load.indices, axes)
         return Var("element", load.dtype) if lies else load
 
-    left = rewrite(stage.value, {BufferLoad: shorten})
+    left = rewrite(value, {BufferLoad: shorten})
     return not any(v in names for v in by_class(left).get(Var, ()))
 
 
-def _lies(buffer: Buffer, indices: Sequence[PrimExpr], axes: Sequence[Axis]) -> bool:
+def lies_along(buffer: Buffer, indices: Sequence[PrimExpr], axes: Sequence[Axis]) -> bool:
     """Whether the last indices are just the axes, and all but the first run over all there is."""
     if buffer.strides or len(indices) < len(axes):
         return False

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from loomir.arith.fold import imm, product
+from loomir.autoschedule.combining import combined
 from loomir.autoschedule.instance import at, by_index, time_of, unfused, widest
 from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, vectorized
 from loomir.autoschedule.plan import Plan
@@ -19,31 +20,17 @@ from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.visit import by_class
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Add, And, Max, Min, Mul, Or, PrimExpr, Var
+from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt
 
-__all__ = ["combined", "plan_general"]
+__all__ = ["plan_general"]
 
-_NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
-    Combine.SUM: Add,
-    Combine.PROD: Mul,
-    Combine.MAX: Max,
-    Combine.MIN: Min,
-    Combine.AND: And,
-    Combine.OR: Or,
-}
 _REGISTERS: Final = 4
 """Vectors that are combined at once: enough to hide the latency of an addition."""
 _STEPS: Final = 64
 """Steps of a reduction that are assumed where the number is not known."""
 
 _Place = Mapping[Var, PrimExpr]
-
-
-def combined(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
-    """Join a term to what is held; alone where nothing is combined."""
-    node = _NODES.get(combine)
-    return term if node is None else node(held, term)
 
 
 def plan_general(stage: Stage, target: Target) -> Plan:

@@ -17,6 +17,7 @@ from loomir.autoschedule.inlining import inline_stages, reads_of
 from loomir.autoschedule.nest import allocated
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
+from loomir.autoschedule.rows import plan_rows
 from loomir.autoschedule.stage import Combine, Kernel, Stage
 from loomir.autoschedule.tidy import tidied
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
@@ -63,11 +64,15 @@ def _elementwise(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple
     return None if plan is None else (plan, 1)
 
 
+def _rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    return plan_rows(stages, inner, target)
+
+
 def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:
     return plan_general(stages[0], target), 1
 
 
-RULES: Final[tuple[Rule, ...]] = (_contraction, _elementwise, _general)
+RULES: Final[tuple[Rule, ...]] = (_contraction, _rows, _elementwise, _general)
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
@@ -101,7 +106,9 @@ def schedule_function(func: PrimFunc, target: Target) -> Scheduled:
             place += 1
     if not plans:
         return Scheduled(func, ())
-    body = tidied(allocated(kernel.between, *made, name="root"))
+    used = set[int]().union(*(reads_of(part) for part in made))
+    between = tuple(b for b in kernel.between if id(b.data) in used)
+    body = tidied(allocated(between, *made, name="root"))
     attrs = {**func.attrs, SCHEDULED: True}
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
     return Scheduled(new, tuple(plans))

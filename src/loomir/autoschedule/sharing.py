@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from loomir.arith.fold import imm
 from loomir.autoschedule.instance import number
-from loomir.autoschedule.nest import INDEX, loop, parallel
+from loomir.autoschedule.nest import INDEX, allocated, loop, parallel
+from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Min, PrimExpr
 from loomir.tir.stmt import Stmt
 
@@ -30,25 +31,37 @@ def items_together(each: float) -> int:
 
 
 def shared(
-    count: PrimExpr, each: float, what: str, body: Callable[[PrimExpr], Stmt]
+    count: PrimExpr,
+    each: float,
+    what: str,
+    body: Callable[[PrimExpr], Stmt],
+    *,
+    held: Sequence[Buffer] = (),
 ) -> tuple[Stmt, str]:
     """Run ``body`` for ``[0, count)``, in tasks that depend on sizes only; say how.
 
     ``each`` is the time of one item in nanoseconds, ``what`` the name of many items.
+    Each task has memory of its own for ``held``, which its items use one after the other.
     """
+
+    def owned(stmt: Stmt) -> Stmt:
+        return allocated(held, stmt) if held else stmt
+
     known = number(count)
     if known is not None and not is_worth(known * each):
         spent = f"{known * each / 1000:.1f} us"
-        return loop("item", count, body), f"one thread: {spent} of work do not pay for waking more"
+        return owned(
+            loop("item", count, body)
+        ), f"one thread: {spent} of work do not pay for waking more"
     together = items_together(each)
     if known is not None:
         together = min(together, known)
     if together == 1:
-        return parallel("task", count, body), f"threads share the {what}"
+        return parallel("task", count, lambda t: owned(body(t))), f"threads share the {what}"
     size = imm(together, INDEX)
     made = parallel(
         "task",
         (count + imm(together - 1, INDEX)) // size,
-        lambda t: loop("item", Min(size, count - t * size), lambda i: body(t * size + i)),
+        lambda t: owned(loop("item", Min(size, count - t * size), lambda i: body(t * size + i))),
     )
     return made, f"threads share the {what}, {together} at a time"

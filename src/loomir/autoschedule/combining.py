@@ -1,0 +1,61 @@
+"""How terms are joined in registers: what joins nothing, and how the lanes of a vector are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loomir.arith.fold import imm64
+from loomir.autoschedule.stage import Combine
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, And, Let, Max, Min, Mul, Or, PrimExpr, Ramp, Var, const
+from loomir.tir.op import call_builtin
+
+__all__ = ["combined", "identity", "joined_lanes", "whole"]
+
+_NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
+    Combine.SUM: Add,
+    Combine.PROD: Mul,
+    Combine.MAX: Max,
+    Combine.MIN: Min,
+    Combine.AND: And,
+    Combine.OR: Or,
+}
+
+
+def combined(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+    """Join a term to what is held; alone where nothing is combined."""
+    node = _NODES.get(combine)
+    if node is None:
+        return term
+    if combine in (Combine.AND, Combine.OR) and not isinstance(term, Var):
+        # A name: an operand that reads memory would be left out by lane.
+        var = Var("term", term.dtype)
+        return Let(var, term, node(held, var))
+    return node(held, term)
+
+
+def identity(combine: Combine, dtype: DataType) -> PrimExpr:
+    """Give the value that changes nothing when it is joined."""
+    if combine is Combine.MAX:
+        return const(float("-inf") if dtype.is_float else dtype.min_value, dtype)
+    if combine is Combine.MIN:
+        return const(float("inf") if dtype.is_float else dtype.max_value, dtype)
+    return const(1 if combine in (Combine.PROD, Combine.AND) else 0, dtype)
+
+
+def whole(buffer: Buffer, lanes: int) -> PrimExpr:
+    """Load the first elements of a buffer as one vector."""
+    start: PrimExpr = imm64(0)
+    return BufferLoad(buffer, (start if lanes == 1 else Ramp(start, imm64(1), lanes),))
+
+
+def joined_lanes(combine: Combine, vector: PrimExpr, left: int = 1) -> PrimExpr:
+    """Join the lanes of a vector, half to half, until so many are left."""
+    node = _NODES[combine]
+    while vector.dtype.lanes > left:
+        var = Var("half", vector.dtype)
+        low, high = call_builtin("vectorlow", var), call_builtin("vectorhigh", var)
+        vector = Let(var, vector, node(low, high))
+    return vector

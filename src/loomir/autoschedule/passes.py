@@ -1,0 +1,248 @@
+"""One pass over a run of elements, in which stages store elements and combine terms.
+
+Terms are combined in several vectors at once, lane by lane, so that additions do not wait for one
+another; the lanes are joined when the pass is over. What fills no vector is combined on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from loomir.arith.fold import imm, imm64, int64, product
+from loomir.autoschedule.combining import combined, identity, joined_lanes, whole
+from loomir.autoschedule.elementwise import is_heavy, values_join
+from loomir.autoschedule.instance import at, number, unfused, widest
+from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, vectorized
+from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["Piece", "Walk", "may_skip", "run_pass", "run_start", "width_of"]
+
+_MOST_LANES: Final = 64
+_MOST_BITS: Final = 2048
+"""The widest vectors that loops are turned into."""
+
+Place = Mapping[Var, PrimExpr]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How a stage goes over the elements of a row: where the row is, and the axes inside of it."""
+
+    stage: Stage
+    place: Place
+    axes: tuple[Axis, ...]
+
+    def combines(self) -> bool:
+        """Whether the elements are combined into one."""
+        return self.stage.combine is not Combine.NONE
+
+
+class Piece(NamedTuple):
+    """A part of a walk: a stretch of its run, or of the first of its axes where that is no run."""
+
+    first: PrimExpr
+    extent: PrimExpr
+
+
+def may_skip(stage: Stage) -> bool:
+    """Whether an element is left alone where it has no terms: a block starts it with the first."""
+    return bool(stage.reduced) and stage.block is not None and stage.block.init is not None
+
+
+def run_start(walks: Sequence[Walk]) -> int:
+    """Give from which of the axes on all walks are one run."""
+    count = len(walks[0].axes)
+    start = max(count - 1, 0)
+    while start > 0 and all(_joins(walk, walk.axes[start - 1 :]) for walk in walks):
+        start -= 1
+    return start
+
+
+def _joins(walk: Walk, axes: Sequence[Axis]) -> bool:
+    stage = walk.stage
+    if not values_join(stage.value, axes):
+        return False
+    return walk.combines() or values_join(BufferLoad(stage.buffer, stage.indices), axes)
+
+
+def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple[int, int]:
+    """Give the elements of a step, and those of one vector; both 1 where order is kept."""
+    stages = [walk.stage for walk in walks]
+    if any(walk.combines() and not walk.stage.free_order for walk in walks):
+        return 1, 1
+    bits = max(max(8, widest(stage.value, stage.buffer.dtype)) for stage in stages)
+    lanes = min(target.lanes(bits), _MOST_LANES)
+    while length is not None and lanes > max(1, length):
+        lanes //= 2
+    if lanes < 4:
+        return 1, 1
+    if any(is_heavy(stage.value) for stage in stages):
+        return lanes, lanes
+    vectors = 2
+    if any(walk.combines() for walk in walks):
+        vectors = max(1, min(8, _MOST_BITS // target.vector_bits))
+    width = min(lanes * vectors, _MOST_LANES, max(lanes, _MOST_BITS // bits))
+    while length is not None and width > max(lanes, length):
+        width //= 2
+    return width, lanes
+
+
+class _Sums(NamedTuple):
+    """Where a walk keeps what it combines: vectors, one vector, and one element."""
+
+    wide: Buffer
+    narrow: Buffer
+    single: Buffer
+
+
+def run_pass(walks: Sequence[Walk], target: Target, piece: Piece | None = None) -> Stmt:
+    """Go over the elements of a row once, or over a piece of them; all walks are of equal size.
+
+    An element of one walk is computed before the same element of the next one.
+    """
+    start = run_start(walks)
+    first = walks[0]
+    extents = [axis.extent for axis in first.axes]
+    length = int64(product(extents[start:]))
+    begin: PrimExpr = imm64(0)
+    if piece is not None and start == 0:
+        begin, length = piece
+    known = number(length)
+    if known is None and piece is not None and start == 0:
+        known = number(product(extents))
+    width, lanes = width_of(walks, known, target)
+    sums = {k: _sums(walk, width, lanes) for k, walk in enumerate(walks) if walk.combines()}
+
+    def element(outer: Sequence[PrimExpr], index: PrimExpr, walk: Walk) -> Place:
+        inside = walk.axes[start:]
+        where = {axis.var: i for axis, i in zip(walk.axes[:start], outer, strict=True)}
+        return {**walk.place, **where, **unfused(index, inside)}
+
+    def step(outer: Sequence[PrimExpr], index: PrimExpr, size: int) -> Stmt:
+        made: list[Stmt] = []
+        for k, walk in enumerate(walks):
+            body = _element(walk, sums.get(k), size, width, lanes)
+
+            def one(x: PrimExpr, walk: Walk = walk, body: _Body = body) -> Stmt:
+                return body(x, element(outer, index + x, walk))
+
+            made.append(one(imm64(0)) if size == 1 else vectorized("lane", size, one))
+        return seq(made)
+
+    def run(outer: Sequence[PrimExpr]) -> Stmt:
+        sizes = [width, lanes, 1] if lanes < width else [width, 1]
+        if width == 1:
+            sizes = [1]
+        return seq(_in_steps(begin, length, sizes, lambda i, size: step(outer, i, size)))
+
+    def nested(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
+        if k == start:
+            return run(outer)
+        axis, low, extent = first.axes[k], imm64(0), extents[k]
+        if piece is not None and k == 0:
+            low, extent = piece
+        return loop(axis.var.name_hint, extent, lambda i: nested(k + 1, (*outer, _plus(low, i))))
+
+    body = nested(0, ())
+    if not sums:
+        return body
+    starts = [_begin(walks[k], s, width, lanes) for k, s in sums.items()]
+    ends = [_end(walks[k], s, width, lanes) for k, s in sums.items()]
+    buffers = [b for s in sums.values() for b in dict.fromkeys(s)]
+    made = allocated(buffers, *starts, body, *ends)
+    skips = any(may_skip(walk.stage) for walk in walks)
+    if skips and any(axis.size is None for axis in first.axes):
+        return IfThenElse(imm64(0) < product(extents), made)
+    return made
+
+
+_Body = Callable[[PrimExpr, Place], Stmt]
+
+
+def _plus(low: PrimExpr, i: PrimExpr) -> PrimExpr:
+    return i if number(low) == 0 else low + i
+
+
+def _in_steps(
+    begin: PrimExpr, length: PrimExpr, sizes: Sequence[int], body: Callable[[PrimExpr, int], Stmt]
+) -> list[Stmt]:
+    """Cover a stretch by steps of the first size, what is left by the next size, and so on."""
+    made: list[Stmt] = []
+    done: PrimExpr = imm64(0)
+    for size in sizes:
+        left = length - done
+        if number(left) == 0:
+            break
+        step = imm(size, INDEX)
+        base = _plus(begin, done) if number(done) != 0 else begin
+
+        def one(i: PrimExpr, base: PrimExpr = base, size: int = size) -> Stmt:
+            return body(_plus(base, i * imm64(size)) if size > 1 else _plus(base, i), size)
+
+        name = "i" if size == 1 else "v"
+        made.append(loop(name, left // step if size > 1 else left, one))
+        done = length // step * step
+    return made
+
+
+def _sums(walk: Walk, width: int, lanes: int) -> _Sums:
+    dtype = walk.stage.buffer.dtype
+    single = scratch("single", (1,), dtype, "local")
+    if width == 1:
+        return _Sums(single, single, single)
+    wide = scratch("wide", (width,), dtype, "local")
+    narrow = wide if lanes == width else scratch("narrow", (lanes,), dtype, "local")
+    return _Sums(wide, narrow, single)
+
+
+def _element(walk: Walk, sums: _Sums | None, size: int, width: int, lanes: int) -> _Body:
+    stage = walk.stage
+
+    def store(_: PrimExpr, place: Place) -> Stmt:
+        indices = tuple(at(i, place) for i in stage.indices)
+        return BufferStore(stage.buffer, at(stage.value, place), indices)
+
+    if sums is None:
+        return store
+    held = sums.single if size == 1 else sums.wide if size == width else sums.narrow
+
+    def join(x: PrimExpr, place: Place) -> Stmt:
+        value = combined(stage.combine, BufferLoad(held, (x,)), at(stage.value, place))
+        return BufferStore(held, value, (x,))
+
+    return join
+
+
+def _begin(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
+    stage = walk.stage
+    indices = tuple(at(i, walk.place) for i in stage.indices)
+    start = BufferLoad(stage.buffer, indices) if stage.init is None else None
+    if start is None:
+        assert stage.init is not None
+        start = at(stage.init, walk.place)
+    made: list[Stmt] = [BufferStore(sums.single, start, (imm64(0),))]
+    if width > 1:
+        nothing = identity(stage.combine, stage.buffer.dtype)
+        made.append(vectorized("lane", width, lambda x: BufferStore(sums.wide, nothing, (x,))))
+        if lanes < width:
+            made.append(
+                vectorized("lane", lanes, lambda x: BufferStore(sums.narrow, nothing, (x,)))
+            )
+    return seq(made)
+
+
+def _end(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
+    stage = walk.stage
+    total: PrimExpr = whole(sums.single, 1)
+    if width > 1:
+        vector = joined_lanes(stage.combine, whole(sums.wide, width), lanes)
+        if lanes < width:
+            vector = combined(stage.combine, vector, whole(sums.narrow, lanes))
+        total = combined(stage.combine, total, joined_lanes(stage.combine, vector))
+    return BufferStore(stage.buffer, total, tuple(at(i, walk.place) for i in stage.indices))

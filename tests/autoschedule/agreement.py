@@ -1,0 +1,58 @@
+"""Hold what is scheduled to what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from unittest import mock
+
+import numpy as np
+import numpy.typing as npt
+
+import loomir
+from loomir.autoschedule import sharing
+from loomir.autoschedule.schedule import Scheduled, schedule_function
+from loomir.target import Target
+from loomir.tir.function import PrimFunc
+
+__all__ = ["agrees", "scheduled"]
+
+
+def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") -> Scheduled:
+    """Schedule a function; with ``tasks`` as if there were much to do."""
+    if not tasks:
+        return schedule_function(func, Target(target))
+    with mock.patch.multiple(sharing, WORTH=0.0, TASK=20.0):
+        return schedule_function(func, Target(target))
+
+
+def agrees(
+    func: PrimFunc,
+    arrays: Sequence[npt.NDArray[np.generic]],
+    *,
+    rtol: float = 1e-5,
+    ulps: int = 0,
+    targets: Sequence[str] = ("native",),
+    kinds: Sequence[str] | None = None,
+) -> None:
+    """Hold the scheduled function to the function as it is written, with and without tasks.
+
+    The interpreter and native code agree on what is scheduled to so many units in the last place.
+    """
+    wanted = [array.copy() for array in arrays]
+    loomir.interpret(func, func.name, *wanted)
+    for tasks, target in [(False, targets[0]), *[(True, target) for target in targets]]:
+        made = scheduled(func, tasks=tasks, target=target)
+        assert made.plans
+        if kinds is not None and not tasks:
+            assert [plan.kind for plan in made.plans] == list(kinds)
+        assert not loomir.verify(made.func)
+        interpreted = [array.copy() for array in arrays]
+        loomir.interpret(made.func, func.name, *interpreted)
+        native = [array.copy() for array in arrays]
+        loomir.compile(made.func, target, cache=False)(*native)
+        for a, b, c in zip(wanted, interpreted, native, strict=True):
+            np.testing.assert_allclose(b.astype("float64"), a.astype("float64"), rtol, rtol)
+            if ulps:
+                np.testing.assert_array_max_ulp(b, c, ulps)
+            else:
+                np.testing.assert_array_equal(b, c)

@@ -1,0 +1,190 @@
+"""Rows go through softmax, normalisations and reductions while they are in cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from loomir import te
+from loomir.script import tir as T
+from loomir.te import topi
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import agrees, scheduled
+
+RANDOM = np.random.default_rng(5)
+
+
+def drawn(*shape: int, dtype: str = "float32") -> npt.NDArray[np.generic]:
+    return np.array(RANDOM.standard_normal(shape) * 3, dtype)
+
+
+def made(
+    op: Callable[..., te.Tensor], *shapes: tuple[int, ...], dtype: str = "float32"
+) -> PrimFunc:
+    given = [te.placeholder(shape, dtype, name=f"x{k}") for k, shape in enumerate(shapes)]
+    return te.create_prim_func([*given, op(*given)])
+
+
+@pytest.mark.parametrize("length", [1, 5, 16, 37, 64, 200])
+def test_softmax(length: int):
+    x = (5, length)
+    kinds = ["rows"] if length > 1 else None
+    agrees(made(topi.softmax, x), [drawn(*x), drawn(*x)], ulps=4, kinds=kinds)
+
+
+def test_log_softmax_and_other_targets():
+    x = (5, 77)
+    func = made(topi.log_softmax, x)
+    agrees(func, [drawn(*x), drawn(*x)], ulps=8, rtol=1e-5, targets=("native", "haswell"))
+
+
+@pytest.mark.parametrize("length", [7, 48, 131])
+def test_normalisations(length: int):
+    x, row = (6, length), (length,)
+    both = ("native", "haswell")
+    arrays = [drawn(*x), drawn(length), drawn(length), drawn(*x)]
+    agrees(made(topi.layer_norm, x, row, row), arrays, kinds=["rows"], targets=both)
+    agrees(made(topi.rms_norm, x, row), [*arrays[:2], arrays[3]], kinds=["rows"])
+
+
+def test_what_is_computed_twice_is_computed_once():
+    plan = scheduled(made(topi.layer_norm, (6, 64), (64,), (64,))).plans[0]
+    assert "rows over v_i0: 5 passes over each of them" in plan.choices
+
+
+def test_a_power_and_its_sum_take_one_pass():
+    plan = scheduled(made(topi.softmax, (6, 64))).plans[0]
+    assert "rows over v_i0: 3 passes over each of them" in plan.choices
+    assert any(choice.startswith("power, total: ") for choice in plan.choices)
+    assert any("never written to memory" in choice for choice in plan.choices)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float64"])
+@pytest.mark.parametrize("name", ["sum", "max", "min", "prod"])
+def test_reductions_of_all_dtypes(name: str, dtype: str):
+    def op(x: te.Tensor) -> te.Tensor:
+        return getattr(topi, name)(x, 1)
+
+    source = np.abs(drawn(3, 150, dtype="float32")) / 3 + 0.5 if name == "prod" else drawn(3, 150)
+    with np.errstate(invalid="ignore", over="ignore"):
+        x = source.astype(dtype)
+    out = te.create_prim_func([p := te.placeholder((3, 150), dtype, name="x"), op(p)])
+    result = np.zeros(3, str(list(out.buffer_map.values())[-1].dtype))
+    agrees(out, [x, result], rtol=2e-2 if dtype == "float16" else 1e-5)
+
+
+@pytest.mark.parametrize("name", ["all", "any"])
+def test_truth_of_rows(name: str):
+    x = RANDOM.random((4, 100)) < (0.99 if name == "all" else 0.01)
+    func = made(lambda p: getattr(topi, name)(p, 1), (4, 100), dtype="bool")
+    agrees(func, [x, np.zeros(4, bool)], kinds=["rows"])
+
+
+def test_the_largest_keeps_nan_and_infinities():
+    x = drawn(6, 83)
+    x[1, 3], x[2, 82], x[3, :], x[4, 0] = np.nan, np.nan, -np.inf, np.inf
+    func = made(lambda p: topi.max(p, 1), (6, 83))
+    agrees(func, [x, drawn(6)], kinds=["rows"])
+
+
+def test_rows_that_are_apart_in_memory():
+    x = (3, 4, 5, 18)
+    func = made(lambda p: topi.mean(p, (0, 2, 3)), x)
+    agrees(func, [drawn(*x), drawn(4)], kinds=["rows"])
+
+
+@T.prim_func
+def any_size(a: T.handle, b: T.handle):
+    m, n = T.int64(), T.int64()
+    A = T.match_buffer(a, (m, n), "float32")
+    B = T.match_buffer(b, (m, n), "float32")
+    most = T.alloc_buffer((m,), "float32")
+    power = T.alloc_buffer((m, n), "float32")
+    for i, j in T.grid(m, n):
+        with T.sblock("most"):
+            x, y = T.axis.remap("SR", [i, j])
+            with T.init():
+                most[x] = T.float32("-inf")
+            most[x] = T.max(most[x], A[x, y])
+    for i, j in T.grid(m, n):
+        with T.sblock("power"):
+            x, y = T.axis.remap("SS", [i, j])
+            power[x, y] = T.sqrt(most[x] - A[x, y]) / most[x]
+    for i, j in T.grid(m, n):
+        with T.sblock("out"):
+            x, y = T.axis.remap("SS", [i, j])
+            B[x, y] = power[x, y] + power[x, n - 1 - y]
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (1, 1), (5, 70), (33, 4)])
+def test_sizes_that_are_known_at_the_call_only(shape: tuple[int, int]):
+    agrees(any_size, [drawn(*shape), np.zeros(shape, "float32")], kinds=["rows"])
+
+
+@T.prim_func
+def in_place(A: T.Buffer((6, 40), "float32"), B: T.Buffer((6,), "float32")):
+    total = T.alloc_buffer((6,), "float32")
+    for i, j in T.grid(6, 40):
+        with T.sblock("total"):
+            x, y = T.axis.remap("SR", [i, j])
+            with T.init():
+                total[x] = T.float32(0)
+            total[x] = total[x] + A[x, y]
+    for i, j in T.grid(6, 40):
+        with T.sblock("scaled"):
+            x, y = T.axis.remap("SS", [i, j])
+            A[x, y] = A[x, y] / total[x]
+    for i, j in T.grid(6, 40):
+        with T.sblock("again"):
+            x, y = T.axis.remap("SR", [i, j])
+            with T.init():
+                B[x] = T.float32(0)
+            B[x] = B[x] + A[x, y]
+
+
+def test_what_is_written_in_place():
+    agrees(in_place, [np.abs(drawn(6, 40)), drawn(6)], kinds=["rows"])
+
+
+@T.prim_func
+def across(A: T.Buffer((24, 24), "float32"), B: T.Buffer((24, 24), "float32")):
+    total = T.alloc_buffer((24,), "float32")
+    for i, j in T.grid(24, 24):
+        with T.sblock("total"):
+            x, y = T.axis.remap("SR", [i, j])
+            with T.init():
+                total[x] = T.float32(0)
+            total[x] = total[x] + A[x, y]
+    for i, j in T.grid(24, 24):
+        with T.sblock("other"):
+            x, y = T.axis.remap("SS", [i, j])
+            B[x, y] = A[x, y] / total[23 - x]
+    for i, j in T.grid(24, 24):
+        with T.sblock("turned"):
+            x, y = T.axis.remap("SS", [i, j])
+            A[y, x] = B[x, y] + total[y]
+
+
+def test_what_needs_other_rows_is_no_part_of_the_group():
+    agrees(across, [np.abs(drawn(24, 24)), drawn(24, 24)])
+    assert [p.kind for p in scheduled(across).plans] == ["rows", "element-wise", "element-wise"]
+
+
+@T.prim_func
+def in_order(A: T.Buffer((7, 50), "float32"), B: T.Buffer((7, 50), "float32")):
+    total = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        total[i] = T.float32(0)
+        for j in range(50):
+            total[i] = total[i] + A[i, j]
+    for i in range(7):
+        for j in range(50):
+            B[i, j] = A[i, j] - total[i]
+
+
+def test_sums_of_loops_keep_their_order():
+    agrees(in_order, [drawn(7, 50), drawn(7, 50)], rtol=0)
+    assert "total: in order, element by element" in scheduled(in_order).plans[0].choices
