@@ -1,4 +1,4 @@
-"""How terms are joined in registers: what joins nothing, and how the lanes of a vector are joined."""
+"""How terms are joined in registers, and how the lanes of a vector are."""
 
 from __future__ import annotations
 

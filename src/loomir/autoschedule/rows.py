@@ -156,9 +156,9 @@ class _Group:
         rows = self.row_of(stage)
         if rows is None or _is_empty(stage):
             return False
-        if stage.combine is not Combine.NONE:
-            if len(_wide(stage.axes)) != len(self.rows) or not _lies_inside(stage):
-                return False
+        fits = len(_wide(stage.axes)) == len(self.rows) and _lies_inside(stage)
+        if stage.combine is not Combine.NONE and not fits:
+            return False
         if follows and not self._is_near(stage):
             return False
         names = [axis.var for axis in rows]
