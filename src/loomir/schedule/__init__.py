@@ -4,6 +4,7 @@ from loomir.schedule.refusal import Refusal
 from loomir.schedule.schedule import Schedule
 from loomir.schedule.state import Ref, State
 from loomir.schedule.table import PRIMITIVES, Primitive
+from loomir.schedule.tensor_intrin import TensorIntrin
 from loomir.schedule.trace import Instruction, Trace
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
 
@@ -18,5 +19,6 @@ __all__ = [
     "Refusal",
     "Schedule",
     "State",
+    "TensorIntrin",
     "Trace",
 ]

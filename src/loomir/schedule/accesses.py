@@ -8,6 +8,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
+from loomir.schedule.regions import narrowed
 from loomir.tir.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
 from loomir.tir.effects import Does, effects_of_node
@@ -67,13 +68,18 @@ def block_regions(
     """
     body = block.body if block.init is None else seq((block.init, block.body))
     body = rewrite(body, {Block: _declared})  # blocks inside may declare anything
-    return infer_access_regions(body, None, block.alloc_buffers, block.match_buffers)
+    return _regions(rebuild(block, {"body": body, "init": None}))
+
+
+def _regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    found = infer_access_regions(block.body, None, block.alloc_buffers, block.match_buffers)
+    return narrowed(block, *found)
 
 
 def _declared(block: Block) -> Block:
     """Give a block that declares what it does."""
     body = block.body if block.init is None else seq((block.init, block.body))
-    reads, writes = infer_access_regions(body, None, block.alloc_buffers, block.match_buffers)
+    reads, writes = _regions(rebuild(block, {"body": body, "init": None}))
     return rebuild(block, {"reads": reads, "writes": writes})
 
 

@@ -10,6 +10,7 @@ from loomir.schedule.accesses import Nest, block_regions, nest_of
 from loomir.schedule.blocks import complete_mistake, reduction_mistake
 from loomir.schedule.nests import knowing, sizes_of
 from loomir.schedule.refusal import Refusal
+from loomir.schedule.regions import narrowed
 from loomir.schedule.state import Ref
 from loomir.tir.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, MatchBufferRegion, Range
@@ -276,4 +277,5 @@ def refreshed(block: Block) -> Block:
     reads, writes = infer_access_regions(
         block.body, block.init, block.alloc_buffers, block.match_buffers
     )
+    reads, writes = narrowed(block, reads, writes)
     return rebuild(block, {"reads": reads, "writes": writes})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from loomir.arith.analyzer import Analyzer
+from loomir.arith.index_map import IndexMap
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule import primitive as _primitives
@@ -555,6 +556,37 @@ class Schedule:
     def rfactor(self, loop: LoopRV, factor_axis: int = 0) -> BlockRV:
         """Give each iteration of a reducing loop an element of its own, and reduce those after."""
         return self.perform("rfactor", {"loop": loop, "factor_axis": factor_axis})
+
+    # -- tensor instructions ---------------------------------------------------------------------
+    def blockize(self, target: LoopRV | BlockRV, preserve_unit_iters: bool = True) -> BlockRV:
+        """Make a block of a nest: what is outside of it sees tiles, and not elements."""
+        return self.perform(
+            "blockize", {"target": target, "preserve_unit_iters": preserve_unit_iters}
+        )
+
+    def tensorize(
+        self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
+    ) -> None:
+        """Put an intrinsic in the place of a block, or of the nest of a loop, that it computes."""
+        self.perform(
+            "tensorize",
+            {
+                "block_or_loop": block_or_loop,
+                "tensor_intrin": tensor_intrin,
+                "preserve_unit_iters": preserve_unit_iters,
+            },
+        )
+
+    def transform_block_layout(
+        self, block: BlockRV | str, index_map: IndexMap | Callable[..., Any]
+    ) -> None:
+        """Let a block run over other iterators, which a map gives of its own."""
+        self.perform("transform_block_layout", {"block": block, "index_map": _map_of(index_map)})
+
+
+def _map_of(index_map: IndexMap | Callable[..., Any]) -> IndexMap:
+    """Give an index map for a Python function of indices."""
+    return index_map if isinstance(index_map, IndexMap) else IndexMap.from_func(index_map)
 
 
 def _named(buffer: Any) -> Any:

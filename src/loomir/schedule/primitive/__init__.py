@@ -1,6 +1,7 @@
 """The primitives, in files by family; importing this package fills the table."""
 
 from loomir.schedule.primitive import (
+    blockizing,
     caching,
     compute_location,
     finding,
@@ -10,9 +11,11 @@ from loomir.schedule.primitive import (
     reducing,
     sampling,
     splitting,
+    tensorizing,
 )
 
 __all__ = [
+    "blockizing",
     "caching",
     "compute_location",
     "finding",
@@ -22,4 +25,5 @@ __all__ = [
     "reducing",
     "sampling",
     "splitting",
+    "tensorizing",
 ]
