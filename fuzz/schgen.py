@@ -16,14 +16,33 @@ from typing import Any, Final
 from fuzz.choices import Choices, SeedChoices
 from fuzz.meaning import same_meaning
 from fuzz.schprograms import PROGRAMS, Program
+from loomir.arith.index_map import IndexMap
 from loomir.ir.equality import structural_equal
-from loomir.schedule import BlockRV, LoopRV, Schedule, Trace
+from loomir.schedule import BlockRV, LoopRV, Schedule, TensorIntrin, Trace
+from loomir.script import from_source
 from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 4
+VERSION = 6
 """Changes where a seed gives another sequence."""
+
+PAIR: Final = (
+    """from loomir.script import tir as T
+@T.prim_func
+def desc(A: T.Buffer((2,), "DTYPE"), B: T.Buffer((2,), "DTYPE")):
+    for i in range(2):
+        with T.sblock("pair"):
+            v = T.axis.spatial(2, i)
+            B[v] = A[v] + T.cast(1, "DTYPE")
+""",
+    """from loomir.script import tir as T
+@T.prim_func
+def impl(A: T.Buffer((2,), "DTYPE"), B: T.Buffer((2,), "DTYPE")):
+    B[T.ramp(0, 1, 2)] = A[T.ramp(0, 1, 2)] + T.broadcast(T.cast(1, "DTYPE"), 2)
+""",
+)
+"""What an intrinsic of the moves does, and how."""
 
 Move = Callable[[Choices, Schedule], object]
 
@@ -176,6 +195,44 @@ def _cache_write(c: Choices, sch: Schedule) -> None:
     sch.cache_write(block, c.pick([0, 0, 0, 1]), "global", _consumers(c, sch, block))
 
 
+def _blockize(c: Choices, sch: Schedule) -> None:
+    sch.blockize(a_place(c, sch), preserve_unit_iters=c.chance(0.7))
+
+
+def _tensorize(c: Choices, sch: Schedule) -> None:
+    """Put a copy of two elements somewhere, which only fits what copies two; or try to."""
+    if TensorIntrin.get("fuzz.pair", allow_missing=True) is None:
+        for name, dtype in (("fuzz.pair", "float32"), ("fuzz.pair.int", "int32")):
+            TensorIntrin.register(name, *(from_source(t.replace("DTYPE", dtype)) for t in PAIR))
+    block = a_block(c, sch)
+    loops = sch.get_loops(block)
+    name = c.pick(["fuzz.pair", "fuzz.pair.int"])
+    if loops and c.chance(0.7):
+        loop = sch.split(loops[-1], [None, 2])[1]
+        sch.decompose_reduction(block, loop) if c.chance(0.5) else None
+        sch.tensorize(loop, name)
+    else:
+        sch.tensorize(a_place(c, sch), name)
+
+
+def _transform_block(c: Choices, sch: Schedule) -> None:
+    block = a_block(c, sch)
+    doms = [it.dom for it in sch.get(block).iter_vars]
+    extents = [getattr(getattr(d, "extent", None), "value", 1) for d in doms]
+    kind = c.integer(0, 3)
+
+    def turned(*indices: Any) -> Any:
+        if kind == 0 or not indices:
+            return indices[::-1]
+        if kind == 1:
+            return (*indices[:-1], indices[-1] // 2, indices[-1] % 2)
+        if kind == 2 and len(indices) > 1:
+            return (indices[0] * extents[1] + indices[1], *indices[2:])
+        return indices[1:] + indices[:1]
+
+    sch.transform_block_layout(block, IndexMap.from_func(turned, ndim=len(doms)))
+
+
 MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (5.0, "split", _split),
     (4.0, "reorder", _reorder),
@@ -195,6 +252,9 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (1.5, "decompose_reduction", _decompose),
     (2.0, "cache_read", _cache_read),
     (2.0, "cache_write", _cache_write),
+    (1.0, "blockize", _blockize),
+    (0.7, "tensorize", _tensorize),
+    (1.0, "transform_block_layout", _transform_block),
     (1.5, "rfactor", lambda c, sch: sch.rfactor(a_loop(c, sch), c.integer(-1, 1))),
 )
 """What can be done, and how often: a row for each primitive that edits."""

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order
+from loomir.schedule.state import rooted
 from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
@@ -21,8 +22,9 @@ def _refuse(why: str, help: str) -> None:
 
 def body_of(func: PrimFunc) -> Block:
     """Give the block that is all of a description's or an implementation's body."""
-    assert isinstance(func.body, BlockRealize)
-    return func.body.block
+    body = rooted(func).body
+    assert isinstance(body, BlockRealize)
+    return body.block
 
 
 class TensorIntrin(NamedTuple):
@@ -36,9 +38,7 @@ class TensorIntrin(NamedTuple):
     impl: PrimFunc
 
     @staticmethod
-    def register(
-        name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False
-    ) -> TensorIntrin:
+    def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
         """Give a description and an implementation a name for ``tensorize``.
 
         Errors: SCH0003 where their parameters differ, or the name is taken.
@@ -46,8 +46,6 @@ class TensorIntrin(NamedTuple):
         if name in _REGISTERED and not override:
             _refuse(f"{name!r} is registered already", "use another name, or override=True")
         for what, func in (("desc", desc), ("impl", impl)):
-            if not isinstance(func.body, BlockRealize) or func.body.block.iter_vars:
-                _refuse(f"the body of {what} is no block", "write it as @T.prim_func")
             if any(p not in func.buffer_map for p in func.params):
                 _refuse(f"{what} has a parameter that is no buffer", "take buffers only")
         if body_of(desc).alloc_buffers:

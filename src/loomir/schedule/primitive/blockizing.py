@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from loomir.arith.fold import add, imm, mul
+from loomir.arith.fold import add, imm, mul, to_int
 from loomir.arith.index_map import IndexMap, is_bijective
 from loomir.arith.iter_expr import normalize_iter_map_to_expr
 from loomir.arith.subspace import DividedIter, subspace_divide
@@ -49,7 +49,7 @@ class Blockized(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """The iterators of the outer and of the inner block, and what the old ones are in terms of them."""
+    """The iterators of the outer and the inner block, and what the old ones are of them."""
 
     outer: tuple[IterVar, ...]
     outer_values: tuple[PrimExpr, ...]
@@ -194,12 +194,12 @@ def _divided(ref: Ref, chain: Sequence[Ref], keep_units: bool) -> _Parts | Refus
         value = _count(it, part, high, low)
         given[it.var] = value
         if high is not None:
-            bound = normalize_iter_map_to_expr(part.outer)
+            bound = to_int(normalize_iter_map_to_expr(part.outer), it.var.dtype)
             outer.append((high, bound))
             if isinstance(bound, Var):
                 loops[bound] = high.var
         if low is not None:
-            inner.append((low, normalize_iter_map_to_expr(part.inner)))
+            inner.append((low, to_int(normalize_iter_map_to_expr(part.inner), it.var.dtype)))
     return _Parts(
         tuple(it for it, _ in outer),
         tuple(v for _, v in outer),
@@ -215,23 +215,23 @@ def _side(it: IterVar, extent: PrimExpr, name: str, keep: bool) -> IterVar | Non
     if isinstance(extent, IntImm) and extent.value == 1 and not keep:
         return None
     var = Var(name, it.var.dtype)
-    extent = imm(extent.value, var.dtype) if isinstance(extent, IntImm) else extent
+    extent = to_int(extent, var.dtype)
     return IterVar(Range(imm(0, var.dtype), extent), var, it.iter_type)
 
 
 def _count(it: IterVar, part: DividedIter, high: IterVar | None, low: IterVar | None) -> PrimExpr:
     made: PrimExpr = imm(0, it.var.dtype)
     if high is not None:
-        made = mul(high.var, part.inner.extent)
+        made = mul(high.var, to_int(part.inner.extent, it.var.dtype))
     if low is not None:
         made = low.var if high is None else add(made, low.var)
     ranges = {i.var: i.dom for i in (high, low) if i is not None and i.dom is not None}
-    return knowing(ranges).simplify(add(mul(made, part.scale), part.base))
+    return knowing(ranges).simplify(
+        add(mul(made, to_int(part.scale, made.dtype)), to_int(part.base, made.dtype))
+    )
 
 
-def _init_nest(
-    ref: Ref, chain: Sequence[Ref], parts: _Parts, within: Sequence[PrimExpr]
-) -> Stmt:
+def _init_nest(ref: Ref, chain: Sequence[Ref], parts: _Parts, within: Sequence[PrimExpr]) -> Stmt:
     """Make the nest that starts all that the nest reduces."""
     old = ref.block
     assert old.init is not None
@@ -245,11 +245,13 @@ def _init_nest(
     for around in chain:
         if around.loop.loop_var not in used:
             first[around.loop.loop_var] = substitute(around.loop.min, first)
-    starts = {it.var: imm(0, it.var.dtype) for it in parts.inner if it.iter_type is not IterVarType.DATA_PAR}
+    starts = {
+        it.var: imm(0, it.var.dtype)
+        for it in parts.inner
+        if it.iter_type is not IterVarType.DATA_PAR
+    }
     body = substitute(substitute(old.init, parts.given), starts)
-    block = refreshed(
-        Block(tuple(it for it, _ in spatial), (), (), f"{old.name_hint}_init", body)
-    )
+    block = refreshed(Block(tuple(it for it, _ in spatial), (), (), f"{old.name_hint}_init", body))
     nest: Stmt = BlockRealize(
         tuple(v for _, v in spatial), joined([substitute(c, first) for c in within]), block
     )
@@ -386,12 +388,18 @@ def transform_block_layout(context: Context, block: Sblock, index_map: Value) ->
 
     Buffers stay as they are. Float sums are done in another order where reducing iterators are.
 
-    Errors: SCH0003, SCH0004 where loops around it were changed before, SCH0005 for a map that has no
+    Errors: SCH0003, SCH0004 where loops around it were changed before, SCH0005 for a map without an
     inverse, SCH0006 for one that mixes kinds of iterators, SCH0007.
     """
     if not isinstance(index_map, IndexMap):
         refuse(
-            Refusal("SCH0003", "{!r} is no index map", (index_map,), "give a lambda of indices", block.stmt)
+            Refusal(
+                "SCH0003",
+                "{!r} is no index map",
+                (index_map,),
+                "give a lambda of indices",
+                block.stmt,
+            )
         )
     if why := cannot_transform_block(block, index_map):
         refuse(why)
@@ -411,9 +419,13 @@ def transform_block_layout(context: Context, block: Sblock, index_map: Value) ->
         own = [kinds[v] for v in free_definitions(final) if isinstance(v, Var) and v in kinds]
         var = back.initial_indices[place]
         dom = Range(imm(0, var.dtype), extent)
-        iters.append(IterVar(dom, Var(f"v{place}", var.dtype), own[0] if own else IterVarType.DATA_PAR))
+        iters.append(
+            IterVar(dom, Var(f"v{place}", var.dtype), own[0] if own else IterVarType.DATA_PAR)
+        )
         bound.append(Var(f"i{place}", var.dtype))
-    inverse = back.map_indices([it.var for it in iters], analyzer=knowing({it.var: it.dom for it in iters if it.dom}))
+    inverse = back.map_indices(
+        [it.var for it in iters], analyzer=knowing({it.var: it.dom for it in iters if it.dom})
+    )
     given = dict(zip((it.var for it in old.iter_vars), inverse))
     made = refreshed(
         rebuild(

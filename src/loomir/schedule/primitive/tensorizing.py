@@ -256,7 +256,11 @@ def _regions(
             region.append(Range(start, length))
         memory.append(id(source.data))
         found.append(MatchBufferRegion(_aligned(own, source), BufferRegion(source, tuple(region))))
-    shared = [m.source.buffer.name for m, key in zip(found, memory) if memory.count(key) > 1 and key in written]
+    shared = [
+        m.source.buffer.name
+        for m, key in zip(found, memory)
+        if memory.count(key) > 1 and key in written
+    ]
     if shared:
         return _refusal(block, intrin, f"{shared[0]!r}, which it writes, is two of its parameters")
     return found
@@ -291,9 +295,7 @@ def _tensorized(ref: Ref, outer: BlockRealize, intrin: TensorIntrin) -> Refusal 
     regions = _regions(ref, intrin, block, matcher)
     if isinstance(regions, Refusal):
         return regions
-    views = {
-        intrin.impl.buffer_map[p]: m.buffer for p, m in zip(intrin.impl.params, regions)
-    }
+    views = {intrin.impl.buffer_map[p]: m.buffer for p, m in zip(intrin.impl.params, regions)}
     made = rebuild(
         block,
         {
