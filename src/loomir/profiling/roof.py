@@ -15,7 +15,7 @@ from loomir.script import from_source
 from loomir.support.config import SETTINGS
 from loomir.target import Target
 
-__all__ = ["measured_roof"]
+__all__ = ["measure_roof", "measured_roof"]
 
 _MULTIPLY: Final = """
 from loomir.script import tir as T
@@ -64,12 +64,18 @@ def measured_roof(compile: Callable[[Any], Any]) -> Roof:
         path = None if folder is None else folder / f"roof-{key}.json"
         found = None if path is None else _read(path)
         if found is None:
-            found = Roof(_bandwidth(compile, target), _flops(compile, target))
+            found = measure_roof(compile)
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(found._asdict()), encoding="utf-8")
         _known[key] = found
     return _known[key]
+
+
+def measure_roof(compile: Callable[[Any], Any]) -> Roof:
+    """Measure the machine now, on the CPUs that the process may use."""
+    target = Target("native")
+    return Roof(_bandwidth(compile, target), _flops(compile, target))
 
 
 def _read(path: Path) -> Roof | None:

@@ -1,0 +1,65 @@
+"""A process of its own for each peer, stopped while others are at turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+__all__ = ["Process"]
+
+LIMITS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "TVM_NUM_THREADS",
+    "HL_NUM_THREADS",
+    "LOOMIR_NUM_THREADS",
+)
+
+
+class Process:
+    """Runs the worker of a peer on some CPUs."""
+
+    def __init__(self, peer: str, threads: int, cpus: list[int], verbose: bool = False) -> None:
+        self.peer = peer
+        environment = {**os.environ, **{name: str(threads) for name in LIMITS}}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.peers.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if verbose else subprocess.DEVNULL,
+            env=environment,
+            text=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+        )
+
+    def ask(self, *command: object) -> dict[str, Any]:
+        """Wake the process, let it do something, and stop it again."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._signal(signal.SIGCONT)
+        try:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            return {"error": f"its process ended with status {self._process.wait()}"}
+        self._signal(signal.SIGSTOP)
+        return json.loads(line)
+
+    def end(self) -> None:
+        """Let the process finish."""
+        self._signal(signal.SIGCONT)
+        self._process.kill()
+        self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(number)
