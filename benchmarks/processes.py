@@ -28,6 +28,8 @@ class Process:
     def __init__(self, peer: str, threads: int, cpus: list[int], verbose: bool = False) -> None:
         self.peer = peer
         environment = {**os.environ, **{name: str(threads) for name in LIMITS}}
+        usable = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, cpus)  # what a child inherits
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.peers.worker"],
             stdin=subprocess.PIPE,
@@ -35,8 +37,8 @@ class Process:
             stderr=None if verbose else subprocess.DEVNULL,
             env=environment,
             text=True,
-            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
         )
+        os.sched_setaffinity(0, usable)
 
     def ask(self, *command: object) -> dict[str, Any]:
         """Wake the process, let it do something, and stop it again."""

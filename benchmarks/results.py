@@ -178,14 +178,15 @@ def _number(value: float) -> float | None:
 # -- a plot ------------------------------------------------------------------------------------
 _LEFT, _WIDTH, _STEP, _TOP = 230, 520, 18, 46
 _LEAST, _MOST = 1 / 16, 16
+FONT = 'font-family="sans-serif" font-size="11"'
 
 
 def as_svg(outcomes: list[Outcome]) -> str:
     """Draw the ratios as bars from 1, on a scale of powers of two."""
     height = _TOP + _STEP * sum(len(o.found) + 3 for o in outcomes)
+    width = _LEFT + _WIDTH + 60
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 60}" height="{height}" '
-        'font-family="sans-serif" font-size="11">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" {FONT}>',
         f'<rect width="100%" height="{height}" fill="#ffffff"/>',
         '<text x="10" y="18" font-size="13">Time of the best peer over the time of Loomir</text>',
     ]
@@ -199,9 +200,7 @@ def as_svg(outcomes: list[Outcome]) -> str:
             colour = "#606060" if power == 0 else "#dddddd"
             label = f"{2**power}×" if power >= 0 else f"1/{2**-power}×"
             lines.append(f'<path d="M{x:.1f} {y - 8}V{bottom}" stroke="{colour}"/>')
-            lines.append(
-                f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">{label}</text>'
-            )
+            lines.append(f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">{label}</text>')
         for found in outcome.found:
             lines += _bar(found, y)
             y += _STEP

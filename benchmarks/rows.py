@@ -51,9 +51,7 @@ def _gemm(n: int) -> Row:
 
 
 def _linear(m: int, k: int = 4096, n: int = 4096) -> Row:
-    return Row(
-        f"linear M={m}", "linear", ((m, k), (n, k)), (m, n), 2 * m * k * n, constant=(1,)
-    )
+    return Row(f"linear M={m}", "linear", ((m, k), (n, k)), (m, n), 2 * m * k * n, constant=(1,))
 
 
 def _conv(
@@ -202,7 +200,5 @@ _REFERENCES: Final[dict[str, Callable[..., Any]]] = {
     "gelu": _gelu,
     "sum": lambda x, axis: x.sum(axis),
     "transpose": lambda x: x.T,
-    "attention": lambda q, k, v: (
-        _normalised(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])) @ v
-    ),
+    "attention": lambda q, k, v: _normalised(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])) @ v,
 }

@@ -43,9 +43,7 @@ class Peer:
             extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"],
         )
         context = iree.runtime.SystemContext(config=self.config)
-        context.add_vm_module(
-            iree.runtime.VmModule.copy_buffer(context.instance, binary)
-        )
+        context.add_vm_module(iree.runtime.VmModule.copy_buffer(context.instance, binary))
         (module,) = [m for n, m in context.modules.items() if n not in ("hal", "system")]
         device = self.config.device
         given = [iree.runtime.asdevicearray(device, np.ascontiguousarray(x)) for x in inputs]

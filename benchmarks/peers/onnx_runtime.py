@@ -91,5 +91,3 @@ class Peer:
         held = onnxruntime.OrtValue.ortvalue_from_numpy(out)
         binding.bind_ortvalue_output("y", held)
         return Prepared(lambda: session.run_with_iobinding(binding), held.numpy)
-
-

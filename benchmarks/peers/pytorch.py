@@ -56,7 +56,7 @@ class Peer:
         into = self._into(row, given)
         if into is not None:
             return into
-        function = torch._int_mm if row.dtype == "int8" else FUNCTIONS[row.kind]  # pyright: ignore
+        function = torch._int_mm if row.dtype == "int8" else FUNCTIONS[row.kind]
         held: list[Any] = [None]
 
         def run() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from loomir.autoschedule.stage import Stage
+from loomir.tir.buffer import Buffer
 from loomir.tir.stmt import Stmt
 
 __all__ = ["Plan"]
@@ -15,7 +17,8 @@ class Plan:
 
     ``kind`` names the rule (``matrix product``, ``rows``, …); ``choices`` says what was chosen and
     why, a sentence each; ``flops`` and ``bytes`` are the work of one call, None where sizes are
-    symbolic.
+    symbolic. Rules leave these to their caller, and also ``stages``, those of the group, and
+    ``inner``, the buffers that only they use.
     """
 
     kind: str
@@ -23,3 +26,5 @@ class Plan:
     choices: tuple[str, ...] = ()
     flops: int | None = None
     bytes: int | None = None
+    stages: tuple[Stage, ...] = ()
+    inner: frozenset[Buffer] = frozenset()

@@ -8,6 +8,7 @@ scheduled already is not touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from loomir.autoschedule.contraction import plan_contraction
@@ -20,6 +21,7 @@ from loomir.autoschedule.raising import read_kernel
 from loomir.autoschedule.rows import plan_rows
 from loomir.autoschedule.stage import Combine, Kernel, Stage
 from loomir.autoschedule.tidy import tidied
+from loomir.autoschedule.work import work_of
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import by_class
 from loomir.support.diagnostics import InternalError
@@ -142,5 +144,12 @@ def _planned(kernel: Kernel, place: int, target: Target) -> tuple[Plan, int]:
     for rule in RULES:
         found = rule(stages, inner, target)
         if found is not None:
-            return found
+            plan, covered = found
+            return _with_work(plan, stages[:covered], inner(covered)), covered
     raise InternalError("no rule takes a stage")
+
+
+def _with_work(plan: Plan, stages: Sequence[Stage], inner: frozenset[Buffer]) -> Plan:
+    work = work_of(stages, inner)
+    flops, moved = (None, None) if work is None else work
+    return replace(plan, flops=flops, bytes=moved, stages=tuple(stages), inner=inner)

@@ -8,6 +8,7 @@ from loomir.cli.check import check
 from loomir.cli.cost import cost
 from loomir.cli.diff import diff
 from loomir.cli.doctor import doctor
+from loomir.cli.explain import explain
 from loomir.cli.fmt import fmt
 from loomir.cli.run import run
 
@@ -25,6 +26,7 @@ app.command()(run)
 app.command()(build)
 app.command()(check)
 app.command()(cost)
+app.command()(explain)
 app.command()(diff)
 app.command()(bisect)
 app.command()(fmt)

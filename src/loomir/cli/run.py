@@ -21,7 +21,6 @@ from loomir.cli.graphs import (
     compare_values,
     expected_of_graph,
     graph_inputs,
-    graph_names,
     graph_sizes,
     graphs_of,
     run_graph,
@@ -37,6 +36,7 @@ from loomir.cli.judge import (
     uses_math,
 )
 from loomir.cli.making import make_inputs
+from loomir.cli.names import check_names, functions_of, public_functions
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
 from loomir.cli.source import (
@@ -123,7 +123,7 @@ def run(
         for warning in warnings_of(module):
             report.line(f"{warning}\n", "yellow")
         programs = pick(programs_of(module), name, path)
-        _check_names(settings, module, programs)
+        check_names(settings, module, programs, "--arg")
         right = True
         for key, program in programs.items():
             if nan and graphs_of(program):
@@ -222,7 +222,7 @@ class _Job:
             right &= self._judge_graph(name, self._shown(name, len(graphs)), func, interpret)
         if graphs:  # the loops beside them are their parts
             return right
-        public = _public(self.program)
+        public = public_functions(self.program)
         for name, func in public.items():
             right &= self._judge_one(name, self._shown(name, len(public)), func, interpret)
         return right
@@ -332,7 +332,7 @@ class _Job:
             if not smaller:
                 self._check_work(func, signature, before)
             job = self._smaller(smaller)
-            func = _public(job.program)[name]
+            func = public_functions(job.program)[name]
             signature = signature_of(func, _module(job.program))
             before = job._arguments(job.module, signature)
             arguments = [_copy(a) for a in before]
@@ -343,7 +343,7 @@ class _Job:
             program = self.program
         returned = loomir.interpret(program, name, *before)
         wanted = outcome(signature, before, returned)
-        math = any(uses_math(f) for f in _functions(program))
+        math = any(uses_math(f) for f in functions_of(program))
         return judge, compare(signature, got, wanted, exact=True, math=math)
 
     def _smaller(self, constants: Mapping[str, int]) -> _Job:
@@ -374,7 +374,7 @@ class _Job:
 
     def time(self) -> None:
         """Measure the program and, where the file defines it, NumPy's way, in turns."""
-        for name, func in _public(self.program).items():
+        for name, func in public_functions(self.program).items():
             signature = signature_of(func, _module(self.program))
             arguments = self._arguments(self.module, signature)
             function = self.exe[name]
@@ -391,7 +391,7 @@ class _Job:
     def profile(self) -> None:
         """Show where the time of a call of each public function goes; the second call counts."""
         mod = as_module(cast("Any", self.program))
-        for name in graphs_of(self.program) or _public(self.program):
+        for name in graphs_of(self.program) or public_functions(self.program):
             arguments = make_inputs(mod, name, self.settings, self.seed, self.module)
             self.exe.profile(*arguments, name=name)
             found = self.exe.profile(*arguments, name=name)
@@ -438,47 +438,8 @@ def _copy(argument: Argument) -> Argument:
     return argument  # a strided view is only read
 
 
-def _functions(program: Program) -> list[PrimFunc]:
-    if isinstance(program, PrimFunc):
-        return [program]
-    if isinstance(program, Function):
-        return []
-    return [f for f in program.functions.values() if isinstance(f, PrimFunc)]
-
-
 def _module(program: Program) -> IRModule | None:
     return program if isinstance(program, IRModule) else None
-
-
-def _public(program: Program) -> dict[str, PrimFunc]:
-    """List the functions that can be called from outside, by name."""
-    if isinstance(program, IRModule):
-        return {f.name: f for f in _functions(program) if "global_symbol" in f.attrs}
-    return {f.name: f for f in _functions(program)}
-
-
-def _check_names(
-    settings: Mapping[str, int | float], module: ModuleType, programs: Mapping[str, Program]
-) -> None:
-    """Refuse a setting that nothing in the file is named by. Errors: CLI0006."""
-    known = {name for name, value in vars(module).items() if isinstance(value, (int, float))}
-    for program in programs.values():
-        for graph in graphs_of(program).values():
-            known |= graph_names(graph)
-        for func in _public(program).values():
-            signature = signature_of(func)
-            known |= {b.var.name_hint for b in signature.bindings}
-            known |= {p.name for p in signature.parameters if p.buffer is None}
-    for name in settings:
-        if name not in known:
-            raise CompileError(
-                Diagnostic(
-                    "CLI0006",
-                    f"--arg {name}: nothing has that name",
-                    notes=(f"names: {', '.join(sorted(known)) or 'none'}",),
-                    help="use a top-level constant of the file, a size, or a scalar parameter",
-                )
-            )
 
 
 def _check_show(show: str | None) -> None:

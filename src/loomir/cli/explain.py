@@ -1,0 +1,219 @@
+"""``loomir explain``: how programs are scheduled, and how close to the roof they run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from types import ModuleType
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+import loomir
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.schedule import Scheduled, schedule_function
+from loomir.autoschedule.work import StageWork, work_of
+from loomir.build import as_module
+from loomir.cli.graphs import graphs_of
+from loomir.cli.making import make_inputs
+from loomir.cli.names import check_names
+from loomir.cli.report import Report, fail
+from loomir.cli.settings import read_settings
+from loomir.cli.sizes import size_of
+from loomir.cli.source import Program, load_file, pick, programs_of, split_target
+from loomir.ir.module import IRModule
+from loomir.ir.visit import pre_order
+from loomir.profiling.roof import measured_roof
+from loomir.relax.verify import verify
+from loomir.runtime.profile import Roof, Work
+from loomir.support.diagnostics import CompileError, LoomirError
+from loomir.target import Target
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.linked import link_calls
+from loomir.transform.pipelines import lower_relax
+
+__all__ = ["explain"]
+
+_CALLS: Final = 5  # the fastest counts
+
+
+class _Measured(NamedTuple):
+    seconds: float
+    sizes: Mapping[str, int]
+
+
+def explain(
+    target: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="What to explain.")],
+    machine: Annotated[
+        str, typer.Option("--target", metavar="CPU", help="The machine to schedule for.")
+    ] = "native",
+    size: Annotated[
+        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option("--size", metavar="n=128", help="A size, or a constant of the file."),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option(help="Run it on random inputs, where it is for this machine.")
+    ] = True,
+    script: Annotated[bool, typer.Option("--script", help="Print the scheduled program.")] = False,
+    seed: Annotated[int, typer.Option(help="Other random inputs.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say how each kernel is scheduled and why, and compare its time with what the machine allows.
+
+    The file is run as Python runs it.
+    """
+    report = Report(json)
+    try:
+        path, name = split_target(target)
+        settings = read_settings(size or [], "--size")
+        file = load_file(path, settings)
+        found = pick(programs_of(file), name, path)
+        check_names(settings, file, found, "--size")
+        for key, program in found.items():
+            _Explained(report, file, key, program, Target(machine), settings, seed).show(
+                measure=measure, script=script
+            )
+    except LoomirError as error:
+        fail(error, json)
+    report.fact("ok", True)
+    report.finish()
+
+
+@dataclasses.dataclass
+class _Explained:
+    """Explains one program of a file."""
+
+    report: Report
+    file: ModuleType
+    key: str
+    program: Program
+    target: Target
+    settings: Mapping[str, int | float]
+    seed: int
+
+    def show(self, *, measure: bool, script: bool) -> None:
+        """Print what is known of each kernel."""
+        module = link_calls(as_module(self.program))
+        mistakes = verify(module)
+        if mistakes:
+            raise CompileError.of(mistakes)
+        kernels = {
+            var.name_hint: func
+            for var, func in lower_relax(module).functions.items()
+            if isinstance(func, PrimFunc)
+        }
+        here = self.target == Target("native")
+        roof = measured_roof(loomir.compile) if here and measure else None
+        measured = {} if roof is None else self._measured(module)
+        self._head(roof, here)
+        facts: dict[str, Any] = {}
+        for name, func in kernels.items():
+            scheduled = schedule_function(func, self.target)
+            facts[name] = self._kernel(name, scheduled, roof, measured.get(name))
+            if script:
+                self.report.line("")
+                self.report.line(scheduled.func.script())
+                facts[name]["script"] = scheduled.func.script()
+        self.report.fact(self.key, facts)
+
+    def _head(self, roof: Roof | None, here: bool) -> None:
+        t = self.target
+        words = f"{self.key}, for {t.cpu}: vectors of {t.vector_bits} bits, {t.cores} cores"
+        if roof is not None:
+            words += f", {roof.flops / 1e9:.1f} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s"
+        self.report.line(words, style="bold")
+        if not here:
+            self.report.line("not measured: this is another machine")
+
+    def _measured(self, module: IRModule) -> dict[str, _Measured]:
+        """Run every function that can be called, and note the best time of each kernel."""
+        best: dict[str, _Measured] = {}
+        exe = loomir.compile(module)
+        names = graphs_of(module) or [
+            var.name_hint
+            for var, func in module.functions.items()
+            if isinstance(func, PrimFunc) and "global_symbol" in func.attrs
+        ]
+        for name in names:
+            arguments = make_inputs(module, name, self.settings, self.seed, self.file)
+            for _ in range(_CALLS):
+                for call in exe.profile(*arguments, name=name).calls:
+                    seconds = (call.end - call.start) / 1e9
+                    if call.kernel not in best or seconds < best[call.kernel].seconds:
+                        best[call.kernel] = _Measured(seconds, call.sizes)
+        return best
+
+    def _kernel(
+        self, name: str, scheduled: Scheduled, roof: Roof | None, measured: _Measured | None
+    ) -> dict[str, Any]:
+        """Print the plans of a kernel, then its time."""
+        self.report.line("")
+        self.report.line(f"{name}:", style="bold")
+        if not scheduled.plans:
+            self.report.line(
+                "  runs as it is written: there is nothing to arrange, or its loops say how"
+            )
+        numbers = {k: int(v) for k, v in self.settings.items()}
+        sizes = numbers if measured is None else {**numbers, **measured.sizes}
+        works = [_work(plan, sizes) for plan in scheduled.plans]
+        groups = [
+            self._group(number, plan, work, roof)
+            for number, (plan, work) in enumerate(zip(scheduled.plans, works, strict=True), 1)
+        ]
+        facts: dict[str, Any] = {"groups": groups}
+        least = [None if w is None or roof is None else _seconds(roof, w) for w in works]
+        known = [seconds for seconds in least if seconds is not None]
+        predicted = sum(known) if known and len(known) == len(least) else None
+        if measured is not None:
+            facts |= {"seconds": measured.seconds, "sizes": dict(measured.sizes)}
+            line = f"  measured: {_time(measured.seconds)}"
+            if measured.sizes:
+                line += f" with {', '.join(f'{k}={v}' for k, v in measured.sizes.items())}"
+            if predicted is not None:
+                facts |= {"predicted": predicted, "roof": predicted / measured.seconds}
+                line += (
+                    f", at best {_time(predicted)}: {predicted / measured.seconds:.1%} of the roof"
+                )
+            self.report.line(line, style="bold")
+        return facts
+
+    def _group(
+        self, number: int, plan: Plan, work: StageWork | None, roof: Roof | None
+    ) -> dict[str, Any]:
+        stages = [stage.name for stage in plan.stages]
+        self.report.line(f"  {number}. {plan.kind}: {', '.join(stages)}")
+        for choice in plan.choices:
+            self.report.line(f"     - {choice}")
+        facts: dict[str, Any] = {"kind": plan.kind, "stages": stages, "choices": plan.choices}
+        if work is None:
+            self.report.line("     work: depends on sizes; give them with --size")
+            return facts
+        facts |= work._asdict()
+        line = f"     work: {work.flops:,} operations, {work.bytes:,} bytes"
+        if roof is not None:
+            seconds = _seconds(roof, work)
+            limit = "memory" if seconds == work.bytes / roof.bandwidth else "arithmetic"
+            facts |= {"predicted": seconds, "limit": limit}
+            line += f"; at best {_time(seconds)}, by {limit}"
+        self.report.line(line)
+        return facts
+
+
+def _seconds(roof: Roof, work: StageWork) -> float:
+    return roof.seconds(Work(work.bytes, work.flops, True))
+
+
+def _work(plan: Plan, sizes: Mapping[str, int]) -> StageWork | None:
+    """Count the work of a group, with the sizes that have been given by name."""
+    return work_of(plan.stages, plan.inner, partial(_size, sizes))
+
+
+def _size(sizes: Mapping[str, int], extent: PrimExpr) -> int | None:
+    names = {part for part in pre_order(extent) if isinstance(part, Var)}
+    return size_of(extent, {v: sizes[v.name_hint] for v in names if v.name_hint in sizes})
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"

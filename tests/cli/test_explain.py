@@ -1,0 +1,128 @@
+"""``loomir explain``: choices, work, and measured times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_commands import EXAMPLES, invoke
+
+CHAIN = """\
+from loomir.script import ir as I, relax as R, tir as T
+
+@T.prim_func
+def double(a: T.handle, b: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n, 8), "float32")
+    B = T.match_buffer(b, (8,), "float32")
+    for j, i in T.grid(8, n):
+        with T.sblock("total"):
+            vj, vi = T.axis.remap("SR", [j, i])
+            with T.init():
+                B[vj] = T.float32(0.0)
+            B[vj] = B[vj] + T.exp(A[vi, vj]) * T.float32(2.0)
+
+@T.prim_func
+def by_hand(A: T.Buffer((64,), "float32")):
+    for i in T.parallel(64):
+        A[i] = A[i] + T.float32(1.0)
+
+@I.ir_module
+class Graph:
+    @R.function
+    def main(x: R.Tensor(("n", 16), "float32")):
+        with R.dataflow():
+            y = R.nn.softmax(x, axis=-1)
+            R.output(y)
+        return y
+"""
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    path = tmp_path / "chain.py"
+    path.write_text(CHAIN)
+    return path
+
+
+def facts(*words: str) -> dict[str, dict[str, dict[str, object]]]:
+    status, output = invoke("explain", "--json", *words)
+    assert status == 0, output
+    return json.loads(output)
+
+
+def test_a_product_is_explained_and_measured():
+    where = f"{EXAMPLES / 'matmul.py'}:matmul"
+    status, output = invoke("explain", where, "--size", "N=128")
+    assert status == 0, output
+    assert "1. matrix product: C" in output
+    assert "work: 4,194,304 operations, 196,608 bytes; at best" in output
+    assert "% of the roof" in output
+    found = facts(where, "--size", "N=128")["matmul"]["matmul"]
+    seconds, predicted, roof = (found[k] for k in ("seconds", "predicted", "roof"))
+    assert isinstance(seconds, float)
+    assert isinstance(predicted, float)
+    assert predicted > 0
+    assert roof == predicted / seconds
+
+
+def test_symbolic_sizes_give_work_once_they_are_known(chain: Path):
+    where = f"{chain}:double"
+    status, output = invoke("explain", where, "--no-measure")
+    assert status == 0
+    assert "work: depends on sizes; give them with --size" in output
+    assert "measured" not in output
+    (group,) = facts(where, "--no-measure", "--size", "n=100")["double"]["double"]["groups"]
+    # An exponential, a product and a sum for each element; A and B, once each.
+    assert (group["flops"], group["bytes"]) == (3 * 800, 4 * 808)
+    found = facts(where, "--size", "n=100")["double"]["double"]
+    assert found["sizes"] == {"n": 100}
+    assert "predicted" in found
+
+
+def test_every_kernel_of_a_graph_is_explained(chain: Path):
+    found = facts(f"{chain}:Graph", "--size", "n=32")["Graph"]
+    assert all("seconds" in kernel and kernel["groups"] for kernel in found.values())
+    stages = [s for k in found.values() for group in k["groups"] for s in group["stages"]]
+    assert len(stages) >= 1
+
+
+def test_loops_of_a_program_that_says_how_they_run_are_left_alone(chain: Path):
+    status, output = invoke("explain", f"{chain}:by_hand", "--no-measure")
+    assert status == 0
+    assert "runs as it is written" in output
+
+
+def test_other_machines_are_explained_but_not_measured():
+    where = f"{EXAMPLES / 'matmul.py'}:matmul"
+    status, output = invoke("explain", where, "--target", "neoverse-n1", "--size", "N=64")
+    assert status == 0, output
+    assert "vectors of 128 bits" in output
+    assert "not measured: this is another machine" in output
+    assert "% of the roof" not in output
+
+
+def test_the_scheduled_program_is_printed():
+    where = f"{EXAMPLES / 'matmul.py'}:matmul"
+    status, output = invoke("explain", where, "--no-measure", "--script", "--size", "N=64")
+    assert status == 0
+    assert '"tir.is_scheduled": True' in output
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "remedy"),
+    [
+        (("nowhere.py",), "CLI0001", "path of a Python file"),
+        ((f"{EXAMPLES / 'matmul.py'}:matmull",), "CLI0002", "did you mean 'matmul'?"),
+        ((str(EXAMPLES / "matmul.py"), "--size", "N"), "CLI0005", "--size N=1024"),
+        ((str(EXAMPLES / "matmul.py"), "--size", "M=4"), "CLI0006", "--size M: nothing"),
+        ((str(EXAMPLES / "matmul.py"), "--target", "z81"), "TGT0001", ""),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_explained(words: tuple[str, ...], code: str, remedy: str):
+    status, output = invoke("explain", *words)
+    assert status == 1
+    assert f"error[{code}]" in output
+    assert remedy in output
