@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 import loomir
+from loomir.autoschedule.schedule import schedule_function
 from loomir.build import as_module
 from loomir.cli.graphs import (
     GraphOutcome,
@@ -53,6 +54,7 @@ from loomir.relax.expr import Function
 from loomir.runtime.executable import Executable
 from loomir.runtime.nan_check import no_graph
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Signature, signature_of
 from loomir.transform.pipelines import CHECK_NAN
@@ -344,7 +346,8 @@ class _Job:
         returned = loomir.interpret(program, name, *before)
         wanted = outcome(signature, before, returned)
         math = any(uses_math(f) for f in functions_of(program))
-        return judge, compare(signature, got, wanted, exact=True, math=math)
+        exact = not any(_is_arranged(f) for f in functions_of(program))
+        return judge, compare(signature, got, wanted, exact=exact, math=math)
 
     def _smaller(self, constants: Mapping[str, int]) -> _Job:
         """Give the job with other constants of the file."""
@@ -436,6 +439,11 @@ def _copy(argument: Argument) -> Argument:
         np.copyto(copied, argument)
         return copied
     return argument  # a strided view is only read
+
+
+def _is_arranged(func: PrimFunc) -> bool:
+    """Whether compiling changes the loops, so that sums may be taken in another order."""
+    return bool(schedule_function(func, Target("native")).plans)
 
 
 def _module(program: Program) -> IRModule | None:
