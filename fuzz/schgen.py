@@ -206,7 +206,9 @@ def _tensorize(c: Choices, sch: Schedule) -> None:
             TensorIntrin.register(name, *(from_source(t.replace("DTYPE", dtype)) for t in PAIR))
     block = a_block(c, sch)
     loops = sch.get_loops(block)
-    name = c.pick(["fuzz.pair", "fuzz.pair.int"])
+    written = [r.buffer.dtype for r in sch.get(block).writes]
+    floats = not written or written[0].is_float if c.chance(0.9) else c.chance(0.5)
+    name = "fuzz.pair" if floats else "fuzz.pair.int"
     if loops and c.chance(0.7):
         loop = sch.split(loops[-1], [None, 2])[1]
         sch.decompose_reduction(block, loop) if c.chance(0.5) else None
@@ -253,7 +255,7 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (2.0, "cache_read", _cache_read),
     (2.0, "cache_write", _cache_write),
     (1.0, "blockize", _blockize),
-    (0.7, "tensorize", _tensorize),
+    (0.4, "tensorize", _tensorize),
     (1.0, "transform_block_layout", _transform_block),
     (1.5, "rfactor", lambda c, sch: sch.rfactor(a_loop(c, sch), c.integer(-1, 1))),
 )

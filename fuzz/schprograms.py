@@ -123,6 +123,18 @@ def argmax(c: Choices) -> PrimFunc:
     return te.create_prim_func([a, topi.argmax(a, 1)])
 
 
+def counting(c: Choices) -> PrimFunc:
+    """Add one to each element, which an intrinsic of the moves does, and go on from there."""
+    n, m, dtype = _size(c), 2 * c.pick([2, 3, 4]), c.pick(["int32", "float32"])
+    a = te.placeholder((n, m), dtype, name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + te.const(1, dtype), name="B")
+    if c.chance(0.4):
+        return te.create_prim_func([a, b])
+    return te.create_prim_func(
+        [a, te.compute((m, n), lambda i, j: b[j, i] + te.const(1, dtype), name="C")]
+    )
+
+
 _HEAD = "from loomir.script import tir as T\n\n\n@T.prim_func\n"
 HARD: Final = (
     # Each iteration needs the one before.
@@ -281,6 +293,7 @@ PROGRAMS: Final[tuple[tuple[float, Callable[[Choices], PrimFunc], float], ...]] 
     (2.0, chain, 0.0),
     (2.0, reduction, 0.0),
     (5.0, hard, 0.0),
+    (1.0, counting, 0.0),
     (1.5, convolution, 0.0),
     (1.5, symbolic, 0.0),
     (0.7, softmax, 1e-5),
