@@ -37,6 +37,10 @@ from loomir.transform.relax.fuse_transpose_matmul import fuse_transpose_matmul
 from loomir.transform.relax.inline_private_functions import inline_private_functions
 from loomir.transform.relax.kill_after_last_use import kill_after_last_use
 from loomir.transform.relax.lambda_lift import lambda_lift
+from loomir.transform.relax.lazy_transform_params import (
+    LazyTransformParamsOptions,
+    lazy_transform_params,
+)
 from loomir.transform.relax.legalize_ops import legalize_ops
 from loomir.transform.relax.lift_transform_params import lift_transform_params
 from loomir.transform.relax.lower_alloc_tensor import lower_alloc_tensor
@@ -69,6 +73,7 @@ __all__ = [
     "ConvertLayoutOptions",
     "DataflowBlockPass",
     "FunctionPass",
+    "LazyTransformParamsOptions",
     "ToMixedPrecisionOptions",
     "TopologicalSortOptions",
     "adjust_matmul_order",
@@ -98,6 +103,7 @@ __all__ = [
     "inline_private_functions",
     "kill_after_last_use",
     "lambda_lift",
+    "lazy_transform_params",
     "legalize_ops",
     "lift_transform_params",
     "lower_alloc_tensor",
