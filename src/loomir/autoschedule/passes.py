@@ -21,7 +21,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
-__all__ = ["Piece", "Walk", "may_skip", "run_pass", "run_start", "width_of"]
+__all__ = ["Piece", "Place", "Walk", "in_steps", "may_skip", "run_pass", "run_start", "width_of"]
 
 _MOST_LANES: Final = 64
 _MOST_BITS: Final = 2048
@@ -139,7 +139,7 @@ def run_pass(walks: Sequence[Walk], target: Target, piece: Piece | None = None) 
         sizes = [width, lanes, 1] if lanes < width else [width, 1]
         if width == 1:
             sizes = [1]
-        return seq(_in_steps(begin, length, sizes, lambda i, size: step(outer, i, size)))
+        return seq(in_steps(begin, length, sizes, lambda i, size: step(outer, i, size)))
 
     def nested(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
         if k == start:
@@ -169,7 +169,7 @@ def _plus(low: PrimExpr, i: PrimExpr) -> PrimExpr:
     return i if number(low) == 0 else low + i
 
 
-def _in_steps(
+def in_steps(
     begin: PrimExpr, length: PrimExpr, sizes: Sequence[int], body: Callable[[PrimExpr, int], Stmt]
 ) -> list[Stmt]:
     """Cover a stretch by steps of the first size, what is left by the next size, and so on."""

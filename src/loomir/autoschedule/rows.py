@@ -18,7 +18,7 @@ from loomir.autoschedule.instance import by_index, number, time_of, unfused
 from loomir.autoschedule.nest import scratch
 from loomir.autoschedule.passes import Walk, run_pass, run_start, width_of
 from loomir.autoschedule.plan import Plan
-from loomir.autoschedule.sharing import TASK, is_worth, shared
+from loomir.autoschedule.sharing import is_long, is_worth, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
@@ -28,12 +28,10 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import Stmt, seq
 
-__all__ = ["FEW", "LONG", "plan_rows"]
+__all__ = ["FEW", "lies_inside", "plan_rows"]
 
 FEW: Final = 16
 """Rows up to which long ones are shared between threads themselves."""
-LONG: Final = 4
-"""Tasks that fit into a row from which on it is long."""
 _MOST: Final = 64
 """Stages of a group."""
 _STEPS: Final = 4096
@@ -54,14 +52,10 @@ def plan_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Pl
         return None
     each = sum(_time(stage, group.inside(stage)) for stage in group.stages)
     count = number(product(axis.extent for axis in group.rows))
-    if count is None:
-        splits = False
-    elif group.rows:
-        splits = count < FEW and each > LONG * TASK and is_worth(count * each)
-    else:
-        splits = is_worth(each)
-    if splits:
-        return None
+    known = all(axis.size is not None for s in group.stages for axis in group.inside(s))
+    splits = count is not None and count < FEW and is_long(each) and is_worth(count * each)
+    if splits or not (group.rows or known):  # threads share the row, stage by stage
+        return plan_rows(stages[:1], inner, target) if len(group.stages) > 1 else None
     return group.plan(inner(len(group.stages)), each, target), len(group.stages)
 
 
@@ -88,7 +82,7 @@ def _time(stage: Stage, inside: Sequence[Axis]) -> float:
     return time_of(stage.value, stage.buffer.dtype) * max(1, steps)
 
 
-def _lies_inside(stage: Stage) -> bool:
+def lies_inside(stage: Stage) -> bool:
     """Whether neighbours along the last axis that is reduced are neighbours in memory."""
     axes = _wide(stage.reduced)
     if not axes:
@@ -126,7 +120,7 @@ class _Group:
         if place == len(stages) or place >= _MOST:
             return None
         first = stages[place]
-        if not _lies_inside(first) or any(_is_empty(stage) for stage in stages[: place + 1]):
+        if not lies_inside(first) or any(_is_empty(stage) for stage in stages[: place + 1]):
             return None
         group = cls(_wide(by_index(first)))
         for k, stage in enumerate(stages[: place + 1]):
@@ -156,7 +150,7 @@ class _Group:
         rows = self.row_of(stage)
         if rows is None or _is_empty(stage):
             return False
-        fits = len(_wide(stage.axes)) == len(self.rows) and _lies_inside(stage)
+        fits = len(_wide(stage.axes)) == len(self.rows) and lies_inside(stage)
         if stage.combine is not Combine.NONE and not fits:
             return False
         if follows and not self._is_near(stage):

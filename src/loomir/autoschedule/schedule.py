@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
+from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.elementwise import plan_elementwise
 from loomir.autoschedule.general import plan_general
@@ -67,7 +68,11 @@ def _elementwise(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple
 
 
 def _rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
-    return plan_rows(stages, inner, target)
+    found = plan_rows(stages, inner, target)
+    if found is not None:
+        return found
+    plan = plan_partial(stages[0], target) or plan_columns(stages[0], target)
+    return None if plan is None else (plan, 1)
 
 
 def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:

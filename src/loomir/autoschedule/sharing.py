@@ -12,17 +12,24 @@ from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Min, PrimExpr
 from loomir.tir.stmt import Stmt
 
-__all__ = ["is_worth", "items_together", "shared"]
+__all__ = ["is_long", "is_worth", "items_together", "shared"]
 
 WORTH: Final = 20_000.0
 """Nanoseconds of work from which threads are worth waking."""
 TASK: Final = 8_000.0
 """Nanoseconds of work that one task has at least."""
 
+_LONG: Final = 4
+
 
 def is_worth(nanoseconds: float) -> bool:
     """Whether so much work is worth a second thread."""
     return nanoseconds >= WORTH
+
+
+def is_long(nanoseconds: float) -> bool:
+    """Whether so much work is several tasks."""
+    return nanoseconds > _LONG * TASK
 
 
 def items_together(each: float) -> int:
