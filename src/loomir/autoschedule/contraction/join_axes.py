@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
-from loomir.arith.fold import mul
+from loomir.arith.fold import mul, product
 from loomir.autoschedule.stage import Axis, Stage
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import Var
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
 
 __all__ = ["Views", "inner_views", "join_axes"]
@@ -27,9 +27,7 @@ class Views:
         """View ``count`` axes from ``at`` on as one."""
         key = (buffer, at, count)
         if key not in self.made:
-            size: PrimExpr = buffer.shape[at]
-            for extent in buffer.shape[at + 1 : at + count]:
-                size = mul(size, extent)
+            size = product(buffer.shape[at : at + count])
             shape = (*buffer.shape[:at], size, *buffer.shape[at + count :])
             view = decl_buffer(
                 shape,
