@@ -6,6 +6,7 @@ each element once or combines terms into it. Everything else is left as a statem
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
@@ -27,8 +28,10 @@ from loomir.tir.expr import (
     NE,
     Add,
     And,
+    Call,
     Cast,
     Eq,
+    FloatImm,
     IntImm,
     Let,
     Max,
@@ -39,6 +42,7 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc
+from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import (
     Block,
     BlockRealize,
@@ -46,6 +50,7 @@ from loomir.tir.stmt import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     LetStmt,
     SeqStmt,
     Stmt,
@@ -100,6 +105,8 @@ class _Body(NamedTuple):
     store: BufferStore
     init: BufferStore | None
     block: Block | None
+    guard: PrimExpr | None = None
+    """Says which terms join."""
 
 
 def _nest(stmt: Stmt) -> tuple[list[_Loop], Stmt]:
@@ -151,7 +158,10 @@ class _Reader:
         block = realize.block
         if block.alloc_buffers or block.match_buffers or block.annotations:
             return None
-        store = _stored(block.body)
+        inner, guard = block.body, None
+        if isinstance(inner, IfThenElse) and inner.else_case is None:
+            inner, guard = inner.then_case, inner.condition
+        store = _stored(inner)
         init = None if block.init is None else _stored(block.init)
         if not _is(realize.predicate, 1) or store is None or (init is None and block.init):
             return None
@@ -177,7 +187,7 @@ class _Reader:
                 return None
         if any(not _is(loop.extent, 1) for loop in left.values()):
             return None  # the block repeats
-        return _Body(block.name_hint, tuple(axes), tuple(reduced), store, init, block)
+        return _Body(block.name_hint, tuple(axes), tuple(reduced), store, init, block, guard)
 
     def _same(self, a: PrimExpr, b: PrimExpr) -> bool:
         return structural_equal(a, b) or self.analyzer.can_prove_equal(a, b)
@@ -188,6 +198,12 @@ class _Reader:
             return None
         combine, term, in_place = split
         store, init = body.store, body.init
+        if body.guard is not None:
+            if init is None or not _is_neutral(init.value, combine):
+                return None
+            if _loads(body.guard, store.buffer):
+                return None
+            term = Call(term.dtype, IF_THEN_ELSE, (body.guard, term, init.value))
         parts = [term, *store.indices]
         if init is not None:
             if init.buffer is not store.buffer or not _equal_all(init.indices, store.indices):
@@ -216,6 +232,21 @@ class _Reader:
             in_place,
             body.block,
         )
+
+
+def _is_neutral(start: PrimExpr, combine: Combine) -> bool:
+    """Whether an element that starts so is left as it is by a term of that value."""
+    if not isinstance(start, (IntImm, FloatImm)):
+        return False
+    dtype, value = start.dtype, start.value
+    if combine is Combine.SUM:
+        return value == 0 and math.copysign(1, value) > 0
+    if combine is Combine.PROD:
+        return value == 1
+    low, high = -math.inf, math.inf
+    if dtype.is_integer:
+        low, high = dtype.min_value, dtype.max_value
+    return (combine is Combine.MAX and value == low) or (combine is Combine.MIN and value == high)
 
 
 def _bare(loops: list[_Loop], inner: Stmt) -> _Body | None:

@@ -22,6 +22,7 @@ from loomir.autoschedule.raising import read_kernel
 from loomir.autoschedule.rows import plan_rows
 from loomir.autoschedule.stage import Combine, Kernel, Stage
 from loomir.autoschedule.tidy import tidied
+from loomir.autoschedule.windows import plan_windows
 from loomir.autoschedule.work import work_of
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import by_class
@@ -62,6 +63,17 @@ def _contraction(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple
     return None
 
 
+def _windows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    last = 1  # with the stages that use its elements one by one
+    while last < len(stages) and stages[last].combine is Combine.NONE:
+        last += 1
+    for count in range(last, 0, -1):
+        plan = plan_windows(stages[:count], inner(count), target)
+        if plan is not None:
+            return plan, count
+    return None
+
+
 def _elementwise(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
     plan = plan_elementwise(stages[0], target)
     return None if plan is None else (plan, 1)
@@ -79,7 +91,7 @@ def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Pla
     return plan_general(stages[0], target), 1
 
 
-RULES: Final[tuple[Rule, ...]] = (_contraction, _rows, _elementwise, _general)
+RULES: Final[tuple[Rule, ...]] = (_windows, _contraction, _rows, _elementwise, _general)
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:

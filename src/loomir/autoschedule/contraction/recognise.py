@@ -17,7 +17,14 @@ from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, Cast, FloatImm, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, cast
 
-__all__ = ["Contraction", "is_zero", "may_do_nothing", "recognise"]
+__all__ = [
+    "Contraction",
+    "epilogue_of",
+    "is_zero",
+    "may_do_nothing",
+    "overlaps",
+    "recognise",
+]
 
 _FLOAT32: Final = DataType("float32")
 
@@ -50,9 +57,9 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         return None
     if any(axis.size == 0 for axis in stage.reduced):
         return None
-    if _factors(stage.value, stage.buffer.dtype) is None or _overlaps(stages):
+    if _factors(stage.value, stage.buffer.dtype) is None or overlaps(stages):
         return None
-    after = _epilogue([stage, *stages[1:]])
+    after = epilogue_of([stage, *stages[1:]])
     if after is None or (after and may_do_nothing(stage)):
         return None
     stage, *epilogue = join_axes((stage, *after), views)
@@ -193,7 +200,7 @@ def _replaced(factor: PrimExpr, var: Var, by: Var | None) -> PrimExpr:
     return rewrite(factor, {FloorDiv: quotient})
 
 
-def _overlaps(stages: Sequence[Stage]) -> bool:
+def overlaps(stages: Sequence[Stage]) -> bool:
     """Whether a stage reads memory that it or a later one writes, or under another name."""
     written = {stage.buffer.data: stage.buffer for stage in stages}
     if len(written) != len(stages):
@@ -210,7 +217,7 @@ def _overlaps(stages: Sequence[Stage]) -> bool:
 
 
 # -- what follows ------------------------------------------------------------------------------
-def _epilogue(stages: Sequence[Stage]) -> tuple[Stage, ...] | None:
+def epilogue_of(stages: Sequence[Stage]) -> tuple[Stage, ...] | None:
     """Bring the stages after the first to its axes; None where one is not element by element."""
     first = stages[0]
     known: dict[Any, tuple[PrimExpr, ...]] = {first.buffer: first.indices}

@@ -25,6 +25,8 @@ from loomir.tir.stmt import BufferStore
 __all__ = ["Place", "addresses_of", "base_of", "load", "load_at", "place_of", "store"]
 
 _INT64: Final = DataType("int64")
+_NARROW: Final = range(2, 5)
+"""Strides at which it is faster to load what lies between lanes too, and drop it."""
 
 
 def base_of(frame: Frame, buffer: Buffer) -> Value:
@@ -47,7 +49,7 @@ def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
 
 
 class Place:
-    """Where an access goes: ``start`` where its lanes lie side by side, else the index of each."""
+    """Where an access goes: ``start`` where lanes are ``stride`` apart, else the index of each."""
 
     __slots__ = ("indices", "start", "stride")
 
@@ -69,14 +71,20 @@ def place_of(frame: Frame, e: BufferLoad | BufferStore) -> Step[Place]:
         start: Value = yield frame.value(index)
         return Place(cast(frame.b, start, index.dtype, _INT64), 1, None)
     stride = stride_of(index)
-    if stride == 1 and isinstance(index, Ramp):
+    narrow = stride in _NARROW and isinstance(e, BufferLoad) and _has_bytes(e.buffer.dtype)
+    if stride is not None and isinstance(index, Ramp) and (stride == 1 or narrow):
         start = yield frame.value(index.base)
-        return Place(start, 1, None)
+        return Place(start, stride, None)
     value: Value = yield frame.value(index)
     wide = cast(frame.b, value, index.dtype, _INT64.with_lanes(index.dtype.lanes))
     if stride in (0, 1):
         return Place(frame.b.extractelement(wide, 0), stride, None)
     return Place(None, 0, wide)
+
+
+def _has_bytes(dtype: DataType) -> bool:
+    """Whether each element of a buffer has bytes of its own, and one value."""
+    return dtype.lanes == 1 and dtype.bits % 8 == 0
 
 
 def load(frame: Frame, e: BufferLoad) -> Step[Value]:
@@ -94,7 +102,7 @@ def addresses_of(frame: Frame, e: BufferLoad, place: Place) -> Iterator[tuple[in
         if index is None:
             index = place.lane(b, lane)
         elif place.stride and lane:
-            index = b.add(index, const(I64, lane))
+            index = b.add(index, const(I64, lane * place.stride))
         first = _address(b, element, base, index)
         for part in range(element.lanes):
             yield lane, b.gep(memory_type(element.element), first, const(I64, part))
@@ -109,11 +117,36 @@ def load_at(frame: Frame, e: BufferLoad, place: Place) -> Value:
     if place.start is not None and place.stride == 1:
         address = _address(b, element, base, place.start)
         return load_value(b, e.dtype, address, align=_align(frame, e.buffer), volatile=volatile)
+    if place.start is not None and place.stride:
+        if volatile:
+            steps = [const(I64, i * place.stride) for i in range(lanes)]
+            where = [b.add(place.start, step) for step in steps]
+            ones = [_one(frame, e.buffer, base, index, True) for index in where]
+            return _joined(b, ones, register_type(e.dtype))
+        return _apart(frame, e, base, place)
     if place.start is not None:
         one = _one(frame, e.buffer, base, place.start, volatile)
         return _joined(b, [one] * lanes, register_type(e.dtype))
     parts = [_one(frame, e.buffer, base, place.lane(b, i), volatile) for i in range(lanes)]
     return _joined(b, parts, register_type(e.dtype))
+
+
+def _apart(frame: Frame, e: BufferLoad, base: Value, place: Place) -> Value:
+    """Load all from the first lane to the last, not beyond, and pick the lanes."""
+    b, lanes, stride = frame.b, e.dtype.lanes, place.stride
+    assert place.start is not None
+    align = _align(frame, e.buffer)
+    last = (lanes - 1) * stride
+    made = poison(register_type(e.dtype))
+    for k in range(stride):
+        first = min(k * lanes, last + 1 - lanes)
+        start = b.add(place.start, const(I64, first)) if first else place.start
+        part = load_value(b, e.dtype, _address(b, e.buffer.dtype, base, start), align=align)
+        held = range(k * lanes, (k + 1) * lanes)
+        at = [lane * stride for lane in range(lanes)]
+        mask = [lanes + i - first if i in held else lane for lane, i in enumerate(at)]
+        made = b.shufflevector(made, part, mask)
+    return made
 
 
 def _align(frame: Frame, buffer: Buffer) -> int:

@@ -1,0 +1,489 @@
+"""Stages that combine a small window of neighbours: depthwise convolution, pooling, stencils.
+
+A tile of some places along the last axis but one, times vectors along the last one, is combined in
+registers. Its terms are written out, so that what neighbouring windows share is loaded once. Where
+reads are padded, places at the border have loops of their own, and the others no conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.arith.fold import add, fold_node, imm64, mul, product, sub
+from loomir.autoschedule.contraction.recognise import epilogue_of, overlaps
+from loomir.autoschedule.general import combined
+from loomir.autoschedule.instance import at, by_index, number, time_of, unfused, widest
+from loomir.autoschedule.nest import allocated, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.padding import Padding, form_of, read_padding
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.sharing import items_together, shared
+from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.ir.visit import Rule, by_class, rewrite
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    LE,
+    LT,
+    Add,
+    And,
+    Call,
+    Cast,
+    FloorDiv,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+)
+from loomir.tir.op import IF_THEN_ELSE, call_builtin
+from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
+
+__all__ = ["plan_windows"]
+
+_MOST: Final = 144
+"""Terms of a window."""
+_UNROLLED: Final = 16
+"""Terms that are written out."""
+_STRIDE: Final = 4
+"""Places by which windows may be apart along vectors."""
+
+_Place = Mapping[Var, PrimExpr]
+_RING: Final[dict[type, Rule]] = dict.fromkeys((Add, Sub, Mul, FloorDiv), fold_node)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Window:
+    """A stage as read: ``across`` lies along vectors, ``down`` along tiles."""
+
+    stage: Stage
+    epilogue: tuple[Stage, ...]
+    inner: frozenset[Buffer]
+    outer: tuple[Axis, ...]
+    down: Axis
+    across: Axis
+    padding: Padding
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """The elements of a row of a tile."""
+        return self.vectors * self.lanes
+
+    def inside(self, axis: Axis) -> tuple[PrimExpr, PrimExpr]:
+        """Give the part of an axis where no read is padded."""
+        return self.padding.inside.get(axis.var, (imm64(0), axis.extent))
+
+
+def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> Plan | None:
+    """Plan a stage that combines windows, and the element-wise stages after it; None for others."""
+    found = _read(stages, inner, target)
+    if found is None:
+        return None
+    stage, down = found.stage, found.down
+    terms = _terms(stage)
+    each = terms * time_of(stage.value, stage.buffer.dtype) / 4
+    size = 1 if found.across.size is None else found.across.size
+    low, high = found.inside(down)
+    block = -(-items_together(each * size) // found.rows) * found.rows
+    middle = number(sub(high, low))
+    if middle is not None:
+        block = max(1, min(block, middle))
+    cut = imm64(block)
+    blocks = _folded(Max(imm64(1), FloorDiv(add(sub(high, low), imm64(block - 1)), cut)))
+    count = _folded(mul(product(axis.extent for axis in found.outer), blocks))
+
+    def item(t: PrimExpr) -> Stmt:
+        row = unfused(FloorDiv(t, blocks), found.outer)
+        b = t % blocks
+        start = _folded(add(low, mul(b, cut)))
+        end = _folded(Min(high, add(start, cut)))
+        tests = [
+            test
+            for axis in found.outer
+            if axis.var in found.padding.inside
+            for test in _within(row[axis.var], *found.inside(axis))
+        ]
+        border = {axis.var for axis in found.outer if axis.var in found.padding.inside}
+        names = {axis.var for axis in (*found.outer, found.down, found.across)}
+        fast = _band(found, row, frozenset(names), start, end, b, blocks)
+        if not tests:
+            return fast
+        condition = tests[0]
+        for test in tests[1:]:
+            condition = And(condition, test)
+        slow = _band(found, row, frozenset(names - border), start, end, b, blocks)
+        return IfThenElse(condition, fast, slow)
+
+    stmt, how = shared(count, each * size * block, f"bands of {block} rows", item)
+    return Plan("windows", stmt, (*_choices(found, target), how), _flops(found))
+
+
+def _terms(stage: Stage) -> int:
+    terms = 1
+    for axis in stage.reduced:
+        terms *= axis.size or 1
+    return terms
+
+
+def _flops(found: _Window) -> int | None:
+    sizes = [axis.size for axis in found.stage.axes]
+    total = _terms(found.stage) * (2 if isinstance(found.stage.value, Mul) else 1)
+    for size in sizes:
+        if size is None:
+            return None
+        total *= size
+    return total
+
+
+def _choices(found: _Window, target: Target) -> list[str]:
+    tile = f"tile of {found.rows} x {found.width}"
+    sums = found.rows * found.vectors
+    lies = f"vectors lie along {found.across.var.name_hint}"
+    slides = f"windows of {_terms(found.stage)} terms slide along {found.down.var.name_hint}"
+    made = [f"{tile}: {sums} of {target.registers} registers hold results, {slides}, {lies}"]
+    if found.padding.inside:
+        names = ", ".join(axis.name_hint for axis in found.padding.inside)
+        made.append(f"padding is read where it is: borders of {names} have loops of their own")
+    if _is_fused(found.stage):
+        made.append("products are added without a rounding between")
+    return made
+
+
+def _folded(expr: PrimExpr) -> PrimExpr:
+    return rewrite(expr, {**_RING, Max: fold_node, Min: fold_node})
+
+
+def _within(x: PrimExpr, low: PrimExpr, high: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    return LE(low, x), LT(x, high)
+
+
+# -- reading -----------------------------------------------------------------------------------
+def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> _Window | None:
+    first = stages[0]
+    if first.combine is Combine.NONE or not first.reduced or not 1 < _terms(first) <= _MOST:
+        return None
+    if any(axis.size is None or axis.size == 0 for axis in first.reduced):
+        return None
+    if any(axis.size == 0 for axis in first.axes) or overlaps(stages):
+        return None
+    epilogue = epilogue_of(stages)
+    placed = [axis for axis in by_index(first) if axis.size != 1]
+    if epilogue is None or len(placed) < 2 or first.init is None:
+        return None
+    across, down = placed[-1], placed[-2]
+    outer = tuple(axis for axis in first.axes if axis is not across and axis is not down)
+    value = _plain(first)
+    if not _slides(first, value, across):
+        return None
+    padding = read_padding(value, first.axes, first.reduced)
+    if padding is None:
+        return None
+    lanes = target.lanes(max(8, widest(value, first.buffer.dtype)))
+    low, high = padding.inside.get(across.var, (imm64(0), across.extent))
+    length = number(sub(high, low))
+    while length is not None and lanes > max(1, length):
+        lanes //= 2
+    if lanes < 2:
+        return None
+    vectors = 2 if length is None or length >= 2 * lanes else 1
+    low, high = padding.inside.get(down.var, (imm64(0), down.extent))
+    rows = _rows(number(sub(high, low)), vectors, target.registers)
+    return _Window(first, epilogue, inner, outer, down, across, padding, rows, vectors, lanes)
+
+
+def _plain(stage: Stage) -> PrimExpr:
+    """Give the value with indices as simple as can be: axes that fit a dtype pass it unchanged."""
+    sizes = {axis.var: axis.size for axis in (*stage.axes, *stage.reduced)}
+
+    def widened(e: Cast) -> PrimExpr:
+        inner = e.value
+        if not isinstance(inner, Cast) or not isinstance(inner.value, Var):
+            return e
+        size = sizes.get(inner.value)
+        fits = size is not None and inner.dtype.is_integer and size - 1 <= inner.dtype.max_value
+        return inner.value if fits and e.dtype is inner.value.dtype else e
+
+    return rewrite(stage.value, {**_RING, Cast: widened})
+
+
+def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
+    """Whether reads move with axes and reduced axes together, and lie along ``across``."""
+    axes = (*stage.axes, *stage.reduced)
+    own = {axis.var for axis in stage.axes if axis.size != 1}
+    steps = {axis.var for axis in stage.reduced if axis.size != 1}
+    loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
+    moving: set[Var] = set()  # what the windows move with
+    along = False
+    for load in loads:
+        forms = [form_of(index, axes) for index in load.indices]
+        for form in forms:
+            if form is not None and form.terms.keys() & own and form.terms.keys() & steps:
+                moving |= {var for index in load.indices for var in by_class(index).get(Var, ())}
+        for k, index in enumerate(load.indices):
+            form = forms[k]
+            if across.var not in by_class(index).get(Var, ()):
+                continue
+            if form is None or k != len(load.indices) - 1:
+                return False
+            if not 1 <= form.terms.get(across.var, 0) <= _STRIDE:
+                return False
+            along = True
+    if not moving or not along:
+        return False
+    # A product that leaves out an axis, or sums over channels too, is one of matrices.
+    return not isinstance(value, Mul) or not (own - moving or _apart(loads, axes, own, steps))
+
+
+def _apart(
+    loads: Sequence[BufferLoad], axes: Sequence[Axis], own: set[Var], steps: set[Var]
+) -> set[Var]:
+    """Give the reduced axes along which no window moves, as channels of a group."""
+    left = set(steps)
+    for load in loads:
+        for index in load.indices:
+            form = form_of(index, axes)
+            if form is not None and form.terms.keys() & own:
+                left -= form.terms.keys()
+    return left
+
+
+def _rows(size: int | None, vectors: int, registers: int) -> int:
+    """Choose the places of a tile: results, a row of the window and a factor stay in registers."""
+    most = max(1, (registers - 8) // (2 * vectors))
+    fitting = range(1, min(most, 8) + 1)
+    if size is None or size <= 0:
+        return min(4, most)
+    return max(fitting, key=lambda n: (size / (-(-size // n) * n)) * n / (n + 1.5))
+
+
+# -- bands -------------------------------------------------------------------------------------
+def _band(
+    found: _Window,
+    row: _Place,
+    known: frozenset[Var],
+    start: PrimExpr,
+    end: PrimExpr,
+    block: PrimExpr,
+    blocks: PrimExpr,
+) -> Stmt:
+    """Compute a band of rows: tiles inside, and the border before the first or after the last."""
+    down, zero = found.down, imm64(0)
+    low, high = found.inside(down)
+    made: list[Stmt] = []
+
+    def single(d: PrimExpr) -> Stmt:
+        return _line(found, {**row, down.var: d}, known - {down.var}, 1)
+
+    if number(low) != 0:
+        above = loop("above", low, single)
+        made.append(above if number(blocks) == 1 else IfThenElse(block.equal(zero), above))
+    length = _folded(sub(end, start))
+    tiles = _folded(FloorDiv(length, imm64(found.rows)))
+    made.append(
+        loop(
+            "tile",
+            tiles,
+            lambda t: _line(
+                found, {**row, down.var: add(start, mul(t, imm64(found.rows)))}, known, found.rows
+            ),
+        )
+    )
+    done = _folded(mul(tiles, imm64(found.rows)))
+    left = _folded(sub(length, done))
+    if number(left) != 0:
+        whole = number(sub(high, low))
+        rest = 1 if whole is None else max(1, whole % found.rows)
+        made.append(
+            loop(
+                "rest",
+                _folded(FloorDiv(left, imm64(rest))),
+                lambda t: _line(
+                    found,
+                    {**row, down.var: add(add(start, done), mul(t, imm64(rest)))},
+                    known,
+                    rest,
+                ),
+            )
+        )
+    if number(sub(down.extent, high)) != 0:
+        below = loop("below", _folded(sub(down.extent, high)), lambda t: single(add(high, t)))
+        last = block.equal(_folded(sub(blocks, imm64(1))))
+        made.append(below if number(blocks) == 1 else IfThenElse(last, below))
+    return seq(made)
+
+
+def _line(found: _Window, row: _Place, known: frozenset[Var], rows: int) -> Stmt:
+    """Compute some rows from end to end."""
+    across = found.across
+    low, high = found.inside(across)
+    made: list[Stmt] = []
+
+    def piece(width: int, inside: bool) -> Callable[[PrimExpr], Stmt]:
+        names = known if inside else known - {across.var}
+        return lambda a: _tile(found, {**row, across.var: a}, names, rows, width)
+
+    if number(low) != 0:
+        made.append(loop("left", low, piece(1, False)))
+    length = _folded(sub(high, low))
+    size = number(length)
+    done: PrimExpr = imm64(0)
+    for width in _widths(found, size):
+        step = imm64(width)
+        here = _folded(FloorDiv(sub(length, done), step))
+        body, first = piece(width, True), _folded(add(low, done))
+        made.append(
+            loop("v", here, lambda v, b=body, s=step, f=first: b(_folded(add(f, mul(v, s)))))
+        )
+        done = _folded(add(done, mul(here, step)))
+    if size is not None and (number(done) or 0) < size:
+        last = _last_width(found, size)  # some elements are computed twice, to the same
+        made.append(piece(last, True)(_folded(sub(high, imm64(last)))))
+    if number(sub(across.extent, high)) != 0:
+        right = piece(1, False)
+        count = _folded(sub(across.extent, high))
+        made.append(loop("right", count, lambda a: right(add(high, a))))
+    return seq(made)
+
+
+def _widths(found: _Window, size: int | None) -> list[int]:
+    """List the widths of pieces of a row, from its start on."""
+    if size is None:
+        return [found.width, 1]
+    made: list[int] = []
+    if size >= found.width:
+        made.append(found.width)
+        size %= found.width
+    if found.vectors > 1 and size >= found.lanes:
+        made.append(found.lanes)
+    return made or ([found.lanes] if size else [])
+
+
+def _last_width(found: _Window, size: int) -> int:
+    left = size % found.lanes
+    width = found.lanes
+    while width // 2 >= left:
+        width //= 2
+    return width
+
+
+# -- tiles -------------------------------------------------------------------------------------
+def _is_fused(stage: Stage) -> bool:
+    dtype = stage.buffer.dtype
+    fits = dtype.is_float and dtype.bits in (32, 64)
+    return (
+        fits and stage.free_order and stage.combine is Combine.SUM and isinstance(stage.value, Mul)
+    )
+
+
+def _joined(stage: Stage, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+    if _is_fused(stage) and isinstance(term, Mul):
+        return call_builtin("fma", term.a, term.b, held)
+    return combined(stage.combine, held, term)
+
+
+def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width: int) -> Stmt:
+    """Combine a tile and store it."""
+    stage, down = found.stage, found.down
+    held = scratch("held", (rows * width,), stage.buffer.dtype, "local")
+    value = found.padding.without(known.__contains__)
+
+    def each(body: Callable[[_Place, PrimExpr], Stmt]) -> Stmt:
+        made: list[Stmt] = []
+        for r in range(rows):
+            row = {**place, down.var: _folded(add(place[down.var], imm64(r)))}
+            base = imm64(r * width)
+
+            def lane(x: PrimExpr, row: _Place = row, base: PrimExpr = base) -> Stmt:
+                first = row[found.across.var]
+                return body({**row, found.across.var: add(first, x)}, add(base, x))
+
+            made.append(lane(imm64(0)) if width == 1 else vectorized("lane", width, lane))
+        return seq(made)
+
+    def start(here: _Place, x: PrimExpr) -> Stmt:
+        assert stage.init is not None
+        return BufferStore(held, at(stage.init, here), (x,))
+
+    def step(steps: _Place, term: PrimExpr) -> Stmt:
+        return each(
+            lambda here, x: BufferStore(
+                held,
+                _joined(stage, BufferLoad(held, (x,)), at(term, {**here, **steps})),
+                (x,),
+            )
+        )
+
+    def end(here: _Place, x: PrimExpr) -> Stmt:
+        return _finished(found, here, BufferLoad(held, (x,)))
+
+    return allocated((held,), each(start), _steps(found, value, place, step), each(end))
+
+
+def _steps(
+    found: _Window,
+    value: PrimExpr,
+    place: _Place,
+    step: Callable[[_Place, PrimExpr], Stmt],
+) -> Stmt:
+    """Run the loops of the reduction; a condition that is left is asked once for all elements."""
+    reduced = found.stage.reduced
+    choices = [c for c in by_class(value).get(Call, ()) if c.op is IF_THEN_ELSE]
+    condition = choices[0].args[0] if len(choices) == 1 else None
+    written = 1
+    from_here = len(reduced)
+    limit = 1 if choices else _UNROLLED
+    while from_here and written * (reduced[from_here - 1].size or 1) <= limit:
+        from_here -= 1
+        written *= reduced[from_here].size or 1
+
+    def chosen(yes: bool) -> PrimExpr:
+        def choice(e: Call) -> PrimExpr:
+            return e.args[1 if yes else 2] if e.op is IF_THEN_ELSE else e
+
+        return rewrite(value, {Call: choice})
+
+    def inside(k: int, steps: _Place) -> Stmt:
+        if k == len(reduced):
+            if condition is None:
+                return step(steps, value)
+            test = at(condition, {**place, **steps})
+            return IfThenElse(test, step(steps, chosen(True)), step(steps, chosen(False)))
+        axis = reduced[k]
+        if axis.size == 1:
+            return inside(k + 1, {**steps, axis.var: imm64(0)})
+        make = unrolled if k >= from_here else loop
+        return make(
+            axis.var.name_hint, axis.size or 1, lambda i: inside(k + 1, {**steps, axis.var: i})
+        )
+
+    return inside(0, {})
+
+
+def _finished(found: _Window, place: _Place, total: PrimExpr) -> Stmt:
+    """Store an element, and what later stages make of it."""
+    held: dict[Buffer, Var] = {}
+    bound: list[tuple[Var, PrimExpr]] = []
+    stores: list[Stmt] = []
+    value = total
+
+    def known(load: BufferLoad) -> PrimExpr:
+        return held.get(load.buffer, load)
+
+    for part in (found.stage, *found.epilogue):
+        if part is not found.stage:
+            value = rewrite(at(part.value, place), {BufferLoad: known})
+        var = Var(part.buffer.name, part.buffer.dtype)
+        held[part.buffer] = var
+        bound.append((var, value))
+        if part.buffer not in found.inner:
+            indices = tuple(at(index, place) for index in part.indices)
+            stores.append(BufferStore(part.buffer, var, indices))
+    body = seq(stores)
+    for var, made in reversed(bound):
+        body = LetStmt(var, made, body)
+    return body

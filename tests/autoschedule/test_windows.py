@@ -1,0 +1,142 @@
+"""Windows of neighbours are combined in tiles, and mean what they meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import loomir
+from loomir import te
+from loomir.autoschedule import sharing
+from loomir.autoschedule.schedule import Scheduled, schedule_function
+from loomir.script import tir as T
+from loomir.target import Target
+from loomir.te import topi
+from loomir.tir.function import PrimFunc
+
+RANDOM = np.random.default_rng(11)
+
+
+def scheduled(func: PrimFunc, target: str, *, tasks: bool) -> Scheduled:
+    """Schedule a function, as if there were much to do where ``tasks``."""
+    if not tasks:
+        return schedule_function(func, Target(target))
+    with mock.patch.multiple(sharing, WORTH=0.0, TASK=20.0):
+        return schedule_function(func, Target(target))
+
+
+def same(
+    func: PrimFunc,
+    *shapes: Sequence[int],
+    dtype: str = "float32",
+    rtol: float = 0,
+    targets: Sequence[str] = ("native", "haswell"),
+) -> Scheduled:
+    """Hold the scheduled function to the function as written, the native one to the interpreter."""
+    drawn = [np.array(RANDOM.standard_normal(shape) * 4, dtype) for shape in shapes]
+    wanted = [array.copy() for array in drawn]
+    loomir.compile(func, schedule=False, opt_level=0)(*wanted)
+    made = scheduled(func, targets[0], tasks=False)
+    for tasks, target in enumerate(targets):
+        made = scheduled(func, target, tasks=bool(tasks))
+        assert not loomir.verify(made.func)
+        interpreted = [array.copy() for array in drawn]
+        loomir.interpret(made.func, func.name, *interpreted)
+        native = [array.copy() for array in drawn]
+        loomir.compile(made.func, target=target, cache=False)(*native)
+        for a, b, c in zip(wanted, interpreted, native, strict=True):
+            np.testing.assert_array_equal(b, c)
+            np.testing.assert_allclose(c, a, rtol=rtol, atol=rtol)
+    return made
+
+
+def image(*shape: int, name: str = "x", dtype: str = "float32") -> te.Tensor:
+    return te.placeholder(shape, dtype, name=name)
+
+
+def kinds(made: Scheduled) -> list[str]:
+    return [plan.kind for plan in made.plans]
+
+
+def test_depthwise_convolution_of_channels_first_with_what_follows():
+    x, w, b = image(2, 3, 7, 37), image(3, 1, 3, 3, name="w"), image(3, 1, 1, name="b")
+    out = topi.relu(topi.add(topi.conv(x, w, 1, 1, groups=3), b))
+    func = te.create_prim_func([x, w, b, out])
+    made = same(func, (2, 3, 7, 37), (3, 1, 3, 3), (3, 1, 1), (2, 3, 7, 37), rtol=1e-5)
+    assert kinds(made) == ["windows"]
+    assert "add" not in made.func.script()
+
+
+def test_depthwise_convolution_of_channels_last():
+    x, w = image(1, 6, 9, 35), image(3, 3, 1, 35, name="w")
+    out = topi.conv(x, w, 1, 1, groups=35, layout="NHWC", kernel_layout="HWIO")
+    made = same(
+        te.create_prim_func([x, w, out]), (1, 6, 9, 35), (3, 3, 1, 35), (1, 6, 9, 35), rtol=1e-5
+    )
+    assert kinds(made) == ["windows"]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(("window", "stride", "padding"), [(3, 2, 1), (2, 2, 0), (3, 1, 1)])
+def test_pooling_is_equal_bit_for_bit(layout: str, window: int, stride: int, padding: int):
+    h, w, c = 6, 39, 18
+    shape = (1, 2, h, w) if layout == "NCHW" else (1, h, 5, c)
+    out = [(n + 2 * padding - window) // stride + 1 for n in (h, w if layout == "NCHW" else 5)]
+    made = (1, 2, *out) if layout == "NCHW" else (1, *out, c)
+    x = image(*shape)
+    pool = topi.max_pool if stride == 2 else topi.avg_pool
+    func = te.create_prim_func([x, pool(x, window, stride, padding, layout=layout)])
+    assert kinds(same(func, shape, made)) == ["windows"]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float64"])
+def test_other_elements(dtype: str):
+    x = image(1, 2, 6, 70, dtype=dtype)
+    func = te.create_prim_func([x, topi.max_pool(x, 2, 2)])
+    assert kinds(same(func, (1, 2, 6, 70), (1, 2, 3, 35), dtype=dtype)) == ["windows"]
+
+
+@T.prim_func
+def symbolic(a: T.handle, b: T.handle):
+    m, n = T.int64(), T.int64()
+    A = T.match_buffer(a, (m, n), "float32")
+    B = T.match_buffer(b, (m, n), "float32")
+    for i, j, k, h in T.grid(m, n, 3, 3):
+        with T.sblock("stencil"):
+            y, x, dy, dx = T.axis.remap("SSRR", [i, j, k, h])
+            with T.init():
+                B[y, x] = T.float32(0)
+            B[y, x] += T.if_then_else(
+                y + dy >= 1 and y + dy <= m and x + dx >= 1 and x + dx <= n,
+                A[y + dy - 1, x + dx - 1],
+                T.float32(0),
+            )
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (2, 40), (11, 70)])
+def test_sizes_that_are_known_at_the_call_only(shape: tuple[int, int]):
+    made = same(symbolic, shape, shape, targets=("native",) if min(shape) < 2 else ("haswell",))
+    assert kinds(made) == ["windows"]
+
+
+@T.prim_func
+def rounded_each(A: T.Buffer((6, 34), "float32"), B: T.Buffer((4, 32), "float32")):
+    for i, j in T.grid(4, 32):
+        B[i, j] = T.float32(0)
+        for k, h in T.grid(3, 3):
+            B[i, j] = B[i, j] + A[i + k, j + h] * A[i + k, j]
+
+
+def test_loops_without_blocks_keep_the_order_and_each_rounding():
+    made = same(rounded_each, (6, 34), (4, 32))
+    assert kinds(made) == ["windows"]
+    assert "fma" not in made.func.script()
+
+
+def test_convolutions_that_sum_over_channels_are_left_to_products():
+    x, w = image(1, 4, 8, 16), image(4, 2, 3, 3, name="w")
+    func = te.create_prim_func([x, w, topi.conv(x, w, 1, 1, groups=2)])
+    assert "windows" not in kinds(scheduled(func, "native", tasks=False))
