@@ -2,63 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from unittest import mock
-
-import numpy as np
 import pytest
 
-import loomir
 from loomir import te
-from loomir.autoschedule import sharing
-from loomir.autoschedule.schedule import Scheduled, schedule_function
 from loomir.script import tir as T
-from loomir.target import Target
 from loomir.te import topi
-from loomir.tir.function import PrimFunc
-
-RANDOM = np.random.default_rng(11)
-
-
-def scheduled(func: PrimFunc, target: str, *, tasks: bool) -> Scheduled:
-    """Schedule a function, as if there were much to do where ``tasks``."""
-    if not tasks:
-        return schedule_function(func, Target(target))
-    with mock.patch.multiple(sharing, WORTH=0.0, TASK=20.0):
-        return schedule_function(func, Target(target))
-
-
-def same(
-    func: PrimFunc,
-    *shapes: Sequence[int],
-    dtype: str = "float32",
-    rtol: float = 0,
-    targets: Sequence[str] = ("native", "haswell"),
-) -> Scheduled:
-    """Hold the scheduled function to the function as written, the native one to the interpreter."""
-    drawn = [np.array(RANDOM.standard_normal(shape) * 4, dtype) for shape in shapes]
-    wanted = [array.copy() for array in drawn]
-    loomir.compile(func, schedule=False, opt_level=0)(*wanted)
-    made = scheduled(func, targets[0], tasks=False)
-    for tasks, target in enumerate(targets):
-        made = scheduled(func, target, tasks=bool(tasks))
-        assert not loomir.verify(made.func)
-        interpreted = [array.copy() for array in drawn]
-        loomir.interpret(made.func, func.name, *interpreted)
-        native = [array.copy() for array in drawn]
-        loomir.compile(made.func, target=target, cache=False)(*native)
-        for a, b, c in zip(wanted, interpreted, native, strict=True):
-            np.testing.assert_array_equal(b, c)
-            np.testing.assert_allclose(c, a, rtol=rtol, atol=rtol)
-    return made
+from tests.autoschedule.held import kinds, same, scheduled
 
 
 def image(*shape: int, name: str = "x", dtype: str = "float32") -> te.Tensor:
     return te.placeholder(shape, dtype, name=name)
-
-
-def kinds(made: Scheduled) -> list[str]:
-    return [plan.kind for plan in made.plans]
 
 
 def test_depthwise_convolution_of_channels_first_with_what_follows():

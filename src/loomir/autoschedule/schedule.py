@@ -22,6 +22,7 @@ from loomir.autoschedule.raising import read_kernel
 from loomir.autoschedule.rows import plan_rows
 from loomir.autoschedule.stage import Combine, Kernel, Stage
 from loomir.autoschedule.tidy import tidied
+from loomir.autoschedule.transposes import plan_transpose
 from loomir.autoschedule.windows import plan_windows
 from loomir.autoschedule.work import work_of
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
@@ -87,11 +88,23 @@ def _rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, 
     return None if plan is None else (plan, 1)
 
 
+def _transpose(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    plan = plan_transpose(stages[0], target)
+    return None if plan is None else (plan, 1)
+
+
 def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:
     return plan_general(stages[0], target), 1
 
 
-RULES: Final[tuple[Rule, ...]] = (_windows, _contraction, _rows, _elementwise, _general)
+RULES: Final[tuple[Rule, ...]] = (
+    _windows,
+    _contraction,
+    _rows,
+    _transpose,
+    _elementwise,
+    _general,
+)
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
