@@ -24,7 +24,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 6
+VERSION = 7
 """Changes where a seed gives another sequence."""
 
 PAIR: Final = (
@@ -235,6 +235,49 @@ def _transform_block(c: Choices, sch: Schedule) -> None:
     sch.transform_block_layout(block, IndexMap.from_func(turned, ndim=len(doms)))
 
 
+def _a_map(c: Choices, sch: Schedule, block: BlockRV) -> tuple[object, Callable[..., object]]:
+    """Draw a buffer that a block writes, and another layout of it."""
+    writes = sch.get(block).writes
+    shape = writes[0].buffer.shape if writes else ()
+    how, by = c.integer(0, 4), c.pick([2, 3, 4])
+    depth = len(shape)
+
+    def turned(*at: Any) -> object:
+        return at[::-1]
+
+    def split(*at: Any) -> object:
+        return (*at[:-1], at[-1] // by, at[-1] % by) if depth else (0,)
+
+    def tiled(*at: Any) -> object:
+        return (*(i // by for i in at), *(i % by for i in at)) if depth else (0,)
+
+    def fused(*at: Any) -> object:
+        return (at[0] * shape[1] + at[1], *at[2:]) if depth > 1 else at
+
+    def lossy(*at: Any) -> object:
+        return (sum(at, 0),)
+
+    return ("write", 0), [turned, split, tiled, fused, lossy][how]
+
+
+def _transform(c: Choices, sch: Schedule) -> None:
+    block = a_block(c, sch)
+    buffer, made = _a_map(c, sch, block)
+    sch.transform_layout(block, buffer, made, c.pick([None, 0, 7]))
+
+
+def _wider(c: Choices, sch: Schedule) -> None:
+    """Draw a dtype that holds all that the old one holds."""
+    block = a_block(c, sch)
+    now = next((str(r.buffer.dtype) for r in sch.get(block).writes), "int32")
+    sch.unsafe_set_dtype(block, 0, {"int32": "int64", "float32": "float64"}.get(now, now))
+
+
+def _align(c: Choices, sch: Schedule) -> None:
+    axis, factor = c.integer(-2, 1), c.pick([1, 4, 16, 3])
+    sch.storage_align(a_block(c, sch), 0, axis, factor, c.pick([0, 1, 2]))
+
+
 MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (5.0, "split", _split),
     (4.0, "reorder", _reorder),
@@ -257,6 +300,10 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (1.0, "blockize", _blockize),
     (0.4, "tensorize", _tensorize),
     (1.0, "transform_block_layout", _transform_block),
+    (0.5, "set_scope", lambda c, sch: sch.set_scope(a_block(c, sch), 0, "local")),
+    (0.7, "storage_align", _align),
+    (0.5, "unsafe_set_dtype", _wider),
+    (1.5, "transform_layout", _transform),
     (1.5, "rfactor", lambda c, sch: sch.rfactor(a_loop(c, sch), c.integer(-1, 1))),
 )
 """What can be done, and how often: a row for each primitive that edits."""

@@ -11,6 +11,7 @@ from loomir.arith.index_map import IndexMap
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule import primitive as _primitives
+from loomir.schedule.primitive import layout as _layout
 from loomir.schedule.refusal import LazyScheduleError, Refusal, Refused, diagnostic_of
 from loomir.schedule.state import FunctionState, Ref, State
 from loomir.schedule.table import PRIMITIVES, Context, Kind, Parameter, Sampled
@@ -547,6 +548,75 @@ class Schedule:
                 "consumer_blocks": consumer_blocks,
             },
         )
+
+    def set_scope(
+        self, block: BlockRV | str, buffer_index: int | str | Buffer, storage_scope: str
+    ) -> None:
+        """Put a buffer that a block writes in another kind of memory."""
+        given = {"buffer_index": _named(buffer_index), "storage_scope": storage_scope}
+        self.perform("set_scope", {"block": block, **given})
+
+    def storage_align(
+        self,
+        block: BlockRV | str,
+        buffer_index: int | str | Buffer,
+        axis: int,
+        factor: int,
+        offset: int,
+    ) -> None:
+        """Leave gaps in a buffer that a block writes, so that steps along an axis are multiples."""
+        given = {"axis": axis, "factor": factor, "offset": offset}
+        named = {"block": block, "buffer_index": _named(buffer_index)}
+        self.perform("storage_align", {**named, **given})
+
+    def unsafe_set_dtype(
+        self, block: BlockRV | str, buffer_index: int | str | Buffer, dtype: str
+    ) -> None:
+        """Give the elements of a buffer that a block writes another dtype; results may change."""
+        given = {"buffer_index": _named(buffer_index), "dtype": str(dtype)}
+        self.perform("unsafe_set_dtype", {"block": block, **given})
+
+    def transform_layout(
+        self,
+        block: BlockRV | str,
+        buffer: tuple[str, int] | str | Buffer,
+        index_map: IndexMap | Callable[..., Any],
+        pad_value: ExprLike | IndexMap | Callable[..., Any] | None = None,
+        assume_injective_transform: bool = False,
+    ) -> None:
+        """Put the elements of a buffer in another order in memory, or on other axes."""
+        block = self._found(block)
+        made = self._map(index_map, lambda: self._buffer(block, _named(buffer)).shape)
+        if callable(pad_value):
+            pad_value = self._map(pad_value, lambda: made.final_indices)
+        self.perform(
+            "transform_layout",
+            {
+                "block": block,
+                "buffer": _named(buffer),
+                "index_map": made,
+                "pad_value": pad_value,
+                "assume_injective_transform": assume_injective_transform,
+            },
+        )
+
+    def _buffer(self, block: Any, buffer: Any) -> Buffer:
+        ref = self._ref(block, "transform_layout")
+        try:
+            return _layout.by_kind(ref, buffer)
+        except Refused as refused:
+            raise self._error("transform_layout", refused.refusal, [ref]) from None
+
+    def _map(
+        self,
+        function: IndexMap | Callable[..., Any],
+        axes: Callable[[], Sequence[PrimExpr]],
+    ) -> IndexMap:
+        """Make a map of a function of indices; it has as many as there are ``axes``."""
+        if isinstance(function, IndexMap):
+            return function
+        found = axes()
+        return IndexMap.from_func(function, len(found), str(found[0].dtype) if found else "int32")
 
     # -- reductions ----------------------------------------------------------------------------
     def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:

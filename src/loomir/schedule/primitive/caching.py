@@ -5,8 +5,16 @@ from __future__ import annotations
 from loomir.arith.fold import imm
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
+from loomir.ir.visit import rebuild
 from loomir.schedule.blocks import complete_mistake, domains, shared_mistake
-from loomir.schedule.moving import cannot_cover, part_with, parts_of, plain_indices, users
+from loomir.schedule.moving import (
+    cannot_cover,
+    part_with,
+    parts_of,
+    plain_indices,
+    refreshed,
+    users,
+)
 from loomir.schedule.refusal import Refusal, refuse, with_part
 from loomir.schedule.staging import (
     Place,
@@ -210,9 +218,12 @@ def _commit(
         assert placed is not None
         made = placed
     assert isinstance(made, BlockRealize)
+    realize = made
+    if scope.parent is not None:  # a box may be more than what is read
+        realize = rebuild(made, {"block": refreshed(made.block)})
     if why := cannot_run_at_once(ref, place.ref, made):
         refuse(why)
-    scope.home.replace(scope, made, {**blocks, scope.block: made.block})
+    scope.home.replace(scope, realize, {**blocks, scope.block: realize.block})
 
 
 # -- a stage behind a block that writes ------------------------------------------------------------

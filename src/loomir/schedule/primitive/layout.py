@@ -1,0 +1,412 @@
+"""Primitives that change a buffer itself: where it lies, how, and what its elements are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir.arith.fold import imm
+from loomir.arith.index_map import IndexMap, is_bijective
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import pre_order, rebuild, rewrite
+from loomir.schedule.moving import refreshed
+from loomir.schedule.nests import knowing, known_around, ranges_in
+from loomir.schedule.refusal import Refusal, refuse
+from loomir.schedule.staging import accessed, cannot_store_in, paired
+from loomir.schedule.state import Ref
+from loomir.schedule.table import Context, Int, Sblock, Value, primitive
+from loomir.support.diagnostics import CompileError
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import (
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    IterVar,
+    IterVarType,
+    MatchBufferRegion,
+    Range,
+    decl_buffer,
+)
+from loomir.tir.expr import IntImm, PrimExpr, Var, cast, const
+from loomir.tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    Stmt,
+    seq,
+)
+
+__all__ = ["cannot_change", "set_scope", "storage_align", "transform_layout", "unsafe_set_dtype"]
+
+
+def _refusal(ref: Ref, buffer: Buffer, why: str, advice: str, code: str = "SCH0010") -> Refusal:
+    return Refusal(code, "buffer {!r} {}", (buffer.name, why), advice, ref.stmt)
+
+
+def _owner(ref: Ref, buffer: Buffer) -> Ref | None:
+    """Find the block that allocates a buffer."""
+    for around in (ref, *ref.around()):
+        if not around.is_loop and any(b is buffer for b in around.block.alloc_buffers):
+            return around
+    return None
+
+
+def cannot_change(ref: Ref, buffer: Buffer) -> Refusal | None:
+    """Say why a buffer has to stay as it is."""
+    owner = _owner(ref, buffer)
+    if owner is None:
+        return _refusal(
+            ref,
+            buffer,
+            "is none that the function allocates: others know how it lies in memory",
+            "take an intermediate result, such as one that cache_read or cache_write makes",
+        )
+    for node in pre_order(owner.block):
+        why = ""
+        if node is buffer.data:
+            why = "is used by its pointer"
+        elif isinstance(node, MatchBufferRegion) and node.source.buffer.data is buffer.data:
+            why = "has a view of another name"
+        elif (
+            isinstance(node, (BufferLoad, BufferStore))
+            and node.buffer.data is buffer.data
+            and node.buffer is not buffer
+        ):
+            why = "shares its memory with another one"
+        if why:
+            return _refusal(ref, buffer, why, "take a buffer that is only loaded and stored")
+    if buffer.axis_separators:
+        return _refusal(ref, buffer, "has separated axes", "take one without")
+    return None
+
+
+def _like(buffer: Buffer, **changed: Any) -> Buffer:
+    """Make a buffer in memory of its own, like another one but for what is given."""
+    fields: dict[str, Any] = {
+        "shape": buffer.shape,
+        "dtype": buffer.dtype,
+        "name": buffer.name,
+        "strides": buffer.strides,
+        "scope": buffer.scope,
+        "data_alignment": buffer.data_alignment,
+        "offset_factor": buffer.offset_factor,
+        "span": buffer.span,
+        **changed,
+    }
+    return decl_buffer(**fields)
+
+
+def _replace(ref: Ref, buffer: Buffer, new: Buffer) -> None:
+    """Put a buffer of the same shape and dtype in the place of one."""
+    owner = _owner(ref, buffer)
+    assert owner is not None
+    made = substitute(owner.realize, {buffer: new, buffer.data: new.data})
+    allocated = tuple(new if b is buffer else b for b in made.block.alloc_buffers)
+    made = rebuild(made, {"block": rebuild(made.block, {"alloc_buffers": allocated})})
+    owner.home.replace(owner, made, paired(owner.realize, made))
+
+
+@primitive
+def set_scope(context: Context, block: Sblock, buffer_index: Value, storage_scope: str) -> None:
+    """Put a buffer that a block writes in another kind of memory.
+
+    B = T.alloc_buffer((8,))
+    -->
+    B = T.alloc_buffer((8,), scope="local")
+
+    Errors: SCH0003, SCH0008 for memory that CPUs lack, SCH0010 for a buffer that the function does
+    not allocate.
+    """
+    buffer = accessed(block, buffer_index, "write")
+    if why := cannot_store_in(block, storage_scope) or cannot_change(block, buffer):
+        refuse(why)
+    if buffer.scope != storage_scope:
+        _replace(block, buffer, _like(buffer, scope=storage_scope))
+
+
+# -- rows that start at multiples --------------------------------------------------------------
+def _aligned(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> list[int]:
+    """Give the strides where one of them is a multiple plus an offset."""
+    if not -len(buffer.shape) <= axis < len(buffer.shape):
+        advice = f"it has axes 0 to {len(buffer.shape) - 1}"
+        refuse(_refusal(ref, buffer, f"has no axis {axis}", advice, "SCH0003"))
+    if factor < 1 or not 0 <= offset < factor:
+        why = f"cannot have a stride of {offset} more than a multiple of {factor}"
+        advice = "use a factor of 1 or more, and an offset from 0 up to it"
+        refuse(_refusal(ref, buffer, why, advice, "SCH0003"))
+    if buffer.strides:
+        refuse(_refusal(ref, buffer, "has strides already", "align one axis of it, once"))
+    strides: list[int] = []
+    step = 1
+    for place, extent in reversed(list(enumerate(buffer.shape))):
+        if place == axis % len(buffer.shape):
+            step += (offset - step) % factor
+        strides.append(step)
+        if not isinstance(extent, IntImm):
+            if place:
+                why = f"has {extent} elements on axis {place}, which is no constant"
+                refuse(_refusal(ref, buffer, why, "take one of which only axis 0 is unknown"))
+            break
+        step *= max(extent.value, 1)
+    if step * 16 >= 1 << 62:
+        refuse(_refusal(ref, buffer, "would be too large", "use a smaller factor", "SCH0003"))
+    return strides[::-1]
+
+
+@primitive
+def storage_align(
+    context: Context, block: Sblock, buffer_index: Value, axis: Int, factor: Int, offset: Int
+) -> None:
+    """Leave gaps in a buffer that a block writes, so that steps along an axis are multiples.
+
+    B = T.alloc_buffer((8, 30))
+    -->                                        # axis=0, factor=32, offset=1
+    B = T.alloc_buffer((8, 30), strides=(33, 1))
+
+    A step along the axis is then ``offset`` elements more than a multiple of ``factor``.
+
+    Errors: SCH0003, SCH0010 for a buffer that the function does not allocate, or has strides.
+    """
+    buffer = accessed(block, buffer_index, "write")
+    if why := cannot_change(block, buffer):
+        refuse(why)
+    strides = _aligned(block, buffer, axis, factor, offset)
+    made = [imm(s, e.dtype) for s, e in zip(strides, buffer.shape)]
+    _replace(block, buffer, _like(buffer, strides=made))
+
+
+# -- other elements ----------------------------------------------------------------------------
+@primitive
+def unsafe_set_dtype(context: Context, block: Sblock, buffer_index: Value, dtype: str) -> None:
+    """Give the elements of a buffer that a block writes another dtype; results may change.
+
+    B = T.alloc_buffer((8,), "float32")
+    B[v] = A[v] + 1
+    -->                                        # dtype="float16"
+    B = T.alloc_buffer((8,), "float16")
+    B[v] = T.Cast("float16", A[v] + 1)
+
+    It is the one primitive that is not held to what the program meant: what does not fit the new
+    dtype is rounded, or is another number.
+
+    Errors: SCH0003, SCH0010 for a buffer that the function does not allocate, or whose elements are
+    no numbers.
+    """
+    buffer = accessed(block, buffer_index, "write")
+    try:
+        wanted = DataType(dtype)
+    except CompileError as error:
+        advice = error.diagnostics[0].help or "use a dtype such as 'float16'"
+        refuse(_refusal(block, buffer, f"cannot hold {dtype!r}", advice, "SCH0003"))
+    if why := cannot_change(block, buffer):
+        refuse(why)
+    for each in (wanted, buffer.dtype):
+        if each.lanes != 1 or not (each.is_integer or each.is_float or each.is_bfloat):
+            why = f"cannot go from {buffer.dtype} to {wanted}"
+            refuse(_refusal(block, buffer, why, "use scalar integers and floats"))
+    if buffer.dtype is wanted:
+        return
+    new = _like(buffer, dtype=wanted)
+
+    def load(node: BufferLoad) -> PrimExpr:
+        if node.buffer is not buffer:
+            return node
+        return cast(BufferLoad(new, node.indices), node.dtype)
+
+    def store(node: BufferStore) -> Stmt:
+        if node.buffer is not buffer:
+            return node
+        value = cast(node.value, wanted.with_lanes(node.value.dtype.lanes))
+        return BufferStore(new, value, node.indices, span=node.span)
+
+    _rewrite(block, buffer, new, {BufferLoad: load, BufferStore: store})
+
+
+def _rewrite(
+    ref: Ref, buffer: Buffer, new: Buffer, table: dict[Any, Any], first: Stmt | None = None
+) -> None:
+    """Rewrite all uses of a buffer, and put a statement before them."""
+    owner = _owner(ref, buffer)
+    assert owner is not None
+    touched = {
+        id(n)
+        for n in pre_order(owner.block.body)
+        if isinstance(n, Block)
+        and any(
+            isinstance(m, (BufferLoad, BufferStore, BufferRegion)) and m.buffer is buffer
+            for m in pre_order(n)
+        )
+    }
+    untouched = {id(n) for n in pre_order(owner.block.body) if isinstance(n, Block)} - touched
+
+    def declared(block: Block) -> Block:
+        return block if id(block) in untouched else refreshed(block)
+
+    body = rewrite(owner.block.body, {**table, Block: declared})
+    init = None if owner.block.init is None else rewrite(owner.block.init, table)
+    blocks = paired(owner.block.body, body)
+    fields: dict[str, Any] = {
+        "body": body if first is None else seq((first, body)),
+        "init": init,
+        "alloc_buffers": tuple(new if b is buffer else b for b in owner.block.alloc_buffers),
+    }
+    made = rebuild(owner.realize, {"block": rebuild(owner.block, fields)})
+    owner.home.replace(owner, made, {**blocks, owner.block: made.block})
+
+
+# -- another order of elements -----------------------------------------------------------------
+def by_kind(block: Ref, given: object) -> Buffer:
+    """Give a buffer of a block: ``("read", 0)``, ``("write", 0)``, or its name."""
+    if isinstance(given, (list, tuple)):
+        pair: list[Any] = list(given)  # pyright: ignore[reportUnknownArgumentType]
+        if len(pair) == 2 and pair[0] in ("read", "write"):
+            return accessed(block, pair[1], pair[0])
+    elif isinstance(given, str):
+        for how in ("write", "read"):
+            regions = block.block.reads if how == "read" else block.block.writes
+            if any(r.buffer.name == given for r in regions):
+                return accessed(block, given, how)
+        return accessed(block, given, "read")
+    refuse(
+        Refusal(
+            "SCH0003",
+            "{!r} is no buffer of block {!r}",
+            (given, block.block.name_hint),
+            'give ("read", 0), ("write", 0), or the name of a buffer',
+            block.stmt,
+        )
+    )
+
+
+def _mapped(ref: Ref, buffer: Buffer, index_map: IndexMap) -> tuple[PrimExpr, ...]:
+    """Give the shape of a new layout, or stop with the reason why there is none."""
+    analyzer = knowing(known_around(ref))
+    advice = "use a map that splits, fuses and reorders axes, each element to one place"
+    try:
+        ranges = [Range(imm(0, e.dtype), e) for e in buffer.shape]
+        found = index_map.detect(buffer.shape, "injective", analyzer=analyzer)
+        shape = index_map.map_shape(buffer.shape, analyzer=analyzer)
+        lowest = [r.min for r in index_map.map_ranges(ranges, analyzer=analyzer)]
+    except CompileError as error:
+        why = f"has no such layout: {error.diagnostics[0].message}"
+        refuse(_refusal(ref, buffer, why, error.diagnostics[0].help or advice, "SCH0003"))
+    if found.errors:
+        why = f"may have elements at the same place: {found.errors[0].message}"
+        refuse(_refusal(ref, buffer, why, advice, "SCH0003"))
+    if not index_map.final_indices:
+        refuse(_refusal(ref, buffer, "needs an axis", advice, "SCH0003"))
+    if not all(analyzer.can_prove(low >= 0) for low in lowest):
+        refuse(_refusal(ref, buffer, "would start before its start", advice, "SCH0003"))
+    if any(isinstance(e, IntImm) and e.value >= 1 << 31 for e in shape):
+        refuse(_refusal(ref, buffer, "would be too large", advice, "SCH0003"))
+    return shape
+
+
+def _padding(ref: Ref, buffer: Buffer, new: Buffer, index_map: IndexMap, value: Any) -> Stmt | None:
+    """Make a block that fills what no element of the old layout is; None where there is nothing."""
+    analyzer = knowing(known_around(ref))
+    if is_bijective(index_map, buffer.shape, analyzer=analyzer):
+        return None
+    if value is None:
+        why = "would have elements in the new layout that only fill it up"
+        refuse(_refusal(ref, buffer, why, "say what these hold, with pad_value", "SCH0003"))
+    try:
+        inverse, outside = index_map.non_surjective_inverse(buffer.shape, analyzer=analyzer)
+    except CompileError as error:
+        why = f"has padding that is not known: {error.diagnostics[0].message}"
+        refuse(_refusal(ref, buffer, why, "pad whole blocks at the end of an axis", "SCH0003"))
+    loops = [Var(f"ax{n}", e.dtype) for n, e in enumerate(new.shape)]
+    own = [Var(f"v{n}", e.dtype) for n, e in enumerate(new.shape)]
+    if isinstance(value, IndexMap):
+        if len(value.initial_indices) != len(own) or len(value.final_indices) != 1:
+            advice = "give a function of the new indices, to one value"
+            refuse(_refusal(ref, buffer, "has no such pad_value", advice, "SCH0003"))
+        (held,) = value.map_indices(own)
+    elif isinstance(value, (int, float)):
+        held = const(value, buffer.dtype)
+    elif isinstance(value, PrimExpr):
+        held = value
+    else:
+        advice = "give a number, or a function of the new indices"
+        refuse(_refusal(ref, buffer, f"cannot hold {value!r}", advice, "SCH0003"))
+    where = substitute(outside, dict(zip(inverse.initial_indices, loops)))
+    if isinstance(where, IntImm) and not where.value:
+        return None
+    store = BufferStore(new, cast(held, buffer.dtype), tuple(own))
+    iters = tuple(
+        IterVar(Range(imm(0, e.dtype), e), v, IterVarType.DATA_PAR) for v, e in zip(own, new.shape)
+    )
+    block = refreshed(Block(iters, (), (), f"{buffer.name}_pad", store))
+    nest: Stmt = BlockRealize(tuple(loops), where, block)
+    for loop, extent in reversed(list(zip(loops, new.shape))):
+        nest = For(loop, imm(0, loop.dtype), extent, ForKind.SERIAL, nest)
+    return nest
+
+
+def _in_vectors(owner: Ref, buffer: Buffer) -> bool:
+    """Tell whether several elements of a buffer are loaded or stored at once."""
+    return any(
+        isinstance(node, (BufferLoad, BufferStore))
+        and node.buffer is buffer
+        and any(i.dtype.lanes != 1 for i in node.indices)
+        for node in pre_order(owner.block)
+    )
+
+
+@primitive
+def transform_layout(
+    context: Context,
+    block: Sblock,
+    buffer: Value,
+    index_map: IndexMap,
+    pad_value: Any = None,
+    assume_injective_transform: bool = False,
+) -> None:
+    """Put the elements of a buffer in another order in memory, or on other axes.
+
+    B = T.alloc_buffer((8, 16))
+    B[vi, vj] = A[vi, vj]
+    -->                                        # lambda i, j: (j // 4, i, j % 4)
+    B = T.alloc_buffer((4, 8, 4))
+    B[vj // 4, vi, vj % 4] = A[vi, vj]
+
+    The buffer is ``("read", 0)``, ``("write", 0)`` or a name. Where the new layout has more
+    elements, ``pad_value`` says what these hold: a number, or a function of the new indices. That
+    different elements have different places is proved; ``assume_injective_transform`` is not
+    believed.
+
+    Errors: SCH0003 for a map of which that is not known, SCH0010 for a buffer that the function
+    does not allocate.
+    """
+    old = by_kind(block, buffer)
+    if why := cannot_change(block, old):
+        refuse(why)
+    if old.strides:
+        refuse(_refusal(block, old, "has strides", "transform the layout before storage_align"))
+    owner = _owner(block, old)
+    assert owner is not None
+    if _in_vectors(owner, old):
+        advice = "transform the layout before code is written in vectors"
+        refuse(_refusal(block, old, "is read or written in vectors", advice))
+    shape = _mapped(owner, old, index_map)
+    new = _like(old, shape=shape)
+    padding = _padding(owner, old, new, index_map, pad_value)
+    known = {**known_around(owner), **ranges_in(owner.block.body)}
+    for node in pre_order(owner.block):
+        if isinstance(node, IterVar) and node.dom is not None:
+            known[node.var] = node.dom
+    analyzer = knowing(known)
+
+    def load(node: BufferLoad) -> PrimExpr:
+        if node.buffer is not old:
+            return node
+        return BufferLoad(new, index_map.map_indices(node.indices, analyzer=analyzer))
+
+    def store(node: BufferStore) -> Stmt:
+        if node.buffer is not old:
+            return node
+        at = index_map.map_indices(node.indices, analyzer=analyzer)
+        return BufferStore(new, node.value, at, span=node.span)
+
+    _rewrite(block, old, new, {BufferLoad: load, BufferStore: store}, padding)
