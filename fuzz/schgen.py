@@ -24,7 +24,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 7
+VERSION = 8
 """Changes where a seed gives another sequence."""
 
 PAIR: Final = (
@@ -278,6 +278,17 @@ def _align(c: Choices, sch: Schedule) -> None:
     sch.storage_align(a_block(c, sch), 0, axis, factor, c.pick([0, 1, 2]))
 
 
+def _decompose_padding(c: Choices, sch: Schedule) -> None:
+    block = a_block(c, sch)
+    loops = sch.get_loops(block)
+    sch.decompose_padding(block, c.pick(loops) if loops else a_loop(c, sch))
+
+
+def _pad_einsum(c: Choices, sch: Schedule) -> None:
+    block = a_block(c, sch)
+    sch.pad_einsum(block, [c.pick([1, 4, 3]) for _ in sch.get(block).iter_vars])
+
+
 MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (5.0, "split", _split),
     (4.0, "reorder", _reorder),
@@ -297,6 +308,8 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (1.5, "decompose_reduction", _decompose),
     (2.0, "cache_read", _cache_read),
     (2.0, "cache_write", _cache_write),
+    (0.7, "decompose_padding", _decompose_padding),
+    (0.7, "pad_einsum", _pad_einsum),
     (1.0, "blockize", _blockize),
     (0.4, "tensorize", _tensorize),
     (1.0, "transform_block_layout", _transform_block),

@@ -14,7 +14,7 @@ from loomir.schedule.table import Kind
 TESTS = Path(__file__).parent
 # What a schedule has besides primitives.
 OTHERS = {
-    "copy", "fork_seed", "func_working_on", "get", "get_block", "get_sref", "mod", "perform",
+    "can_decompose_padding", "copy", "fork_seed", "func_working_on", "get", "get_block", "get_sref", "mod", "perform",
     "remove_rv", "seed", "show", "state", "trace", "work_on",
 }  # fmt: skip
 

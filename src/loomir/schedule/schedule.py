@@ -12,6 +12,7 @@ from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule import primitive as _primitives
 from loomir.schedule.primitive import layout as _layout
+from loomir.schedule.primitive.padding import cannot_decompose_padding
 from loomir.schedule.refusal import LazyScheduleError, Refusal, Refused, diagnostic_of
 from loomir.schedule.state import FunctionState, Ref, State
 from loomir.schedule.table import PRIMITIVES, Context, Kind, Parameter, Sampled
@@ -652,6 +653,21 @@ class Schedule:
     ) -> None:
         """Let a block run over other iterators, which a map gives of its own."""
         self.perform("transform_block_layout", {"block": block, "index_map": _map_of(index_map)})
+
+    # -- padding ---------------------------------------------------------------------------------
+    def can_decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> bool:
+        """Tell whether ``decompose_padding`` takes a block and a loop."""
+        found = self.get_sblock(block) if isinstance(block, str) else block
+        name = "can_decompose_padding"
+        return cannot_decompose_padding(self._ref(found, name), self._ref(loop, name)) is None
+
+    def decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
+        """Fill a buffer up before a loop, and store only what is no filling in it."""
+        return self.perform("decompose_padding", {"block": block, "loop": loop})
+
+    def pad_einsum(self, block: BlockRV | str, padding: Sequence[int]) -> None:
+        """Let a sum of products run over a domain rounded up, on operands filled up with 0."""
+        self.perform("pad_einsum", {"block": block, "padding": list(padding)})
 
 
 def _map_of(index_map: IndexMap | Callable[..., Any]) -> IndexMap:
