@@ -24,6 +24,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.fork_join
 	$(PYTHON) -m benchmarks.vector_math
 	$(PYTHON) -m benchmarks.graphs
+	$(PYTHON) -m benchmarks.kernels
 
 COUNT ?= 100000
 START ?= 0

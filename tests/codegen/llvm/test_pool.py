@@ -383,3 +383,30 @@ def test_other_systems_are_refused():
 
 def test_the_pool_compiles_for_arm():
     assert "hint" in pool_module("aarch64-unknown-linux-gnu").render()
+
+
+@pytest.mark.parametrize(
+    ("variables", "threads"),
+    [
+        ({"LOOMIR_NUM_THREADS": "3"}, 3),
+        ({"OMP_NUM_THREADS": "2,1"}, 2),
+        ({"LOOMIR_NUM_THREADS": "3", "OMP_NUM_THREADS": "2"}, 3),
+        ({"LOOMIR_NUM_THREADS": "99999999999999999999"}, 256),
+        ({"LOOMIR_NUM_THREADS": "0"}, None),
+        ({"LOOMIR_NUM_THREADS": "-1"}, None),
+        ({"LOOMIR_NUM_THREADS": "many"}, None),
+        ({"LOOMIR_NUM_THREADS": ""}, None),
+    ],
+)
+def test_the_environment_says_how_many_threads(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], threads: int | None
+):
+    for name in ("LOOMIR_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    set_threads(0)
+    usable = get_threads()
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    assert get_threads() == usable  # asked once
+    set_threads(0)
+    assert get_threads() == (usable if threads is None else threads)

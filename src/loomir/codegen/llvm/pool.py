@@ -7,7 +7,8 @@
   each, every share with its own copy of the record at ``ctx``. If shares fault (do not return 0),
   the record and the code of the lowest of them are given to the caller: what a serial run gives.
 - ``i32 loomir_set_threads(i32)`` caps the threads, 0 takes the cap away; it gives the former cap.
-- ``i32 loomir_get_threads()`` gives the cap, or the cores that the process may use.
+- ``i32 loomir_get_threads()`` gives the cap; where there is none, LOOMIR_NUM_THREADS, else
+  OMP_NUM_THREADS, else the cores that the process may use.
 - ``loomir_take_scratch`` and ``loomir_give_scratch`` keep the memory of kernels between runs.
 
 A forked child makes its own threads when it first needs them. Threads end before Python does.

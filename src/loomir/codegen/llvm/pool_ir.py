@@ -274,7 +274,10 @@ class _Pool:
         return f
 
     def get_threads(self) -> Function:
-        """Define ``i32 loomir_get_threads()``: the cap, or the cores that this process may use."""
+        """Define ``i32 loomir_get_threads()``: the cap, else what the environment asks for.
+
+        Where that is nothing, it is the cores that this process may use.
+        """
         f = self.module.define("loomir_get_threads", I32, [])
         b = Builder(f)
         s = self.state
@@ -286,10 +289,25 @@ class _Pool:
         b.at(ask)
         cores = self._cores(b)
         b.store_atomic(cores, s.cores, "monotonic")
+        asked = self._asked(b)
+        wanted = b.select(b.icmp("sgt", asked, const(I32, 0)), asked, cores)
         # Another thread may have set a cap meanwhile: that one stays.
-        before, swapped = b.cmpxchg(s.threads, const(I32, 0), cores)
-        b.ret(b.select(swapped, cores, before))
+        before, swapped = b.cmpxchg(s.threads, const(I32, 0), wanted)
+        b.ret(b.select(swapped, wanted, before))
         return f
+
+    def _asked(self, b: Builder) -> Value:
+        """Read the number in front of the first variable that is set; 0 or less for none."""
+        getenv = self.module.declare("getenv", PTR, [PTR])
+        strtol = self.module.declare("strtol", I64, [PTR, PTR, I32])
+        text = self.module.string("")
+        for name in ("OMP_NUM_THREADS", "LOOMIR_NUM_THREADS"):
+            found = b.call(getenv, [self.module.string(name)])
+            text = b.select(b.icmp("eq", found, NULL), text, found)
+        number = b.call(strtol, [text, NULL, const(I32, 10)])
+        most = const(I64, MAX_THREADS)
+        some = b.icmp("sgt", number, const(I64, 0))
+        return b.trunc(b.select(some, _at_most(b, number, most), const(I64, 0)), I32)
 
     def _cores(self, b: Builder) -> Value:
         mask = b.alloca(I64, 128, align=16)
