@@ -77,12 +77,12 @@ def test_RX_OPS_01b_packed_integers_are_a_shape():
         signature='x: R.Tensor((n,), "int8")',
     )
     assert both(text, np.zeros(3, "int8")).tolist() == [3, 7, 11, 15]
-    text = calling(
-        FILL,
-        f"return R.Call('relax.call_tir', [cls.fill, (), s], ty_args={F32})",
-        signature="s: R.Shape([5, 6])",
-    )
-    assert both(text, loomir.Shape([5, 6])).tolist() == [5, 11, 17, 23]
+    for call in (
+        f"R.Call('relax.call_tir', [cls.fill, (), s], ty_args={F32})",
+        f"R.call_tir(cls.fill, (), {F32}, packed_ints=s)",
+    ):
+        text = calling(FILL, f"return {call}", signature="s: R.Shape([5, 6])")
+        assert both(text, loomir.Shape([5, 6])).tolist() == [5, 11, 17, 23]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.relax.expr import Call, ExternFunc, Tuple, Var
-from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.script.builder.arguments import as_int, as_items, as_plain, describe
@@ -43,16 +43,17 @@ def call_tir(
     gvar: GlobalVar,
     args: object,
     out_sinfo: Infos | None = None,
-    tir_vars: Sequence[Extent] | None = None,
+    tir_vars: Sequence[Extent] | Expr | None = None,
     *,
     out_ty: Infos | None = None,
     sinfo_args: Infos | None = None,
     ty_args: Infos | None = None,
-    packed_ints: Sequence[Extent] | None = None,
+    packed_ints: Sequence[Extent] | Expr | None = None,
 ) -> Call:
     """Call a kernel of the module on tensors; it writes new tensors, which are the result.
 
-    ``tir_vars`` are integers for its last parameters, also called ``packed_ints``.
+    ``tir_vars``, also called ``packed_ints``, are integers, or a shape, for the parameters between
+    its inputs and its results.
     """
     infos = _one("R.call_tir", out_sinfo, out_ty, sinfo_args, ty_args)
     given = (_kernel(gvar, "R.call_tir"), _arguments(args), *_ints(tir_vars, packed_ints))
@@ -64,12 +65,12 @@ def call_tir_inplace(
     args: object,
     inplace_indices: int | Sequence[int] | None = None,
     out_sinfo: Infos | None = None,
-    tir_vars: Sequence[Extent] | None = None,
+    tir_vars: Sequence[Extent] | Expr | None = None,
     *,
     out_ty: Infos | None = None,
     sinfo_args: Infos | None = None,
     ty_args: Infos | None = None,
-    packed_ints: Sequence[Extent] | None = None,
+    packed_ints: Sequence[Extent] | Expr | None = None,
 ) -> Call:
     """Call a kernel that writes some results over its arguments: -1 stands for a new tensor."""
     infos = _one("R.call_tir_inplace", out_sinfo, out_ty, sinfo_args, ty_args)
@@ -222,7 +223,7 @@ def _arguments(value: object) -> RelaxExpr:
     return made if type(info).__name__ == "TupleStructInfo" else Tuple((made,))
 
 
-def _ints(*given: Sequence[Extent] | ShapeExpr | None) -> tuple[RelaxExpr, ...]:
+def _ints(*given: Sequence[Extent] | Expr | None) -> tuple[RelaxExpr, ...]:
     found = [item for item in given if item is not None]
     if len(found) > 1:
         raise mistake(
@@ -230,6 +231,8 @@ def _ints(*given: Sequence[Extent] | ShapeExpr | None) -> tuple[RelaxExpr, ...]:
         )
     if not found:
         return ()
+    if isinstance(found[0], Expr):  # a shape by name
+        return (found[0],)
     return (ShapeExpr(cast("Any", tuple(as_extents(found[0], "tir_vars")))),)
 
 
