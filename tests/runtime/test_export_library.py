@@ -192,6 +192,7 @@ LIBC = {
     "__tls_get_addr",
     "aligned_alloc",
     "free",
+    "getenv",
     "malloc",
     "memcpy",
     "memmove",
@@ -202,6 +203,7 @@ LIBC = {
     "sched_getaffinity",
     "snprintf",
     "strlen",
+    "strtol",
     "syscall",
 }
 
