@@ -98,7 +98,7 @@ SHARES = [
 
 NOT_BY_LANE = {
     *("address_of", "handle_add_byte_offset", "ptr_byte_offset", "isnullptr"),
-    *("vectorlow", "vectorhigh", "vectorcombine", "dp4a", "get_active_lane_mask"),
+    *("vectorlow", "vectorhigh", "vectorcombine", "dp2a", "dp4a", "get_active_lane_mask"),
     "q_multiply_shift_per_axis",
 }
 """Functions of pointers, or whose lanes differ from their result's: the generator has none yet."""

@@ -8,7 +8,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from loomir.codegen.llvm.engine import TargetMachine, compile_ir
-from loomir.support.diagnostics import CompileError
+from loomir.support.diagnostics import CompileError, InternalError
 from loomir.target import Target
 from loomir.target.table import CPUS
 
@@ -35,6 +35,32 @@ def test_a_named_cpu() -> None:
     assert (target.cpu, target.vector_bits, target.registers) == ("znver3", 256, 16)
     assert not target.is_native
     assert Target("skylake-avx512").vector_bits == 512
+
+
+def test_extensions_are_of_the_cpu() -> None:
+    both = {"avx512_vnni", "avx512_bf16"}
+    for name, wanted in (("haswell", set()), ("sapphirerapids", both), ("znver5", both)):
+        assert {e for e in both if Target(name).has(e)} == wanted
+    assert Target("alderlake").has("avx_vnni")
+    assert not Target("neoverse-n1").has("avx512_vnni")
+    here = llvm.get_host_cpu_features()
+    assert Target().has("avx512_vnni") == bool(here.get("avx512vnni"))
+    with pytest.raises(InternalError, match="avx10"):
+        Target().has("avx10")
+
+
+def test_llvm_has_the_instructions_that_the_table_gives_a_cpu() -> None:
+    declared = "declare <8 x i32> @llvm.x86.avx512.vpdpbusd.256(<8 x i32>, <32 x i8>, <32 x i8>)\n"
+    text = declared + (
+        "define <8 x i32> @f(<8 x i32> %a, <32 x i8> %b, <32 x i8> %c) {\n"
+        "  %r = call <8 x i32> @llvm.x86.avx512.vpdpbusd.256("
+        "<8 x i32> %a, <32 x i8> %b, <32 x i8> %c)\n  ret <8 x i32> %r\n}\n"
+    )
+    names = [name for name, row in CPUS.items() if row.extensions]
+    assert names
+    for name in names:  # LLVM would end the process where one lacks it
+        target = Target(name)
+        assert compile_ir(text, TargetMachine.of(target.cpu, "", target.triple), 0)
 
 
 def test_equal_targets() -> None:

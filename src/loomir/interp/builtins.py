@@ -46,6 +46,7 @@ CONTROL: Final = frozenset(
         "vectorlow",
         "vectorhigh",
         "vectorcombine",
+        "dp2a",
         "dp4a",
         "get_active_lane_mask",
         "address_of",

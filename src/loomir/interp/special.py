@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
 from loomir.interp.arithmetic import wrapper
+from loomir.interp.builtins import builtin_function
 from loomir.interp.calls_out import address_of
 from loomir.interp.machine import Code, strict
 from loomir.interp.scope import Scope
@@ -17,6 +19,8 @@ from loomir.tir.op_hint import undefined
 __all__ = ["SPECIAL"]
 
 _ADDRESS: Final = DataType("uint64")
+_LEAST_NORMAL: Final = 2.0**-126
+"""The least normal float32, and bfloat16."""
 
 
 # -- vectors and bits --------------------------------------------------------------------------
@@ -59,12 +63,40 @@ def _combine(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 
 def _dp4a(node: Call, parts: list[Code], scope: Scope) -> Code:
-    wrap = wrapper(node.dtype)
+    wrap = wrapper(node.dtype.element)
 
-    def dot(xs: tuple[int, ...], ys: tuple[int, ...], acc: int) -> Value:
+    def dot(xs: tuple[int, ...], ys: tuple[int, ...], acc: int) -> Any:
         return wrap(acc + sum(x * y for x, y in zip(xs, ys, strict=True)))
 
-    return strict(parts, dot)
+    return strict(parts, _grouped(node, 4, dot))
+
+
+def _dp2a(node: Call, parts: list[Code], scope: Scope) -> Code:
+    fma = builtin_function("fma", node.dtype.element)
+
+    def flushed(x: float) -> float:
+        return math.copysign(0.0, x) if abs(x) < _LEAST_NORMAL else x
+
+    def dot(xs: tuple[float, ...], ys: tuple[float, ...], acc: float) -> float:
+        acc = flushed(acc)
+        for x, y in ((xs[1], ys[1]), (xs[0], ys[0])):
+            acc = flushed(fma(flushed(x), flushed(y), acc))
+        return acc
+
+    return strict(parts, _grouped(node, 2, dot))
+
+
+def _grouped(node: Call, group: int, dot: Callable[[Any, Any, Any], Any]) -> Callable[..., Value]:
+    """Take so many lanes of two vectors for each lane of the third."""
+    lanes = range(node.dtype.lanes)
+    if len(lanes) == 1:
+        return dot
+
+    def dots(xs: tuple[Any, ...], ys: tuple[Any, ...], accs: tuple[Any, ...]) -> Value:
+        cuts = [slice(group * i, group * (i + 1)) for i in lanes]
+        return tuple([dot(xs[cut], ys[cut], acc) for cut, acc in zip(cuts, accs)])
+
+    return dots
 
 
 def _lane_mask(node: Call, parts: list[Code], scope: Scope) -> Code:
@@ -121,6 +153,7 @@ SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "vectorlow": _low,
     "vectorhigh": _high,
     "vectorcombine": _combine,
+    "dp2a": _dp2a,
     "dp4a": _dp4a,
     "get_active_lane_mask": _lane_mask,
     "handle_add_byte_offset": _add_bytes,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import llvmlite.binding as llvm
 
-from loomir.target.table import CPUS
+from loomir.target.table import CPUS, EXTENSIONS
 
 __all__ = ["Host", "host"]
 
@@ -29,6 +29,7 @@ class Host(NamedTuple):
     registers: int
     caches: tuple[int, int, int]
     cores: int
+    extensions: frozenset[str]
 
 
 @functools.lru_cache(maxsize=1)
@@ -41,7 +42,14 @@ def host() -> Host:
     bits, registers = _vectors(flags)
     row = CPUS.get(cpu)
     return Host(
-        triple, cpu, listed, bits, registers, _caches(row.caches if row else _FALLBACK), _cores()
+        triple,
+        cpu,
+        listed,
+        bits,
+        registers,
+        _caches(row.caches if row else _FALLBACK),
+        _cores(),
+        frozenset(name for name, flag in EXTENSIONS.items() if flags.get(flag)),
     )
 
 

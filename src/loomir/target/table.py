@@ -1,14 +1,15 @@
 """The CPUs that can be named, and what each of them has.
 
 Names are LLVM's. ``vector_bits`` is the width worth using, ``registers`` how many vector registers
-there are, ``caches`` the bytes of data that one core reaches in L1, L2 and L3 (0 for none).
+there are, ``caches`` the bytes of data that one core reaches in L1, L2 and L3 (0 for none), and
+``extensions`` the instructions of ``EXTENSIONS`` that it has.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["CPUS", "Cpu"]
+__all__ = ["CPUS", "EXTENSIONS", "Cpu"]
 
 _X86: Final = "x86_64-unknown-linux-gnu"
 _ARM: Final = "aarch64-unknown-linux-gnu"
@@ -22,6 +23,19 @@ class Cpu(NamedTuple):
     vector_bits: int
     registers: int
     caches: tuple[int, int, int]
+    extensions: frozenset[str] = frozenset()
+
+
+_VNNI: Final = frozenset({"avx512_vnni"})
+_BF16: Final = frozenset({"avx512_vnni", "avx512_bf16"})
+_BOTH: Final = _BF16 | {"avx_vnni"}
+
+EXTENSIONS: Final = {
+    "avx512_vnni": "avx512vnni",
+    "avx512_bf16": "avx512bf16",
+    "avx_vnni": "avxvnni",
+}
+"""What ``Target.has`` knows, by the names that Linux lists; with LLVM's names."""
 
 
 def _kib(first: int, second: int, third: int) -> tuple[int, int, int]:
@@ -40,18 +54,18 @@ CPUS: Final[dict[str, Cpu]] = {
     "broadwell": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
     "skylake": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
     "skylake-avx512": Cpu(_X86, 512, 32, _kib(32, 1024, 16384)),
-    "cascadelake": Cpu(_X86, 512, 32, _kib(32, 1024, 32768)),
-    "icelake-client": Cpu(_X86, 512, 32, _kib(48, 512, 8192)),
-    "icelake-server": Cpu(_X86, 512, 32, _kib(48, 1280, 49152)),
-    "tigerlake": Cpu(_X86, 512, 32, _kib(48, 1280, 12288)),
-    "alderlake": Cpu(_X86, 256, 16, _kib(48, 1280, 30720)),
-    "sapphirerapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440)),
-    "graniterapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440)),
+    "cascadelake": Cpu(_X86, 512, 32, _kib(32, 1024, 32768), _VNNI),
+    "icelake-client": Cpu(_X86, 512, 32, _kib(48, 512, 8192), _VNNI),
+    "icelake-server": Cpu(_X86, 512, 32, _kib(48, 1280, 49152), _VNNI),
+    "tigerlake": Cpu(_X86, 512, 32, _kib(48, 1280, 12288), _VNNI),
+    "alderlake": Cpu(_X86, 256, 16, _kib(48, 1280, 30720), frozenset({"avx_vnni"})),
+    "sapphirerapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440), _BOTH),
+    "graniterapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440), _BOTH),
     "znver1": Cpu(_X86, 128, 16, _kib(32, 512, 8192)),
     "znver2": Cpu(_X86, 256, 16, _kib(32, 512, 16384)),
     "znver3": Cpu(_X86, 256, 16, _kib(32, 512, 32768)),
-    "znver4": Cpu(_X86, 512, 32, _kib(32, 1024, 32768)),
-    "znver5": Cpu(_X86, 512, 32, _kib(48, 1024, 32768)),
+    "znver4": Cpu(_X86, 512, 32, _kib(32, 1024, 32768), _BF16),
+    "znver5": Cpu(_X86, 512, 32, _kib(48, 1024, 32768), _BOTH),
     "cortex-a72": Cpu(_ARM, 128, 32, _kib(32, 1024, 0)),
     "cortex-a76": Cpu(_ARM, 128, 32, _kib(64, 512, 2048)),
     "neoverse-n1": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768)),

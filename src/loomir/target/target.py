@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest
 from loomir.target.host import host
-from loomir.target.table import CPUS
+from loomir.target.table import CPUS, EXTENSIONS
 
 __all__ = ["Target"]
 
@@ -14,6 +14,7 @@ class Target:
 
     - ``triple``, ``cpu`` and ``features`` are what LLVM is told.
     - ``vector_bits`` is the width of vectors worth using, ``registers`` how many such there are.
+    - ``extensions`` are the instructions of ``has`` that it has.
     - ``caches`` are bytes of L1 (data), L2 and L3, 0 for none; ``cores`` the CPUs that may be used.
 
     Equal targets compile to equal code. Errors: TGT0001 for a name that is not known.
@@ -23,6 +24,7 @@ class Target:
         "caches",
         "cores",
         "cpu",
+        "extensions",
         "features",
         "name",
         "registers",
@@ -34,6 +36,7 @@ class Target:
     triple: str
     cpu: str
     features: str
+    extensions: frozenset[str]
     vector_bits: int
     registers: int
     caches: tuple[int, int, int]
@@ -49,6 +52,7 @@ class Target:
             self.triple, self.cpu, self.features = here.triple, here.cpu, here.features
             self.vector_bits, self.registers = here.vector_bits, here.registers
             self.caches = here.caches
+            self.extensions = here.extensions
             return
         row = CPUS.get(name)
         if row is None:
@@ -65,12 +69,22 @@ class Target:
         self.triple = here.triple if same_kind else row.triple
         self.cpu, self.features = name, ""
         self.vector_bits, self.registers = row.vector_bits, row.registers
+        self.extensions = row.extensions
         self.caches = here.caches if name == here.cpu else row.caches
 
     @property
     def is_native(self) -> bool:
         """Whether this is the machine at hand, under the name ``native``."""
         return self.name == "native"
+
+    def has(self, extension: str) -> bool:
+        """Whether the machine has instructions: ``avx512_vnni``, ``avx_vnni`` or ``avx512_bf16``.
+
+        Errors: InternalError for another name.
+        """
+        if extension not in EXTENSIONS:
+            raise InternalError(f"no table says which CPUs have {extension!r}")
+        return extension in self.extensions
 
     def lanes(self, bits: int) -> int:
         """Give how many elements of so many bits one vector register holds."""

@@ -84,17 +84,40 @@ row(
 
 # -- dot products ------------------------------------------------------------------------------
 def _four_bytes(arg: PrimExpr) -> bool:
-    return arg.dtype.lanes == 4 and arg.dtype.is_integer and arg.dtype.bits == 8
+    return arg.dtype.lanes % 4 == 0 and arg.dtype.is_integer and arg.dtype.bits == 8
 
 
 def _word(arg: PrimExpr) -> bool:
-    return arg.dtype in (DataType("int32"), DataType("uint32"))
+    return arg.dtype.element in (DataType("int32"), DataType("uint32"))
 
 
-_BYTES: Final = Kind("int8x4 or uint8x4", _four_bytes)
+def _two_halves(arg: PrimExpr) -> bool:
+    return arg.dtype.lanes % 2 == 0 and arg.dtype.is_bfloat
+
+
+def _single(arg: PrimExpr) -> bool:
+    return arg.dtype.element is DataType("float32")
+
+
+_BYTES: Final = Kind("int8 or uint8, four lanes for each of acc", _four_bytes)
+_HALVES: Final = Kind("bfloat16, two lanes for each of acc", _two_halves)
+
+
+def _lanes_fit(args: Args, group: int) -> str | None:
+    for arg in args[:2]:
+        if arg.dtype.lanes != group * args[2].dtype.lanes:
+            return f"takes {group} lanes for each of {args[2].dtype}, not {arg.dtype}"
+    return None
+
+
+def _pairs_fit(args: Args, result: DataType) -> str | None:
+    return _lanes_fit(args, 2)
 
 
 def _sum_fits(args: Args, result: DataType) -> str | None:
+    wrong = _lanes_fit(args, 4)
+    if wrong is not None:
+        return wrong
     if args[2].dtype.is_uint and (args[0].dtype.is_int or args[1].dtype.is_int):
         return "adds products of signed numbers to int32, not to uint32"
     return None
@@ -115,8 +138,24 @@ row(
     _third,
     "acc plus the products of four pairs of bytes",
     family=FAMILY,
-    corners="the products and their sum are exact; adding to acc wraps; acc may be left out for 0",
+    corners="the products and their sum are exact; adding to acc wraps; acc may be left out for 0; "
+    "with vectors, each lane of acc takes the next four lanes of both",
     check=_sum_fits,
+)
+row(
+    "dp2a",
+    (
+        Param("vec1", _HALVES),
+        Param("vec2", _HALVES),
+        Param("acc", Kind("float32", _single)),
+    ),
+    Accepts.EACH,
+    _third,
+    "acc plus the products of two pairs of bfloat16",
+    family=FAMILY,
+    corners="the second pair, then the first, each as fma; subnormal numbers are zeros of their sign, "
+    "before each step and after; with vectors, each lane of acc takes the next two lanes of both",
+    check=_pairs_fit,
 )
 
 

@@ -111,7 +111,7 @@ def generate(
         triple=machine.triple,
         data_layout=machine.data_layout,
         attributes=attributes,
-        features=machine.abilities,
+        features=machine.abilities | target.extensions,
     )
     unit = Unit(
         module,

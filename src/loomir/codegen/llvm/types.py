@@ -14,6 +14,7 @@ from loomir.codegen.llvm.names import global_name
 from loomir.support.diagnostics import InternalError
 
 __all__ = [
+    "BFLOAT",
     "BOOL",
     "DOUBLE",
     "FLOAT",
@@ -152,12 +153,13 @@ I32: Final = _scalar("i32", "int", "i32", 32)
 I64: Final = _scalar("i64", "int", "i64", 64)
 I128: Final = _scalar("i128", "int", "i128", 128)
 HALF: Final = _scalar("half", "float", "f16", 16)
+BFLOAT: Final = _scalar("bfloat", "float", "bf16", 16)
 FLOAT: Final = _scalar("float", "float", "f32", 32)
 DOUBLE: Final = _scalar("double", "float", "f64", 64)
 PTR: Final = _scalar("ptr", "ptr", "p0", 64)
 BOOL: Final = I1
 
-for _type in (I1, I8, I16, I32, I64, I128, HALF, FLOAT, DOUBLE, PTR):
+for _type in (I1, I8, I16, I32, I64, I128, HALF, BFLOAT, FLOAT, DOUBLE, PTR):
     _type.mask = I1
 
 _INTEGERS: Final = {t.bits: t for t in (I1, I8, I16, I32, I64, I128)}

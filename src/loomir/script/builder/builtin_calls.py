@@ -22,6 +22,7 @@ __all__ = [
     "all",
     "any",
     "assume",
+    "dp2a",
     "dp4a",
     "get_active_lane_mask",
     "handle_add_byte_offset",
@@ -161,8 +162,13 @@ def vectorcombine(*args: ExprLike | DTypeLike) -> PrimExpr:
 
 
 def dp4a(vec1: ExprLike, vec2: ExprLike, acc: ExprLike = 0) -> PrimExpr:
-    """Add the products of four pairs of bytes to ``acc``, an int32 or uint32."""
+    """Add the products of four pairs of bytes to each lane of ``acc``, an int32 or uint32."""
     return call_builtin("dp4a", as_expr(vec1), as_expr(vec2), as_expr(acc))
+
+
+def dp2a(vec1: ExprLike, vec2: ExprLike, acc: ExprLike) -> PrimExpr:
+    """Add the products of two pairs of bfloat16 to each lane of ``acc``, a float32."""
+    return call_builtin("dp2a", as_expr(vec1), as_expr(vec2), as_expr(acc))
 
 
 def get_active_lane_mask(dtype: DTypeLike, base: ExprLike, limit: ExprLike) -> PrimExpr:

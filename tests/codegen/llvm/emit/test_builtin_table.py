@@ -127,9 +127,15 @@ OWN: dict[str, Callable[[], list[Case]]] = {
     "dp4a": lambda: [
         *[Case((a, b, "int32"), named("dp4a")) for a in BYTES for b in BYTES],
         Case(("uint8x4", "uint8x4", "uint32"), named("dp4a")),
+        *[Case((f"{a}x16", f"{b}x16", "int32x4"), named("dp4a")) for a, b in SIGNS],
+    ],
+    "dp2a": lambda: [
+        Case(("bfloat16x2", "bfloat16x2", "float32"), named("dp2a")),
+        Case(("bfloat16x16", "bfloat16x16", "float32x8"), named("dp2a")),
     ],
 }
 BYTES = ("int8x4", "uint8x4")
+SIGNS = list(itertools.product(("int8", "uint8"), repeat=2))
 
 # -- whole programs ----------------------------------------------------------------------------
 HEAD = "from loomir.script import ir as I\nfrom loomir.script import tir as T\n"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from loomir.codegen.llvm.emit.dots import DOTS
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.types import I8, I16, I32, I64
+from loomir.codegen.llvm.types import I8, I16, I64
 from loomir.codegen.llvm.values import NULL, Value, const, poison
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
@@ -56,19 +57,6 @@ def _combine(frame: Frame, e: Call) -> Step[Value]:
     return b.shufflevector(low, high, list(range(2 * low.type.lanes)))
 
 
-def _dp4a(frame: Frame, e: Call) -> Step[Value]:
-    xs: Value = yield frame.value(e.args[0])
-    ys: Value = yield frame.value(e.args[1])
-    acc: Value = yield frame.value(e.args[2])
-    b, t = frame.b, I32.with_lanes(4)
-    wide = [
-        b.sext(v, t) if part.dtype.is_int else b.zext(v, t)
-        for v, part in zip((xs, ys), e.args, strict=False)
-    ]
-    total = b.intrinsic("llvm.vector.reduce.add", [b.mul(*wide)], result=I32)
-    return b.add(acc, total)
-
-
 def _lane_mask(frame: Frame, e: Call) -> Step[Value]:
     base: Value = yield frame.value(e.args[0])
     limit: Value = yield frame.value(e.args[1])
@@ -111,7 +99,7 @@ WHOLE: Final[dict[str, Callable[[Frame, Call], Step[Value]]]] = {
     "vectorlow": _part(lambda lanes: 0),
     "vectorhigh": _part(lambda lanes: lanes),
     "vectorcombine": _combine,
-    "dp4a": _dp4a,
+    **DOTS,
     "get_active_lane_mask": _lane_mask,
     "handle_add_byte_offset": _add_bytes,
     "isnullptr": _is_null,
