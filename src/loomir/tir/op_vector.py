@@ -153,7 +153,7 @@ row(
     _third,
     "acc plus the products of two pairs of bfloat16",
     family=FAMILY,
-    corners="the second pair, then the first, each as fma; subnormal numbers are zeros of their sign, "
+    corners="the second pair, then the first, each as fma; subnormals are zeros of their sign, "
     "before each step and after; with vectors, each lane of acc takes the next two lanes of both",
     check=_pairs_fit,
 )

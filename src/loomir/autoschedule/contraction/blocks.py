@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.contraction.epilogue import finished
+from loomir.autoschedule.contraction.groups import WORD, grouped
 from loomir.autoschedule.contraction.join_axes import Views
 from loomir.autoschedule.contraction.micro_kernel import (
     copy_tile,
@@ -50,6 +51,9 @@ from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 
 __all__ = ["blocked"]
 
+Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
+"""Gives a vector of what sums of columns start from."""
+
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
 
@@ -73,9 +77,16 @@ class _Blocked:
         self.batch = extent_of(found.batch)
         near = target.caches[1] or target.caches[0] * 4
         size = found.dtype.itemsize
-        self.lead = self._leading()
+        self.groups = grouped(found, target)
+        self.steps = self.k
+        if self.groups is not None:
+            self.depth = ceil_div(self.depth, self.groups.size)
+            self.steps = None if self.k is None else up(self.k, self.groups.size)
+        self.held = found.dtype if self.groups is None else WORD
+        self.lead = self._leading() if self.groups is None else 0
         self.streamed = (
-            self._vectors_in_place()
+            self.groups is None
+            and self._vectors_in_place()
             and self.m is not None
             and self.m <= MOST_STREAMED
             and self.n is not None
@@ -85,22 +96,25 @@ class _Blocked:
         self.tiles = choose_tiles(
             self.m,
             self.n,
-            self.k,
+            self.steps,
             found.dtype,
             target,
             streamed=self.streamed,
             run=_run(found.rows),
         )
         tiles = self.tiles
-        self.left = Side("left", found.left, found.rows, tiles.rows, tiles.down)
-        self.right = Side("right", found.right, found.columns, tiles.columns, tiles.across)
+        factors = self.groups.factors if self.groups is not None else (found.left, found.right)
+        self.left = Side("left", factors[0], found.rows, tiles.rows, tiles.down)
+        self.right = Side("right", factors[1], found.columns, tiles.columns, tiles.across)
+        self.starts: Buffer | None = None
+        """What sums of each column start from, where that is not 0."""
         if self.lead:
             unit = size_of(found.reduced[self.lead :]) or 1
             units = size_of(found.reduced[: self.lead]) or 1
             pieces = up(units, max(1, tiles.depth // unit))
             tiles = self.tiles = replace(tiles, depth=unit * up(units, pieces))
         self.panels = ceil_div(self.depth, tiles.depth)
-        self.one_panel = self.k is not None and self.k <= tiles.depth
+        self.one_panel = self.steps is not None and self.steps <= tiles.depth
         self._choose_sources()
 
     @property
@@ -116,11 +130,11 @@ class _Blocked:
         size = self.found.dtype.itemsize
         near = self.target.caches[1] or self.target.caches[0] * 4
         whole = None if self.n is None or self.k is None else self.n * self.k * size
-        if whole is not None and self._vectors_in_place():
+        if self.groups is None and whole is not None and self._vectors_in_place():
             seldom = self.lead > 0 and right.even and up(self.m or 0, left.width) <= FEW_TILES
             near_enough = self.streamed or seldom or whole <= near // 8
             right.source = Source.DIRECT if near_enough else Source.WHOLE
-        if self._rows_in_place():
+        if self.groups is None and self._rows_in_place():
             left.source = Source.DIRECT
         if right.source is Source.DIRECT and not right.even:
             # Tiles that share columns belong to one block; what is added to, is added to once.
@@ -189,6 +203,9 @@ class _Blocked:
         def value(place: Values, k: PrimExpr) -> PrimExpr:
             return substitute(factor, {**table, **place, **split(depth, k)})
 
+        if self.groups is not None:
+            return self.groups.packing(side, value, factor, depth, self.tiles.lanes)
+
         def along(place: Values, k: PrimExpr) -> PrimExpr:
             return vector_from(factor, value(place, k), self.tiles.lanes)
 
@@ -220,21 +237,16 @@ class _Blocked:
         packed = scratch(
             f"{side.name}_packed",
             (mul(self.batch, side.tiles), self.depth, side.width),
-            self.found.dtype,
+            self.held,
         )
         side.packed = packed
+        self._add_starts(side, mul(self.batch, side.tiles))
 
         def one(number: PrimExpr) -> Stmt:
             batch, tile = FloorDiv(number, side.tiles), FloorMod(number, side.tiles)
             if self.count == 1:
                 batch, tile = imm64(0), number
-            return pack_tile(
-                self._packing(side, batch),
-                lambda k, r: (packed, (number, k, r)),
-                tile,
-                imm64(0),
-                self.depth,
-            )
+            return self._packed(side, batch, (number,), tile, imm64(0), self.depth)
 
         return self._shared("tile", mul(self.batch, side.tiles), one)
 
@@ -242,19 +254,36 @@ class _Blocked:
         self, side: Side, batch: PrimExpr, block: PrimExpr, start: PrimExpr, depth: PrimExpr
     ) -> Stmt:
         """Copy the part of a factor that a block needs for one panel."""
-        packed = side.packed
-        assert packed is not None
         return loop(
             "tile",
             self._tiles_of(side, block),
-            lambda tile: pack_tile(
-                self._packing(side, batch),
-                lambda k, r: (packed, (tile, k, r)),
-                at(block, side.per_block, tile),
-                start,
-                depth,
+            lambda tile: self._packed(
+                side, batch, (tile,), at(block, side.per_block, tile), start, depth
             ),
         )
+
+    def _packed(
+        self,
+        side: Side,
+        batch: PrimExpr,
+        slot: tuple[PrimExpr, ...],
+        tile: PrimExpr,
+        start: PrimExpr,
+        depth: PrimExpr,
+    ) -> Stmt:
+        """Copy a tile to its slot, and what sums start from for it."""
+        packed = side.packed
+        assert packed is not None
+        made = pack_tile(
+            self._packing(side, batch), lambda k, r: (packed, (*slot, k, r)), tile, start, depth
+        )
+        if self.starts is None or self.groups is None or side is self.left:
+            return made
+        return seq([made, self.groups.make_up(packed, slot, depth, self.starts, self.tiles.lanes)])
+
+    def _add_starts(self, side: Side, tiles: PrimExpr | int) -> None:
+        if self.groups is not None and self.groups.flips and side is self.right:
+            self.starts = scratch("starts", (tiles, side.width), WORD)
 
     def _tiles_of(self, side: Side, block: PrimExpr) -> PrimExpr:
         """Count the tiles of a block; the last may have fewer."""
@@ -278,7 +307,7 @@ class _Blocked:
         parts: list[Stmt] = [
             self._pack_whole(side) for side in (right, left) if side.source is Source.WHOLE
         ]
-        held = [s.packed for s in (left, right) if s.packed is not None]
+        held = [b for b in (left.packed, right.packed, self.starts) if b is not None]
         parts.append(
             self._shared("block", product((self.batch, right.blocks, left.blocks)), self._block)
         )
@@ -304,8 +333,11 @@ class _Blocked:
         for side in (left, right):
             if side.source is Source.BLOCK:
                 shape = (side.per_block, tiles.depth, side.width)
-                side.packed = scratch(f"{side.name}_block", shape, self.found.dtype)
+                side.packed = scratch(f"{side.name}_block", shape, self.held)
+                self._add_starts(side, side.per_block)
                 mine.append(side.packed)
+                if side is right and self.starts is not None:
+                    mine.append(self.starts)
         part = None
         if not self.one_panel:
             shape = (right.per_block, left.per_block, tiles.rows, tiles.columns)
@@ -341,7 +373,7 @@ class _Blocked:
         depth: PrimExpr = imm64(tiles.depth)
         if self.one_panel:
             depth = self.depth
-        elif self.k is None or self.k % tiles.depth:
+        elif self.steps is None or self.steps % tiles.depth:
             depth = lesser(depth, sub(self.depth, start))
 
         def inside(depth: PrimExpr) -> Stmt:
@@ -390,16 +422,18 @@ class _Blocked:
                     lambda r: read_left(k, add(start, k), at_k, r),
                     lambda c: read_right(k, add(start, k), at_k, c),
                     tiles,
+                    None if self.groups is None else self.groups.multiply_add,
                 ),
             )
+            first, later = self._starts(at(batch, right.tiles, column_tile), strip[1])
             finish = self._finish(batch, (row, column), (rows, columns), sums)
             if part is None:
-                return allocated([sums], fill_tile(sums, tiles), steps, finish)
+                return allocated([sums], fill_tile(sums, tiles, first), steps, finish)
             slot = (strip[1], tile[1])
             begin = IfThenElse(
                 Eq(panel, imm64(0)),
-                fill_tile(sums, tiles),
-                load_tile(sums, part, slot, tiles),
+                fill_tile(sums, tiles, first),
+                load_tile(sums, part, slot, tiles, later),
             )
             last = LE(self.panels, add(panel, imm64(1)))
             end = IfThenElse(last, finish, copy_tile(part, slot, sums, tiles))
@@ -418,6 +452,16 @@ class _Blocked:
             left.first(row_tile),
             lambda row: let("column", right.first(column_tile), lambda c: placed(row, c)),
         )
+
+    def _starts(self, whole: PrimExpr, slot: PrimExpr) -> tuple[Start | None, Start | None]:
+        """Give what sums start from in the first panel, and what is added in each later one."""
+        starts = self.starts
+        if starts is None:
+            return None, None
+        if self.right.source is Source.WHOLE:  # made for all panels at once
+            return (lambda c: BufferLoad(starts, (whole, c))), None
+        each: Start = lambda c: BufferLoad(starts, (slot, c))  # noqa: E731
+        return each, each
 
     def _steps(
         self,
@@ -532,7 +576,12 @@ class _Blocked:
         left, right, tiles = self.left, self.right, self.tiles
         sums, registers = tiles.rows * tiles.vectors, self.target.registers
         shape = f"{tiles.rows} x {tiles.columns}"
+        grouping = ()
+        if self.groups is not None:
+            held = self.groups.held
+            grouping = (f"{self.groups.size} steps at once, as {held[0]} and {held[1]} in words",)
         return (
+            *grouping,
             f"tile of {shape}: {sums} of {registers} registers hold sums",
             f"left factor {left.source.value}, right factor {right.source.value}",
             f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",

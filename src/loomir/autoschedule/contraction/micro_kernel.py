@@ -18,6 +18,9 @@ __all__ = ["Reader", "copy_tile", "fill_tile", "load_tile", "multiply_add", "run
 Reader = Callable[[PrimExpr], PrimExpr]
 """Gives a factor at a row, or a vector of columns, of the tile."""
 
+Multiply = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
+"""Adds the product of two values to a third."""
+
 
 def _wide(value: PrimExpr, lanes: int) -> PrimExpr:
     return value if lanes == 1 or value.dtype.lanes == lanes else Broadcast(value, lanes)
@@ -33,10 +36,12 @@ def _each(tiles: Tiles, body: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
     )
 
 
-def fill_tile(sums: Buffer, tiles: Tiles) -> Stmt:
-    """Set all sums to 0."""
+def fill_tile(
+    sums: Buffer, tiles: Tiles, start: Callable[[PrimExpr], PrimExpr] | None = None
+) -> Stmt:
+    """Set all sums to 0, or to what ``start`` gives for a vector of columns."""
     zero = _wide(const(0, sums.dtype), tiles.lanes)
-    return _each(tiles, lambda r, c: BufferStore(sums, zero, (r, c)))
+    return _each(tiles, lambda r, c: BufferStore(sums, start(c) if start else zero, (r, c)))
 
 
 def copy_tile(to: Buffer, at: tuple[PrimExpr, ...], sums: Buffer, tiles: Tiles) -> Stmt:
@@ -44,18 +49,32 @@ def copy_tile(to: Buffer, at: tuple[PrimExpr, ...], sums: Buffer, tiles: Tiles) 
     return _each(tiles, lambda r, c: BufferStore(to, BufferLoad(sums, (r, c)), (*at, r, c)))
 
 
-def load_tile(sums: Buffer, source: Buffer, at: tuple[PrimExpr, ...], tiles: Tiles) -> Stmt:
-    """Read all sums back."""
-    return _each(tiles, lambda r, c: BufferStore(sums, BufferLoad(source, (*at, r, c)), (r, c)))
+def load_tile(
+    sums: Buffer,
+    source: Buffer,
+    at: tuple[PrimExpr, ...],
+    tiles: Tiles,
+    more: Callable[[PrimExpr], PrimExpr] | None = None,
+) -> Stmt:
+    """Read all sums back, and add what ``more`` gives for a vector of columns."""
+
+    def one(r: PrimExpr, c: PrimExpr) -> Stmt:
+        held: PrimExpr = BufferLoad(source, (*at, r, c))
+        return BufferStore(sums, Add(held, more(c)) if more else held, (r, c))
+
+    return _each(tiles, one)
 
 
-def run_tile(sums: Buffer, left: Reader, right: Reader, tiles: Tiles) -> Stmt:
-    """Add the products of one step."""
+def run_tile(
+    sums: Buffer, left: Reader, right: Reader, tiles: Tiles, multiply: Multiply | None = None
+) -> Stmt:
+    """Add the products of one step, by ``multiply_add`` unless told otherwise."""
+    join = multiply or multiply_add
     lanes = tiles.lanes
 
     def one(r: PrimExpr, c: PrimExpr) -> Stmt:
         held = BufferLoad(sums, (r, c))
-        made = multiply_add(_wide(left(r), lanes), _wide(right(c), lanes), held)
+        made = join(_wide(left(r), lanes), _wide(right(c), lanes), held)
         return BufferStore(sums, made, (r, c))
 
     return _each(tiles, one)

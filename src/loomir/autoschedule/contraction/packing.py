@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.contraction.micro_kernel import span
-from loomir.autoschedule.contraction.operand import at, let
+from loomir.autoschedule.contraction.operand import at, lesser, let
 from loomir.autoschedule.contraction.sides import Places, Side, Values
 from loomir.autoschedule.contraction.transpose import turned
 from loomir.autoschedule.nest import loop, unrolled, vectorized
@@ -37,6 +37,12 @@ class Packing:
     side_by_side: bool
     along: Callable[[Values, PrimExpr], PrimExpr] | None
     """Gives a vector of steps from one on, where these lie side by side."""
+    across: Callable[[Values, PrimExpr], PrimExpr] | None = None
+    """Gives a vector of rows from one on, where ``value`` does not give it in a vectorized loop."""
+    last: Callable[[Values, PrimExpr], PrimExpr] | None = None
+    """Gives a step that is not complete, where steps are several of the reduced axes."""
+    complete: PrimExpr | None = None
+    """The number of complete steps, None where all are."""
 
 
 def pack_tile(
@@ -53,22 +59,41 @@ def pack_tile(
     side = what.side
 
     def copy(first: PrimExpr, places: Places) -> Stmt:
-        def put(k: PrimExpr, r: PrimExpr, guarded: bool) -> Stmt:
-            value = what.value(places(r), add(start, k))
+        def put(k: PrimExpr, r: PrimExpr, guarded: bool, last: bool = False) -> Stmt:
+            given = what.last if last and what.last is not None else what.value
+            value = given(places(r), add(start, k))
             if guarded:
                 inside = LT(add(first, r), side.extent)
                 value = Call(value.dtype, IF_THEN_ELSE, (inside, value, const(0, value.dtype)))
             buffer, indices = into(k, r)
             return BufferStore(buffer, value, indices)
 
-        if what.along is not None and side.width % what.lanes == 0:
-            full = _turned(what, what.along, put, into, places, start, depth)
-        else:
-            full = _full(what, put, depth)
-        if side.even:
-            return full
-        partial = loop("k", depth, lambda k: loop("r", side.width, lambda r: put(k, r, True)))
-        return IfThenElse(LE(add(first, imm64(side.width)), side.extent), full, partial)
+        def whole(depth: PrimExpr) -> Stmt:
+            fits = side.width % what.lanes == 0
+            if what.along is not None and fits:
+                full = _turned(what, what.along, put, into, places, start, depth)
+            elif what.across is not None and fits:
+                full = _vectors(what, what.across, into, places, start, depth)
+            else:
+                full = _full(what, put, depth)
+            if side.even:
+                return full
+            partial = loop("k", depth, lambda k: loop("r", side.width, lambda r: put(k, r, True)))
+            return IfThenElse(LE(add(first, imm64(side.width)), side.extent), full, partial)
+
+        if what.complete is None:
+            return whole(depth)
+        guarded = not side.even
+
+        def rest(done: PrimExpr) -> Stmt:
+            return loop(
+                "k",
+                sub(depth, done),
+                lambda k: loop("r", side.width, lambda r: put(add(done, k), r, guarded, True)),
+            )
+
+        done = lesser(depth, sub(what.complete, start))
+        return let("done", done, lambda d: seq([whole(d), rest(d)]))
 
     return let(
         "first",
@@ -101,6 +126,27 @@ def _full(what: Packing, put: Callable[[PrimExpr, PrimExpr, bool], Stmt], depth:
             "k", depth, lambda k: unrolled("c", 8, lambda c: put(k, at(r, 8, c), False))
         ),
     )
+
+
+def _vectors(
+    what: Packing,
+    across: Callable[[Values, PrimExpr], PrimExpr],
+    into: Callable[[PrimExpr, PrimExpr], tuple[Buffer, tuple[PrimExpr, ...]]],
+    places: Places,
+    start: PrimExpr,
+    depth: PrimExpr,
+) -> Stmt:
+    """Copy a tile by vectors of neighbouring rows."""
+    lanes = what.lanes
+
+    def one(k: PrimExpr, v: PrimExpr) -> Stmt:
+        row = mul(v, imm64(lanes))
+        buffer, indices = into(k, row)
+        value = across(places(row), add(start, k))
+        return BufferStore(buffer, value, (*indices[:-1], span(indices[-1], lanes)))
+
+    count = what.side.width // lanes
+    return loop("k", depth, lambda k: loop("v", count, lambda v: one(k, v)))
 
 
 def _turned(

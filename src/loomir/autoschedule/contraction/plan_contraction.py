@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from loomir.autoschedule.contraction.blocks import blocked
 from loomir.autoschedule.contraction.dot_products import dot_products
+from loomir.autoschedule.contraction.groups import grouped
 from loomir.autoschedule.contraction.join_axes import Views, inner_views
 from loomir.autoschedule.contraction.recognise import recognise
 from loomir.autoschedule.plan import Plan
@@ -30,5 +31,6 @@ def plan_contraction(
     if found is None:
         return None
     unread = inner_views(inner, (found.stage, *found.epilogue), views)
-    plan = dot_products(found, target, unread) or blocked(found, target, unread, views)
+    plan = None if grouped(found, target) else dot_products(found, target, unread)
+    plan = plan or blocked(found, target, unread, views)
     return replace(plan, stmt=views.declared(plan.stmt))
