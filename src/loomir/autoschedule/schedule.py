@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
+from loomir.autoschedule.as_written import plan_as_written
 from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.elementwise import plan_elementwise
@@ -134,7 +135,9 @@ def schedule_function(func: PrimFunc, target: Target) -> Scheduled:
             plans.append(plan)
             place += covered
         else:
-            made.append(part)
+            plan = plan_as_written(part)
+            made.append(part if plan is None else plan.stmt)
+            plans += [] if plan is None else [plan]
             place += 1
     if not plans:
         return Scheduled(func, ())

@@ -1,0 +1,76 @@
+"""Loops that no rule reads: threads share those whose iterations are apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loomir import te
+from loomir.script import tir as T
+from loomir.te import topi
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import agrees, scheduled
+
+RANDOM = np.random.default_rng(9)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_of_extremes(name: str):
+    x = te.placeholder((12, 45), name="x")
+    func = te.create_prim_func([x, getattr(topi, name)(x, 1)])
+    data = RANDOM.standard_normal((12, 45)).astype("float32").round(1)
+    data[3, 7], data[3, 9] = np.nan, np.nan
+    agrees(func, [data, np.zeros(12, "int64")], rtol=0, always=False)
+    made = scheduled(func, tasks=True)
+    assert [plan.kind for plan in made.plans] == ["loops as written"]
+    assert "T.parallel" in made.func.script()
+
+
+@T.prim_func
+def running(A: T.Buffer((9, 40), "float32"), B: T.Buffer((9, 40), "float32")):
+    for i in range(9):
+        B[i, 0] = A[i, 0]
+        for j in range(1, 40):
+            B[i, j] = B[i, j - 1] + A[i, j]
+
+
+@T.prim_func
+def inner(A: T.Buffer((9, 40), "float32"), B: T.Buffer((9, 40), "float32")):
+    for i in range(1, 9):
+        for j in range(40):
+            if i > 1:
+                B[i, j] = B[i - 1, j] + A[i, j]
+            else:
+                B[i, j] = A[i, j]
+
+
+@T.prim_func
+def chained(A: T.Buffer((40,), "float32"), B: T.Buffer((40,), "float32")):
+    for i in range(1, 40):
+        B[i] = B[i - 1] + A[i]
+
+
+@T.prim_func
+def scattered(J: T.Buffer((40,), "int32"), B: T.Buffer((40,), "int32")):
+    for i in range(40):
+        if J[i] >= 0 and J[i] < 40:
+            B[J[i]] = i
+
+
+@T.prim_func
+def failing(J: T.Buffer((40,), "int32"), B: T.Buffer((40,), "int32")):
+    for i in range(40):
+        B[i] = 7 // J[i]
+
+
+@pytest.mark.parametrize(
+    ("func", "shared"),
+    [(running, "i"), (inner, "j"), (chained, ""), (scattered, ""), (failing, "")],
+)
+def test_what_is_shared(func: PrimFunc, shared: str):
+    made = scheduled(func, tasks=True)
+    said = [c for plan in made.plans for c in plan.choices]
+    assert said == ([f"threads share the iterations of {shared}"] if shared else [])
+    if shared:
+        arrays = [np.array(RANDOM.standard_normal((9, 40)), "float32") for _ in range(2)]
+        agrees(func, arrays, rtol=0, always=False)
