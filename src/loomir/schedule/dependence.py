@@ -115,7 +115,8 @@ def _ordered(
 
     def precedes(a: tuple[PrimExpr, PrimExpr, bool], b: tuple[PrimExpr, PrimExpr, bool]) -> bool:
         """Tell whether ``a`` ends before where ``b`` begins in any iteration to come."""
-        return analyzer.can_prove(LT(a[1], substitute(b[0], {var: after})))
+        start = substitute(b[0], {var: after})
+        return a[1].dtype is start.dtype and analyzer.can_prove(LT(a[1], start))
 
     pairs = [(a, b) for a in ends for b in ends if a[2] or b[2]]
     return all(precedes(a, b) for a, b in pairs)

@@ -49,6 +49,7 @@ def test_lanes_and_copies_are_constant_in_number(how: str):
         "A[v // 2] = v",  # two write one element
         "A[B[v]] = v",  # unknown elements
         "A[v % 3 + v % 5] = v",  # overlapping sums
+        "A[v] = A[T.int64(8)] + v",  # one element for all, by another dtype
     ],
 )
 def test_parallel_refuses_iterations_that_share_elements(body: str):
