@@ -157,3 +157,38 @@ def test_mistakes_are_refused(old: str, new: str, code: str):
     with pytest.raises(CompileError) as caught:
         loomir.script.from_source(PROGRAM.replace(old, new))
     assert caught.value.diagnostic.code == code
+
+
+CLOSURES = """
+from loomir.script import ir as I
+from loomir.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function(private=True)
+    def keep(i: R.Tensor((), "int8"), x: R.Tensor((3, "a"), "int64")) -> R.Tensor((3, "a"), "int64"):
+        return x
+
+    @R.function
+    def main(y: R.Tensor((3, 3), "int64"), q: R.Any) -> R.Tensor((3, 3), "int64"):
+        cls = Module
+        f = R.make_closure(cls.keep, (R.const(2, "int8"), q))
+        g = R.make_closure(cls.keep, (y,))
+        z: R.Any = R.invoke_pure_closure(f, (), ty_args=R.Any)
+        u: R.Any = R.invoke_pure_closure(g, (R.const(1, "int8"),), ty_args=R.Any)
+        w = R.match_cast(z, R.Tensor((3, 3), "int64"))
+        v = R.match_cast(u, R.Tensor((3, 3), "int64"))
+        return R.add(w, v)
+"""
+
+
+def test_what_values_do_not_tell_of_a_closure_is_forgotten():
+    """A value of unknown shape leaves the variables of its parameter open: no name is left over."""
+    module: Any = loomir.script.from_source(CLOSURES)
+    assert loomir.verify(module) == ()
+    text = module.script()
+    assert 'f: R.Callable((), R.Tensor(dtype="int64", ndim=2))' in text
+    assert 'R.Tensor((3, 3), dtype="int64"))' in text
+    data = np.arange(9).reshape(3, 3)
+    for run in (lambda *a: loomir.interpret(module, "main", *a), loomir.compile(module)["main"]):
+        np.testing.assert_array_equal(run(data, data + 1), 2 * data + 1)

@@ -30,7 +30,12 @@ from loomir.relax.op_params import (
     several,
     text,
 )
-from loomir.relax.relations import get_shape_var_mapping, substitute_shape_vars
+from loomir.relax.proof import shape_vars_in
+from loomir.relax.relations import (
+    erase_to_well_defined,
+    get_shape_var_mapping,
+    substitute_shape_vars,
+)
 from loomir.relax.struct_info import (
     OBJECT,
     FuncStructInfo,
@@ -316,8 +321,12 @@ def _infer_make_closure(c: OpContext) -> StructInfo:
     if not isinstance(c.call.args[0], GlobalVar):
         return OBJECT
     last = TupleStructInfo(params[left:])
-    bound = substitute_shape_vars(known, get_shape_var_mapping(last, TupleStructInfo(given.infos)))
-    return FuncStructInfo((bound.params or ())[:left], bound.ret, bound.purity)
+    values = get_shape_var_mapping(last, TupleStructInfo(given.infos))
+    bound = substitute_shape_vars(known, values)
+    made = FuncStructInfo((bound.params or ())[:left], bound.ret, bound.purity)
+    # What the values did not tell, and no parameter that is left tells, is not known any more.
+    unknown = frozenset(shape_vars_in(known)) - frozenset(values)
+    return erase_to_well_defined(made, frozenset(), frozenset(shape_vars_in(made)) - unknown)
 
 
 make_closure = define_op(
