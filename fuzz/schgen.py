@@ -235,6 +235,24 @@ def _transform_block(c: Choices, sch: Schedule) -> None:
     sch.transform_block_layout(block, IndexMap.from_func(turned, ndim=len(doms)))
 
 
+def _at_loop(c: Choices, sch: Schedule, *, reads: bool) -> None:
+    block = a_block(c, sch)
+    loops = sch.get_loops(block)
+    loop = c.pick(loops) if loops and c.chance(0.9) else a_loop(c, sch)
+    (sch.read_at if reads else sch.write_at)(loop, block, c.pick([0, 0, 1]), "local")
+
+
+def _reindex_cache(c: Choices, sch: Schedule, *, reads: bool) -> None:
+    by, turn = c.pick([1, 2, 3]), c.chance(0.5)
+
+    def mapped(*at: Any) -> Any:
+        parts = [part for i in at for part in ((i // by, i % by) if by > 1 else (i,))]
+        return parts[::-1] if turn else parts
+
+    do = sch.reindex_cache_read if reads else sch.reindex_cache_write
+    do(a_block(c, sch), 0, "global", mapped)
+
+
 def _a_map(c: Choices, sch: Schedule, block: BlockRV) -> tuple[object, Callable[..., object]]:
     """Draw a buffer that a block writes, and another layout of it."""
     writes = sch.get(block).writes
@@ -313,6 +331,12 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (1.0, "blockize", _blockize),
     (0.4, "tensorize", _tensorize),
     (1.0, "transform_block_layout", _transform_block),
+    (1.0, "read_at", lambda c, sch: _at_loop(c, sch, reads=True)),
+    (1.0, "write_at", lambda c, sch: _at_loop(c, sch, reads=False)),
+    (0.7, "cache_inplace", lambda c, sch: sch.cache_inplace(a_block(c, sch), 0, "global")),
+    (1.0, "reindex", lambda c, sch: sch.reindex(a_block(c, sch), (c.pick(["read", "write"]), 0))),
+    (0.7, "reindex_cache_read", lambda c, sch: _reindex_cache(c, sch, reads=True)),
+    (0.7, "reindex_cache_write", lambda c, sch: _reindex_cache(c, sch, reads=False)),
     (0.5, "set_scope", lambda c, sch: sch.set_scope(a_block(c, sch), 0, "local")),
     (0.7, "storage_align", _align),
     (0.5, "unsafe_set_dtype", _wider),

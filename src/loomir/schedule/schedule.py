@@ -550,6 +550,70 @@ class Schedule:
             },
         )
 
+    def read_at(
+        self,
+        loop: LoopRV,
+        block: BlockRV | str,
+        read_buffer_index: int | str | Buffer,
+        storage_scope: str,
+    ) -> BlockRV:
+        """Copy, in each iteration of a loop, what it reads of a buffer to one of its own."""
+        given = {"loop": loop, "block": block, "storage_scope": storage_scope}
+        return self.perform("read_at", {**given, "read_buffer_index": _named(read_buffer_index)})
+
+    def write_at(
+        self,
+        loop: LoopRV,
+        block: BlockRV | str,
+        write_buffer_index: int | str | Buffer,
+        storage_scope: str,
+    ) -> BlockRV:
+        """Let a block write to a buffer of its own, which a loop copies in each iteration."""
+        given = {"loop": loop, "block": block, "storage_scope": storage_scope}
+        return self.perform("write_at", {**given, "write_buffer_index": _named(write_buffer_index)})
+
+    def cache_inplace(
+        self, block: BlockRV | str, read_buffer_index: int | str | Buffer, storage_scope: str
+    ) -> list[BlockRV]:
+        """Let a block update a buffer of its own, which is copied from the old one and back."""
+        given = {"block": block, "storage_scope": storage_scope}
+        named = {"read_buffer_index": _named(read_buffer_index)}
+        return self.perform("cache_inplace", {**given, **named})
+
+    def reindex(self, block: BlockRV | str, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
+        """Put a buffer whose axes are iterators of a block between it and one that it uses."""
+        return self.perform("reindex", {"block": block, "buffer": _named(buffer)})
+
+    def reindex_cache_read(
+        self,
+        block: BlockRV | str,
+        read_buffer_index: int | str | Buffer,
+        storage_scope: str,
+        index_map: IndexMap | Callable[..., Any],
+    ) -> BlockRV:
+        """Copy what a block reads to a buffer whose indices are a function of its iterators."""
+        found = self._found(block)
+        made = self._map(index_map, lambda: [it.var for it in self.get(found).iter_vars])
+        given = {"block": found, "storage_scope": storage_scope, "index_map": made}
+        return self.perform(
+            "reindex_cache_read", {**given, "read_buffer_index": _named(read_buffer_index)}
+        )
+
+    def reindex_cache_write(
+        self,
+        block: BlockRV | str,
+        write_buffer_index: int | str | Buffer,
+        storage_scope: str,
+        index_map: IndexMap | Callable[..., Any],
+    ) -> BlockRV:
+        """Let a block write to a buffer whose indices are a function of its iterators."""
+        found = self._found(block)
+        made = self._map(index_map, lambda: [it.var for it in self.get(found).iter_vars])
+        given = {"block": found, "storage_scope": storage_scope, "index_map": made}
+        return self.perform(
+            "reindex_cache_write", {**given, "write_buffer_index": _named(write_buffer_index)}
+        )
+
     def set_scope(
         self, block: BlockRV | str, buffer_index: int | str | Buffer, storage_scope: str
     ) -> None:

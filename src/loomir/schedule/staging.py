@@ -148,12 +148,17 @@ def accesses_in(ref: Ref, buffer: Buffer, *, writes: bool) -> list[Access]:
     ]
 
 
-def covered(place: Ref, users: Sequence[Ref], buffer: Buffer) -> list[Range]:
-    """Give a box, within the buffer, that holds what blocks below a place read of it."""
+def covered(
+    place: Ref, users: Sequence[Ref], buffer: Buffer, *, written: bool = False
+) -> list[Range]:
+    """Give a box, within the buffer, that holds what blocks below a place read of it.
+
+    With ``written``, it holds what they write as well.
+    """
     body = place.loop.body if place.is_loop else place.block.body
     hidden = {id(n) for n in definitions_in(body)}
     analyzer = knowing(_known_in(place))
-    reads = [read for ref in users for read in _reads(place, ref, buffer)]
+    reads = [read for ref in users for read in _reads(place, ref, buffer, written)]
     return [_axis(axis, shape, reads, hidden, analyzer) for axis, shape in enumerate(buffer.shape)]
 
 
@@ -163,14 +168,18 @@ class _Read(NamedTuple):
     by: tuple[tuple[Access, Mapping[Var, Range]], ...]
 
 
-def _reads(place: Ref, ref: Ref, buffer: Buffer) -> list[_Read]:
+def _reads(place: Ref, ref: Ref, buffer: Buffer, written: bool) -> list[_Read]:
+    def taken(realize: BlockRealize) -> list[Access]:
+        return [
+            a
+            for a in nest_of(realize).accesses
+            if a.buffer.data is buffer.data and (written or not a.is_write)
+        ]
+
     loops, own = path_loops(place, ref), domains(ref.block)
-    by_loops = accesses_in(ref, buffer, writes=False)
+    by_loops = taken(ref.realize)
     iters = tuple(it.var for it in ref.block.iter_vars)
-    plain = BlockRealize(iters, TRUE, ref.block)
-    by_iters = [
-        a for a in nest_of(plain).accesses if a.buffer.data is buffer.data and not a.is_write
-    ]
+    by_iters = taken(BlockRealize(iters, TRUE, ref.block))
     # What the bindings of the block read comes first, and is of its loops alone.
     alone = len(by_loops) - len(by_iters)
     made = [_Read(((a, loops),)) for a in by_loops[:alone]]
@@ -367,10 +376,18 @@ def copy_nest(
     return nest, realize
 
 
-def inserted(scope: Ref, place: Place, nest: Stmt, buffers: Sequence[Buffer]) -> BlockRealize:
-    """Give a scope with a nest put in a place below it, and with more buffers."""
+def inserted(
+    scope: Ref, place: Place, nest: Stmt, buffers: Sequence[Buffer], behind: Stmt | None = None
+) -> BlockRealize:
+    """Give a scope with a nest put in a place below it, and with more buffers.
+
+    ``behind`` is put behind the part before which the nest is put.
+    """
     parts = [part for part, _ in parts_of(place.ref)]
-    body = seq([*parts[: place.at], nest, *parts[place.at :]])
+    rest = parts[place.at :]
+    if behind is not None:
+        rest.insert(1, behind)
+    body = seq([*parts[: place.at], nest, *rest])
     owner = scope.block
     if place.ref is not scope:
         made = rebuild(place.ref.loop, {"body": body})

@@ -159,3 +159,56 @@ def test_stages_stay_out_of_loops_that_run_at_once():
     sch.parallel(sch.get_loops("C")[0])
     sch.cache_read("C", 0, "global")
     same_meaning(from_source(HEAD + ROWS), sch, checked=True)
+
+
+# A buffer that is updated in place, between two other uses.
+UPDATED = """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
+    for i in range(6):
+        with T.sblock("B"):
+            v = T.axis.spatial(6, i)
+            C[v] = A[v + 1] + 1
+    for i in range(6):
+        with T.sblock("A"):
+            v = T.axis.spatial(6, i)
+            A[v + 1] = A[v + 1] + A[v + 2] + C[v]
+    for i in range(6):
+        with T.sblock("D"):
+            v = T.axis.spatial(6, i)
+            C[v] = C[v] + A[v]
+"""
+
+
+def test_cache_inplace_copies_there_and_back(golden):
+    before = from_source(HEAD + UPDATED)
+    sch = Schedule(before, debug_mask="all")
+    blocks = sch.cache_inplace("A", "A", "local")
+    golden(sch.mod.script())
+    assert [sch.get(b).writes[0].buffer.name for b in blocks] == ["A_local", "A"]
+    refused(sch, "SCH0007", "does not write 'C'", "cache_inplace", "A", "C", "local")
+    refused(sch, "SCH0008", "no 'shared'", "cache_inplace", "D", "C", "shared")
+    same_meaning(before, sch)
+    sch = Schedule(chain())
+    refused(sch, "SCH0007", "does not write 'A'", "cache_inplace", "B", "A", "local")
+
+
+def test_copies_in_the_iterations_of_a_loop(golden):
+    before = matmul()
+    sch = Schedule(before, debug_mask="all")
+    i, j, k = sch.get_loops("C")
+    outer, _ = sch.split(k, [None, 2])
+    sch.reorder(i, outer, j)
+    sch.read_at(outer, "C", 0, "local")
+    sch.write_at(i, "C", "C", "local")
+    golden(sch.mod.script())
+    refused(sch, "SCH0004", "is not around it", "read_at", i, "D", 0, "local")
+    refused(sch, "SCH0003", "writes no buffer 1", "write_at", i, "C", 1, "local")
+    refused(sch, "SCH0008", "no 'shared'", "read_at", i, "C", "B", "shared")
+    same_meaning(before, sch)
+
+
+def test_copies_of_a_loop_need_what_stays_the_same_there():
+    sch = Schedule(from_source(HEAD + ROWS))
+    loop = sch.get_loops("C")[0]
+    refused(sch, "SCH0006", "is written in that loop", "read_at", loop, "C", "B", "local")
+    sch.split(sch.get_loops("B")[1], [None, 3])
+    refused(sch, "SCH0007", "not known to be a box", "write_at", loop, "B", "B", "local")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from loomir.arith.fold import imm
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
@@ -35,12 +37,24 @@ from loomir.schedule.staging import (
     writes_whole,
 )
 from loomir.schedule.state import Ref
-from loomir.schedule.table import Context, Sblock, Sblocks, Value, primitive
+from loomir.schedule.table import Context, Loop, Sblock, Sblocks, Value, primitive
 from loomir.tir.buffer import Buffer, Range
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import Block, BlockRealize, For, Stmt
 
-__all__ = ["cache_read", "cache_write", "cannot_cache"]
+__all__ = [
+    "cache_inplace",
+    "cache_read",
+    "cache_write",
+    "cannot_cache",
+    "cannot_delay",
+    "cannot_fill",
+    "commit",
+    "place_before",
+    "place_behind",
+    "read_at",
+    "write_at",
+]
 
 
 def _refusal(code: str, ref: Ref, why: str, advice: str) -> Refusal:
@@ -106,9 +120,11 @@ def _writes(accesses: tuple[object, ...], buffer: Buffer) -> bool:
     return any(a.is_write and a.buffer.data is buffer.data for a in accesses)  # type: ignore[attr-defined]
 
 
-def _place_before(ref: Ref, readers: list[Ref], buffer: Buffer) -> Place | Refusal:
-    """Find where a stage has what all readers would read."""
-    place = ref.scope
+def place_before(
+    ref: Ref, readers: list[Ref], buffer: Buffer, start: Ref | None = None
+) -> Place | Refusal:
+    """Find where a stage has what all readers would read, from a loop or the scope inwards."""
+    place = ref.scope if start is None else start
     while True:
         parts = parts_of(place)
         numbers = [part_with(parts, place, r) for r in readers]
@@ -128,16 +144,23 @@ def _place_before(ref: Ref, readers: list[Ref], buffer: Buffer) -> Place | Refus
         place = ref.home.ref(inner)
 
 
-def _cannot_fill(ref: Ref, place: Place, readers: list[Ref], buffer: Buffer) -> Refusal | None:
-    """Say why a copy might read elements that nothing wrote, which the readers do not."""
+def _all_written(ref: Ref, place: Place, buffer: Buffer) -> bool:
+    """Tell whether all elements of a buffer are certainly written before a place."""
     if is_parameter(ref, buffer):
-        return None
+        return True
     scope = ref.scope
-    if place.ref is scope:
-        parts = parts_of(scope)
-        for writer in users(scope, buffer)[0]:
-            if part_with(parts, scope, writer) < place.at and writes_whole(writer, buffer):
-                return None
+    parts = parts_of(scope)
+    at = place.at if place.ref is scope else part_with(parts, scope, place.ref)
+    return any(
+        part_with(parts, scope, writer) < at and writes_whole(writer, buffer)
+        for writer in users(scope, buffer)[0]
+    )
+
+
+def cannot_fill(ref: Ref, place: Place, readers: list[Ref], buffer: Buffer) -> Refusal | None:
+    """Say why a copy might read elements that nothing wrote, which the readers do not."""
+    if _all_written(ref, place, buffer):
+        return None
     boxes: list[list[Range]] = []
     for reader in readers:
         for access in accesses_in(reader, buffer, writes=False):
@@ -186,33 +209,78 @@ def cache_read(
     if why := cannot_cache(block, buffer, storage_scope):
         refuse(why)
     readers = _readers(block, buffer, consumer_blocks)
-    place = _place_before(block, readers, buffer)
+    place = place_before(block, readers, buffer)
     if isinstance(place, Refusal):
         refuse(place)
-    if why := _cannot_fill(block, place, readers, buffer):
+    if why := cannot_fill(block, place, readers, buffer):
         refuse(why)
     stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
     region = covered(place.ref, readers, buffer)
     at_top = place.ref is block.scope
     nest, realize = copy_nest(buffer, stage, region, stage.name, of_region=at_top)
-    _commit(block, place, nest, stage, readers, {buffer: stage})
+    commit(block, place, nest, stage, _using(readers, buffer, stage))
     return block.home.ref(realize)
 
 
-def _commit(
+@primitive
+def read_at(
+    context: Context, loop: Loop, block: Sblock, read_buffer_index: Value, storage_scope: str
+) -> Ref:
+    """Copy, in each iteration of a loop, what it reads of a buffer to one of its own.
+
+    for i in range(8): B[i] = A[i] * 2
+    -->                                        # at loop i
+    for i in range(8):
+        for ax0 in range(1): A_local[i + ax0] = A[i + ax0]
+        B[i] = A_local[i] * 2
+
+    All blocks in the loop that read the buffer read the copy.
+
+    Errors: SCH0003, SCH0004, SCH0006 where the loop writes the buffer between or may read what is
+    not all written, SCH0008 for memory that CPUs lack.
+    """
+    buffer = accessed(block, read_buffer_index, "read")
+    if why := cannot_cache(block, buffer, storage_scope) or _cannot_be_at(block, loop):
+        refuse(why)
+    writers, readers, _ = users(block.scope, buffer)
+    readers = [r for r in readers if any(a is loop for a in r.around())]
+    inside = [w for w in writers if any(a is loop for a in w.around())]
+    if inside or not any(r is block for r in readers):
+        why = f"{buffer.name!r} is written in that loop"
+        refuse(_refusal("SCH0006", block, why, "use cache_read, which finds a place"))
+    place = place_before(block, readers, buffer, loop)
+    assert isinstance(place, Place)
+    if why := cannot_fill(block, place, readers, buffer):
+        refuse(why)
+    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    region = covered(loop, readers, buffer)
+    nest, realize = copy_nest(buffer, stage, region, stage.name, of_region=False)
+    commit(block, place, nest, stage, _using(readers, buffer, stage))
+    return block.home.ref(realize)
+
+
+def _cannot_be_at(ref: Ref, loop: Ref) -> Refusal | None:
+    if any(r is loop for r in ref.loops()):
+        return None
+    name = loop.loop.loop_var.name_hint
+    return _refusal(
+        "SCH0004", ref, f"loop {name!r} is not around it", "take a loop that get_loops gives"
+    )
+
+
+def commit(
     ref: Ref,
     place: Place,
     nest: Stmt,
     stage: Buffer,
-    changed: list[Ref],
-    table: dict[Buffer, Buffer],
+    changed: Mapping[Ref, BlockRealize],
+    behind: Stmt | None = None,
 ) -> None:
-    """Put a copy in its place, and the stage in the place of a buffer in some blocks."""
+    """Put a copy in its place, and blocks that use the stage in the place of others."""
     scope = ref.scope
-    made: Stmt = inserted(scope, place, nest, [stage])
+    made: Stmt = inserted(scope, place, nest, [stage], behind)
     blocks: dict[Block, Block] = {}
-    for user in changed:
-        new = substitute(user.realize, table)
+    for user, new in changed.items():
         blocks.update(paired(user.realize, new))
         placed = with_part(made, user.realize, new)
         assert placed is not None
@@ -226,8 +294,13 @@ def _commit(
     scope.home.replace(scope, realize, {**blocks, scope.block: realize.block})
 
 
+def _using(users: list[Ref], buffer: Buffer, stage: Buffer) -> dict[Ref, BlockRealize]:
+    """Give blocks that use a stage where they used a buffer."""
+    return {user: substitute(user.realize, {buffer: stage}) for user in users}
+
+
 # -- a stage behind a block that writes ------------------------------------------------------------
-def _cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None:
+def cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None:
     """Say why what a block writes cannot be written later, from a stage."""
     block, scope = ref.block, ref.scope
     why = complete_mistake(block) if block.init is None else shared_mistake(block)
@@ -253,9 +326,11 @@ def _cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | Non
     return None
 
 
-def _place_behind(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Place | Refusal:
+def place_behind(
+    ref: Ref, buffer: Buffer, readers: list[Ref], start: Ref | None = None
+) -> Place | Refusal:
     """Find where a stage is done, and nothing has read the buffer yet."""
-    place = ref.scope
+    place = ref.scope if start is None else start
     while True:
         parts = parts_of(place)
         at = part_with(parts, place, ref)
@@ -318,9 +393,9 @@ def cache_write(
     if why := cannot_cache(block, buffer, storage_scope):
         refuse(why)
     readers = consumer_blocks or []
-    if why := _cannot_delay(block, buffer, readers):
+    if why := cannot_delay(block, buffer, readers):
         refuse(why)
-    place = _place_behind(block, buffer, readers)
+    place = place_behind(block, buffer, readers)
     if isinstance(place, Refusal):
         refuse(place)
     region = _written(block, place, buffer)
@@ -336,5 +411,89 @@ def cache_write(
     stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
     at_top = place.ref is block.scope
     nest, realize = copy_nest(stage, buffer, region, stage.name, of_region=at_top)
-    _commit(block, place, nest, stage, [block, *readers], {buffer: stage})
+    commit(block, place, nest, stage, _using([block, *readers], buffer, stage))
     return block.home.ref(realize)
+
+
+@primitive
+def write_at(
+    context: Context, loop: Loop, block: Sblock, write_buffer_index: Value, storage_scope: str
+) -> Ref:
+    """Let a block write to a buffer of its own, which a loop copies in each iteration.
+
+    for i in range(8): B[i] = A[i] * 2
+    -->                                        # at loop i
+    for i in range(8):
+        B_local[i] = A[i] * 2
+        for ax0 in range(1): B[i + ax0] = B_local[i + ax0]
+
+    The copy stands behind the part of the loop that the block is in.
+
+    Errors: SCH0003, SCH0004, SCH0006 where others write the buffer or read it too early, SCH0007
+    for a block that writes no whole box of elements of its own, SCH0008 for memory that CPUs lack.
+    """
+    buffer = accessed(block, write_buffer_index, "write")
+    if why := cannot_cache(block, buffer, storage_scope) or _cannot_be_at(block, loop):
+        refuse(why)
+    if why := cannot_delay(block, buffer, []):
+        refuse(why)
+    place = place_behind(block, buffer, [], loop)
+    if isinstance(place, Refusal):
+        refuse(place)
+    region = _written(block, place, buffer) if place.ref is loop else None
+    if region is None:
+        refuse(
+            _refusal(
+                "SCH0007",
+                block,
+                f"what an iteration writes of {buffer.name!r} is not known to be a box, done there",
+                "take an outer loop, or cache_write",
+            )
+        )
+    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    nest, realize = copy_nest(stage, buffer, region, stage.name, of_region=False)
+    commit(block, place, nest, stage, _using([block], buffer, stage))
+    return block.home.ref(realize)
+
+
+# -- a stage around a block that updates -----------------------------------------------------------
+@primitive
+def cache_inplace(
+    context: Context, block: Sblock, read_buffer_index: Value, storage_scope: str
+) -> list[Ref]:
+    """Let a block update a buffer of its own, which is copied from the old one and back.
+
+    for i in range(8): A[i] = A[i] * 2
+    -->
+    for ax0 in range(8): A_local[ax0] = A[ax0]
+    for i in range(8): A_local[i] = A_local[i] * 2
+    for ax0 in range(8): A[ax0] = A_local[ax0]
+
+    Gives the blocks of both copies.
+
+    Errors: SCH0003, SCH0004, SCH0006 where others use the buffer in the same nest or it may not be
+    all written, SCH0007 for a block that does not update it, SCH0008 for memory that CPUs lack.
+    """
+    buffer = accessed(block, read_buffer_index, "read")
+    if why := cannot_cache(block, buffer, storage_scope):
+        refuse(why)
+    scope = block.scope
+    writers, readers, _ = users(scope, buffer)
+    if not any(w is block for w in writers):
+        why = f"it does not write {buffer.name!r}"
+        refuse(_refusal("SCH0007", block, why, "use cache_read"))
+    parts = parts_of(scope)
+    at = part_with(parts, scope, block)
+    for other in (*writers, *readers):
+        if other is not block and part_with(parts, scope, other) == at:
+            why = f"block {other.block.name_hint!r} uses {buffer.name!r} in the same nest"
+            refuse(_refusal("SCH0006", block, why, "take a block with a nest of its own"))
+    if not _all_written(block, Place(scope, at), buffer):
+        why = f"elements of {buffer.name!r} may hold nothing before"
+        refuse(_refusal("SCH0006", block, why, "take a buffer that is written as a whole before"))
+    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    region = covered(scope, [block], buffer, written=True)
+    first, into = copy_nest(buffer, stage, region, stage.name, of_region=True)
+    last, back = copy_nest(stage, buffer, region, f"{stage.name}_back", of_region=True)
+    commit(block, Place(scope, at), first, stage, _using([block], buffer, stage), last)
+    return [block.home.ref(into), block.home.ref(back)]
