@@ -15,8 +15,8 @@ __all__ = ["Peer"]
 
 nn = relax.op.nn
 
-MOST = 1 << 31
-"""Operations of a product that are worth waiting for: its loops take minutes for more."""
+MOST = 1 << 29
+"""Operations that are worth waiting for: its default loops take seconds to minutes for more."""
 
 
 def _sum(x: Any, axis: int | None) -> Any:
@@ -55,7 +55,7 @@ class Peer:
 
     def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
         """Compile a row."""
-        if row.dtype == "bfloat16" or (row.kind == "matmul" and row.flops > MOST):
+        if row.dtype == "bfloat16" or row.flops > MOST:
             return None
         block = relax.BlockBuilder()
         kind = getattr(relax, "TensorStructInfo", None) or relax.TensorType

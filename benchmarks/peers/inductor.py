@@ -56,5 +56,4 @@ class Peer:
         def run() -> None:
             held[0] = compiled(*given)
 
-        run()  # it compiles when it is first called
         return Prepared(run, lambda: as_array(held[0]))
