@@ -140,7 +140,9 @@ class Peer:
         made = ALGORITHMS[row.kind](row, *given)
         for place, extent in enumerate(reversed(row.out)):
             made.set_estimate(made.args()[place], 0, extent)
-        settings = hl.AutoschedulerParams("Adams2019", {"parallelism": str(self.threads)})
+        settings = hl.AutoschedulerParams(
+            "Adams2019", {"parallelism": str(self.threads), "beam_size": "8"}
+        )
         pipeline = hl.Pipeline(made)
         pipeline.apply_autoscheduler(hl.get_host_target(), settings)
         pipeline.compile_jit(hl.get_host_target())
