@@ -14,6 +14,7 @@ import fnmatch
 import math
 import os
 import platform
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +37,7 @@ LONG = 0.5  # seconds: who is so slow has none, the first call counts
 def main() -> None:
     """Measure, print and write."""
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # no stopped process is left behind
     rows = [r for r in ROWS if any(fnmatch.fnmatch(r.name, f"*{p}*") for p in options.rows)]
     absent = {p: missing(p) for p in options.peers if missing(p)}
     peers = [p for p in options.peers if p not in absent]
