@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fuzz.choices import Choices, SeedChoices
 from fuzz.meaning import same_meaning
-from fuzz.schprograms import PROGRAMS, Program
+from fuzz.schprograms import Program, program_of
 from loomir.arith.index_map import IndexMap
 from loomir.ir.equality import structural_equal
 from loomir.schedule import BlockRV, LoopRV, Schedule, TensorIntrin, Trace
@@ -24,7 +24,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 8
+VERSION = 9
 """Changes where a seed gives another sequence."""
 
 PAIR: Final = (
@@ -43,6 +43,9 @@ def impl(A: T.Buffer((2,), "DTYPE"), B: T.Buffer((2,), "DTYPE")):
 """,
 )
 """What an intrinsic of the moves does, and how."""
+
+HARD_MOVES: Final = 0.8
+"""How often a move is one that its program is hard for."""
 
 Move = Callable[[Choices, Schedule], object]
 
@@ -349,12 +352,15 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
 def sequence_of_seed(seed: int, limit: int = 8) -> Sequence:
     """Make the program of a seed, and do its moves."""
     c = SeedChoices(f"schedule {VERSION} {seed}")
-    _, make, tolerance = c.weighted([(row[0], row) for row in PROGRAMS])
-    program = Program(make.__name__, make(c), tolerance)
+    program = program_of(c)
     sch = Schedule(program.func, seed=seed, debug_mask="all")
     made = Sequence(program, sch)
-    for _ in range(c.integer(1, limit)):
+    named = {name: move for _, name, move in MOVES}
+    for number in range(c.integer(1, limit)):
         name, move = c.weighted([(share, (name, move)) for share, name, move in MOVES])
+        if program.moves and c.chance(HARD_MOVES):
+            name = program.moves[number % len(program.moves)]
+            move = named[name]
         steps = len(sch.trace.insts)
         before = sch.mod
         try:
@@ -388,7 +394,7 @@ def check(seed: int, *, native: bool = True) -> dict[str, Any]:
                 made.sch,
                 tolerance=made.program.tolerance,
                 native=native,
-                checked=seed % 2 == 0,
+                checked=seed % 2 == 0 or bool(made.program.moves),
                 seed=seed,
                 extent=1 + seed % 9,
             )

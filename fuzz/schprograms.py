@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fuzz.choices import Choices
 from loomir import te
@@ -12,16 +12,26 @@ from loomir.te import topi
 from loomir.tir.expr import And
 from loomir.tir.function import PrimFunc
 
-__all__ = ["PROGRAMS", "Program"]
+__all__ = ["PROGRAMS", "Program", "program_of"]
 
 
-class Program:
-    """A function, and how far its results may be off where sums are done in another order."""
+class Program(NamedTuple):
+    """A function, and how far its results may be off where sums are done in another order.
 
-    def __init__(self, name: str, func: PrimFunc, tolerance: float = 0.0) -> None:
-        self.name = name
-        self.func = func
-        self.tolerance = tolerance
+    ``moves`` are those that it is hard for, in an order that may do harm.
+    """
+
+    name: str
+    func: PrimFunc
+    tolerance: float = 0.0
+    moves: tuple[str, ...] = ()
+
+
+class Hard(NamedTuple):
+    """A function, and moves that it is hard for."""
+
+    func: PrimFunc
+    moves: tuple[str, ...]
 
 
 def _size(c: Choices) -> int:
@@ -138,21 +148,28 @@ def counting(c: Choices) -> PrimFunc:
 _HEAD = "from loomir.script import tir as T\n\n\n@T.prim_func\n"
 HARD: Final = (
     # Each iteration needs the one before.
-    """def main(A: T.Buffer((9, 6), "int32")):
+    (
+        """def main(A: T.Buffer((9, 6), "int32")):
     for i, j in T.grid(8, 6):
         with T.sblock("A"):
             vi, vj = T.axis.remap("SS", [i, j])
             A[vi + 1, vj] = A[vi, vj] + A[vi + 1, vj]
 """,
+        ("reorder", "parallel"),
+    ),
     # What one order reads before it is written, another reads after.
-    """def main(A: T.Buffer((7, 7), "int32")):
+    (
+        """def main(A: T.Buffer((7, 7), "int32")):
     for i, j in T.grid(6, 6):
         with T.sblock("A"):
             vi, vj = T.axis.remap("SS", [i, j])
             A[vi + 1, vj] = A[vi, vj + 1] + 1
 """,
+        ("reorder", "fuse", "vectorize"),
+    ),
     # The second block needs later iterations of the first.
-    """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    (
+        """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     B = T.alloc_buffer((8,), "int32")
     for i in range(8):
         with T.sblock("B"):
@@ -163,8 +180,11 @@ HARD: Final = (
             v = T.axis.spatial(8, i)
             C[v] = B[7 - v] + A[v]
 """,
+        ("merge", "compute_at", "compute_inline"),
+    ),
     # A temporary of one element for all iterations, and bounds that change.
-    """def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    (
+        """def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
     B = T.alloc_buffer((1,), "int32")
     for i in range(8):
         for j in range(i + 1):
@@ -175,8 +195,11 @@ HARD: Final = (
                 vi, vj = T.axis.remap("SS", [i, j])
                 C[vi, vj] = B[0] * 2
 """,
+        ("parallel", "reorder"),
+    ),
     # Writes to places that are read from memory, and a sum that is none.
-    """def main(
+    (
+        """def main(
     A: T.Buffer((6,), "int32"), I: T.Buffer((6,), "int32"), C: T.Buffer((16,), "int32")
 ):
     for i in range(6):
@@ -190,8 +213,11 @@ HARD: Final = (
                 C[vi + 12] = 1
             C[vi + 12] = C[vi + 12] * 2 - A[vk]
 """,
+        ("parallel", "decompose_reduction", "rfactor"),
+    ),
     # Blocks in blocks, statements outside of blocks, and a predicate.
-    """def main(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8, 6), "int32")):
+    (
+        """def main(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8, 6), "int32")):
     for i0, i1 in T.grid(3, 3):
         with T.sblock("outer"):
             vi = T.axis.spatial(8, i0 * 3 + i1)
@@ -203,8 +229,11 @@ HARD: Final = (
     for i in range(8):
         C[i, 0] = C[i, 0] + 1
 """,
+        ("blockize", "merge"),
+    ),
     # Sums that start more than once, that share elements, and that see others'.
-    """def main(
+    (
+        """def main(
     A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32"), D: T.Buffer((6,), "int32")
 ):
     for i, k, again in T.grid(4, 6, 2):
@@ -226,8 +255,11 @@ HARD: Final = (
                 D[vi] = 0
             D[vi] = D[vi] + A[vi, vk] + D[vi + 1]
 """,
+        ("decompose_reduction", "rfactor", "blockize"),
+    ),
     # Regions that are declared wrongly, in a block and in one inside of it.
-    """def main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8, 4), "int32")):
+    (
+        """def main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8, 4), "int32")):
     for i in range(8):
         with T.sblock("outer"):
             vi = T.axis.spatial(8, i)
@@ -240,8 +272,11 @@ HARD: Final = (
                     T.writes(C[vi, vj])
                     C[0, vj] = C[0, vj] * 2 + A[vi, vj]
 """,
+        ("parallel", "reorder"),
+    ),
     # An operand that changes between where it is taken and where the result is.
-    """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    (
+        """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     B = T.alloc_buffer((8,), "int32")
     for i in range(8):
         with T.sblock("B"):
@@ -256,8 +291,11 @@ HARD: Final = (
             v = T.axis.spatial(8, i)
             C[v] = B[v] * 2 - A[v]
 """,
+        ("compute_inline", "compute_at", "reverse_compute_inline"),
+    ),
     # A row that each row after it needs, in two loops.
-    """def main(A: T.Buffer((6, 5), "int32"), C: T.Buffer((6, 5), "int32")):
+    (
+        """def main(A: T.Buffer((6, 5), "int32"), C: T.Buffer((6, 5), "int32")):
     for j, i in T.grid(4, 5):
         with T.sblock("A"):
             vj, vi = T.axis.remap("SS", [j, i])
@@ -267,8 +305,11 @@ HARD: Final = (
             vj, vi = T.axis.remap("SS", [j, i])
             C[vi, vj] = A[vi + 1, vj] + A[vi, vj + 1]
 """,
+        ("merge", "reorder"),
+    ),
     # The same block twice at each point, and in the other direction.
-    """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    (
+        """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     for i, j in T.grid(8, 2):
         with T.sblock("C"):
             v = T.axis.spatial(8, 7 - i)
@@ -278,21 +319,66 @@ HARD: Final = (
             v = T.axis.spatial(7, i)
             C[v] = C[v + 1] - A[v]
 """,
+        ("merge", "rfactor"),
+    ),
+    # Each element needs the one before, and is taken from the last to the first.
+    (
+        """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.sblock("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = T.if_then_else(v > 0, B[v - 1], 0) + A[v]
+    for i in range(8):
+        with T.sblock("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B[7 - v] * 2
+""",
+        ("compute_at",),
+    ),
+    # A sum that a loop starts anew.
+    (
+        """def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k, again in T.grid(4, 6, 2):
+        with T.sblock("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""",
+        ("decompose_reduction", "rfactor"),
+    ),
+    # Neighbours of which each is taken twice.
+    (
+        """def main(A: T.Buffer((9,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((9,), "int32")
+    for i in range(9):
+        with T.sblock("B"):
+            v = T.axis.spatial(9, i)
+            B[v] = A[v] * 3
+    for i in range(8):
+        with T.sblock("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B[v] - B[v + 1]
+""",
+        ("parallel", "compute_at", "compute_at", "vectorize", "compute_at"),
+    ),
 )
 
 
-def hard(c: Choices) -> PrimFunc:
+def hard(c: Choices) -> Hard:
     """Give a program in which little is allowed."""
-    func = from_source(_HEAD + c.pick(HARD))
+    text, moves = c.pick(HARD)
+    func = from_source(_HEAD + text)
     assert isinstance(func, PrimFunc)
-    return func
+    return Hard(func, moves)
 
 
-PROGRAMS: Final[tuple[tuple[float, Callable[[Choices], PrimFunc], float], ...]] = (
+PROGRAMS: Final[tuple[tuple[float, Callable[[Choices], PrimFunc | Hard], float], ...]] = (
     (4.0, matmul, 0.0),
     (2.0, chain, 0.0),
     (2.0, reduction, 0.0),
-    (5.0, hard, 0.0),
+    (7.0, hard, 0.0),
     (1.0, counting, 0.0),
     (1.5, convolution, 0.0),
     (1.5, symbolic, 0.0),
@@ -300,3 +386,11 @@ PROGRAMS: Final[tuple[tuple[float, Callable[[Choices], PrimFunc], float], ...]] 
     (0.5, argmax, 0.0),
 )
 """How often each kind of program is made, and its tolerance."""
+
+
+def program_of(c: Choices) -> Program:
+    """Draw a program."""
+    _, make, tolerance = c.weighted([(row[0], row) for row in PROGRAMS])
+    made = make(c)
+    func, moves = made if isinstance(made, Hard) else (made, ())
+    return Program(make.__name__, func, tolerance, moves)

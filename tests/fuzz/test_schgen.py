@@ -6,12 +6,14 @@ import faulthandler
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from fuzz.schcampaign import ScheduleCampaign
 from fuzz.schgen import MOVES, check, sequence_of_seed
 from loomir.schedule import PRIMITIVES
+from loomir.schedule.primitive import compute_location, inlining, reducing, splitting
 
 SEQUENCES = 100
 SHARE = 20
@@ -42,12 +44,35 @@ def test_every_primitive_that_edits_is_drawn() -> None:
 def test_most_moves_do_something() -> None:
     done: Counter[str] = Counter()
     refused: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(60):
         made = sequence_of_seed(seed)
+        if made.program.moves:  # which are there to be refused
+            continue
         done.update(made.done)
         refused.update(made.refused)
     assert done.total() > refused.total()
     assert len(done) > len(MOVES) / 2
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "passes"),
+    [
+        (splitting, "carrying", ()),
+        (inlining, "cannot_feed", None),
+        (compute_location, "repeatable", ""),
+        (reducing, "repeated_mistake", ""),
+        (compute_location, "_cannot_run_at_once", None),
+    ],
+)
+def test_a_check_that_is_not_made_is_missed(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, passes: object
+) -> None:
+    """Without one of its checks a primitive changes the meaning of some sequence."""
+    assert hasattr(module, name)
+    monkeypatch.setattr(module, name, lambda *_args, **_named: passes)
+    # Only compiled code looks for races of threads.
+    races = name == "_cannot_run_at_once"
+    assert any(check(seed, native=races)["found"] for seed in range(100))
 
 
 def test_a_campaign_reports_and_keeps(tmp_path: Path) -> None:
