@@ -24,7 +24,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 9
+VERSION = 10
 """Changes where a seed gives another sequence."""
 
 PAIR: Final = (
