@@ -111,9 +111,7 @@ def nest_of(stmt: Stmt) -> Nest:
         if isinstance(node, For):
             loops[node.loop_var] = Range(node.min, node.extent)
         elif isinstance(node, BufferStore):
-            found.append(
-                Access(node.buffer, tuple(Range(i, IntImm(1, i.dtype)) for i in node.indices), True)
-            )
+            found.append(Access(node.buffer, _box(node), True))
     return Nest(tuple(found), loops, obstacle_in(stmt))
 
 
@@ -121,8 +119,15 @@ def _loads(part: object, found: list[Access]) -> None:
     if isinstance(part, PrimExpr):
         for node in pre_order(part):
             if isinstance(node, BufferLoad):
-                ranges = tuple(Range(i, IntImm(1, i.dtype)) for i in node.indices)
-                found.append(Access(node.buffer, ranges, False))
+                found.append(Access(node.buffer, _box(node), False))
+
+
+def _box(node: BufferLoad | BufferStore) -> tuple[Range, ...]:
+    """Give an element as a box, all of an axis whose index is a vector."""
+    pairs = zip(node.indices, node.buffer.whole().region)
+    return tuple(
+        whole if i.dtype.lanes != 1 else Range(i, IntImm(1, i.dtype)) for i, whole in pairs
+    )
 
 
 def _block(node: BlockRealize, found: list[Access]) -> None:
