@@ -20,7 +20,7 @@ from loomir.interp import interpret
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te.topi.conv import conv
-from loomir.tir.expr import Max, const
+from loomir.tir.expr import IntImm, Max, const
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, SeqStmt
 
@@ -171,6 +171,108 @@ def test_dtypes(dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "out"), [("int8", "int32"), ("uint8", "int32")])
 def test_integers_are_exact(dtype: str, out: str) -> None:
     check(product(9, 33, 70, dtype=dtype, out=out), lambda a, b: a @ b, interpreted=True)
+
+
+def short(
+    m: int, n: int, k: int, dtypes: tuple[str, str], right: str = "kn", left: str = "mk"
+) -> PrimFunc:
+    """Multiply factors of two dtypes, summed in 32 bits."""
+    total = "float32" if dtypes[0] == "bfloat16" else "int32"
+    sizes = {"m": m, "n": n, "k": k}
+    a = te.placeholder([sizes[x] for x in left], dtypes[0], name="A")
+    b = te.placeholder([sizes[x] for x in right], dtypes[1], name="B")
+    step = te.reduce_axis((0, k), name="k")
+
+    def term(i: Any, j: Any) -> Any:
+        place = {"m": i, "n": j, "k": step}
+        x, y = a(*[place[c] for c in left]), b(*[place[c] for c in right])
+        return te.sum(x.astype(total) * y.astype(total), axis=step)
+
+    return te.create_prim_func([a, b, te.compute((m, n), term, name="C")])
+
+
+def bytes_of(func: PrimFunc) -> list[np.ndarray]:
+    """Give arrays that hold every byte, the least and the greatest often."""
+    made: list[np.ndarray] = []
+    for buffer in list(func.buffer_map.values())[:-1]:
+        shape = [e.value for e in buffer.shape if isinstance(e, IntImm)]
+        drawn = RANDOM.choice([0, 127, 128, 255, *range(256)], shape).astype("uint8")
+        made.append(drawn.view(str(buffer.dtype)))
+    return made
+
+
+SIGNS = [("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")]
+
+
+@pytest.mark.parametrize("dtypes", SIGNS)
+@pytest.mark.parametrize(
+    ("m", "n", "k", "left", "right"),
+    [(9, 19, 7, "mk", "kn"), (17, 70, 33, "km", "nk"), (13, 37, 2603, "mk", "nk")],
+)
+def test_bytes_are_summed_exactly(
+    dtypes: tuple[str, str], m: int, n: int, k: int, left: str, right: str
+) -> None:
+    func = short(m, n, k, dtypes, right, left)
+    a, b = bytes_of(func)
+    wide = (a if left == "mk" else a.T).astype("int64"), (b if right == "kn" else b.T)
+    wanted = (wide[0] @ wide[1].astype("int64")).astype("int32")
+    results: list[np.ndarray] = []
+    for plans, runs in (("native", "native"), ("haswell", "haswell"), ("znver5", "haswell")):
+        results.append(np.full((m, n), 7, "int32"))
+        made = scheduled(func, plans)
+        assert ("dp4a" in made.script()) == Target(plans).has("avx512_vnni")
+        loomir.compile(made, runs, opt_level=1)(a, b, results[-1])
+    if k == 7:
+        results.append(np.zeros((m, n), "int32"))
+        interpret(scheduled(func, "znver5"), a, b, results[-1])
+    for result in results:
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_sums_of_bytes_wrap_and_do_not_stop_at_the_end() -> None:
+    func = short(8, 16, 1 << 18, ("uint8", "int8"))
+    a, b = np.full((8, 1 << 18), 255, "uint8"), np.full((1 << 18, 16), -128, "int8")
+    out = np.zeros((8, 16), "int32")
+    loomir.compile(scheduled(func), opt_level=1)(a, b, out)
+    assert (out == np.int64(255 * -128 * (1 << 18)).astype("int32")).all()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "right"), [(9, 19, 7, "kn"), (17, 70, 33, "nk"), (9, 37, 1301, "kn")]
+)
+def test_pairs_of_bfloat16_are_summed_in_single(m: int, n: int, k: int, right: str) -> None:
+    func = short(m, n, k, ("bfloat16", "bfloat16"), right)
+    a, b, out = arrays_for(func, {})
+    wide = a.astype("float64"), b.astype("float64") if right == "kn" else b.T.astype("float64")
+    made = scheduled(func, "znver5")
+    assert "dp2a" in made.script()
+    assert "dp2a" not in scheduled(func, "haswell").script()
+    assert "dp2a" not in scheduled(func, "sapphirerapids").script()
+    results = [np.zeros_like(out) for _ in range(2)]
+    loomir.compile(made, opt_level=1)(a, b, results[0])
+    if k == 7:
+        interpret(made, a, b, results[1])
+    else:  # plain vector code, with the same bits
+        loomir.compile(made, "haswell", opt_level=1)(a, b, results[1])
+    np.testing.assert_array_equal(results[0].view("int32"), results[1].view("int32"))
+    # Each of k roundings is at most half a unit in the last place of the sum so far.
+    bound = k * 2.0**-24 * (abs(wide[0]) @ abs(wide[1])) + k * 2.0**-126
+    assert (abs(results[0] - wide[0] @ wide[1]) <= bound).all()
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "step"),
+    [
+        ("sapphirerapids", "int8", "vpdpbusd"),
+        ("alderlake", "int8", "vpdpbusd"),
+        ("znver5", "bfloat16", "vdpbf16ps"),
+    ],
+)
+def test_sums_of_short_numbers_stay_in_registers(target: str, dtype: str, step: str) -> None:
+    program = scheduled(short(96, 256, 1200, (dtype, dtype)), target)
+    loop = innermost(loomir.compile(program, target).assembly(), step)
+    assert len([line for line in loop if step in line]) >= 12
+    assert not [line for line in loop if "rsp" in line and "mm" in line]
 
 
 def test_half_precision_sums_in_single() -> None:

@@ -29,11 +29,13 @@ class Cpu(NamedTuple):
 _VNNI: Final = frozenset({"avx512_vnni"})
 _BF16: Final = frozenset({"avx512_vnni", "avx512_bf16"})
 _BOTH: Final = _BF16 | {"avx_vnni"}
+_TILES: Final = _BOTH | {"amx_bf16"}
 
 EXTENSIONS: Final = {
     "avx512_vnni": "avx512vnni",
     "avx512_bf16": "avx512bf16",
     "avx_vnni": "avxvnni",
+    "amx_bf16": "amx-bf16",
 }
 """What ``Target.has`` knows, by the names that Linux lists; with LLVM's names."""
 
@@ -59,8 +61,8 @@ CPUS: Final[dict[str, Cpu]] = {
     "icelake-server": Cpu(_X86, 512, 32, _kib(48, 1280, 49152), _VNNI),
     "tigerlake": Cpu(_X86, 512, 32, _kib(48, 1280, 12288), _VNNI),
     "alderlake": Cpu(_X86, 256, 16, _kib(48, 1280, 30720), frozenset({"avx_vnni"})),
-    "sapphirerapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440), _BOTH),
-    "graniterapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440), _BOTH),
+    "sapphirerapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440), _TILES),
+    "graniterapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440), _TILES),
     "znver1": Cpu(_X86, 128, 16, _kib(32, 512, 8192)),
     "znver2": Cpu(_X86, 256, 16, _kib(32, 512, 16384)),
     "znver3": Cpu(_X86, 256, 16, _kib(32, 512, 32768)),

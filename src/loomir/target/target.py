@@ -78,7 +78,7 @@ class Target:
         return self.name == "native"
 
     def has(self, extension: str) -> bool:
-        """Whether the machine has instructions: ``avx512_vnni``, ``avx_vnni`` or ``avx512_bf16``.
+        """Whether the machine has instructions, named as in the table: ``avx512_vnni``.
 
         Errors: InternalError for another name.
         """
