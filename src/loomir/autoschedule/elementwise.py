@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from loomir.arith.fold import imm, product
-from loomir.autoschedule.instance import at, by_index, number, time_of, unfused, widest
+from loomir.autoschedule.instance import at, by_index, is_short, number, time_of, unfused, widest
 from loomir.autoschedule.nest import INDEX, loop, vectorized
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_worth, items_together, shared
@@ -20,7 +20,6 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, Min, PrimExpr, Var
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
 __all__ = ["is_heavy", "lies_along", "plan_elementwise", "runs_in", "values_join"]
@@ -101,7 +100,7 @@ def _in_vectors(store: Callable[[PrimExpr], Stmt], size: PrimExpr, width: int) -
 def is_heavy(value: PrimExpr) -> bool:
     """Whether a value holds calls of functions, which need registers of their own."""
     return any(
-        any(node.op is not IF_THEN_ELSE for node in nodes)
+        not all(map(is_short, nodes))
         for cls, nodes in by_class(value).items()
         if issubclass(cls, Call)
     )

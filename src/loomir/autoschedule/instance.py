@@ -11,13 +11,15 @@ from loomir.autoschedule.stage import Axis, Stage
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
+from loomir.tir.accuracy import SHORT_POWERS
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.expr import BinaryOp, Call, CmpOp, Div, IntImm, Let, PrimExpr, Var
+from loomir.tir.expr import BinaryOp, Call, CmpOp, Div, FloatImm, IntImm, Let, PrimExpr, Var
 from loomir.tir.fresh import fresh_var
-from loomir.tir.op import IF_THEN_ELSE
+from loomir.tir.op import BUILTINS, IF_THEN_ELSE
 
-__all__ = ["at", "by_index", "number", "time_of", "unfused", "widest"]
+__all__ = ["at", "by_index", "is_short", "number", "time_of", "unfused", "widest"]
 
+_POW: Final = BUILTINS["pow"].op
 _LOAD: Final = 0.1
 """Nanoseconds for each byte that is loaded or stored: memory at 10 GB/s."""
 _CALL: Final = 0.5
@@ -74,12 +76,20 @@ def time_of(expr: PrimExpr, stored: DataType) -> float:
         if issubclass(cls, BufferLoad):
             moved += sum(part.dtype.bits / 8 * _LOAD for part in parts)
         elif issubclass(cls, Call):
-            worked += sum(_OTHER if part.op is IF_THEN_ELSE else _CALL for part in parts)
+            worked += sum(_OTHER if is_short(part) else _CALL for part in parts)
         elif issubclass(cls, Div):
             worked += _DIVIDE * len(parts)
         elif issubclass(cls, (BinaryOp, CmpOp)):
             worked += _OTHER * len(parts)
     return max(moved, worked)
+
+
+def is_short(call: Call) -> bool:
+    """Whether a call takes a few instructions: a choice, or a power by a small number."""
+    if call.op is IF_THEN_ELSE:
+        return True
+    by = call.args[-1] if call.op is _POW else None
+    return isinstance(by, FloatImm) and by.value in SHORT_POWERS
 
 
 def by_index(stage: Stage) -> list[Axis]:

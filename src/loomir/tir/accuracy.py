@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-__all__ = ["ACCURACY", "REFERENCE", "Accuracy", "apart"]
+__all__ = ["ACCURACY", "REFERENCE", "SHORT_POWERS", "Accuracy", "apart"]
 
 
 class Accuracy(NamedTuple):
@@ -49,6 +49,12 @@ ACCURACY: Final[dict[str, Accuracy]] = {
     "hypot": Accuracy(0.51, 1.3),
 }
 """By the names of TIR."""
+
+SHORT_POWERS: Final = frozenset({0.5, 1.0, 2.0, 3.0, 4.0, -1.0})
+"""Constants to whose power a number is raised by a few products, a root or a quotient.
+
+Short forms of others, such as -2 and -0.5, round twice, which is more than a power may be off.
+"""
 
 REFERENCE: Final = Accuracy(0.51, 2.0)
 """How far the interpreter is off: it asks the C library, in float64."""

@@ -9,13 +9,16 @@ import pytest
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.engine import TargetMachine, compile_ir, load
+from loomir.codegen.llvm.floats import register_type
+from loomir.codegen.llvm.kernels import power
 from loomir.codegen.llvm.mathlib import MATH, emit_math
 from loomir.codegen.llvm.symbols import symbols_of
 from loomir.codegen.llvm.text import Module
 from loomir.codegen.llvm.types import FLOAT, I32, VOID
+from loomir.codegen.llvm.values import const
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType, numpy_of
-from loomir.tir.accuracy import ACCURACY
+from loomir.tir.accuracy import ACCURACY, SHORT_POWERS
 from tests.codegen.llvm.kernels import add_kernel, caller, kernel
 
 Long = np.longdouble
@@ -340,3 +343,29 @@ def test_the_c_library_is_not_called(cpu, triple):
             add_kernel(module, "k", emit, [dtype] * row.arity, dtype)
             needed = set(symbols_of(compile_ir(module.render(), target, 0)).undefined)
             assert needed <= (set() if modern else ROUNDINGS), (name, bits)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("by", sorted(SHORT_POWERS))
+def test_powers_by_constants_are_short_and_as_accurate(kind, by):
+    dtype = DataType(kind).with_lanes(4)
+    emit = lambda b, v: emit_math(b, "pow", [*v, const(register_type(dtype), by)], dtype)  # noqa: E731
+    edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0], numpy_of(dtype))
+    x = np.concatenate([every_kind(kind), edges])
+    x = np.concatenate([x, x[: -len(x) % 4]])
+    module = Module(features=TargetMachine.host().abilities)
+    add_kernel(module, "k", emit, [dtype], dtype)
+    assert power.FIXED_POWERS.keys() == SHORT_POWERS
+    assert module.render().count("\n") < 80  # any power takes several hundred lines
+    got = kernel(emit, [dtype], dtype)(x)
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(Long), Long(by))
+        rounded = want.astype(x.dtype)
+        special = ~np.isfinite(rounded) | (rounded == 0)
+        unit = np.spacing(np.abs(np.where(special, 1, rounded))).astype(Long)
+        off = np.abs(np.where(special, 0, (got.astype(Long) - want) / unit))
+        same = (got == rounded) & (np.signbit(got) == np.signbit(rounded))
+    assert (same | (np.isnan(got) & np.isnan(rounded)))[special].all()
+    info = np.finfo(rounded.dtype)
+    assert off[np.abs(rounded) >= info.tiny / info.eps].max() <= 0.51
+    assert off.max() <= 1.0  # what corrects tiny results is below all numbers

@@ -14,6 +14,8 @@ from loomir.ir.module import IRModule
 from loomir.ir.passes import pass_of
 from loomir.ir.visit import pre_order
 from loomir.relax.block_builder import BlockBuilder
+from loomir.script import from_source
+from loomir.tir import PrimFunc
 from loomir.tir import Var as ShapeVar
 from loomir.transform.pipelines import LOWER_RELAX, lower_relax
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
@@ -182,3 +184,21 @@ def test_nothing_to_do_gives_the_module_back():
         if step.name != "relax.StaticPlanBlockMemory":
             assert loomir.ir.passes.apply(step, mod) is mod, step.name
     assert pass_of(LOWER_RELAX.steps[0].function) is LOWER_RELAX.steps[0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_kernels_of_powers_know_constant_exponents(dtype: str):
+    mod = from_source(f'''
+from loomir.script import ir as I, relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), "{dtype}")):
+        y = R.power(x, R.const(3, "{dtype}"))
+        z = R.power(y, R.const([2], "{dtype}"))
+        return (y, z)
+''')
+    lowered = lower_relax(mod)
+    kernels = [f for f in lowered.functions.values() if isinstance(f, PrimFunc)]
+    assert sorted(len(k.params) for k in kernels) == [2, 3]

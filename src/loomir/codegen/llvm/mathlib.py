@@ -139,9 +139,19 @@ def emit_math(b: Builder, name: str, args: Sequence[Value], dtype: DataType) -> 
     kernel = MATH.get(name)
     if kernel is None or len(args) != kernel.arity:
         raise InternalError(f"no math function {name!r} of {len(args)} arguments")
+    fixed = _fixed_power(args[1]) if name == "pow" else None
+    if fixed is not None:
+        return narrow(b, fixed(b, widen(b, args[0], dtype)), dtype)
     wide = [widen(b, a, dtype) for a in args]
     chosen = kernel.single if wide[0].type.element is FLOAT else kernel.double
     return narrow(b, chosen(b, wide), dtype)
+
+
+def _fixed_power(exponent: Value) -> Callable[[Builder, Value], Value] | None:
+    if not exponent.type.is_float:  # a bfloat16 is held as its bits
+        return None
+    texts = {const(exponent.type, by).text: emit for by, emit in power.FIXED_POWERS.items()}
+    return texts.get(exponent.text)
 
 
 def _as_bits(b: Builder, x: Value) -> Value:

@@ -13,7 +13,7 @@ from loomir.support.dtype import DataType
 from loomir.te.operation import compute, same_size
 from loomir.te.place import user_span
 from loomir.te.tensor import Tensor
-from loomir.tir.expr import IntImm, PrimExpr, Var, cast, convert
+from loomir.tir.expr import FloatImm, IntImm, PrimExpr, Var, cast, const, convert
 from loomir.tir.rules import refuse
 
 __all__ = [
@@ -197,4 +197,5 @@ def read(x: Tensor, indices: Sequence[PrimExpr]) -> PrimExpr:
 
 def widened(value: PrimExpr) -> PrimExpr:
     """Give a value in the dtype to compute in."""
-    return cast(value, working(value.dtype))
+    wide = working(value.dtype)
+    return const(value.value, wide) if isinstance(value, FloatImm) else cast(value, wide)

@@ -13,10 +13,12 @@ from loomir.relax.expr import (
     Binding,
     BindingBlock,
     Call,
+    Constant,
     DataflowBlock,
     DataflowVar,
     Function,
     MatchCast,
+    PrimValue,
     Tuple,
     Var,
     VarBinding,
@@ -28,6 +30,7 @@ from loomir.relax.shape import INT64, ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import Var as PrimVar
+from loomir.tir.expr import const
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.op_kernel import Kernel, KernelMaker
 from loomir.transform.relax.reference_call import reference_call
@@ -91,6 +94,7 @@ class _Legalizer:
         call = self._with_known_extents(call, kind, made)
         if definition.legalize is not None:
             return [*made, *self._written_out(definition, call, binding, in_dataflow)]
+        call = self._with_exponent(call)
         args = [self._info(arg) for arg in call.args]
         self._assume(args)
         result = self._infer(definition, call, args)
@@ -186,6 +190,19 @@ class _Legalizer:
         made.append(MatchCast(named, arg, shaped, span=arg.span))
         names[arg] = named
         return named
+
+    def _with_exponent(self, call: Call) -> Call:
+        """Let the kernel of a power know a constant exponent: many such powers are short."""
+        by = call.args[-1] if call.args else None
+        if getattr(call.op, "name", "") != "relax.power" or not isinstance(by, Constant):
+            return call
+        base, dtype = self._info(call.args[0]), by.data.dtype
+        if by.data.shape or not dtype.is_float:
+            return call
+        if not isinstance(base, TensorStructInfo) or base.dtype is not dtype:
+            return call
+        exponent = PrimValue(const(by.data.data.astype("float64").item(), dtype), span=by.span)
+        return Call(call.op, (call.args[0], exponent), (), call.attrs, span=call.span)
 
     def _infer(
         self, definition: OpDef, call: Call, args: list[StructInfo], assume: bool = False

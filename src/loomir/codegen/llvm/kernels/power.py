@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
@@ -20,7 +20,15 @@ from loomir.codegen.llvm.kernels.parts import (
 from loomir.codegen.llvm.types import DOUBLE, FLOAT
 from loomir.codegen.llvm.values import Value, const
 
-__all__ = ["LOG_POWER", "LOG_POWER_SINGLE", "hypot", "hypot_lite", "pow_", "rsqrt"]
+__all__ = [
+    "FIXED_POWERS",
+    "LOG_POWER",
+    "LOG_POWER_SINGLE",
+    "hypot",
+    "hypot_lite",
+    "pow_",
+    "rsqrt",
+]
 
 _h = float.fromhex
 
@@ -114,6 +122,44 @@ def pow_(b: Builder, x: Value, y: Value) -> Value:
     power, lost = two_product(b, held, high)
     result = exp_of_sum(b, power, fma(b, held, low, lost))
     return _power_cases(b, x, y, result)
+
+
+def _root(b: Builder, x: Value) -> Value:
+    t = x.type
+    top = const(t, float("inf"))
+    # The root of -0 is -0, and its power 0; minus infinity has no root, and the power infinity.
+    root = b.fadd(b.intrinsic("llvm.sqrt", [x]), const(t, 0.0))
+    return b.select(b.fcmp("oeq", x, const(t, float("-inf"))), top, root)
+
+
+def _cube(b: Builder, x: Value) -> Value:
+    high, low = two_product(b, x, x)
+    return _product(b, high, x, b.fmul(low, x))
+
+
+def _fourth(b: Builder, x: Value) -> Value:
+    high, low = two_product(b, x, x)
+    return _product(b, high, high, b.fmul(low, b.fadd(high, high)))
+
+
+def _product(b: Builder, x: Value, y: Value, more: Value) -> Value:
+    """Emit ``x * y + more``, rounded as once; infinities and zeros are those of the product."""
+    high, low = two_product(b, x, y)
+    t, size = x.type, absolute(b, high)
+    finite = b.fcmp("olt", size, const(t, float("inf")))
+    exact = b.and_(finite, b.fcmp("ogt", size, const(t, 0.0)))
+    return b.select(exact, b.fadd(high, b.fadd(low, more)), high)
+
+
+FIXED_POWERS: Final[dict[float, Callable[[Builder, Value], Value]]] = {
+    1.0: lambda b, x: x,
+    2.0: lambda b, x: b.fmul(x, x),
+    3.0: _cube,
+    4.0: _fourth,
+    0.5: _root,
+    -1.0: lambda b, x: b.fdiv(const(x.type, 1.0), x),
+}
+"""Powers by ``tir.accuracy.SHORT_POWERS``, as accurate as ``pow_`` and about ten times as fast."""
 
 
 def _power_cases(b: Builder, x: Value, y: Value, result: Value) -> Value:
