@@ -152,3 +152,24 @@ def test_mistakes_that_show_late_are_told_by_the_operators_rule(
     for run in unknown.runs:
         with pytest.raises(ValueError, match="RUN0212.*" + says):
             run(name, *args)
+
+
+def test_a_reshape_to_nothing_takes_nothing():
+    """That there are as many elements is checked although none is copied."""
+    module: Any = loomir.script.from_source(
+        """
+from loomir.script import ir as I
+from loomir.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("m", 2), "uint16")) -> R.Tensor((0, 1), "uint16"):
+        return R.reshape(x, R.shape([0, 1]))
+"""
+    )
+    for run in (lambda x: loomir.interpret(module, "main", x), loomir.compile(module)["main"]):
+        assert run(np.zeros((0, 2), "uint16")).shape == (0, 1)
+        with pytest.raises(loomir.RunError) as caught:
+            run(np.zeros((1, 2), "uint16"))
+        assert caught.value.diagnostic.code == "RUN0212"

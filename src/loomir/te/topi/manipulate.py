@@ -135,7 +135,13 @@ def _places(flat: PrimExpr, shape: Sequence[Size]) -> list[PrimExpr]:
 def _regrouped(name: str, x: Tensor, shape: Sequence[Size]) -> Tensor:
     own, total = dims(x), product(dims(x))
     if _is(0, total):
-        return make(name, shape, lambda *_: const(0, x.dtype))
+        empty = next((a for a, extent in enumerate(shape) if _is(0, extent)), None)
+        if empty is None:
+            return make(name, shape, lambda *_: const(0, x.dtype))
+        # No element is taken, but what x is made of, such as a check, stays part of the result.
+        return make(
+            name, shape, lambda *i: x(*(i[empty] if _is(0, d) else const(0, "int32") for d in own))
+        )
     wide = not isinstance(total, int) or total > _INT32_MAX
     return make(name, shape, lambda *i: x(*_places(_flat(i, shape, wide), own)))
 
