@@ -121,3 +121,27 @@ def in_order(A: T.Buffer((150, 90), "float32"), B: T.Buffer((90,), "float32")):
 def test_loops_that_sum_rows_keep_the_order_of_each_column():
     assert kinds(in_order) == ["columns"]
     agrees(in_order, [drawn(150, 90), drawn(90)], rtol=0)
+
+
+@T.prim_func
+def vectors(
+    A: T.Buffer((40, 30), "float32x4"),
+    B: T.Buffer((40,), "float32x4"),
+    C: T.Buffer((30,), "float32x4"),
+):
+    for i, j in T.grid(40, 30):
+        with T.sblock("rows"):
+            x, y = T.axis.remap("SR", [i, j])
+            with T.init():
+                B[x] = T.Broadcast(T.float32(0), 4)
+            B[x] = B[x] + A[x, y]
+    for j, i in T.grid(30, 40):
+        with T.sblock("columns"):
+            y, x = T.axis.remap("SR", [j, i])
+            with T.init():
+                C[y] = T.Broadcast(T.float32(0), 4)
+            C[y] = C[y] + A[x, y]
+
+
+def test_elements_that_are_vectors_keep_their_order():
+    agrees(vectors, [drawn(40, 30, 4), drawn(40, 4), drawn(30, 4)], rtol=0)

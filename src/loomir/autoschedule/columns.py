@@ -48,8 +48,11 @@ def _units(stage: Stage) -> dict[Var, PrimExpr]:
     return {axis.var: imm64(0) for axis in axes if axis.size == 1}
 
 
-def _is_empty(stage: Stage) -> bool:
-    return any(axis.size == 0 for axis in (*stage.axes, *stage.reduced))
+def _is_plain(stage: Stage) -> bool:
+    """Whether a stage combines something, and elements that are no vectors."""
+    if stage.combine is Combine.NONE or stage.buffer.dtype.lanes != 1:
+        return False
+    return not any(axis.size == 0 for axis in (*stage.axes, *stage.reduced))
 
 
 def _size(axes: Sequence[Axis]) -> int | None:
@@ -72,7 +75,7 @@ def _combination(stage: Stage, partial: Buffer, pieces: PrimExpr, place: Place) 
 
 def plan_partial(stage: Stage, target: Target) -> Plan | None:
     """Plan a reduction of much to few results; None for others."""
-    if stage.combine is Combine.NONE or not stage.free_order or _is_empty(stage):
+    if not stage.free_order or not _is_plain(stage):
         return None
     outer, inside = tuple(a for a in by_index(stage) if a.size != 1), _wide(stage.reduced)
     count, steps = _size(outer), _size(inside)
@@ -138,7 +141,7 @@ class _Columns(NamedTuple):
 
 def plan_columns(stage: Stage, target: Target) -> Plan | None:
     """Plan a reduction whose results lie as what they are made of; None for others."""
-    if stage.combine is Combine.NONE or _is_empty(stage):
+    if not _is_plain(stage):
         return None
     found = _columns(stage, target)
     if found is None:

@@ -76,6 +76,8 @@ def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple
     stages = [walk.stage for walk in walks]
     if any(walk.combines() and not walk.stage.free_order for walk in walks):
         return 1, 1
+    if any(stage.buffer.dtype.lanes != 1 for stage in stages):
+        return 1, 1  # elements are vectors themselves
     bits = max(max(8, widest(stage.value, stage.buffer.dtype)) for stage in stages)
     lanes = min(target.lanes(bits), _MOST_LANES)
     while length is not None and lanes > max(1, length):
