@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir import te
+from loomir import relax, te
 from loomir.ir.equality import structural_equal
 from loomir.relax import (
     BlockBuilder,
@@ -181,3 +181,13 @@ def test_what_no_kernel_can_take_is_refused(info, te_func):
     with pytest.raises(CompileError) as caught:
         built([x], lambda bb: bb.emit_te(te_func, x))
     assert caught.value.diagnostic.code == "RLX0309"
+
+
+def test_known_extents_have_one_dtype_throughout_a_kernel() -> None:
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((3, 4), "float32"))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit_te(topi.nn.relu, x))
+    kernels = [f for f in bb.get().functions.values() if isinstance(f, PrimFunc)]
+    extents = [e for f in kernels for b in f.buffer_map.values() for e in b.shape]
+    assert {str(e.dtype) for e in extents} == {"int32"}

@@ -28,7 +28,7 @@ from loomir.te.create_prim_func import create_prim_func
 from loomir.te.operation import compute, placeholder
 from loomir.te.tensor import Tensor
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.fresh import fresh_var
 from loomir.tir.function import PrimFunc
@@ -161,7 +161,8 @@ class _Maker:
                     help="match it first: bb.match_cast(value, R.Tensor((n, m), dtype))",
                     span=span,
                 )
-            shape = [self._inside(dim) for dim in info.dims]
+            # A number has the dtype that extents of computed tensors have, too.
+            shape = [d.value if isinstance(d, IntImm) else self._inside(d) for d in info.dims]
             name = _letters(len(self.inputs))
             found = self.inputs[leaf] = placeholder(shape, info.dtype, name)
             self.infos.append(info)
