@@ -279,6 +279,31 @@ def test_half_precision_sums_in_single() -> None:
     check(product(9, 33, 70, dtype="float16"), lambda a, b: a @ b, tolerance=1e-3)
 
 
+@T.prim_func
+def by_hand(
+    a: T.Buffer((19, 1301), "float32"),
+    b: T.Buffer((1301, 37), "float32"),
+    c: T.Buffer((19, 37), "float32"),
+) -> None:
+    for i, j in T.grid(19, 37):
+        c[i, j] = T.float32(0)
+        for k in range(1301):
+            c[i, j] = c[i, j] + a[i, k] * b[k, j]
+
+
+def test_sums_of_loops_without_blocks_keep_their_order() -> None:
+    plan = planned(by_hand)
+    assert plan is not None
+    assert "order of the program" in plan.choices[0]
+    a, b, out = arrays_for(by_hand, {})
+    wanted = np.zeros_like(out)  # NumPy's sum along the first axis of products, one by one
+    for k in range(1301):
+        wanted = wanted + a[:, k : k + 1] * b[k]
+    for target in ("native", "haswell"):
+        loomir.compile(scheduled(by_hand, target), target, opt_level=1)(a, b, out)
+        np.testing.assert_array_equal(out.view("int32"), wanted.view("int32"))
+
+
 def test_batches_and_einsum() -> None:
     a = te.placeholder((3, 5, 2, 7), name="A")
     b = te.placeholder((3, 2, 7, 4, 6), name="B")

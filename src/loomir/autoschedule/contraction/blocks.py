@@ -11,9 +11,12 @@ from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.groups import WORD, grouped
 from loomir.autoschedule.contraction.join_axes import Views
 from loomir.autoschedule.contraction.micro_kernel import (
+    Multiply,
     copy_tile,
     fill_tile,
     load_tile,
+    multiply_add,
+    multiply_then_add,
     run_tile,
 )
 from loomir.autoschedule.contraction.operand import (
@@ -422,7 +425,7 @@ class _Blocked:
                     lambda r: read_left(k, add(start, k), at_k, r),
                     lambda c: read_right(k, add(start, k), at_k, c),
                     tiles,
-                    None if self.groups is None else self.groups.multiply_add,
+                    self._multiply(),
                 ),
             )
             first, later = self._starts(at(batch, right.tiles, column_tile), strip[1])
@@ -452,6 +455,11 @@ class _Blocked:
             left.first(row_tile),
             lambda row: let("column", right.first(column_tile), lambda c: placed(row, c)),
         )
+
+    def _multiply(self) -> Multiply:
+        if self.groups is not None:
+            return self.groups.multiply_add
+        return multiply_then_add if self.found.ordered else multiply_add
 
     def _starts(self, whole: PrimExpr, slot: PrimExpr) -> tuple[Start | None, Start | None]:
         """Give what sums start from in the first panel, and what is added in each later one."""
@@ -576,10 +584,12 @@ class _Blocked:
         left, right, tiles = self.left, self.right, self.tiles
         sums, registers = tiles.rows * tiles.vectors, self.target.registers
         shape = f"{tiles.rows} x {tiles.columns}"
-        grouping = ()
+        grouping: tuple[str, ...] = ()
         if self.groups is not None:
             held = self.groups.held
             grouping = (f"{self.groups.size} steps at once, as {held[0]} and {held[1]} in words",)
+        if self.found.ordered:
+            grouping = ("terms of an element in the order of the program, products rounded",)
         return (
             *grouping,
             f"tile of {shape}: {sums} of {registers} registers hold sums",

@@ -184,6 +184,8 @@ def grouped(found: Contraction, target: Target) -> Groups | None:
     m, n = size_of(found.rows), size_of(found.columns)
     if (m is not None and m < _FEWEST_ROWS) or (n is not None and n < _FEWEST_COLUMNS):
         return None
+    if found.ordered:
+        return None
     left, right = _narrowest(found.left), _narrowest(found.right)
     one, other = left.dtype, right.dtype
     # Machines with tiles take one pair in the time of four fused sums: widening is faster there.

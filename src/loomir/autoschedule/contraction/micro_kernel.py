@@ -13,7 +13,16 @@ from loomir.tir.expr import Add, Broadcast, Mul, PrimExpr, const
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
-__all__ = ["Reader", "copy_tile", "fill_tile", "load_tile", "multiply_add", "run_tile"]
+__all__ = [
+    "Multiply",
+    "Reader",
+    "copy_tile",
+    "fill_tile",
+    "load_tile",
+    "multiply_add",
+    "multiply_then_add",
+    "run_tile",
+]
 
 Reader = Callable[[PrimExpr], PrimExpr]
 """Gives a factor at a row, or a vector of columns, of the tile."""
@@ -65,16 +74,13 @@ def load_tile(
     return _each(tiles, one)
 
 
-def run_tile(
-    sums: Buffer, left: Reader, right: Reader, tiles: Tiles, multiply: Multiply | None = None
-) -> Stmt:
-    """Add the products of one step, by ``multiply_add`` unless told otherwise."""
-    join = multiply or multiply_add
+def run_tile(sums: Buffer, left: Reader, right: Reader, tiles: Tiles, multiply: Multiply) -> Stmt:
+    """Add the products of one step."""
     lanes = tiles.lanes
 
     def one(r: PrimExpr, c: PrimExpr) -> Stmt:
         held = BufferLoad(sums, (r, c))
-        made = join(_wide(left(r), lanes), _wide(right(c), lanes), held)
+        made = multiply(_wide(left(r), lanes), _wide(right(c), lanes), held)
         return BufferStore(sums, made, (r, c))
 
     return _each(tiles, one)
@@ -82,4 +88,9 @@ def run_tile(
 
 def multiply_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
     """Give ``x * y + z``, rounded once where it is a float."""
-    return call_builtin("fma", x, y, z) if z.dtype.is_float else Add(Mul(x, y), z)
+    return call_builtin("fma", x, y, z) if z.dtype.is_float else multiply_then_add(x, y, z)
+
+
+def multiply_then_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
+    """Give ``x * y + z``, where the product is rounded first."""
+    return Add(Mul(x, y), z)

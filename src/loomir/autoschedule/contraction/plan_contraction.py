@@ -31,6 +31,8 @@ def plan_contraction(
     if found is None:
         return None
     unread = inner_views(inner, (found.stage, *found.epilogue), views)
-    plan = None if grouped(found, target) else dot_products(found, target, unread)
+    plan = None
+    if not found.ordered and grouped(found, target) is None:
+        plan = dot_products(found, target, unread)
     plan = plan or blocked(found, target, unread, views)
     return replace(plan, stmt=views.declared(plan.stmt))

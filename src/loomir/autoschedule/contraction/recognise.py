@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -48,12 +49,17 @@ class Contraction:
     epilogue: tuple[Stage, ...]
     cut: Mapping[Var, PrimExpr]
     """Axes of the stage that are two axes here, by those: the groups of a convolution."""
+    ordered: bool = False
+    """Whether each element takes its terms one by one in order, each product rounded before."""
 
 
 def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
     """Read a stage that sums products, and stages that use its elements one by one."""
     stage = _folded(stages[0])
-    if stage.combine is not Combine.SUM or not stage.reduced or not stage.free_order:
+    if stage.combine is not Combine.SUM or not stage.reduced:
+        return None
+    ordered = not stage.free_order and stage.buffer.dtype.is_float
+    if ordered and not (_starts_from_zero(stage) and stage.buffer.dtype.bits >= 32):
         return None
     if any(axis.size == 0 for axis in stage.reduced):
         return None
@@ -101,6 +107,7 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         dtype,
         tuple(epilogue),
         cut,
+        ordered,
     )
 
 
@@ -282,6 +289,12 @@ def _same(a: PrimExpr, b: PrimExpr, first: Stage) -> bool:
     """Compare indices; an axis of one value is 0."""
     zeros: dict[Var, PrimExpr] = {x.var: imm64(0) for x in first.axes if x.size == 1}
     return structural_equal(substitute(a, zeros), substitute(b, zeros))
+
+
+def _starts_from_zero(stage: Stage) -> bool:
+    """Whether an element starts from +0, as sums in registers do."""
+    init = stage.init
+    return isinstance(init, FloatImm) and init.value == 0 and math.copysign(1.0, init.value) > 0
 
 
 def is_zero(expr: PrimExpr | None) -> bool:
