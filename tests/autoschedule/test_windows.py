@@ -93,3 +93,10 @@ def test_convolutions_that_sum_over_channels_are_left_to_products():
     x, w = image(1, 4, 8, 16), image(4, 2, 3, 3, name="w")
     func = te.create_prim_func([x, w, topi.conv(x, w, 1, 1, groups=2)])
     assert "windows" not in kinds(scheduled(func, "native", tasks=False))
+
+
+def test_weights_that_lie_across_are_copied():
+    x, w = image(1, 4, 5, 35), image(35, 1, 3, 3, name="w")
+    func = te.create_prim_func([x, w, topi.conv(x, w, 1, 1, groups=35, layout="NHWC")])
+    made = same(func, (1, 4, 5, 35), (35, 1, 3, 3), (1, 4, 5, 35), rtol=1e-5, targets=("native",))
+    assert "w is copied to lie along vectors too" in made.plans[0].choices

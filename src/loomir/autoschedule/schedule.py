@@ -21,6 +21,7 @@ from loomir.autoschedule.nest import allocated
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
 from loomir.autoschedule.rows import plan_rows
+from loomir.autoschedule.scans import plan_scan
 from loomir.autoschedule.stage import Combine, Kernel, Stage
 from loomir.autoschedule.tidy import tidied
 from loomir.autoschedule.transposes import plan_transpose
@@ -135,7 +136,7 @@ def schedule_function(func: PrimFunc, target: Target) -> Scheduled:
             plans.append(plan)
             place += covered
         else:
-            plan = plan_as_written(part)
+            plan = plan_scan(part) or plan_as_written(part)
             made.append(part if plan is None else plan.stmt)
             plans += [] if plan is None else [plan]
             place += 1

@@ -34,7 +34,7 @@ _LEAST: Final = 4
 _MOST: Final = 16
 """Lanes of a block that may be written out."""
 _TILE: Final = 256
-"""Bytes of a row of a tile, about: some lines of the cache."""
+"""Bytes of a row of the input in a tile: some lines of the cache, as measured best."""
 
 _Place = Mapping[Var, PrimExpr]
 
@@ -58,8 +58,7 @@ def plan_transpose(stage: Stage, target: Target) -> Plan | None:
         return None
     down, across, lanes = found.down, found.across, found.lanes
     bits = widest(stage.value, stage.buffer.dtype)
-    side = max(lanes, _TILE * 8 // bits)
-    high, wide = _cut(down, side), _cut(across, side)
+    high, wide = _cut(down, max(lanes, _TILE * 8 // bits)), _cut(across, lanes)
     count = mul(product(axis.extent for axis in found.outer), mul(high[1], wide[1]))
 
     def tile(t: PrimExpr) -> Stmt:

@@ -11,15 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.arith.fold import add, fold_node, imm64, mul, product, sub
+from loomir.arith.fold import add, fold_node, imm64, int64, mul, product, sub
 from loomir.autoschedule.contraction.recognise import epilogue_of, overlaps
+from loomir.autoschedule.elementwise import plan_elementwise
 from loomir.autoschedule.general import combined
 from loomir.autoschedule.instance import at, by_index, number, time_of, unfused, widest
-from loomir.autoschedule.nest import allocated, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, unrolled, vectorized
 from loomir.autoschedule.padding import Padding, form_of, read_padding
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import items_together, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.autoschedule.transposes import plan_transpose
 from loomir.ir.visit import Rule, by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -31,6 +33,7 @@ from loomir.tir.expr import (
     Call,
     Cast,
     FloorDiv,
+    IntImm,
     Max,
     Min,
     Mul,
@@ -47,6 +50,8 @@ _MOST: Final = 144
 """Terms of a window."""
 _UNROLLED: Final = 16
 """Terms that are written out."""
+_COPIED: Final = 1 << 16
+"""Elements of a buffer that may be copied before it is read."""
 _STRIDE: Final = 4
 """Places by which windows may be apart along vectors."""
 
@@ -68,6 +73,8 @@ class _Window:
     rows: int
     vectors: int
     lanes: int
+    copies: tuple[Stage, ...]
+    """Copies of small buffers, to lie along vectors too."""
 
     @property
     def width(self) -> int:
@@ -120,6 +127,10 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
         return IfThenElse(condition, fast, slow)
 
     stmt, how = shared(count, each * size * block, f"bands of {block} rows", item)
+    if found.copies:
+        made = [plan_transpose(c, target) or plan_elementwise(c, target) for c in found.copies]
+        copied = [plan.stmt for plan in made if plan is not None]
+        stmt = allocated((c.buffer for c in found.copies), *copied, stmt)
     return Plan("windows", stmt, (*_choices(found, target), how), _flops(found))
 
 
@@ -149,6 +160,7 @@ def _choices(found: _Window, target: Target) -> list[str]:
     if found.padding.inside:
         names = ", ".join(axis.name_hint for axis in found.padding.inside)
         made.append(f"padding is read where it is: borders of {names} have loops of their own")
+    made += [f"{copy.name} is copied to lie along vectors too" for copy in found.copies]
     if _is_fused(found.stage):
         made.append("products are added without a rounding between")
     return made
@@ -177,7 +189,7 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
         return None
     across, down = placed[-1], placed[-2]
     outer = tuple(axis for axis in first.axes if axis is not across and axis is not down)
-    value = _plain(first)
+    value, copies = _copied(_plain(first), first, across)
     if not _slides(first, value, across):
         return None
     padding = read_padding(value, first.axes, first.reduced)
@@ -193,7 +205,9 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
     vectors = 2 if length is None or length >= 2 * lanes else 1
     low, high = padding.inside.get(down.var, (imm64(0), down.extent))
     rows = _rows(number(sub(high, low)), vectors, target.registers)
-    return _Window(first, epilogue, inner, outer, down, across, padding, rows, vectors, lanes)
+    return _Window(
+        first, epilogue, inner, outer, down, across, padding, rows, vectors, lanes, copies
+    )
 
 
 def _plain(stage: Stage) -> PrimExpr:
@@ -209,6 +223,36 @@ def _plain(stage: Stage) -> PrimExpr:
         return inner.value if fits and e.dtype is inner.value.dtype else e
 
     return rewrite(stage.value, {**_RING, Cast: widened})
+
+
+def _copied(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, tuple[Stage, ...]]:
+    """Read small buffers, such as weights, from copies of which ``across`` is the last axis."""
+    steps = {axis.var for axis in stage.reduced}
+    made: dict[Buffer, tuple[int, Stage]] = {}
+
+    def moved(load: BufferLoad) -> PrimExpr:
+        places = [k for k, i in enumerate(load.indices) if i is across.var]
+        others = [i for i in load.indices if i is not across.var]
+        fits = all(isinstance(i, IntImm) or (isinstance(i, Var) and i in steps) for i in others)
+        size = number(product(int64(n) for n in load.buffer.shape))
+        if len(places) != 1 or places[0] == len(others) or not fits or load.dtype.lanes != 1:
+            return load
+        if size is None or size > _COPIED:
+            return load
+        k, copy = made.setdefault(load.buffer, (places[0], _copy(load.buffer, places[0])))
+        return load if k != places[0] else BufferLoad(copy.buffer, (*others, across.var))
+
+    value = rewrite(value, {BufferLoad: moved})
+    return value, tuple(copy for _, copy in made.values())
+
+
+def _copy(buffer: Buffer, last: int) -> Stage:
+    axes = [Axis(Var(f"d{k}", INDEX), int64(n)) for k, n in enumerate(buffer.shape)]
+    order = [*axes[:last], *axes[last + 1 :], axes[last]]
+    to = scratch(f"{buffer.name}_copy", [axis.extent for axis in order], buffer.dtype)
+    indices = tuple(axis.var for axis in order)
+    value = BufferLoad(buffer, tuple(axis.var for axis in axes))
+    return Stage(buffer.name, tuple(order), (), to, indices, value)
 
 
 def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:

@@ -1,0 +1,145 @@
+"""Running sums and the like: what an element is made of is the element before it.
+
+Along the axis of the scan nothing changes its order. The other axes are shared between threads; the
+innermost is cut in pieces where the scan runs over an outer one, so that memory is read by rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from loomir.arith.fold import FOLDS, imm, imm64, int64, mul, product
+from loomir.autoschedule.instance import number, time_of
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.sharing import is_worth, shared
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class, rewrite
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.effects import Does, effects
+from loomir.tir.expr import FloorDiv, IntImm, Min, PrimExpr, Var, cast
+from loomir.tir.fresh import fresh_var
+from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt
+
+__all__ = ["plan_scan"]
+
+_PIECE: Final = 256
+"""Elements of a piece of a row: some pages of rows are in the caches at a time."""
+
+
+class _Scan(NamedTuple):
+    """Loops around stores to one buffer: those that may run in any order, and the others."""
+
+    free: tuple[For, ...]
+    bound: tuple[For, ...]
+    body: Stmt
+    across: For | None
+    """The free loop that is innermost."""
+
+
+def plan_scan(stmt: Stmt) -> Plan | None:
+    """Plan loops of which some carry values from one step to the next; None for others."""
+    found = _read(stmt)
+    if found is None:
+        return None
+    stores: list[BufferStore] = by_class(found.body).get(BufferStore, [])
+    each = max(time_of(store.value, store.buffer.dtype) for store in stores)
+    loops = (*found.free, *found.bound)
+    total = number(product(int64(loop.extent) for loop in loops))
+    if total is not None and not is_worth(total * each):
+        return None
+    across, outer = found.across, [loop for loop in found.free if loop is not found.across]
+    pieces: PrimExpr = imm64(1)
+    if across is not None:
+        pieces = _folded(FloorDiv(int64(across.extent) + imm64(_PIECE - 1), imm64(_PIECE)))
+    count = _folded(mul(product(int64(loop.extent) for loop in outer), pieces))
+    steps = number(product(int64(loop.extent) for loop in found.bound)) or 64
+    items = each * steps * (1 if across is None else _PIECE)
+
+    def item(t: PrimExpr) -> Stmt:
+        table: dict[Var, PrimExpr] = {}
+        left = _folded(FloorDiv(t, pieces))
+        for k, loop in reversed(list(enumerate(outer))):
+            extent = int64(loop.extent)
+            value = left if k == 0 else left % extent
+            left = left if k == 0 else left // extent
+            table[loop.loop_var] = cast(value, loop.loop_var.dtype)
+        if across is None:
+            return _nested(found.bound, found.body, table)
+        dtype = across.loop_var.dtype
+        first = cast(_folded(mul(t % pieces, imm64(_PIECE))), dtype)
+        lane = fresh_var(across.loop_var)
+        table[across.loop_var] = first + lane
+        length = Min(imm(_PIECE, dtype), across.extent - first)
+        row = For(lane, imm(0, dtype), length, ForKind.SERIAL, found.body)
+        return _nested(found.bound, row, table)
+
+    what = "rows" if across is None else f"pieces of {_PIECE} columns"
+    made, how = shared(count, items, what, item)
+    names = ", ".join(loop.loop_var.name_hint for loop in found.bound)
+    return Plan("scan", made, (f"steps along {names} keep their order", how))
+
+
+def _folded(expr: PrimExpr) -> PrimExpr:
+    return rewrite(expr, FOLDS)
+
+
+def _nested(loops: Sequence[For], body: Stmt, table: Mapping[Var, PrimExpr]) -> Stmt:
+    for loop in reversed(loops):
+        body = For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, body)
+    return substitute(body, table)
+
+
+def _read(stmt: Stmt) -> _Scan | None:
+    if isinstance(stmt, BlockRealize):
+        block = stmt.block
+        plain = not (block.iter_vars or block.alloc_buffers or block.match_buffers)
+        always = isinstance(stmt.predicate, IntImm) and stmt.predicate.value
+        if not plain or block.annotations or block.init is not None or not always:
+            return None
+        stmt = block.body
+    loops: list[For] = []
+    while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
+        loops.append(stmt)
+        stmt = stmt.body
+    names = {loop.loop_var for loop in loops}
+    for loop in loops:
+        for edge in (loop.min, loop.extent):
+            if effects(edge) or any(var in names for var in by_class(edge).get(Var, ())):
+                return None
+        if not isinstance(loop.min, IntImm) or loop.min.value:
+            return None
+    places = _places(stmt)
+    if places is None or len(loops) < 2:
+        return None
+    free = [loop for loop in loops if any(all(i is loop.loop_var for i in d) for d in zip(*places))]
+    bound = [loop for loop in loops if loop not in free]
+    if not free or not bound:
+        return None
+    return _Scan(tuple(free), tuple(bound), stmt, loops[-1] if loops[-1] in free else None)
+
+
+def _places(stmt: Stmt) -> list[tuple[PrimExpr, ...]] | None:
+    """Give the indices at which the only buffer that is written is read and written."""
+    stores = [stmt]
+    exprs: list[PrimExpr] = []
+    if isinstance(stmt, IfThenElse):
+        stores = [stmt.then_case, *([] if stmt.else_case is None else [stmt.else_case])]
+        exprs.append(stmt.condition)
+    found: list[tuple[PrimExpr, ...]] = []
+    written = None
+    for store in stores:
+        if not isinstance(store, BufferStore) or written not in (None, store.buffer):
+            return None
+        written = store.buffer
+        exprs += [store.value, *store.indices]
+        found.append(store.indices)
+    if any(effects(expr) & (Does.ACTS | Does.FAILS) for expr in exprs):
+        return None
+    for expr in exprs:
+        for load in by_class(expr).get(BufferLoad, ()):
+            if load.buffer is written:
+                found.append(load.indices)
+            elif written is None or load.buffer.data is written.data:
+                return None
+    return found

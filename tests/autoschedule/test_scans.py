@@ -1,0 +1,52 @@
+"""Scans keep their order along their axis, and are shared along the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from loomir import te
+from loomir.script import tir as T
+from loomir.te import topi
+from tests.autoschedule.held import kinds, same, scheduled
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_are_equal_bit_for_bit(axis: int, reverse: bool):
+    x = te.placeholder((3, 7, 270), name="x")
+    func = te.create_prim_func([x, topi.cumsum(x, axis, reverse=reverse, exclusive=reverse)])
+    made = same(func, (3, 7, 270), (3, 7, 270), targets=("native", "native"))
+    assert kinds(made) == ["scan"]
+
+
+def test_a_scan_over_all_has_nothing_to_share():
+    x = te.placeholder((300,), name="x")
+    func = te.create_prim_func([x, topi.cumsum(x, 0)])
+    assert not scheduled(func, "native", tasks=True).plans
+
+
+@T.prim_func
+def symbolic(a: T.handle, b: T.handle):
+    m, n = T.int64(), T.int64()
+    A = T.match_buffer(a, (m, n), "float32")
+    B = T.match_buffer(b, (m, n), "float32")
+    for i, j in T.grid(m, n):
+        if i < 2:
+            B[i, j] = A[i, j]
+        else:
+            B[i, j] = B[i - 1, j] - B[i - 2, j] * A[i, j]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (5, 300)])
+def test_sizes_that_are_known_at_the_call_only(shape: tuple[int, int]):
+    assert kinds(same(symbolic, shape, shape, targets=("native",))) == ["scan"]
+
+
+@T.prim_func
+def crossing(A: T.Buffer((9, 300), "float32")):
+    for i, j in T.grid(8, 299):
+        A[i + 1, j] = A[i, j] + A[i, j + 1]
+
+
+def test_what_reads_other_columns_stays():
+    assert not scheduled(crossing, "native", tasks=True).plans
