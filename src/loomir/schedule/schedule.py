@@ -18,7 +18,13 @@ from loomir.schedule.state import FunctionState, Ref, State
 from loomir.schedule.table import PRIMITIVES, Context, Kind, Parameter, Sampled
 from loomir.schedule.trace import Instruction, Trace
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
-from loomir.support.diagnostics import Diagnostic, InternalError, ScheduleError, nearest
+from loomir.support.diagnostics import (
+    CompileError,
+    Diagnostic,
+    InternalError,
+    ScheduleError,
+    nearest,
+)
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var
@@ -593,7 +599,9 @@ class Schedule:
     ) -> BlockRV:
         """Copy what a block reads to a buffer whose indices are a function of its iterators."""
         found = self._found(block)
-        made = self._map(index_map, lambda: [it.var for it in self.get(found).iter_vars])
+        made = self._map(
+            "reindex_cache_read", index_map, lambda: [it.var for it in self.get(found).iter_vars]
+        )
         given = {"block": found, "storage_scope": storage_scope, "index_map": made}
         return self.perform(
             "reindex_cache_read", {**given, "read_buffer_index": _named(read_buffer_index)}
@@ -608,7 +616,9 @@ class Schedule:
     ) -> BlockRV:
         """Let a block write to a buffer whose indices are a function of its iterators."""
         found = self._found(block)
-        made = self._map(index_map, lambda: [it.var for it in self.get(found).iter_vars])
+        made = self._map(
+            "reindex_cache_write", index_map, lambda: [it.var for it in self.get(found).iter_vars]
+        )
         given = {"block": found, "storage_scope": storage_scope, "index_map": made}
         return self.perform(
             "reindex_cache_write", {**given, "write_buffer_index": _named(write_buffer_index)}
@@ -651,9 +661,11 @@ class Schedule:
     ) -> None:
         """Put the elements of a buffer in another order in memory, or on other axes."""
         block = self._found(block)
-        made = self._map(index_map, lambda: self._buffer(block, _named(buffer)).shape)
+        made = self._map(
+            "transform_layout", index_map, lambda: self._buffer(block, _named(buffer)).shape
+        )
         if callable(pad_value):
-            pad_value = self._map(pad_value, lambda: made.final_indices)
+            pad_value = self._map("transform_layout", pad_value, lambda: made.final_indices)
         self.perform(
             "transform_layout",
             {
@@ -665,6 +677,9 @@ class Schedule:
             },
         )
 
+    def _iterators(self, block: BlockRV) -> list[Var]:
+        return [it.var for it in self.get(block).iter_vars]
+
     def _buffer(self, block: Any, buffer: Any) -> Buffer:
         ref = self._ref(block, "transform_layout")
         try:
@@ -674,14 +689,22 @@ class Schedule:
 
     def _map(
         self,
+        name: str,
         function: IndexMap | Callable[..., Any],
         axes: Callable[[], Sequence[PrimExpr]],
     ) -> IndexMap:
         """Make a map of a function of indices; it has as many as there are ``axes``."""
         if isinstance(function, IndexMap):
             return function
+        if not callable(function):
+            raise _bad_argument(name, f"{function!r} is no function", "give a function of indices")
         found = axes()
-        return IndexMap.from_func(function, len(found), str(found[0].dtype) if found else "int32")
+        dtype = str(found[0].dtype) if found else "int32"
+        try:
+            return IndexMap.from_func(function, len(found), dtype)
+        except CompileError as error:
+            told = error.diagnostics[0]
+            raise _bad_argument(name, told.message, told.help) from None
 
     # -- reductions ----------------------------------------------------------------------------
     def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:

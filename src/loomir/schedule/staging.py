@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, cast
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, sub, to_int
 from loomir.arith.iter_map import detect_iter_map
+from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import Access, nest_of
 from loomir.schedule.blocks import domains
@@ -52,6 +53,7 @@ __all__ = [
     "copy_nest",
     "covered",
     "exactly",
+    "foreign",
     "inserted",
     "is_parameter",
     "is_plain",
@@ -60,11 +62,34 @@ __all__ = [
     "runs_always",
     "scoped",
     "store_of",
+    "too_large",
     "writes_whole",
 ]
 
 SCOPES: Final = ("global", "local")
 """The kinds of memory of a CPU: what ``local`` means to other machines is the same here."""
+
+
+_MOST: Final = 1 << 24
+_TIMES: Final = 64
+
+
+def too_large(old: Sequence[PrimExpr], count: int) -> bool:
+    """Tell whether so many elements are absurdly many for what a shape holds."""
+    held = 1
+    for extent in old:
+        held *= extent.value if isinstance(extent, IntImm) else _MOST
+    return count > max(_MOST, _TIMES * held)
+
+
+def foreign(exprs: Sequence[PrimExpr], own: Sequence[Var]) -> Node | None:
+    """Find what expressions mention, or load, besides some variables."""
+    known = set(own)
+    for expr in exprs:
+        for node in pre_order(expr):
+            if isinstance(node, BufferLoad) or (isinstance(node, Var) and node not in known):
+                return node
+    return None
 
 
 class Place(NamedTuple):

@@ -10,7 +10,7 @@ from loomir import Schedule, ScheduleError, te
 from loomir.arith.index_map import IndexMap
 from loomir.schedule import Trace
 from loomir.script import from_source
-from loomir.support.diagnostics import CompileError
+from loomir.tir.expr import Var
 from tests.schedule.meaning import same_meaning
 from tests.schedule.programs import chain, matmul, softmax
 
@@ -84,6 +84,10 @@ def test_transform_layout_of_a_packed_operand():
         (lambda i, j: (i // 2, j), "may have elements at the same place"),
         (lambda i, j: (i - 1, j), "would start before its start"),
         (lambda i, j: (i * i, j), "may have elements"),
+        (lambda i, j: (i * 10**6, j * 10**4), "too large"),
+        (lambda i, j: (i, j + Var("q", "int32")), "layout by q"),
+        (lambda i, j: "ij", "gives indices, not 'ij'"),
+        ("ij", "is no function"),
     ],
 )
 def test_transform_layout_refuses_maps_that_are_none(function: Any, says: str):
@@ -91,10 +95,16 @@ def test_transform_layout_refuses_maps_that_are_none(function: Any, says: str):
     refused(sch, "SCH0003", says, "transform_layout", "C", "C", function, 0)
 
 
+@pytest.mark.parametrize("value", [1.5, 10**20, "x", [1], Var("q", "int32"), lambda *at: at])
+def test_padding_holds_what_its_dtype_has(value: Any):
+    sch = Schedule(chain())
+    says, rows = "cannot hold|gives indices", IndexMap.from_func(lambda i, j: (i // 4, j, i % 4))
+    refused(sch, "SCH0003", says, "transform_layout", "B", "B", rows, value)
+
+
 def test_maps_have_as_many_indices_as_buffers_have_axes():
     sch = Schedule(matmul())
-    with pytest.raises(CompileError, match="takes 1 indices, not 2"):
-        sch.transform_layout("C", "C", lambda i: (i,))
+    refused(sch, "SCH0003", "takes 1 indices, not 2", "transform_layout", "C", "C", lambda i: (i,))
     refused(sch, "SCH0003", "has no such layout", "transform_layout", "C", "C",
             IndexMap.from_func(lambda i: (i,)))  # fmt: skip
     refused(sch, "SCH0003", "is no buffer of block", "transform_layout", "C", ("rea", 0), IndexMap)
@@ -121,6 +131,7 @@ def test_arguments_that_no_buffer_takes():
     block = sch.get_child_blocks(sch.get_sblock("root"))[1]
     refused(sch, "SCH0008", "no 'shared' memory", "set_scope", block, 0, "shared")
     refused(sch, "SCH0003", "has no axis 2", "storage_align", block, 0, 2, 8, 0)
+    refused(sch, "SCH0003", "too large", "storage_align", block, 0, 0, 1 << 40, 0)
     refused(sch, "SCH0003", "cannot have a stride", "storage_align", block, 0, 0, 8, 8)
     refused(sch, "SCH0003", "cannot hold 'float3'", "unsafe_set_dtype", block, 0, "float3")
     refused(sch, "SCH0010", "from float32 to bool", "unsafe_set_dtype", block, 0, "bool")

@@ -8,6 +8,7 @@ import pytest
 
 from loomir import Schedule, ScheduleError, te
 from loomir.script import from_source
+from loomir.tir.expr import Var
 from tests.schedule.meaning import same_meaning
 from tests.schedule.primitive.test_caching import refused
 from tests.schedule.programs import chain, matmul, symbolic
@@ -81,6 +82,9 @@ def test_reindex_cache_puts_elements_where_a_map_says(golden):
         (lambda i, j, k: (j + k,), "different elements in one place"),
         (lambda i, j, k: (j - 1, k), "no known bounds"),
         (lambda i, j, k: (j // 2, k), "different elements in one place"),
+        (lambda i, j, k: (j * 10**8, k), "too large"),
+        (lambda i, j, k: (j, k + Var("q", "int32")), "mentions q"),
+        (lambda i, j: (j, i), "takes 2 indices, not 3"),
     ],
 )
 def test_reindex_cache_refuses_maps_that_lose_elements(function: Any, says: str):

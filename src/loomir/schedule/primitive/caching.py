@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from loomir.arith.fold import imm
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import rebuild
+from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.blocks import complete_mistake, domains, shared_mistake
 from loomir.schedule.moving import (
     cannot_cover,
@@ -38,7 +38,7 @@ from loomir.schedule.staging import (
 )
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Loop, Sblock, Sblocks, Value, primitive
-from loomir.tir.buffer import Buffer, Range
+from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import Block, BlockRealize, For, Stmt
 
@@ -306,6 +306,10 @@ def cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None
     why = complete_mistake(block) if block.init is None else shared_mistake(block)
     if why:
         return _refusal("SCH0007", ref, why, "take a block that starts each element it writes")
+    bound = (*ref.realize.values, ref.realize.predicate)
+    if any(isinstance(n, BufferLoad) and n.buffer is buffer for e in bound for n in pre_order(e)):
+        why = f"where it runs depends on {buffer.name!r}"
+        return _refusal("SCH0007", ref, why, "take another block")
     if store_of(block, buffer) is None:
         why = f"it does not store to {buffer.name!r} each time"
         return _refusal("SCH0007", ref, why, "take a block that stores without conditions")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from loomir.arith.fold import imm
@@ -11,7 +12,7 @@ from loomir.ir.visit import pre_order, rebuild, rewrite
 from loomir.schedule.moving import refreshed
 from loomir.schedule.nests import knowing, known_around, ranges_in
 from loomir.schedule.refusal import Refusal, refuse
-from loomir.schedule.staging import accessed, cannot_store_in, paired
+from loomir.schedule.staging import accessed, cannot_store_in, foreign, paired, too_large
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Sblock, Value, primitive
 from loomir.support.diagnostics import CompileError
@@ -149,7 +150,7 @@ def _aligned(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> l
                 refuse(_refusal(ref, buffer, why, "take one of which only axis 0 is unknown"))
             break
         step *= max(extent.value, 1)
-    if step * 16 >= 1 << 62:
+    if step >= 1 << 31 or too_large(buffer.shape, step):
         refuse(_refusal(ref, buffer, "would be too large", "use a smaller factor", "SCH0003"))
     return strides[::-1]
 
@@ -281,6 +282,10 @@ def by_kind(block: Ref, given: object) -> Buffer:
 
 def _mapped(ref: Ref, buffer: Buffer, index_map: IndexMap) -> tuple[PrimExpr, ...]:
     """Give the shape of a new layout, or stop with the reason why there is none."""
+    other = foreign(index_map.final_indices, index_map.initial_indices)
+    if other is not None:
+        advice = "use the map's own indices, and constants"
+        refuse(_refusal(ref, buffer, f"cannot have a layout by {other}", advice, "SCH0003"))
     analyzer = knowing(known_around(ref))
     advice = "use a map that splits, fuses and reorders axes, each element to one place"
     try:
@@ -298,9 +303,29 @@ def _mapped(ref: Ref, buffer: Buffer, index_map: IndexMap) -> tuple[PrimExpr, ..
         refuse(_refusal(ref, buffer, "needs an axis", advice, "SCH0003"))
     if not all(analyzer.can_prove(low >= 0) for low in lowest):
         refuse(_refusal(ref, buffer, "would start before its start", advice, "SCH0003"))
-    if any(isinstance(e, IntImm) and e.value >= 1 << 31 for e in shape):
+    count = prod(e.value if isinstance(e, IntImm) else 1 for e in shape)
+    if too_large(buffer.shape, count):
         refuse(_refusal(ref, buffer, "would be too large", advice, "SCH0003"))
     return shape
+
+
+def _held(ref: Ref, buffer: Buffer, value: Any, own: list[Var]) -> PrimExpr:
+    """Give what an element of the padding holds, or stop with the reason why it cannot."""
+    advice = "give a number that the dtype has, or a function of the new indices"
+    why = f"cannot hold {value}"
+    try:
+        if isinstance(value, IndexMap):
+            if len(value.initial_indices) == len(own) and len(value.final_indices) == 1:
+                (held,) = value.map_indices(own)
+                if foreign([held], own) is None:
+                    return cast(held, buffer.dtype)
+        elif isinstance(value, (int, float)):
+            return const(value, buffer.dtype)
+        elif isinstance(value, PrimExpr) and foreign([value], []) is None:
+            return cast(value, buffer.dtype)
+    except CompileError as error:
+        why = f"cannot hold {value}: {error.diagnostics[0].message}"
+    refuse(_refusal(ref, buffer, why, advice, "SCH0003"))
 
 
 def _padding(ref: Ref, buffer: Buffer, new: Buffer, index_map: IndexMap, value: Any) -> Stmt | None:
@@ -318,22 +343,11 @@ def _padding(ref: Ref, buffer: Buffer, new: Buffer, index_map: IndexMap, value: 
         refuse(_refusal(ref, buffer, why, "pad whole blocks at the end of an axis", "SCH0003"))
     loops = [Var(f"ax{n}", e.dtype) for n, e in enumerate(new.shape)]
     own = [Var(f"v{n}", e.dtype) for n, e in enumerate(new.shape)]
-    if isinstance(value, IndexMap):
-        if len(value.initial_indices) != len(own) or len(value.final_indices) != 1:
-            advice = "give a function of the new indices, to one value"
-            refuse(_refusal(ref, buffer, "has no such pad_value", advice, "SCH0003"))
-        (held,) = value.map_indices(own)
-    elif isinstance(value, (int, float)):
-        held = const(value, buffer.dtype)
-    elif isinstance(value, PrimExpr):
-        held = value
-    else:
-        advice = "give a number, or a function of the new indices"
-        refuse(_refusal(ref, buffer, f"cannot hold {value!r}", advice, "SCH0003"))
+    held = _held(ref, buffer, value, own)
     where = substitute(outside, dict(zip(inverse.initial_indices, loops)))
     if isinstance(where, IntImm) and not where.value:
         return None
-    store = BufferStore(new, cast(held, buffer.dtype), tuple(own))
+    store = BufferStore(new, held, tuple(own))
     iters = tuple(
         IterVar(Range(imm(0, e.dtype), e), v, IterVarType.DATA_PAR) for v, e in zip(own, new.shape)
     )

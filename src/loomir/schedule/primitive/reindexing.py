@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from loomir.arith.fold import add, imm, sub
@@ -22,12 +23,12 @@ from loomir.schedule.primitive.caching import (
 )
 from loomir.schedule.primitive.layout import by_kind
 from loomir.schedule.refusal import Refusal, refuse
-from loomir.schedule.staging import accessed, is_plain, runs_always, scoped
+from loomir.schedule.staging import accessed, foreign, is_plain, runs_always, scoped, too_large
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Sblock, Value, primitive
 from loomir.support.diagnostics import CompileError
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range, decl_buffer
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.fresh import definitions_in
 from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, ForKind, Stmt
 
@@ -84,6 +85,9 @@ def _axes(ref: Ref, buffer: Buffer, index_map: IndexMap | None) -> _Axes:
         shape = tuple(_extent(ranges[v]) for v in iters)
         return _Axes(there, here, shape, iters)
     advice = "use a map of all iterators of the block that splits, fuses and reorders those used"
+    other = foreign(index_map.final_indices, index_map.initial_indices)
+    if other is not None:
+        refuse(_refusal("SCH0003", ref, f"the map mentions {other}", advice))
     try:
         own = [it.var for it in ref.block.iter_vars]
         here = index_map.map_indices(own, analyzer=analyzer)
@@ -107,6 +111,9 @@ def _axes(ref: Ref, buffer: Buffer, index_map: IndexMap | None) -> _Axes:
         if low is None or high is None or not analyzer.can_prove(low >= 0):
             refuse(_refusal("SCH0003", ref, f"{index} has no known bounds", advice))
         shape_of.append(analyzer.simplify(add(high, imm(1, high.dtype))))
+    count = prod(e.value if isinstance(e, IntImm) else 1 for e in shape_of)
+    if too_large([_extent(r) for r in inner.values()], count):
+        refuse(_refusal("SCH0003", ref, "the map makes a buffer that is too large", advice))
     if lost or found.errors or not here:
         why = "the map may put different elements in one place"
         refuse(_refusal("SCH0003", ref, why, advice))
