@@ -100,3 +100,17 @@ def test_weights_that_lie_across_are_copied():
     func = te.create_prim_func([x, w, topi.conv(x, w, 1, 1, groups=35, layout="NHWC")])
     made = same(func, (1, 4, 5, 35), (35, 1, 3, 3), (1, 4, 5, 35), rtol=1e-5, targets=("native",))
     assert "w is copied to lie along vectors too" in made.plans[0].choices
+
+
+@T.prim_func
+def of_vectors(A: T.Buffer((6, 34), "float32x4"), B: T.Buffer((4, 32), "float32x4")):
+    for i, j, k, h in T.grid(4, 32, 3, 3):
+        with T.sblock("sum"):
+            y, x, dy, dx = T.axis.remap("SSRR", [i, j, k, h])
+            with T.init():
+                B[y, x] = T.Broadcast(T.float32(0), 4)
+            B[y, x] = B[y, x] + A[y + dy, x + dx]
+
+
+def test_elements_that_are_vectors_are_left_to_other_rules():
+    assert "windows" not in kinds(scheduled(of_vectors, "native", tasks=True))

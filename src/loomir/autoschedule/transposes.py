@@ -94,7 +94,11 @@ def _read(stage: Stage, target: Target) -> _Turn | None:
         return None
     placed = [axis for axis in by_index(stage) if axis.size != 1]
     calls: list[Call] = by_class(stage.value).get(Call, [])
-    if len(placed) < 2 or any(call.op is IF_THEN_ELSE for call in calls):
+    if (
+        len(placed) < 2
+        or stage.buffer.dtype.lanes != 1
+        or any(call.op is IF_THEN_ELSE for call in calls)
+    ):
         return None
     across = placed[-1]
     found: list[BufferLoad] = []

@@ -183,6 +183,8 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
         return None
     if any(axis.size == 0 for axis in first.axes) or overlaps(stages):
         return None
+    if any(stage.buffer.dtype.lanes != 1 for stage in stages):
+        return None
     epilogue = epilogue_of(stages)
     placed = [axis for axis in by_index(first) if axis.size != 1]
     if epilogue is None or len(placed) < 2 or first.init is None:
@@ -263,6 +265,8 @@ def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
     loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
     moving: set[Var] = set()  # what the windows move with
     along = False
+    if any(load.dtype.lanes != 1 for load in loads):
+        return False
     for load in loads:
         forms = [form_of(index, axes) for index in load.indices]
         for form in forms:
