@@ -24,7 +24,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 10
+VERSION = 11
 """Changes where a seed gives another sequence."""
 
 PAIR: Final = (
@@ -310,6 +310,12 @@ def _pad_einsum(c: Choices, sch: Schedule) -> None:
     sch.pad_einsum(block, [c.pick([1, 4, 3]) for _ in sch.get(block).iter_vars])
 
 
+def _fuse_epilogue(c: Choices, sch: Schedule) -> None:
+    block = a_block(c, sch)
+    near = sch.get_consumers(block)
+    sch.fuse_reduction_epilogue(block, c.pick(near) if near else a_block(c, sch))
+
+
 MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (5.0, "split", _split),
     (4.0, "reorder", _reorder),
@@ -331,6 +337,7 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
     (2.0, "cache_write", _cache_write),
     (0.7, "decompose_padding", _decompose_padding),
     (0.7, "pad_einsum", _pad_einsum),
+    (0.7, "fuse_reduction_epilogue", _fuse_epilogue),
     (1.0, "blockize", _blockize),
     (0.4, "tensorize", _tensorize),
     (1.0, "transform_block_layout", _transform_block),

@@ -715,6 +715,15 @@ class Schedule:
         """Give each iteration of a reducing loop an element of its own, and reduce those after."""
         return self.perform("rfactor", {"loop": loop, "factor_axis": factor_axis})
 
+    def fuse_reduction_epilogue(
+        self, reduction_block: BlockRV | str, epilogue_block: BlockRV | str
+    ) -> None:
+        """Start a sum at what a block adds to it afterwards, and take that block away."""
+        self.perform(
+            "fuse_reduction_epilogue",
+            {"reduction_block": reduction_block, "epilogue_block": epilogue_block},
+        )
+
     # -- tensor instructions ---------------------------------------------------------------------
     def blockize(self, target: LoopRV | BlockRV, preserve_unit_iters: bool = True) -> BlockRV:
         """Make a block of a nest: what is outside of it sees tiles, and not elements."""

@@ -29,7 +29,15 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, Let, PrimExpr, Var
 from loomir.tir.stmt import Block, BlockRealize, BufferStore, SeqStmt, Stmt
 
-__all__ = ["cannot_inline", "cannot_reverse_inline", "compute_inline", "reverse_compute_inline"]
+__all__ = [
+    "cannot_inline",
+    "cannot_reverse_inline",
+    "compute_inline",
+    "is_whole",
+    "part_in",
+    "removed",
+    "reverse_compute_inline",
+]
 
 
 def _kind(ref: Ref, why: str) -> Refusal:
@@ -62,7 +70,7 @@ def _cannot_be_value(ref: Ref) -> Refusal | None:
     return cannot_cover(ref)
 
 
-def _whole(ref: Ref, indices: tuple[PrimExpr, ...], buffer: Buffer) -> bool:
+def is_whole(ref: Ref, indices: tuple[PrimExpr, ...], buffer: Buffer) -> bool:
     """Tell whether indices that are iterators run over all of a buffer."""
     analyzer = knowing(sizes_of(ref))
     ranges = domains(ref.block)
@@ -86,7 +94,7 @@ def cannot_inline(ref: Ref) -> Refusal | None:
         return why
     store = ref.block.body
     assert isinstance(store, BufferStore)
-    if not _whole(ref, store.indices, buffer):
+    if not is_whole(ref, store.indices, buffer):
         return _kind(ref, f"it does not write all of {buffer.name!r}")
     writers, readers, other = users(ref.scope, buffer)
     if other or len(writers) > 1:
@@ -101,15 +109,16 @@ def cannot_inline(ref: Ref) -> Refusal | None:
                 return _kind(ref, "vectors of what it writes are read")
             if isinstance(node, Call) and any(a is buffer.data for a in node.args):
                 return _kind(ref, "its pointer is used")
-    last = max((_part(ref, r) for r in readers), default=0)
-    return cannot_feed(ref, ref.scope, _part(ref, ref), last)
+    last = max((part_in(ref, r) for r in readers), default=0)
+    return cannot_feed(ref, ref.scope, part_in(ref, ref), last)
 
 
-def _part(ref: Ref, inner: Ref) -> int:
+def part_in(ref: Ref, inner: Ref) -> int:
+    """Give the number of the part of a block's scope in which another one stands."""
     return part_with(parts_of(ref.scope), ref.scope, inner)
 
 
-def _removed(scope: Ref, leaf: Ref, buffer: Buffer) -> BlockRealize:
+def removed(scope: Ref, leaf: Ref, buffer: Buffer) -> BlockRealize:
     """Give the scope without a block and the buffer that it writes."""
     assert leaf.stmt is not None
     old = scope.block
@@ -153,7 +162,7 @@ def compute_inline(context: Context, block: Sblock) -> None:
                 given[it.var] = it.dom.min
         return substitute(store.value, given)
 
-    _replace_scope(scope, _removed(scope, block, buffer), {BufferLoad: value})
+    _replace_scope(scope, removed(scope, block, buffer), {BufferLoad: value})
 
 
 def _replace_scope(
@@ -186,11 +195,11 @@ def cannot_reverse_inline(ref: Ref) -> Refusal | None:
         return _kind(ref, f"block {producer.block.name_hint!r} is no single store")
     if why := cannot_cover(producer):
         return why
-    if plain_indices(producer.block, made.indices) is None or not _whole(
+    if plain_indices(producer.block, made.indices) is None or not is_whole(
         producer, made.indices, buffer
     ):
         return _kind(ref, f"block {producer.block.name_hint!r} does not write all of its buffer")
-    first, last = _part(ref, producer), _part(ref, ref)
+    first, last = part_in(ref, producer), part_in(ref, ref)
     for number, (_, nest) in enumerate(parts_of(ref.scope)):
         for access in nest.accesses:
             before = number < last or (number == last and not access.is_write)
@@ -219,7 +228,7 @@ def _producer(ref: Ref) -> tuple[Ref, Buffer] | Refusal:
             same = all(
                 all(a is b for a, b in zip(load.indices, loads[0].indices)) for load in loads
             )
-            if plain is not None and same and _whole(ref, loads[0].indices, buffer):
+            if plain is not None and same and is_whole(ref, loads[0].indices, buffer):
                 found.append((writers[0], buffer))
     if len(found) != 1:
         return _kind(ref, "it does not take the whole result of one block, each element once")
@@ -259,7 +268,7 @@ def reverse_compute_inline(context: Context, block: Sblock) -> None:
     new_store: Stmt = substitute(rebuild(store, {"value": value}), given)
     old = producer.block
     new_block = refreshed(rebuild(old, {"body": new_store}))
-    realize = _removed(scope, block, buffer)
+    realize = removed(scope, block, buffer)
     body = rewrite(realize.block.body, {Block: lambda b: new_block if b is old else b})
     changed = rebuild(realize, {"block": rebuild(realize.block, {"body": body})})
     scope.home.replace(scope, changed)
