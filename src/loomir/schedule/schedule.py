@@ -753,9 +753,10 @@ class Schedule:
     # -- padding ---------------------------------------------------------------------------------
     def can_decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> bool:
         """Tell whether ``decompose_padding`` takes a block and a loop."""
-        found = self.get_sblock(block) if isinstance(block, str) else block
+        params = PRIMITIVES["decompose_padding"].params
         name = "can_decompose_padding"
-        return cannot_decompose_padding(self._ref(found, name), self._ref(loop, name)) is None
+        ref = self._argument(params["block"], self._found(block), name)
+        return cannot_decompose_padding(ref, self._argument(params["loop"], loop, name)) is None
 
     def decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
         """Fill a buffer up before a loop, and store only what is no filling in it."""

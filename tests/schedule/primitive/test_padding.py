@@ -67,6 +67,8 @@ def test_decompose_padding_refuses_what_fills_nothing_up():
         sch.decompose_padding("P", sch.get_loops("Q")[0])
     assert caught.value.diagnostic.code == "SCH0004"
     assert not sch.can_decompose_padding("P", sch.get_loops("Q")[0])
+    with pytest.raises(ScheduleError, match="not a loop"):
+        sch.can_decompose_padding("P", sch.get_sblock("P"))
 
 
 def test_pad_einsum_rounds_up_all_iterators(golden):
