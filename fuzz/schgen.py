@@ -24,7 +24,7 @@ from loomir.support.diagnostics import ScheduleError
 
 __all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
 
-VERSION = 11
+VERSION = 12
 """Changes where a seed gives another sequence."""
 
 PAIR: Final = (
@@ -43,6 +43,9 @@ def impl(A: T.Buffer((2,), "DTYPE"), B: T.Buffer((2,), "DTYPE")):
 """,
 )
 """What an intrinsic of the moves does, and how."""
+
+EARLY: Final = ("pad_einsum", "fuse_reduction_epilogue", "decompose_padding", "tensorize")
+"""Moves that are drawn first more often."""
 
 HARD_MOVES: Final = 0.8
 """How often a move is one that its program is hard for."""
@@ -299,19 +302,25 @@ def _align(c: Choices, sch: Schedule) -> None:
     sch.storage_align(a_block(c, sch), 0, axis, factor, c.pick([0, 1, 2]))
 
 
+def _a_block_where(c: Choices, sch: Schedule, holds: Callable[[Any], bool]) -> BlockRV:
+    """Draw one of the blocks for which something holds, or any block where it does for none."""
+    found = [block for block in blocks(sch) if holds(sch.get(block))]
+    return c.pick(found) if found else a_block(c, sch)
+
+
 def _decompose_padding(c: Choices, sch: Schedule) -> None:
-    block = a_block(c, sch)
+    block = _a_block_where(c, sch, lambda b: "if_then_else" in str(getattr(b.body, "value", "")))
     loops = sch.get_loops(block)
     sch.decompose_padding(block, c.pick(loops) if loops else a_loop(c, sch))
 
 
 def _pad_einsum(c: Choices, sch: Schedule) -> None:
-    block = a_block(c, sch)
+    block = _a_block_where(c, sch, lambda b: b.init is not None)
     sch.pad_einsum(block, [c.pick([1, 4, 3]) for _ in sch.get(block).iter_vars])
 
 
 def _fuse_epilogue(c: Choices, sch: Schedule) -> None:
-    block = a_block(c, sch)
+    block = _a_block_where(c, sch, lambda b: b.init is not None)
     near = sch.get_consumers(block)
     sch.fuse_reduction_epilogue(block, c.pick(near) if near else a_block(c, sch))
 
@@ -365,7 +374,10 @@ def sequence_of_seed(seed: int, limit: int = 8) -> Sequence:
     named = {name: move for _, name, move in MOVES}
     for number in range(c.integer(1, limit)):
         name, move = c.weighted([(share, (name, move)) for share, name, move in MOVES])
-        if program.moves and c.chance(HARD_MOVES):
+        if number == 0 and c.chance(0.2):  # most of these need nests as they were written
+            name = c.pick(EARLY)
+            move = named[name]
+        elif program.moves and c.chance(HARD_MOVES):
             name = program.moves[number % len(program.moves)]
             move = named[name]
         steps = len(sch.trace.insts)
