@@ -30,11 +30,11 @@ def symbolic(a: T.handle, b: T.handle):
     m, n = T.int64(), T.int64()
     A = T.match_buffer(a, (m, n), "float32")
     B = T.match_buffer(b, (m, n), "float32")
-    for i, j in T.grid(m, n):
+    for j, i in T.grid(m, n):
         if i < 2:
-            B[i, j] = A[i, j]
+            B[j, i] = A[j, i]
         else:
-            B[i, j] = B[i - 1, j] - B[i - 2, j] * A[i, j]
+            B[j, i] = B[j, i - 1] - B[j, i - 2] * A[j, i]
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (5, 300)])

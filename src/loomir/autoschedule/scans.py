@@ -1,15 +1,15 @@
 """Running sums and the like: what an element is made of is the element before it.
 
-Along the axis of the scan nothing changes its order. The other axes are shared between threads; the
-innermost is cut in pieces where the scan runs over an outer one, so that memory is read by rows.
+Along the axis of the scan nothing changes its order. The other axes are shared between threads, but
+for the innermost, along which memory is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from loomir.arith.fold import FOLDS, imm, imm64, int64, mul, product
+from loomir.arith.fold import FOLDS, int64, product
 from loomir.autoschedule.instance import number, time_of
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_worth, shared
@@ -17,14 +17,10 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.effects import Does, effects
-from loomir.tir.expr import FloorDiv, IntImm, Min, PrimExpr, Var, cast
-from loomir.tir.fresh import fresh_var
+from loomir.tir.expr import IntImm, PrimExpr, Var, cast
 from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt
 
 __all__ = ["plan_scan"]
-
-_PIECE: Final = 256
-"""Elements of a piece of a row: some pages of rows are in the caches at a time."""
 
 
 class _Scan(NamedTuple):
@@ -33,8 +29,6 @@ class _Scan(NamedTuple):
     free: tuple[For, ...]
     bound: tuple[For, ...]
     body: Stmt
-    across: For | None
-    """The free loop that is innermost."""
 
 
 def plan_scan(stmt: Stmt) -> Plan | None:
@@ -48,34 +42,21 @@ def plan_scan(stmt: Stmt) -> Plan | None:
     total = number(product(int64(loop.extent) for loop in loops))
     if total is not None and not is_worth(total * each):
         return None
-    across, outer = found.across, [loop for loop in found.free if loop is not found.across]
-    pieces: PrimExpr = imm64(1)
-    if across is not None:
-        pieces = _folded(FloorDiv(int64(across.extent) + imm64(_PIECE - 1), imm64(_PIECE)))
-    count = _folded(mul(product(int64(loop.extent) for loop in outer), pieces))
+    outer = found.free
+    count = _folded(product(int64(loop.extent) for loop in outer))
     steps = number(product(int64(loop.extent) for loop in found.bound)) or 64
-    items = each * steps * (1 if across is None else _PIECE)
 
     def item(t: PrimExpr) -> Stmt:
         table: dict[Var, PrimExpr] = {}
-        left = _folded(FloorDiv(t, pieces))
+        left = t
         for k, loop in reversed(list(enumerate(outer))):
             extent = int64(loop.extent)
             value = left if k == 0 else left % extent
             left = left if k == 0 else left // extent
             table[loop.loop_var] = cast(value, loop.loop_var.dtype)
-        if across is None:
-            return _nested(found.bound, found.body, table)
-        dtype = across.loop_var.dtype
-        first = cast(_folded(mul(t % pieces, imm64(_PIECE))), dtype)
-        lane = fresh_var(across.loop_var)
-        table[across.loop_var] = first + lane
-        length = Min(imm(_PIECE, dtype), across.extent - first)
-        row = For(lane, imm(0, dtype), length, ForKind.SERIAL, found.body)
-        return _nested(found.bound, row, table)
+        return _nested(found.bound, found.body, table)
 
-    what = "rows" if across is None else f"pieces of {_PIECE} columns"
-    made, how = shared(count, items, what, item)
+    made, how = shared(count, each * steps, "rows", item)
     names = ", ".join(loop.loop_var.name_hint for loop in found.bound)
     return Plan("scan", made, (f"steps along {names} keep their order", how))
 
@@ -112,11 +93,14 @@ def _read(stmt: Stmt) -> _Scan | None:
     places = _places(stmt)
     if places is None or len(loops) < 2:
         return None
-    free = [loop for loop in loops if any(all(i is loop.loop_var for i in d) for d in zip(*places))]
+    # The innermost loop stays whole: neighbours are taken in vectors.
+    free = [
+        loop for loop in loops[:-1] if any(all(i is loop.loop_var for i in d) for d in zip(*places))
+    ]
     bound = [loop for loop in loops if loop not in free]
     if not free or not bound:
         return None
-    return _Scan(tuple(free), tuple(bound), stmt, loops[-1] if loops[-1] in free else None)
+    return _Scan(tuple(free), tuple(bound), stmt)
 
 
 def _places(stmt: Stmt) -> list[tuple[PrimExpr, ...]] | None:
