@@ -1,0 +1,117 @@
+"""Give calls of a kernel with open sizes kernels of the sizes that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loomir.arith.fold import imm
+from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.node import Node
+from loomir.ir.passes import register
+from loomir.ir.substitution import substitute
+from loomir.relax.expr import Call, Tuple
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.rewriter import Rewriter
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import IntImm, Var
+from loomir.tir.fresh import fresh_copy, fresh_var
+from loomir.tir.function import PrimFunc
+from loomir.transform.relax.graph_reading import operator_of
+
+__all__ = ["specialize_prim_func_based_on_call_site"]
+
+
+@register("relax.SpecializePrimFuncBasedOnCallSite", requires={"relax_normal_form"})
+def specialize_prim_func_based_on_call_site(mod: IRModule) -> IRModule:
+    """Call a copy of a kernel in which the extents that a ``call_tir`` knows are numbers.
+
+    Calls that know the same share the copy. The kernel itself stays, for calls that know nothing
+    and for callers from outside; ``DeadCodeElimination`` removes a private one without calls.
+    Other compilers also choose the memory of textures here, of which a CPU has none.
+    """
+    return _Specialize(mod).rewrite_module()
+
+
+class _Specialize(Rewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.made: dict[tuple[str, tuple[tuple[str, int], ...]], GlobalVar] = {}
+        """The copies, by the kernel's name and the sizes by which each was made."""
+
+    def rewrite_call(self, call: Call) -> RelaxExpr:
+        """Call the kernel of the sizes that are known here."""
+        if operator_of(call) != "call_tir":
+            return call
+        var, args, *ints = call.args
+        kernel = self.mod[var] if isinstance(var, GlobalVar) else None
+        if not isinstance(kernel, PrimFunc) or not isinstance(args, Tuple):
+            return call
+        assert isinstance(var, GlobalVar)
+        inputs = [self.builder.struct_info_of(field) for field in args.fields]
+        sizes = _sizes(kernel, inputs, call.sinfo_args)
+        if not sizes:
+            return call
+        order = {v: k for k, v in enumerate(_open_extents(kernel))}
+        key = tuple((f"{order[v]}", number) for v, number in sizes.items())
+        name = var.name_hint
+        if (name, key) not in self.made:
+            copy = _specialized(kernel, sizes)
+            self.made[name, key] = self.builder.add_func(copy, f"{name}_sized")
+        new = self.made[name, key]
+        return Call(call.op, (new, args, *ints), call.sinfo_args, call.attrs, span=call.span)
+
+
+def _open_extents(kernel: PrimFunc) -> dict[Var, None]:
+    """List the variables that extents of parameters are."""
+    shapes = [buffer.shape for buffer in kernel.buffer_map.values()]
+    return {e: None for shape in shapes for e in shape if isinstance(e, Var)}
+
+
+def _sizes(
+    kernel: PrimFunc, inputs: list[StructInfo], outputs: Iterable[StructInfo]
+) -> dict[Var, int]:
+    """Give the numbers that extents turn out to be; none where a call contradicts itself."""
+    arrays = [kernel.buffer_map[p] for p in kernel.params if p in kernel.buffer_map]
+    given = [i for i in (*inputs, *_flat(outputs)) if isinstance(i, TensorStructInfo)]
+    if len(arrays) != len(given):
+        return {}
+    found: dict[Var, int] = {}
+    for buffer, info in zip(arrays, given):
+        if not isinstance(info.shape, ShapeExpr):
+            continue
+        for extent, known in zip(buffer.shape, info.shape.values):
+            if isinstance(extent, Var) and isinstance(known, IntImm):
+                if found.setdefault(extent, known.value) != known.value:
+                    return {}
+    scalars = {p for p in kernel.params if p not in kernel.buffer_map}
+    return {v: found[v] for v in _open_extents(kernel) if v in found and v not in scalars}
+
+
+def _flat(infos: Iterable[StructInfo]) -> list[StructInfo]:
+    found: list[StructInfo] = []
+    for info in infos:
+        found += getattr(info, "fields", (info,))
+    return found
+
+
+def _specialized(kernel: PrimFunc, sizes: dict[Var, int]) -> PrimFunc:
+    """Copy a kernel with numbers for sizes; all that it binds is bound anew."""
+    table: dict[Var, Node] = {v: imm(number, v.dtype) for v, number in sizes.items()}
+    table.update({p: fresh_var(p) for p in kernel.params})
+    for v in _open_extents(kernel):
+        table.setdefault(v, fresh_var(v))
+    every: dict[Node, Node] = dict(table)
+    arrays: dict[Var, Buffer] = {}
+    for param, buffer in kernel.buffer_map.items():
+        every[buffer.data] = fresh_var(buffer.data)
+        made = substitute(buffer, every)
+        every[buffer] = made
+        new = every[param]
+        assert isinstance(new, Var)
+        arrays[new] = made
+    attrs = {k: v for k, v in kernel.attrs.items() if k != "global_symbol"}
+    params = tuple([p for p in (every[p] for p in kernel.params) if isinstance(p, Var)])
+    body = fresh_copy(kernel.body, every)
+    return PrimFunc(params, body, kernel.ret_type, arrays, attrs, span=kernel.span)
