@@ -57,6 +57,9 @@ from loomir.transform.relax.reorder_permute_dims_after_concat import (
 )
 from loomir.transform.relax.reorder_take_after_matmul import reorder_take_after_matmul
 from loomir.transform.relax.rewrite_dataflow_reshape import rewrite_dataflow_reshape
+from loomir.transform.relax.specialize_prim_func_based_on_call_site import (
+    specialize_prim_func_based_on_call_site,
+)
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
 from loomir.transform.relax.to_mixed_precision import (
     ToMixedPrecisionOptions,
@@ -118,6 +121,7 @@ __all__ = [
     "reorder_permute_dims_after_concat",
     "reorder_take_after_matmul",
     "rewrite_dataflow_reshape",
+    "specialize_prim_func_based_on_call_site",
     "static_plan_block_memory",
     "to_mixed_precision",
     "to_non_dataflow",

@@ -82,9 +82,10 @@ def _sizes(
         if not isinstance(info.shape, ShapeExpr):
             continue
         for extent, known in zip(buffer.shape, info.shape.values):
-            if isinstance(extent, Var) and isinstance(known, IntImm):
-                if found.setdefault(extent, known.value) != known.value:
-                    return {}
+            if not isinstance(extent, Var) or not isinstance(known, IntImm):
+                continue
+            if found.setdefault(extent, known.value) != known.value:
+                return {}
     scalars = {p for p in kernel.params if p not in kernel.buffer_map}
     return {v: found[v] for v in _open_extents(kernel) if v in found and v not in scalars}
 
@@ -102,7 +103,7 @@ def _specialized(kernel: PrimFunc, sizes: dict[Var, int]) -> PrimFunc:
     table.update({p: fresh_var(p) for p in kernel.params})
     for v in _open_extents(kernel):
         table.setdefault(v, fresh_var(v))
-    every: dict[Node, Node] = dict(table)
+    every: dict[Node, Node] = {**table}
     arrays: dict[Var, Buffer] = {}
     for param, buffer in kernel.buffer_map.items():
         every[buffer.data] = fresh_var(buffer.data)
