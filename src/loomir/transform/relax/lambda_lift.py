@@ -109,11 +109,10 @@ class _Lifter(Rewriter):
 
 def _closed(func: Function, captured: _Captured) -> Function:
     """Make what a function captures parameters of it."""
-    names = set(captured.values)
     table: dict[Node, Node] = {}
     params = list(func.params)
     for var in captured.values:
-        info = without_variables(var.struct_info, lambda v: v not in names)
+        info = without_variables(var.struct_info, lambda _: True)  # a parameter names no other one
         made = Var(var.name_hint, substitute(info, table) if table else info, span=var.span)
         table[var] = made
         params.append(made)
