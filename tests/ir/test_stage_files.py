@@ -40,7 +40,7 @@ def test_stages_are_numbered_through(tmp_path: Path):
     loomir.compile(program, dump=tmp_path)
     names = [path.name for path in sorted(tmp_path.iterdir())]
     steps = [*LOWER_RELAX.steps, *LOWER_CPU.steps]
-    assert len(names) == len(steps) + 4  # the input, the kernels, and the two of LLVM
+    assert len(names) == len(steps) + 5  # the input, kernels, schedules, and the two of LLVM
     assert [int(name[:2]) for name in names] == list(range(len(names)))
     assert names[0] == "00-input.py"
     assert names[-2].endswith("-code.ll")

@@ -30,10 +30,10 @@ AFTER = """
         return y
 
     @T.prim_func(private=True)
-    def NT_matmul(x_handle: T.handle, w: T.Buffer((T.int64(3), T.int64(4)), "float32"), y_handle: T.handle):
+    def NT_matmul(x_handle: T.handle, w: T.Buffer((3, 4), "float32"), y_handle: T.handle):
         T.func_attr({"op": "relax.matmul"})
         n = T.int64()
-        x = T.match_buffer(x_handle, (n, T.int64(4)), "float32")
+        x = T.match_buffer(x_handle, (n, 4), "float32")
         y = T.match_buffer(y_handle, (n, 3), "float32")
         for i0, i1, k in T.grid(n, 3, 4):
             with T.sblock("matmul"):
