@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,6 +29,9 @@ T = TensorSample
 X = T((2, 3, 4))
 Parts = int | tuple[int, ...]
 
+_MOST: Final = 1 << 16
+"""Parts of an axis: each is a tensor of the program."""
+
 
 # -- split ---------------------------------------------------------------------------------------
 def _bounds(analyzer: Analyzer, extent: PrimExpr, parts: Parts) -> list[tuple[PrimExpr, PrimExpr]]:
@@ -44,6 +47,8 @@ def _split(c: OpContext) -> StructInfo:
     x, parts = c.tensor(0), c["indices_or_sections"]
     if isinstance(parts, int) and parts < 1:
         c.refuse("OPS0037", f"{parts} parts are none", help="give a number of 1 or more", arg=0)
+    if isinstance(parts, int) and parts > _MOST:
+        c.refuse("OPS0037", f"{parts} parts are too many", help=f"make {_MOST} at most", arg=0)
     if not isinstance(parts, int) and any(p < 0 for p in parts):
         c.refuse(
             "OPS0037",
@@ -108,6 +113,7 @@ split = define_op(
         Sample((X, (3, 1), 2)),
     ),
     mistakes=(
+        Mistake((T((0, 2)), 1 << 40), {}, "OPS0037"),
         Mistake((X, 2, 1), {}, "OPS0037"),
         Mistake((X, 0), {}, "OPS0037"),
         Mistake((X, (-1,)), {}, "OPS0037"),
