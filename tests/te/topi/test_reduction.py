@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loomir
 from loomir import te
 from loomir.te import topi
 from tests.te.topi.running import BFLOAT16, check
@@ -47,6 +48,14 @@ def test_statistics(dtype: str):
     cases = [(on(topi.logsumexp, axis=1), sums)]
     cases += [(on(topi.logsumexp, axis=1, keepdims=True), sums[:, None])]
     check([x], cases)
+
+
+def test_the_sum_of_a_negative_zero_is_positive_over_no_axis_too():
+    x = np.float32([[-0.0, 1.0]])
+    fn = te.create_prim_func([a := te.placeholder(x.shape, "float32"), topi.sum(a, axis=())])
+    made = np.empty_like(x)
+    loomir.compile(fn)(x, made)
+    assert not np.signbit(made).any()
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)

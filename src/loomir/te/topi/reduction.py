@@ -60,7 +60,8 @@ def reduced(
             if keepdims:
                 next(left)
             at.append(next(steps))
-        return reducer(element(at, over), axis=over) if over else element(at, over)
+        # One step where nothing is combined: 0 + -0.0 is 0.0 in NumPy too.
+        return reducer(element(at, over), axis=over or [te.reduce_axis((0, 1), "once")])
 
     return make(name, out, formula)
 
