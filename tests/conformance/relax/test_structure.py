@@ -36,7 +36,6 @@ from loomir.relax.well_formed import well_formed
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 from tests.conformance.graphs import (
-    F32,
     ONES,
     Trace,
     bindings,
@@ -48,28 +47,9 @@ from tests.conformance.graphs import (
     zeros,
 )
 from tests.conformance.relax.infos import equal, k, n, tensor
+from tests.conformance.relax.rules import COND, PARAM, X, broken, main
 from tests.relax.kernels import BOTH
 from tests.relax.programs import block, flow, let, lv, neg, op, seq, var
-
-X = f"x: {F32}"
-PARAM = var("x", 2)
-COND = Var("c", TensorStructInfo((), "bool"))
-
-
-def main(
-    *blocks: Any, out: Any = PARAM, params: Any = (PARAM,), ret: Any = None, **attrs: Any
-) -> Function:
-    return Function(params, seq(blocks, out), ret, attrs={"global_symbol": "main", **attrs})
-
-
-def broken(rule: int, program: Any) -> None:
-    """Hold a program to break a rule and no other, and to be refused by the compiler for it."""
-    found = well_formed(program)
-    assert {d.code for d in found} == {f"RLX01{rule:02d}"}, found
-    if found[0].severity == "error":
-        with pytest.raises(CompileError) as caught:
-            loomir.compile(program, cache=False)
-        assert caught.value.diagnostic.code == f"RLX01{rule:02d}"
 
 
 def right(program: Any) -> None:

@@ -18,12 +18,10 @@ from loomir.relax import (
     If,
     MatchCast,
     ShapeExpr,
-    TensorStructInfo,
     Tuple,
     Var,
 )
 from loomir.relax.struct_info import OBJECT
-from loomir.relax.well_formed import well_formed
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 from tests.conformance.graphs import (
@@ -44,28 +42,9 @@ from tests.conformance.graphs import (
     zeros,
 )
 from tests.conformance.relax.infos import k, tensor
+from tests.conformance.relax.rules import COND, PARAM, X, broken, main
 from tests.relax.kernels import ADD
 from tests.relax.programs import block, let, neg, op, seq, var
-
-X = f"x: {F32}"
-PARAM = var("x", 2)
-COND = Var("c", TensorStructInfo((), "bool"))
-
-
-def main(
-    *blocks: Any, out: Any = PARAM, params: Any = (PARAM,), ret: Any = None, **attrs: Any
-) -> Function:
-    return Function(params, seq(blocks, out), ret, attrs={"global_symbol": "main", **attrs})
-
-
-def broken(rule: int, program: Any) -> None:
-    """Hold a program to break a rule and no other, and to be refused by the compiler for it."""
-    found = well_formed(program)
-    assert {d.code for d in found} == {f"RLX01{rule:02d}"}, found
-    if found[0].severity == "error":
-        with pytest.raises(CompileError) as caught:
-            loomir.compile(program, cache=False)
-        assert caught.value.diagnostic.code == f"RLX01{rule:02d}"
 
 
 # -- scopes --------------------------------------------------------------------------------------
