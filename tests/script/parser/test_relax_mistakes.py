@@ -106,6 +106,10 @@ HEADS = [
     ("@R.function\ndef f(x: R.Tensor((4,)), *y: R.Object):\n    return x\n", "SCR0015"),
     ("@R.function\ndef f(x: R.Object = 1):\n    return x\n", "SCR0015"),
     ("@R.function\ndef f(x: R.Object, x: R.Object):\n    return x\n", "SCR0026"),
+    (
+        '@R.function\ndef f(x: R.Tensor(("n",), "int8")):\n    n = T.int32()\n    return x\n',
+        "SCR0026",
+    ),
     ("@R.function(pur=True)\ndef f(x: R.Object):\n    return x\n", "SCR0005"),
     ("@R.function(pure=1)\ndef f(x: R.Object):\n    return x\n", "SCR0005"),
     ("@R.function\ndef f(x: T.int32):\n    return x\n", "SCR0033"),

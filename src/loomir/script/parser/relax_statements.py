@@ -183,6 +183,7 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
     if isinstance(value, ShapeVar) and not value.name_hint:
         known = parser.vars.get(name)
         if known is not None and isinstance(known.value, ShapeVar) and known.kind == "shape":
+            _same_kind(known.value, value, node)
             return known.value  # declared by a shape before this line
         reset(value, "name_hint", name)
         reset(value, "span", target.span)
@@ -202,6 +203,18 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
     var = _emit(parser, value, name, node, at=target.span)
     parser.vars.add(name, Entry(var, "value", target.span))
     return var
+
+
+def _same_kind(known: ShapeVar, declared: ShapeVar, node: doc.ExprNode) -> None:
+    """Refuse to declare a shape variable again with another dtype."""
+    if known.dtype is not declared.dtype:
+        raise mistake(
+            "SCR0026",
+            f"'{known.name_hint}' already stands for an extent, an {known.dtype}",
+            label=f"this is {declared.dtype}",
+            help=f"write T.{known.dtype}(), or choose another name",
+            span=node.span,
+        )
 
 
 def _is_frame(value: object) -> bool:
