@@ -16,10 +16,17 @@ share, and lowers ``pending``; the caller runs share 0, then waits for ``pending
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.placement_ir import (
+    NOWHERE,
+    Placement,
+    Worker,
+    count_cpus,
+    read_own_cpus,
+)
 from loomir.codegen.llvm.scratch_ir import define_scratch
 from loomir.codegen.llvm.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, Type, array, function, vector
@@ -32,10 +39,10 @@ MAX_THREADS: Final = 256
 TASK: Final = function(I32, [PTR, PTR, I64, I64])
 RECORD: Final = vector(I64, 4)  # { i32 site, i32 depth, i64 v0, i64 v1, i64 v2 }
 
-# What a worker has for itself, on a line of its own: the code of its last share, padding, the epoch
-# that it has seen, its thread, padding, the record of its share.
+# What a worker has for itself, on a line of its own: the code of its last share, the CPU that it is
+# meant to use, the epoch that it has seen, its thread, padding, the record of its share.
 _SLOT: Final = (I32, I32, I64, I64, I64, RECORD)
-_CODE, _SEEN, _THREAD, _RECORD = 0, 2, 3, 5
+_CODE, _HOME, _SEEN, _THREAD, _RECORD = 0, 1, 2, 3, 5
 _LINE: Final = 64
 _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
 _FUTEX_SYSCALL: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -74,6 +81,7 @@ class _Pool:
         self.arch = arch
         self.slot = module.struct("slot", _SLOT)
         self.state = self._declare()
+        self.placement = Placement(module)
 
     def _declare(self) -> _State:
         def line(name: str, *types: Type) -> list[Value]:
@@ -251,7 +259,14 @@ class _Pool:
         b.store(const(I64, _BLOCKED), mask)
         sigmask = self.module.declare("pthread_sigmask", I32, [I32, PTR, PTR])
         b.call(sigmask, [const(I32, _SET_MASK), mask, old])
-        head, make, made, done = (b.append(n) for n in ("head", "make", "made", "done"))
+        begin, head, make, made, done = (
+            b.append(n) for n in ("begin", "head", "make", "made", "done")
+        )
+        b.store(const(I32, NOWHERE), self.placement.caller)
+        none = b.icmp("eq", b.load_atomic(I32, s.created, "monotonic"), const(I32, 0))
+        b.condbr(none, begin, head)
+        b.at(begin)
+        self.placement.begin(b)
         b.br(head)
         b.at(head)
         created = b.load_atomic(I32, s.created, "monotonic")
@@ -260,6 +275,7 @@ class _Pool:
         b.at(make)
         slot = self.slot_of(b, index)
         b.store(b.load_atomic(I64, s.epoch, "monotonic"), b.field(self.slot, slot, _SEEN))
+        b.store(const(I32, NOWHERE), b.field(self.slot, slot, _HOME))
         create = self.module.declare("pthread_create", I32, [PTR, PTR, PTR, PTR])
         argument = b.inttoptr(b.zext(index, I64), PTR)
         failed = b.call(create, [b.field(self.slot, slot, _THREAD), NULL, worker, argument])
@@ -311,13 +327,9 @@ class _Pool:
 
     def _cores(self, b: Builder) -> Value:
         mask = b.alloca(I64, 128, align=16)
-        words = vector(I64, 128)
-        b.store(zero(words), mask, align=16)
-        ask = self.module.declare("sched_getaffinity", I32, [I32, I64, PTR])
-        failed = b.call(ask, [const(I32, 0), const(I64, 1024), mask])
-        bits = b.intrinsic("llvm.ctpop", [b.load(words, mask, align=16)])
-        count = b.intrinsic("llvm.vector.reduce.add", [bits], result=I64, overloads=[words])
-        low = b.trunc(count, I32)
+        b.store(zero(vector(I64, 128)), mask, align=16)
+        failed = read_own_cpus(b, mask)
+        low = count_cpus(b, mask)
         usable = b.and_(b.icmp("eq", failed, const(I32, 0)), b.icmp("sgt", low, const(I32, 0)))
         return _at_most(b, b.select(usable, low, const(I32, 1)), const(I32, MAX_THREADS))
 
@@ -382,16 +394,22 @@ class _Pool:
         b.at(serial)
         b.ret(b.call_pointer(fn, TASK, [ctx, closure, begin, end]))
         b.at(fork)
-        places = (s.fn, s.closure, s.ctx, s.begin, s.end)
-        for value, place in zip((fn, closure, ctx, begin, end), places, strict=True):
-            b.store(value, place)
-        b.store_atomic(const(I32, 0), s.faulted, "monotonic")
-        b.store_atomic(b.sub(count, const(I32, 1)), s.pending, "monotonic")
+        self.placement.follow(b, self.place())
+        self.write_task(b, f.params, count)
         self.move_epoch(b, count)
         own = self.run_share(b, const(I32, 0), count)
         self.join(b)
         self.collect(b, own, ctx, count)
         return f
+
+    def write_task(self, b: Builder, given: Sequence[Value], count: Value) -> None:
+        """Write down what the shares of a region are, before any worker looks."""
+        s = self.state
+        places = (s.fn, s.closure, s.ctx, s.begin, s.end)
+        for value, place in zip(given, places, strict=True):
+            b.store(value, place)
+        b.store_atomic(const(I32, 0), s.faulted, "monotonic")
+        b.store_atomic(b.sub(count, const(I32, 1)), s.pending, "monotonic")
 
     def move_epoch(self, b: Builder, count: Value) -> None:
         """Begin a region of ``count`` shares and wake who sleeps; the builder moves on."""
@@ -457,6 +475,16 @@ class _Pool:
         b.store(b.load(RECORD, b.field(self.slot, slot, _RECORD)), ctx)
         b.store_atomic(const(I32, 0), s.busy, "release")
         b.ret(code)
+
+    def place(self) -> Function:
+        """Define how workers are kept off the caller's CPU."""
+
+        def worker(b: Builder, index: Value) -> Worker:
+            slot = self.slot_of(b, index)
+            thread = b.load(I64, b.field(self.slot, slot, _THREAD))
+            return Worker(thread, b.field(self.slot, slot, _HOME))
+
+        return self.placement.define(self.state.created, worker)
 
     def after_fork(self) -> None:
         """Define ``void loomir_pool_after_fork()``: forget workers that the child lacks."""
