@@ -431,13 +431,22 @@ def with_product(kernel: Kernel) -> PrimFunc:
     return PrimFunc(func.params, body, func.ret_type, func.buffer_map, func.attrs)
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 9, 70), (3, 7, 131), (33, 5, 1100)])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 9, 70), (3, 7, 131), (12, 5, 1100)])
 def test_few_rows_are_dot_products(m: int, n: int, k: int) -> None:
     func = product(m, n, k, right="nk")
     plan = planned(func)
     assert plan is not None
     assert plan.kind == "matrix product of few rows"
     check(func, lambda a, b: a @ b.T, interpreted=m == 1, tolerance=1e-4)
+
+
+def test_columns_for_some_rows_are_packed_where_they_are_used() -> None:
+    func = product(20, 515, 1300, right="nk")
+    plan = planned(func)
+    assert plan is not None
+    assert plan.kind == "matrix product"
+    assert "right factor packed block by block" in " ".join(plan.choices)
+    check(func, lambda a, b: a @ b.T, tolerance=1e-4)
 
 
 def test_large_right_factors_of_few_rows_are_read_once() -> None:

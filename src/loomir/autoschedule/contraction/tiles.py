@@ -89,8 +89,11 @@ def choose_tiles(
     # Blocks are small where there are few, so that threads share them evenly.
     down = max(1, (48 if m is not None and m < 1024 else 96) // rows)
     across = max(1, 256 // columns)
-    if m is not None and m <= 128 and n is not None and n >= 1024:
-        down = up(m, rows)  # so that columns are packed where they are used
+    if m is not None and m <= 128 and n is not None and n >= 512:
+        # Columns are packed where they are used. What is long of few of them comes from memory as
+        # long streams: 1024 steps of 48 columns take 0.85 of the time of 512 steps of 240.
+        down, across = up(m, rows), 1
+        depth = 1024 if k is None else _even(k, 1024)
     if streamed:  # a page of each of some rows at a time
         depth, across = min(depth, _STREAMED_ROWS), max(1, 1024 // columns)
     if m is not None:
