@@ -16,6 +16,7 @@ from fuzz.native import set_threads, with_quick_codegen
 from fuzz.rxchanged import inlined, renamed, with_dead_code
 from fuzz.rxillformed import accepted_defect, accepted_mistake
 from fuzz.rxprogram import EXACT, RelaxProgram, values_differ, wrongly_described
+from loomir.build import packing_for
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.ir.passes import PASSES, apply
@@ -23,6 +24,7 @@ from loomir.ir.serialize import from_json, to_json
 from loomir.relax import Function, TensorStructInfo
 from loomir.relax.normalize import normal_form_violations, normalize
 from loomir.support.diagnostics import RunError
+from loomir.target import Target
 from loomir.tir import Var as ShapeVar
 from loomir.transform.pipelines import lower_relax
 from loomir.transform.relax.dead_code_elimination import dead_code_elimination
@@ -119,7 +121,9 @@ def _each_pass(module: IRModule) -> dict[str, Runner]:
             stages[f"{len(stages) + 1} {name}"] = _interpreted(made)
             seen.append(made)
 
-    lower_relax(module, on_stage=keep, verify=True)
+    lower_relax(
+        module, packing_for(Target("native"), cache=False, least=0), on_stage=keep, verify=True
+    )
     return stages
 
 

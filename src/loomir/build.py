@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from loomir import __version__
+from loomir.autoschedule.constants import LEAST, prepare_constants
 from loomir.autoschedule.schedule import schedule_module
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
@@ -40,8 +41,9 @@ from loomir.tir.linked import link_calls
 from loomir.tir.op_calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
 from loomir.transform.pipelines import CHECK_NAN, LowerOptions, lower, lower_relax
+from loomir.transform.relax.pack_constants import PackConstantsOptions
 
-__all__ = ["Program", "as_module", "compile"]
+__all__ = ["Program", "as_module", "compile", "packing_for"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
 _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
@@ -181,9 +183,13 @@ def _built(
         caution([*verdict.warnings, *unseen])
     graph = None
     loops = module
+    machine = Target(target)
+    checked, check_bounds, allow_alias, opt_level, schedule, cache, _ = flags
+    arranges = schedule and opt_level > 0 and not (checked or check_bounds or allow_alias)
     if has_graph:
         watched = CHECK_NAN.run(module, on_stage=on_stage) if flags.check_nan else module
-        graph = link_calls(lower_relax(watched, on_stage=on_stage))
+        packing = packing_for(machine, cache=cache) if arranges else None
+        graph = link_calls(lower_relax(watched, packing, on_stage=on_stage))
         loops = graph.with_functions(
             {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
         )
@@ -193,12 +199,10 @@ def _built(
         var.name_hint: func for var, func in loops.functions.items() if isinstance(func, PrimFunc)
     }
     signatures = {name: signature_of(func, loops) for name, func in originals.items()}
-    machine = Target(target)
     if machine.triple == Target("native").triple:
         _check_externs(loops)
-    checked, check_bounds, allow_alias, opt_level, schedule, cache, _ = flags
     arranged = loops
-    if schedule and opt_level > 0 and not (checked or check_bounds or allow_alias):
+    if arranges:
         arranged = schedule_module(loops, machine)
         if stages is not None:
             stages.write("scheduled", arranged)
@@ -226,6 +230,20 @@ def _built(
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
     tables = Tables(generated, kernels, loops, allow_alias)
     return _Built(module, tables, native, source)
+
+
+def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> PackConstantsOptions:
+    """Say how constants are packed for a machine: functions of this one bring them into order.
+
+    Those of fewer elements than ``least`` stay as they are.
+    """
+
+    def build(module: IRModule) -> Callable[[str], Callable[..., object]]:
+        return compile(module, schedule=False, cache=cache).__getitem__
+
+    return PackConstantsOptions(
+        lambda func, constants: prepare_constants(func, constants, machine, least=least), build
+    )
 
 
 def _mistakes(verdict: Verdict) -> tuple[Diagnostic, ...]:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from loomir.autoschedule.stage import Stage
 from loomir.tir.buffer import Buffer
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Plan"]
+__all__ = ["Ahead", "Plan"]
+
+
+class Ahead(NamedTuple):
+    """What is computed before any call: a statement that reads constants, and what it fills."""
+
+    stmt: Stmt
+    buffers: tuple[Buffer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +36,5 @@ class Plan:
     bytes: int | None = None
     stages: tuple[Stage, ...] = ()
     inner: frozenset[Buffer] = frozenset()
+    ahead: tuple[Ahead, ...] = ()
+    """What ``stmt`` finds done, where arguments are known to be constant."""

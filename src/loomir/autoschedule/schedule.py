@@ -7,8 +7,9 @@ scheduled already is not touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from loomir.autoschedule.as_written import plan_as_written
@@ -32,6 +33,7 @@ from loomir.ir.visit import by_class
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
 from loomir.tir.buffer import Buffer
+from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, For, ForKind, Stmt
 
@@ -55,12 +57,14 @@ Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] |
 """Plans the first of the stages that it is given; says how many."""
 
 
-def _contraction(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+def _contraction(
+    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var] = frozenset()
+) -> tuple[Plan, int] | None:
     last = 1  # with the stages that use the elements of the product one by one
     while last < len(stages) and stages[last].combine is Combine.NONE:
         last += 1
     for count in range(last, 0, -1):
-        plan = plan_contraction(stages[:count], target, inner=inner(count))
+        plan = plan_contraction(stages[:count], target, inner=inner(count), constants=constants)
         if plan is not None:
             return plan, count
     return None
@@ -120,8 +124,14 @@ def schedule_module(module: IRModule, target: Target) -> IRModule:
     return module.with_functions(functions)
 
 
-def schedule_function(func: PrimFunc, target: Target) -> Scheduled:
-    """Give a function loops that suit the target; the same function where nothing is to be done."""
+def schedule_function(
+    func: PrimFunc, target: Target, *, constants: Set[Var] = frozenset()
+) -> Scheduled:
+    """Give a function loops that suit the target; the same function where nothing is to be done.
+
+    ``constants`` are pointers of arrays that hold the same in every call. What plans compute ahead
+    of them is read by the new loops, and is no parameter yet: ``prepare_constants`` sees to that.
+    """
     if _is_scheduled(func):
         return Scheduled(func, ())
     kernel = inline_stages(read_kernel(func))
@@ -131,7 +141,7 @@ def schedule_function(func: PrimFunc, target: Target) -> Scheduled:
     while place < len(kernel.parts):
         part = kernel.parts[place]
         if isinstance(part, Stage):
-            plan, covered = _planned(kernel, place, target)
+            plan, covered = _planned(kernel, place, target, constants)
             made.append(plan.stmt)
             plans.append(plan)
             place += covered
@@ -162,7 +172,7 @@ def _is_scheduled(func: PrimFunc) -> bool:
     return any(block.annotations for block in blocks)
 
 
-def _planned(kernel: Kernel, place: int, target: Target) -> tuple[Plan, int]:
+def _planned(kernel: Kernel, place: int, target: Target, constants: Set[Var]) -> tuple[Plan, int]:
     stages: list[Stage] = []
     for part in kernel.parts[place:]:
         if not isinstance(part, Stage):
@@ -175,7 +185,8 @@ def _planned(kernel: Kernel, place: int, target: Target) -> tuple[Plan, int]:
         outside = set[int]().union(*(reads_of(part) for part in others))
         return frozenset(b for b in kernel.between if id(b.data) not in outside)
 
-    for rule in RULES:
+    for each in RULES:
+        rule = partial(_contraction, constants=constants) if each is _contraction else each
         found = rule(stages, inner, target)
         if found is not None:
             plan, covered = found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import partial
 from types import ModuleType
 from typing import Annotated, Any, Final, NamedTuple
@@ -11,10 +11,11 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 import loomir
+from loomir.autoschedule.constants import schedule_with_constants
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.schedule import Scheduled, schedule_function
 from loomir.autoschedule.work import StageWork, work_of
-from loomir.build import as_module
+from loomir.build import as_module, packing_for
 from loomir.cli.graphs import graphs_of
 from loomir.cli.making import make_inputs
 from loomir.cli.names import check_names
@@ -32,6 +33,8 @@ from loomir.target import Target
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
+from loomir.tir.prepared import Prepared
+from loomir.tir.stmt import Stmt
 from loomir.transform.pipelines import lower_relax
 
 __all__ = ["explain"]
@@ -99,24 +102,35 @@ class _Explained:
         mistakes = verify(module)
         if mistakes:
             raise CompileError.of(mistakes)
-        kernels = {
-            var.name_hint: func
-            for var, func in lower_relax(module).functions.items()
-            if isinstance(func, PrimFunc)
-        }
+        kernels, packed = self._kernels(module)
         here = self.target == Target("native")
         roof = measured_roof(loomir.compile) if here and measure else None
         measured = {} if roof is None else self._measured(module)
         self._head(roof, here)
         facts: dict[str, Any] = {}
         for name, func in kernels.items():
-            scheduled = schedule_function(func, self.target)
+            scheduled = packed.get(func.body) or schedule_function(func, self.target)
             facts[name] = self._kernel(name, scheduled, roof, measured.get(name))
             if script:
                 self.report.line("")
                 self.report.line(scheduled.func.script())
                 facts[name]["script"] = scheduled.func.script()
         self.report.fact(self.key, facts)
+
+    def _kernels(self, module: IRModule) -> tuple[dict[str, PrimFunc], dict[Stmt, Scheduled]]:
+        """Give the kernels, and by their loops the schedules of those with packed constants."""
+        packed: dict[Stmt, Scheduled] = {}
+
+        def prepare(func: PrimFunc, constants: Set[int]) -> Prepared | None:
+            scheduled, prepared = schedule_with_constants(func, constants, self.target)
+            if prepared is not None:
+                packed[scheduled.func.body] = scheduled
+            return prepared
+
+        packing = dataclasses.replace(packing_for(self.target), prepare=prepare)
+        functions = lower_relax(module, packing).functions
+        kernels = {v.name_hint: f for v, f in functions.items() if isinstance(f, PrimFunc)}
+        return kernels, packed
 
     def _head(self, roof: Roof | None, here: bool) -> None:
         t = self.target

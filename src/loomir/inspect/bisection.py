@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from loomir.build import Program, as_module, compile
+from loomir.build import Program, as_module, compile, packing_for
 from loomir.inspect.values import (
     Trace,
     ValueDifference,
@@ -19,6 +19,7 @@ from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
 from loomir.relax.expr import Function
 from loomir.support.diagnostics import RunError
+from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 from loomir.transform.pipelines import lower, lower_relax
@@ -86,7 +87,10 @@ def _stages_of(module: IRModule, pipeline: Pipeline) -> Iterator[tuple[str, IRMo
 
 def _stages(module: IRModule) -> Iterator[tuple[str, IRModule]]:
     stages: list[tuple[str, IRModule]] = []
-    graph = link_calls(lower_relax(module, on_stage=lambda stage, mod: stages.append((stage, mod))))
+    packing = packing_for(Target("native"))
+    graph = link_calls(
+        lower_relax(module, packing, on_stage=lambda stage, mod: stages.append((stage, mod)))
+    )
     yield from stages
     kernels = {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
     loops = graph.with_functions(kernels)

@@ -20,6 +20,7 @@ from loomir.transform.relax.fuse_tir import fuse_tir
 from loomir.transform.relax.fuse_transpose_matmul import fuse_transpose_matmul
 from loomir.transform.relax.legalize_ops import legalize_ops
 from loomir.transform.relax.normalize import normalize
+from loomir.transform.relax.pack_constants import PackConstantsOptions, pack_constants
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
 from loomir.transform.tir.convert_blocks_to_opaque import convert_blocks_to_opaque
 from loomir.transform.tir.facts import LOWERED
@@ -68,7 +69,8 @@ LOWER_RELAX: Final = Pipeline(
         fuse_ops,
         fuse_tir,
         dataflow_use_inplace_calls,  # after fusion, which takes kernels that write new tensors
-        dead_code_elimination,  # kernels that others contain now
+        pack_constants,  # after all that reads the loops of kernels: these are scheduled
+        dead_code_elimination,  # kernels that others contain now, or whose weights are packed
         static_plan_block_memory,  # last: it makes direct calls, which other passes do not know
     ),
     ensures={"relax_normal_form"},
@@ -140,6 +142,7 @@ def lower(
 
 def lower_relax(
     mod: IRModule,
+    packing: PackConstantsOptions | None = None,
     *,
     on_stage: OnStage | None = None,
     times: list[Ran] | None = None,
@@ -148,7 +151,10 @@ def lower_relax(
     """Lower the graphs of a module to calls of kernels, packed functions and closures.
 
     A module without graphs comes back as it is. Kernels are added as private PrimFuncs.
+    ``packing`` says how constant weights are brought into the layouts of a machine; without it,
+    kernels read them as they are.
     """
     if not any(isinstance(func, Function) for func in mod.functions.values()):
         return mod
-    return LOWER_RELAX.run(mod, on_stage=on_stage, times=times, verify=verify)
+    given: dict[str, object] = {} if packing is None else {"relax.PackConstants": packing}
+    return LOWER_RELAX.run(mod, given, on_stage=on_stage, times=times, verify=verify)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
+from loomir.autoschedule.contraction.ahead import is_constant
 from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.groups import WORD, grouped
 from loomir.autoschedule.contraction.join_axes import Views
@@ -43,7 +44,7 @@ from loomir.autoschedule.contraction.tiles import (
     up,
 )
 from loomir.autoschedule.nest import INDEX, allocated, loop, parallel, scratch, unrolled, vectorized
-from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.plan import Ahead, Plan
 from loomir.autoschedule.stage import Axis
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
@@ -61,14 +62,25 @@ _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
 
 
-def blocked(found: Contraction, target: Target, inner: Set[Buffer], views: Views) -> Plan:
-    """Plan a product in blocks."""
-    return _Blocked(found, target, inner, views).plan()
+def blocked(
+    found: Contraction,
+    target: Target,
+    inner: Set[Buffer],
+    views: Views,
+    constants: Set[Var] = frozenset(),
+) -> Plan:
+    """Plan a product in blocks; factors that are ``constants`` are packed ahead."""
+    return _Blocked(found, target, inner, views, constants).plan()
 
 
 class _Blocked:
     def __init__(
-        self, found: Contraction, target: Target, inner: Set[Buffer], views: Views
+        self,
+        found: Contraction,
+        target: Target,
+        inner: Set[Buffer],
+        views: Views,
+        constants: Set[Var],
     ) -> None:
         self.views = views
         self.found = found
@@ -87,8 +99,11 @@ class _Blocked:
             self.steps = None if self.k is None else up(self.k, self.groups.size)
         self.held = found.dtype if self.groups is None else WORD
         self.lead = self._leading() if self.groups is None else 0
+        factors = self.groups.factors if self.groups is not None else (found.left, found.right)
+        ahead = [is_constant(found, factor, constants) for factor in factors]
         self.streamed = (
             self.groups is None
+            and not ahead[1]
             and self._vectors_in_place()
             and self.m is not None
             and self.m <= MOST_STREAMED
@@ -106,9 +121,9 @@ class _Blocked:
             run=_run(found.rows),
         )
         tiles = self.tiles
-        factors = self.groups.factors if self.groups is not None else (found.left, found.right)
         self.left = Side("left", factors[0], found.rows, tiles.rows, tiles.down)
         self.right = Side("right", factors[1], found.columns, tiles.columns, tiles.across)
+        self.left.ahead, self.right.ahead = ahead
         self.starts: Buffer | None = None
         """What sums of each column start from, where that is not 0."""
         if self.lead:
@@ -136,8 +151,8 @@ class _Blocked:
         if self.groups is None and whole is not None and self._vectors_in_place():
             seldom = self.lead > 0 and right.even and up(self.m or 0, left.width) <= FEW_TILES
             near_enough = self.streamed or seldom or whole <= near // 8
-            right.source = Source.DIRECT if near_enough else Source.WHOLE
-        if self.groups is None and self._rows_in_place():
+            right.source = Source.DIRECT if near_enough and not right.ahead else Source.WHOLE
+        if self.groups is None and not left.ahead and self._rows_in_place():
             left.source = Source.DIRECT
         if right.source is Source.DIRECT and not right.even:
             # Tiles that share columns belong to one block; what is added to, is added to once.
@@ -149,7 +164,7 @@ class _Blocked:
                 right.source = Source.WHOLE
         for side, other in ((left, right), (right, left)):
             once = isinstance(other.blocks, IntImm) and other.blocks.value <= 1
-            if side.source is Source.WHOLE and once:
+            if side.source is Source.WHOLE and once and not side.ahead:
                 side.source = Source.BLOCK
 
     def _one_depth(self) -> bool:
@@ -307,10 +322,19 @@ class _Blocked:
     def plan(self) -> Plan:
         """Write the loops."""
         left, right = self.left, self.right
-        parts: list[Stmt] = [
-            self._pack_whole(side) for side in (right, left) if side.source is Source.WHOLE
-        ]
-        held = [b for b in (left.packed, right.packed, self.starts) if b is not None]
+        parts: list[Stmt] = []
+        held: list[Buffer] = []
+        ahead: list[Ahead] = []
+        for side in (right, left):
+            if side.source is Source.WHOLE:
+                stmt = self._pack_whole(side)
+                starts = self.starts if side is right else None
+                made = tuple([b for b in (side.packed, starts) if b is not None])
+                if side.ahead:
+                    ahead.append(Ahead(stmt, made))
+                else:
+                    parts.append(stmt)
+                    held += made
         parts.append(
             self._shared("block", product((self.batch, right.blocks, left.blocks)), self._block)
         )
@@ -318,7 +342,8 @@ class _Blocked:
         if may_do_nothing(self.found.stage):
             stmt = IfThenElse(LT(imm64(0), self.depth), stmt)
         work = self.work
-        return Plan("matrix product", stmt, self._choices(), None if work is None else 2 * work)
+        flops = None if work is None else 2 * work
+        return Plan("matrix product", stmt, self._choices(), flops, ahead=tuple(ahead))
 
     def _block(self, number: PrimExpr) -> Stmt:
         left, right, tiles = self.left, self.right, self.tiles
@@ -593,7 +618,7 @@ class _Blocked:
         return (
             *grouping,
             f"tile of {shape}: {sums} of {registers} registers hold sums",
-            f"left factor {left.source.value}, right factor {right.source.value}",
+            f"left factor {left.kept}, right factor {right.kept}",
             f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",
         )
 

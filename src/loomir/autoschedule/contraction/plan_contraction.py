@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
+from loomir.autoschedule.contraction.ahead import packs_ahead
 from loomir.autoschedule.contraction.blocks import blocked
 from loomir.autoschedule.contraction.dot_products import dot_products
 from loomir.autoschedule.contraction.groups import grouped
@@ -14,17 +15,22 @@ from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Stage
 from loomir.target import Target
 from loomir.tir.buffer import Buffer
+from loomir.tir.expr import Var
 
 __all__ = ["plan_contraction"]
 
 
 def plan_contraction(
-    stages: Sequence[Stage], target: Target, *, inner: Set[Buffer] = frozenset()
+    stages: Sequence[Stage],
+    target: Target,
+    *,
+    inner: Set[Buffer] = frozenset(),
+    constants: Set[Var] = frozenset(),
 ) -> Plan | None:
     """Plan a stage that sums products, and the stages after it that use its elements one by one.
 
     ``inner`` are buffers that nothing reads after these stages. None where the stages are no such
-    thing.
+    thing. ``constants`` are the memory of what is the same in all calls: it is packed beforehand.
     """
     views = Views()
     found = recognise(stages, views)
@@ -32,7 +38,8 @@ def plan_contraction(
         return None
     unread = inner_views(inner, (found.stage, *found.epilogue), views)
     plan = None
-    if not found.ordered and grouped(found, target) is None:
+    if not found.ordered and grouped(found, target) is None and not packs_ahead(found, constants):
         plan = dot_products(found, target, unread)
-    plan = plan or blocked(found, target, unread, views)
-    return replace(plan, stmt=views.declared(plan.stmt))
+    plan = plan or blocked(found, target, unread, views, constants)
+    ahead = tuple(part._replace(stmt=views.declared(part.stmt)) for part in plan.ahead)
+    return replace(plan, stmt=views.declared(plan.stmt), ahead=ahead)

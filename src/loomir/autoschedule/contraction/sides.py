@@ -57,6 +57,8 @@ class Side:
         self.per_block = per_block
         self.blocks = ceil_div(self.tiles, per_block)
         self.source = Source.WHOLE
+        self.ahead = False
+        """Whether it is constant, and packed before any call."""
         self.packed: Buffer | None = None
         self.even = self.size is not None and self.size % width == 0
         self.overlaps = False
@@ -66,6 +68,11 @@ class Side:
         run = None if self.last is None else self.last.size
         self.aligned = run is not None and run % width == 0
         """Whether a tile of several axes stays within the last one."""
+
+    @property
+    def kept(self) -> str:
+        """Say where the micro kernel finds the factor."""
+        return "constant, packed before all calls" if self.ahead else self.source.value
 
     def first(self, tile: PrimExpr) -> PrimExpr:
         """Give the first row of a tile."""

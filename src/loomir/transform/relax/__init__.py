@@ -47,6 +47,7 @@ from loomir.transform.relax.lower_alloc_tensor import lower_alloc_tensor
 from loomir.transform.relax.normalize import normalize
 from loomir.transform.relax.normalize_global_var import normalize_global_var
 from loomir.transform.relax.optimize_layout_transform import optimize_layout_transform
+from loomir.transform.relax.pack_constants import PackConstantsOptions, pack_constants
 from loomir.transform.relax.realize_vdevice import realize_vdevice
 from loomir.transform.relax.remove_purity_checking import remove_purity_checking
 from loomir.transform.relax.remove_redundant_reshape import remove_redundant_reshape
@@ -77,6 +78,7 @@ __all__ = [
     "DataflowBlockPass",
     "FunctionPass",
     "LazyTransformParamsOptions",
+    "PackConstantsOptions",
     "ToMixedPrecisionOptions",
     "TopologicalSortOptions",
     "adjust_matmul_order",
@@ -113,6 +115,7 @@ __all__ = [
     "normalize",
     "normalize_global_var",
     "optimize_layout_transform",
+    "pack_constants",
     "realize_vdevice",
     "remove_purity_checking",
     "remove_redundant_reshape",

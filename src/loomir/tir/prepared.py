@@ -1,0 +1,35 @@
+"""A function whose parameters are not those that it was called with: some are made beforehand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from loomir.tir.function import PrimFunc
+
+__all__ = ["Argument", "Made", "Preparation", "Prepared"]
+
+
+class Made(NamedTuple):
+    """A buffer that a preparation writes: which preparation, and which of its buffers."""
+
+    preparation: int
+    buffer: int
+
+
+Argument: TypeAlias = "int | Made"
+"""What a parameter is given: an argument of the original function, or what is made of some."""
+
+
+class Preparation(NamedTuple):
+    """What is computed once: ``func`` takes ``arguments`` of the original, and writes the rest."""
+
+    func: PrimFunc
+    arguments: tuple[int, ...]
+
+
+class Prepared(NamedTuple):
+    """``func`` is called with ``arguments``, in their order, and does what the original did."""
+
+    func: PrimFunc
+    arguments: tuple[Argument, ...]
+    preparations: tuple[Preparation, ...]
