@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from loomir import te
+from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
@@ -57,9 +58,42 @@ def test_what_is_computed_twice_is_computed_once():
 
 def test_a_power_and_its_sum_take_one_pass():
     plan = scheduled(made(topi.softmax, (6, 64))).plans[0]
-    assert "rows over v_i0: 3 passes over each of them" in plan.choices
+    assert "rows over v_i0: 4 passes over each of them" in plan.choices
     assert any(choice.startswith("power, total: ") for choice in plan.choices)
     assert any("never written to memory" in choice for choice in plan.choices)
+
+
+PARTS = """
+from loomir.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((5, 90), "float32"), B: T.Buffer((5, 90), "float32")):
+    power = T.alloc_buffer((5, 90), "float32")
+    total = T.alloc_buffer((5,), "float32")
+    for i, j in T.grid(5, 90):
+        with T.sblock("power"):
+            x, y = T.axis.remap("SS", [i, j])
+            power[x, y] = T.exp(A[x, y])
+    for i, j in T.grid(5, 90):
+        with T.sblock("total"):
+            x, y = T.axis.remap("SR", [i, j])
+            with T.init():
+                total[x] = T.float32(0)
+            total[x] = total[x] + power[x, y]
+    for i, j in T.grid(5, 90):
+        with T.sblock("part"):
+            x, y = T.axis.remap("SS", [i, j])
+            B[x, y] = power[x, y] / total[x] + {more}[x, y]
+"""
+
+
+@pytest.mark.parametrize("more", ["A", "B"])
+def test_a_row_waits_where_the_result_will_be_unless_that_is_read(more: str):
+    func = from_source(PARTS.format(more=more))
+    assert isinstance(func, PrimFunc)
+    agrees(func, [drawn(5, 90), drawn(5, 90)], ulps=4, kinds=["rows"])
+    choices = scheduled(func).plans[0].choices
+    assert ("power: in the place of B until that is known" in choices) is (more == "A")
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float64"])

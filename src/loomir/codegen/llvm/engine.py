@@ -157,6 +157,12 @@ def _target_of(triple: str, cpu: str, features: str) -> TargetMachine:
 # LLVM has no query for "does this CPU have it" here: a function that needs the feature is compiled,
 # and calls a library where the CPU lacks it.
 _PROBES: Final = {
+    "avx512f": (
+        "declare <16 x float> @llvm.ldexp.v16f32.v16i32(<16 x float>, <16 x i32>)\n"
+        "define <16 x float> @probe(<16 x float> %x, <16 x i32> %n) {\n"
+        "  %y = call <16 x float> @llvm.ldexp.v16f32.v16i32(<16 x float> %x, <16 x i32> %n)\n"
+        "  ret <16 x float> %y\n}\n"
+    ),
     "fma": (
         "declare double @llvm.fma.f64(double, double, double)\n"
         "define double @probe(double %x) {\n"
@@ -180,6 +186,8 @@ def _has(target: TargetMachine, feature: str) -> bool:
         return f"+{feature}" in words
     if feature not in _PROBES:
         raise InternalError(f"cannot tell whether {target.cpu} has {feature!r}")
+    if feature.startswith("avx") and not target.is_x86:
+        return False
     return not symbols_of(compile_ir(_PROBES[feature], target, 1)).undefined
 
 

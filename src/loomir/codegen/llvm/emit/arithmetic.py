@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.floats import narrow, widen
-from loomir.codegen.llvm.types import I16, I64
+from loomir.codegen.llvm.types import I16, I64, integer
 from loomir.codegen.llvm.values import Value, const
 from loomir.support.dtype import DataType
 from loomir.tir.expr import GE, GT, LE, LT, NE, Add, Div, Eq, FloorDiv, FloorMod, Max, Min, Mul, Sub
@@ -21,13 +21,18 @@ __all__ = ["binary", "compare", "fused_multiply_add", "sign_bits"]
 Two: TypeAlias = Callable[[Builder, Value, Value], Value]
 
 
-def _smaller(b: Builder, x: Value, y: Value) -> Value:
-    # Where y is NaN so is the result; else x stays unless y is less: a NaN in x stays too.
-    return b.select(b.fcmp("uno", y, y), y, b.select(b.fcmp("olt", y, x), y, x))
+def _extreme(predicate: str) -> Two:
+    """Give the smaller or the larger: x where they are equal, NaN where one is NaN."""
 
+    def emit(b: Builder, x: Value, y: Value) -> Value:
+        # One instruction of x86, which gives x where either is NaN.
+        chosen = b.select(b.fcmp(predicate, y, x), y, x)
+        # All bits set are a NaN. Not y itself: LLVM would join both choices to one of masks.
+        t = integer(x.type.bits).with_lanes(x.type.lanes)
+        bits = b.select(b.fcmp("uno", y, y), const(t, -1), b.bitcast(chosen, t))
+        return b.bitcast(bits, x.type)
 
-def _larger(b: Builder, x: Value, y: Value) -> Value:
-    return b.select(b.fcmp("uno", y, y), y, b.select(b.fcmp("ogt", y, x), y, x))
+    return emit
 
 
 _FLOAT: Final[dict[type, Two]] = {
@@ -35,8 +40,8 @@ _FLOAT: Final[dict[type, Two]] = {
     Sub: Builder.fsub,
     Mul: Builder.fmul,
     Div: Builder.fdiv,
-    Min: _smaller,
-    Max: _larger,
+    Min: _extreme("olt"),
+    Max: _extreme("ogt"),
 }
 _INTEGER: Final[dict[type, Two]] = {Add: Builder.add, Sub: Builder.sub, Mul: Builder.mul}
 _SIGNED: Final = {Eq: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}

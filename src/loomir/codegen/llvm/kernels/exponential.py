@@ -18,8 +18,10 @@ from loomir.codegen.llvm.kernels.parts import (
     format_of,
     horner,
     integers,
+    may_scale,
     nearest,
     quick_sum,
+    scale_whole,
     scaled,
 )
 from loomir.codegen.llvm.types import DOUBLE, FLOAT
@@ -154,13 +156,19 @@ _EXP10: Final = {
 _LIFT: Final = 64
 
 
-def _reduced(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
-    """Give r, and a number in whose low bits n is."""
+def _parted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Value]:
+    """Give r, n, and a number in whose low bits n is."""
     magic = format_of(x).magic
     moved = fma(b, x, how.steps, magic)
     n = b.fsub(moved, const(x.type, magic))
     rest = fma(b, n, -how.high, x)
-    return (fma(b, n, -how.low, rest) if how.low else rest), b.bitcast(moved, integers(x))
+    return (fma(b, n, -how.low, rest) if how.low else rest), n, b.bitcast(moved, integers(x))
+
+
+def _reduced(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
+    """Give r, and a number in whose low bits n is."""
+    r, _, moved = _parted(b, x, how)
+    return r, moved
 
 
 def _exponent(b: Builder, moved: Value, x: Value) -> Value:
@@ -171,8 +179,13 @@ def _exponent(b: Builder, moved: Value, x: Value) -> Value:
 def _exp(b: Builder, x: Value, how: _Exp) -> Value:
     """Emit the power; n is added to the exponent of the polynomial, which is about 1.
 
-    What may be subnormal stays 2**64 times as large until the last multiplication rounds it.
+    What may be subnormal stays 2**64 times as large until the last multiplication rounds it. Where
+    one instruction does all that, the bits are the same.
     """
+    if may_scale(b, x):
+        # Twice the largest number is still beyond it.
+        r, n, _ = _parted(b, clamped(b, x, how.least, how.most + 1.0), how)
+        return scale_whole(b, horner(b, r, how.polynomial), n)
     t, i = x.type, integers(x)
     held = b.select(b.fcmp("olt", x, const(t, how.least)), const(t, how.least), x)
     r, moved = _reduced(b, held, how)

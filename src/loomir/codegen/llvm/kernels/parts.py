@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.types import DOUBLE, FLOAT, I32, I64, Type
+from loomir.codegen.llvm.types import DOUBLE, FLOAT, I32, I64, Type, integer
 from loomir.codegen.llvm.values import Value, const
 from loomir.support.diagnostics import InternalError
 
@@ -21,10 +21,12 @@ __all__ = [
     "format_of",
     "horner",
     "integers",
+    "may_scale",
     "nearest",
     "power_of_two",
     "quick_sum",
     "root_in_parts",
+    "scale_whole",
     "scaled",
     "two_product",
     "two_sum",
@@ -117,6 +119,22 @@ def power_of_two(b: Builder, n: Value, t: Type) -> Value:
     form = _FORMATS[t.element]
     biased = b.add(n, const(n.type, form.bias))
     return b.bitcast(b.shl(biased, const(n.type, form.fraction)), t)
+
+
+def may_scale(b: Builder, x: Value) -> bool:
+    """Whether ``scale_whole`` takes values of this type: AVX-512 has an instruction."""
+    return x.type.bits * x.type.lanes == 512 and "avx512f" in b.module.features
+
+
+def scale_whole(b: Builder, x: Value, n: Value) -> Value:
+    """Emit ``x * 2**n`` for any whole number n in a float, rounded once; where ``may_scale``.
+
+    Not by ``llvm.ldexp``: it takes integers, and where no instruction does it calls a library.
+    """
+    kind, mask = ("ps", integer(16)) if x.type.bits == 32 else ("pd", integer(8))
+    as_set = const(I32, 4)  # rounding
+    args = [x, n, x, const(mask, -1), as_set]
+    return b.intrinsic(f"llvm.x86.avx512.mask.scalef.{kind}.512", args, overloads=())
 
 
 def scaled(b: Builder, x: Value, n: Value) -> Value:
