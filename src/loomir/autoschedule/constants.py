@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Final
 
-from loomir.autoschedule.inlining import reads_of
 from loomir.autoschedule.plan import Ahead
 from loomir.autoschedule.schedule import SCHEDULED, Scheduled, schedule_function
 from loomir.autoschedule.tidy import tidied
+from loomir.autoschedule.usage import reads_of
 from loomir.ir.node import Node
 from loomir.support.dtype import HANDLE
 from loomir.target import Target

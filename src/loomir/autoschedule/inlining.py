@@ -12,54 +12,36 @@ from typing import Final
 from loomir.arith.fold import imm64, int64
 from loomir.autoschedule.instance import at
 from loomir.autoschedule.stage import Combine, Kernel, Stage
+from loomir.autoschedule.usage import Usage, reads_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Let, Mod, PrimExpr, Var
 from loomir.tir.op import IF_THEN_ELSE
-from loomir.tir.stmt import BufferStore, Stmt
 
-__all__ = ["inline_stages", "reads_of", "writes_of"]
+__all__ = ["inline_stages"]
 
 _CHEAP: Final = 24
 """Nodes of an expression that may be computed several times."""
 _FEW: Final = 3
 """Places at which it may be computed."""
+_LARGE: Final = 512
+"""Nodes that an expression may grow to: a chain of any length is inlined in linear time."""
 _COSTLY: Final = (Div, FloorDiv, FloorMod, Mod)
-
-
-def reads_of(part: Stage | Stmt) -> set[int]:
-    """Give the memory that a part reads, by the identity of its pointer."""
-    if isinstance(part, Stage):
-        values = [part.value] if part.init is None else [part.value, part.init]
-        found = {id(p.buffer.data) for v in values for p in by_class(v).get(BufferLoad, ())}
-        return found | {id(part.buffer.data)} if part.init is None else found
-    return {id(v) for v in by_class(part).get(Var, ())} | _data_of(part)
-
-
-def _data_of(part: Stmt) -> set[int]:
-    found = by_class(part)
-    accesses = [*found.get(BufferLoad, ()), *found.get(BufferStore, ())]
-    return {id(a.buffer.data) for a in accesses} | {id(b.data) for b in found.get(Buffer, ())}
-
-
-def writes_of(part: Stage | Stmt) -> set[int]:
-    """Give the memory that a part may write."""
-    return {id(part.buffer.data)} if isinstance(part, Stage) else reads_of(part)
 
 
 def inline_stages(kernel: Kernel) -> Kernel:
     """Remove the stages of buffers between whose values can stand where they are used."""
-    parts: list[Stage | Stmt | None] = list(kernel.parts)
+    usage = Usage(kernel.parts)
     inner = {id(b.data) for b in kernel.between}
-    for k in reversed(range(len(parts))):
-        part = parts[k]
+    for k in reversed(range(len(kernel.parts))):
+        part = usage.parts[k]
         if isinstance(part, Stage) and id(part.buffer.data) in inner and _is_whole(part):
-            _inline(parts, k, part)
-    left = tuple(part for part in parts if part is not None)
-    if len(left) == len(parts):
+            _inline(usage, k, part)
+    left = tuple(part for part in usage.parts if part is not None)
+    if len(left) == len(kernel.parts):
         return kernel
-    used = set[int]().union(*(writes_of(part) | reads_of(part) for part in left))
+    used = usage.used()
     between = tuple(b for b in kernel.between if id(b.data) in used)
     return Kernel(kernel.func, left, between)
 
@@ -78,32 +60,31 @@ def _is_whole(stage: Stage) -> bool:
     return True
 
 
-def _inline(parts: list[Stage | Stmt | None], k: int, stage: Stage) -> None:
+def _inline(usage: Usage, k: int, stage: Stage) -> None:
     data = id(stage.buffer.data)
-    sources = reads_of(stage) - {data}
+    if any(place != k for place in usage.writers(data)):
+        return
     readers: list[tuple[int, Stage]] = []
-    for place, part in enumerate(parts):
-        if part is None or place == k:
+    for place in usage.readers(data):
+        part = usage.parts[place]
+        if place == k:
             continue
-        if data in writes_of(part) or (place < k and data in reads_of(part)):
+        if place < k or not isinstance(part, Stage) or part.buffer is stage.buffer:
             return
-        if data in reads_of(part):
-            if not isinstance(part, Stage) or part.buffer is stage.buffer:
-                return
-            readers.append((place, part))
+        readers.append((place, part))
     if not readers:
         return
     last = readers[-1][0]
-    for part in parts[k + 1 : last]:
-        if part is not None and writes_of(part) & sources:
+    for source in reads_of(stage) - {data}:
+        if any(k < place < last for place in usage.writers(source)):
             return  # what it is made of does not stay
     if any(reader.buffer.data is load for _, reader in readers for load in _sources(stage)):
         return  # the reader would read what it writes
     if not _is_worth(stage, readers):
         return
     for place, reader in readers:
-        parts[place] = _with_values(reader, stage)
-    parts[k] = None
+        usage.put(place, _with_values(reader, stage))
+    usage.put(k, None)
 
 
 def _sources(stage: Stage) -> list[Var]:
@@ -120,9 +101,12 @@ def _is_worth(stage: Stage, readers: list[tuple[int, Stage]]) -> bool:
     sites = [(reader, load) for _, reader in readers for load in _loads(reader, stage.buffer)]
     if any(load.buffer is not stage.buffer or load.dtype.lanes != 1 for _, load in sites):
         return False
+    found = by_class(stage.value)
+    size = sum(map(len, found.values()))
+    if any(size + _size(reader.value) > _LARGE for reader, _ in sites):
+        return False
     if len(sites) == 1 and _covers(*sites[0]):
         return True
-    found = by_class(stage.value)
     if Let in found or len(sites) > _FEW:
         return False
     for cls, nodes in found.items():
@@ -130,7 +114,11 @@ def _is_worth(stage: Stage, readers: list[tuple[int, Stage]]) -> bool:
             return False
         if issubclass(cls, Call) and any(node.op is not IF_THEN_ELSE for node in nodes):
             return False
-    return sum(map(len, found.values())) <= _CHEAP
+    return size <= _CHEAP
+
+
+def _size(value: PrimExpr) -> int:
+    return sum(map(len, by_class(value).values()))
 
 
 def _covers(reader: Stage, load: BufferLoad) -> bool:

@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Final
 
 from loomir.arith.fold import imm64, int64, product
-from loomir.autoschedule.inlining import reads_of
 from loomir.autoschedule.instance import by_index, number, time_of, unfused
 from loomir.autoschedule.nest import scratch
 from loomir.autoschedule.passes import Walk, run_pass, run_start, width_of
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_long, is_worth, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.autoschedule.usage import reads_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite

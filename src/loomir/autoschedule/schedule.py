@@ -7,7 +7,7 @@ scheduled already is not touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -17,15 +17,16 @@ from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.elementwise import plan_elementwise
 from loomir.autoschedule.general import plan_general
-from loomir.autoschedule.inlining import inline_stages, reads_of
+from loomir.autoschedule.inlining import inline_stages
 from loomir.autoschedule.nest import allocated
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
 from loomir.autoschedule.rows import plan_rows
 from loomir.autoschedule.scans import plan_scan
-from loomir.autoschedule.stage import Combine, Kernel, Stage
+from loomir.autoschedule.stage import Combine, Stage
 from loomir.autoschedule.tidy import tidied
 from loomir.autoschedule.transposes import plan_transpose
+from loomir.autoschedule.usage import Usage, reads_of, writes_of
 from loomir.autoschedule.windows import plan_windows
 from loomir.autoschedule.work import work_of
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
@@ -50,6 +51,9 @@ class Scheduled(NamedTuple):
     plans: tuple[Plan, ...]
 
 
+_REACH: Final = 64
+"""Stages that a rule sees at most, so that the time for a long function is linear."""
+
 Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
 """Says which buffers are used by nothing but the first stages, so many of them."""
 
@@ -60,10 +64,7 @@ Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] |
 def _contraction(
     stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var] = frozenset()
 ) -> tuple[Plan, int] | None:
-    last = 1  # with the stages that use the elements of the product one by one
-    while last < len(stages) and stages[last].combine is Combine.NONE:
-        last += 1
-    for count in range(last, 0, -1):
+    for count in range(_with_users(stages), 0, -1):
         plan = plan_contraction(stages[:count], target, inner=inner(count), constants=constants)
         if plan is not None:
             return plan, count
@@ -71,14 +72,24 @@ def _contraction(
 
 
 def _windows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
-    last = 1  # with the stages that use its elements one by one
-    while last < len(stages) and stages[last].combine is Combine.NONE:
-        last += 1
-    for count in range(last, 0, -1):
+    for count in range(_with_users(stages), 0, -1):
         plan = plan_windows(stages[:count], inner(count), target)
         if plan is not None:
             return plan, count
     return None
+
+
+def _with_users(stages: Sequence[Stage]) -> int:
+    """Count a reduction and the stages behind it that use its elements one by one."""
+    if stages[0].combine is Combine.NONE:
+        return 1
+    made, count = {id(stages[0].buffer.data)}, 1
+    for stage in stages[1:]:
+        if stage.combine is not Combine.NONE or not made & reads_of(stage):
+            break
+        made.add(id(stage.buffer.data))
+        count += 1
+    return count
 
 
 def _elementwise(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
@@ -138,10 +149,12 @@ def schedule_function(
     made: list[Stmt] = []
     plans: list[Plan] = []
     place = 0
+    usage = Usage(kernel.parts)
+    between = {id(b.data): b for b in kernel.between}
     while place < len(kernel.parts):
         part = kernel.parts[place]
         if isinstance(part, Stage):
-            plan, covered = _planned(kernel, place, target, constants)
+            plan, covered = _planned(usage, place, between, target, constants)
             made.append(plan.stmt)
             plans.append(plan)
             place += covered
@@ -153,8 +166,8 @@ def schedule_function(
     if not plans:
         return Scheduled(func, ())
     used = set[int]().union(*(reads_of(part) for part in made))
-    between = tuple(b for b in kernel.between if id(b.data) in used)
-    body = tidied(allocated(between, *made, name="root"))
+    left = tuple(b for b in kernel.between if id(b.data) in used)
+    body = tidied(allocated(left, *made, name="root"))
     attrs = {**func.attrs, SCHEDULED: True}
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
     return Scheduled(new, tuple(plans))
@@ -172,18 +185,23 @@ def _is_scheduled(func: PrimFunc) -> bool:
     return any(block.annotations for block in blocks)
 
 
-def _planned(kernel: Kernel, place: int, target: Target, constants: Set[Var]) -> tuple[Plan, int]:
+def _planned(
+    usage: Usage,
+    place: int,
+    between: Mapping[int, Buffer],
+    target: Target,
+    constants: Set[Var],
+) -> tuple[Plan, int]:
     stages: list[Stage] = []
-    for part in kernel.parts[place:]:
+    for part in usage.parts[place : place + _REACH]:
         if not isinstance(part, Stage):
             break
         stages.append(part)
 
     def inner(count: int) -> frozenset[Buffer]:
-        group = kernel.parts[place : place + count]
-        others = [part for part in kernel.parts if not any(part is one for one in group)]
-        outside = set[int]().union(*(reads_of(part) for part in others))
-        return frozenset(b for b in kernel.between if id(b.data) not in outside)
+        touched = set[int]().union(*(reads_of(s) | writes_of(s) for s in stages[:count]))
+        own = (d for d in touched if d in between and usage.only_in(d, place, place + count))
+        return frozenset(between[data] for data in own)
 
     for each in RULES:
         rule = partial(_contraction, constants=constants) if each is _contraction else each

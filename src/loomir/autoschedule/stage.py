@@ -8,11 +8,12 @@ stand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from loomir.tir.buffer import Buffer
+from loomir.ir.visit import by_class
+from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, Stmt
@@ -68,6 +69,17 @@ class Stage:
     in_place: bool = False
     block: Block | None = None
     """The block that it was read from, for names and places."""
+    _reads: frozenset[int] | None = field(default=None, init=False, repr=False)
+
+    def reads(self) -> frozenset[int]:
+        """Give the memory that is read, by the identity of its pointer; found once."""
+        if self._reads is None:
+            values = [self.value] if self.init is None else [self.value, self.init]
+            found = {id(p.buffer.data) for v in values for p in by_class(v).get(BufferLoad, ())}
+            if self.init is None:
+                found.add(id(self.buffer.data))
+            object.__setattr__(self, "_reads", frozenset(found))
+        return cast("frozenset[int]", self._reads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

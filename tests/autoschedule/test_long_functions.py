@@ -1,0 +1,41 @@
+"""Functions of many stages are scheduled in linear time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from loomir import te
+from loomir.autoschedule.schedule import schedule_function
+from loomir.target import Target
+from loomir.tir.expr import Var
+
+
+def exponentials(y: Any) -> Any:
+    """Give a stage that moves into its reader."""
+    return te.compute((8, 8), lambda i, j: te.exp(y[i, j]) + 1.0)
+
+
+def shares(y: Any) -> Any:
+    """Give two stages that stay: sums of rows, and what divides by them."""
+    r: Var = te.reduce_axis((0, 8))
+    total = te.compute((8,), lambda i: te.sum(y[i, r], axis=r))
+    return te.compute((8, 8), lambda i, j: y[i, j] / total[i])
+
+
+@pytest.mark.parametrize("stage", [exponentials, shares])
+def test_time_grows_with_the_stages_and_not_faster(stage: Any):
+    def seconds(count: int) -> float:
+        first = te.placeholder((8, 8), "float32")
+        last = first
+        for _ in range(count):
+            last = stage(last)
+        func = te.create_prim_func([first, last])
+        start = time.process_time()
+        schedule_function(func, Target("native"))
+        return time.process_time() - start
+
+    # Four times the stages: 4 if linear, 16 if quadratic.
+    assert seconds(400) < 9 * max(seconds(100), seconds(100))
