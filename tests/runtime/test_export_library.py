@@ -191,6 +191,7 @@ def test_a_program_in_c_gets_what_python_gets(tmp_path, kind):
 LIBC = {
     "__tls_get_addr",
     "aligned_alloc",
+    "clock_gettime",
     "free",
     "getenv",
     "malloc",
@@ -232,7 +233,7 @@ def test_no_state_is_kept_but_the_pools(tmp_path):
     ).stdout
     rows = [line.split()[-2:] for line in listed.splitlines()]
     writable = {name.partition(".")[0] for kind, name in rows if kind in "bBdDC"}
-    pool = {"busy", "epoch", "join", "scratch", "settings", "sleepers", "slots", "task"}
+    pool = {"busy", "epoch", "join", "scratch", "settings", "sleepers", "slots", "tasks"}
     assert writable <= pool | {"usable", "given", "caller"}
     assert "epoch" in writable
 

@@ -27,8 +27,9 @@ def tasks() -> Module:
     """Tasks over a closure ``{ ptr counts, i64 bad }``.
 
     ``mark`` adds 1 to the count of each of its indices, and faults at the first index that is
-    ``bad`` or more and a multiple of 7, with the index in the record. ``nest`` runs ``mark`` over
-    ten indices for each of its own, through the pool again.
+    ``bad`` or more and a multiple of 7, with the index in the record. ``refuse`` faults at once.
+    ``await_others`` does nothing at index 0 until the indices after its own, up to ``bad``, are marked;
+    elsewhere it marks. ``nest`` runs ``mark`` over ten indices for each of its own, through the pool again.
     """
     module = Module()
     region = module.declare("loomir_parallel_for", I32, [PTR, PTR, PTR, I64, I64])
@@ -61,6 +62,39 @@ def tasks() -> Module:
     b.br(head)
     b.at(done)
     b.ret(const(I32, 0))
+
+    refuse = module.define("refuse", I32, TASK)
+    b = Builder(refuse)
+    b.store(refuse.params[2], b.field(record_type, refuse.params[0], 2))
+    b.ret(const(I32, 1))
+
+    await_others = module.define("await_others", I32, TASK)
+    b = Builder(await_others)
+    ctx, closure, begin, end = await_others.params
+    counts = b.load(PTR, b.field(closure_type, closure, 0))
+    number = b.load(I64, b.field(closure_type, closure, 1))
+    closure_of_mark = b.alloca(closure_type)
+    b.store(counts, b.field(closure_type, closure_of_mark, 0))
+    b.store(const(I64, 1 << 60), b.field(closure_type, closure_of_mark, 1))
+    head, look, late, work = (b.append(n) for n in ("head", "look", "late", "work"))
+    entry = await_others.entry
+    b.condbr(b.icmp("eq", begin, const(I64, 0)), head, work)
+    b.at(head)
+    i = b.phi(I64)
+    i.add(end, entry)
+    tries = b.phi(I64)
+    tries.add(const(I64, 0), entry)
+    b.condbr(b.icmp("slt", i, number), look, work)
+    b.at(look)
+    seen = b.load_atomic(I8, b.gep(I8, counts, i), "acquire")
+    i.add(b.add(i, b.zext(seen, I64)), look)
+    following = b.add(tries, const(I64, 1))
+    tries.add(following, look)
+    b.condbr(b.icmp("slt", following, const(I64, 1 << 34)), head, late)
+    b.at(late)
+    b.ret(const(I32, 9))
+    b.at(work)
+    b.ret(b.call(mark, [ctx, closure_of_mark, begin, end]))
 
     nest = module.define("nest", I32, TASK)
     b = Builder(nest)
@@ -154,17 +188,13 @@ def test_empty_ranges_run_nothing(library, begin, end):
     assert not counts.any()
 
 
-def test_ranges_wider_than_the_signed_integers_are_split(library):
-    # Faults at the very first index of the whole range: -2**63 as unsigned is 1 mod 7... so `bad`
-    # is the least integer and the first multiple of seven is close to the beginning.
-    set_threads(2)
-    low = -(2**63)
-    first = next(i for i in range(low, low + 7) if (i % 2**64) % 7 == 0)
-    if first == low:
-        code, _, record = region(library, "mark", 2**63 - 1, begin=low, bad=low, size=8)
-        assert (code, record.v0) == (1, low)
-    code, _, record = region(library, "mark", 2**63 - 1, begin=first, bad=low, size=8)
-    assert (code, record.v0) == (1, first)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_ranges_wider_than_the_signed_integers_are_split(library, threads):
+    set_threads(threads)
+    low, high = -(2**63), 2**63 - 1
+    for begin, end in [(low, high), (low + 5, high - 3), (low, 7), (-1, high)]:
+        code, _, record = region(library, "refuse", end, begin=begin, size=8)
+        assert (code, record.v0) == (1, begin)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4, 7])
@@ -175,6 +205,26 @@ def test_the_fault_is_the_one_that_a_serial_run_meets_first(library, threads):
         first = -(-bad // 7) * 7
         assert code == 1
         assert (record.site, record.v0, record.v1, record.v2) == (41, first, 3, 77)
+        assert (counts[:first] == 1).all()
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_who_is_held_up_keeps_a_piece_only(library, threads):
+    set_threads(threads)
+    for n in (2, 5, 64, 1000):
+        code, counts, _ = region(library, "await_others", n, bad=n)
+        assert code == 0
+        assert (counts == 1).all()
+
+
+def test_regions_of_all_sizes_follow_each_other(library):
+    for i in range(3000):
+        set_threads(i * 7 % 6 + 1)
+        n = i * 31 % 97 + 1
+        bad = n - 20 if i % 3 == 0 else 1 << 60
+        code, counts, record = region(library, "mark", n, bad=bad)
+        first = max(0, -(-bad // 7) * 7)
+        assert (code, record.v0) == ((1, first) if first < n else (0, 0))
         assert (counts[:first] == 1).all()
 
 
@@ -229,6 +279,20 @@ def test_regions_that_wake_sleepers(library):
         pause.wait(0.002)
 
 
+def test_threads_without_work_sleep(library):
+    code = """
+        import time
+        library = load(compile_ir(tasks().render()), pool_symbols())
+        set_threads(4)
+        region(library, "mark", 100)
+        time.sleep(0.05)
+        before = time.process_time()
+        time.sleep(0.5)
+        assert time.process_time() - before < 0.02
+    """
+    assert child(code) == (0, "")
+
+
 def test_the_cap_is_kept_and_taken_away():
     cores = len(os.sched_getaffinity(0))
     assert get_threads() == min(cores, MAX_THREADS)
@@ -257,11 +321,13 @@ def test_threads_are_made_only_as_needed(library):
         assert worker_count() == 5
         threads = sorted(map(int, os.listdir("/proc/self/task")))
         assert len(threads) == before + 5
-        with open(f"/proc/self/task/{threads[-1]}/status") as f:
-            blocked = int(f.read().split("SigBlk:")[1].split()[0], 16)
+        def blocked():
+            with open(f"/proc/self/task/{threads[-1]}/status") as f:
+                return int(f.read().split("SigBlk:")[1].split()[0], 16)
         interrupt, segv = 1 << 1, 1 << 10
-        assert blocked & interrupt  # goes to a thread of the program
-        assert not blocked & segv  # faulthandler still speaks
+        while blocked() & segv:  # faulthandler still speaks, once the thread has come to run
+            threading.Event().wait(0.001)
+        assert blocked() & interrupt  # goes to a thread of the program
     """
     assert child(code) == (0, "")
 

@@ -1,17 +1,18 @@
 """The thread pool as generated IR; ``pool`` compiles and loads it.
 
-How a region runs. The caller takes ``busy``, writes down the task, sets ``pending`` to the number
-of helpers and moves ``epoch``. A worker whose number is below the count of that epoch runs its
-share, and lowers ``pending``; the caller runs share 0, then waits for ``pending`` to reach zero.
+How a region runs. The caller takes ``busy``, writes down the task and how many pieces it has, and
+moves ``epoch``. Workers whose number is below the count of that epoch run pieces, and so does the
+caller (``shares_ir``); then it waits until no piece is pending. It waits for no worker: one that
+comes late finds nothing to do.
 
 - ``epoch`` holds the generation below and the number of shares above, in one word: a worker that
-  looks late must not combine the generation of one region with the count of another. Workers
-  outside of the count never look at the task, which may change under them.
+  looks late must not combine the generation of one region with the count of another.
 - Nested calls, and calls while another thread has the pool, find ``busy`` taken and run serially.
 - Who waits spins for a while, then sleeps in a futex. Each pair "I change the word, then look
   whether you sleep" and "I say that I sleep, then look at the word" is sequentially consistent.
-- Each share faults in a record of its own. The caller takes that of the lowest share that faulted:
-  the same one that a serial run meets first.
+  A sleeper is woken only if its number is below the count, or 32 more; the caller wakes a few, and
+  who has been woken wakes more.
+- The caller takes the fault of the lowest piece that has one: what a serial run meets first.
 """
 
 from __future__ import annotations
@@ -28,27 +29,37 @@ from loomir.codegen.llvm.placement_ir import (
     read_own_cpus,
 )
 from loomir.codegen.llvm.scratch_ir import define_scratch
+from loomir.codegen.llvm.shares_ir import (
+    COUNT_SHIFT,
+    GENERATIONS,
+    HOME,
+    MAX_THREADS,
+    RECORD,
+    SEEN,
+    TASK,
+    THREAD,
+    Shares,
+)
 from loomir.codegen.llvm.text import Block, Callee, Function, Module
-from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, Type, array, function, vector
+from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, Type, array, vector
 from loomir.codegen.llvm.values import NULL, Value, const, zero
 from loomir.support.diagnostics import InternalError
 
 __all__ = ["MAX_THREADS", "TASK", "pool_module"]
 
-MAX_THREADS: Final = 256
-TASK: Final = function(I32, [PTR, PTR, I64, I64])
-RECORD: Final = vector(I64, 4)  # { i32 site, i32 depth, i64 v0, i64 v1, i64 v2 }
-
-# What a worker has for itself, on a line of its own: the code of its last share, the CPU that it is
-# meant to use, the epoch that it has seen, its thread, padding, the record of its share.
-_SLOT: Final = (I32, I32, I64, I64, I64, RECORD)
-_CODE, _HOME, _SEEN, _THREAD, _RECORD = 0, 1, 2, 3, 5
 _LINE: Final = 64
-_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
+_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128 + 9, 128 + 10  # those that take a set of bits
 _FUTEX_SYSCALL: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-_ALL_SHARES: Final = 0xFFFFFFFF  # the count that tells workers to end
-_SPINS: Final = 4000  # some 50 microseconds of `pause`
-_SPINS_CROWDED: Final = 30  # with more threads than cores, waiting keeps others from working
+_ALL_SHARES: Final = 0xFFFF  # the count that tells workers to end
+_EVERYBODY: Final = -1  # the set of bits
+# Waiting awake saves 7 to 20 microseconds of waking, and is worth it between the calls of a program
+# that does little else.
+_SPIN_NANOSECONDS: Final = 100_000
+_SPINS: Final = 64  # between two looks at the clock
+_SPINS_CROWDED: Final = (
+    30  # in all: with more threads than cores, waiting keeps others from working
+)
+_WAKES: Final = 4  # each takes the waker 1 to 3 microseconds
 _SET_MASK: Final = 2
 # Signals that a fault of the thread itself raises stay open in workers: SIGILL, SIGTRAP, SIGABRT,
 # SIGBUS, SIGFPE, SIGSEGV. All others go to the threads of the program.
@@ -64,23 +75,17 @@ class _State(NamedTuple):
     faulted: Value
     waiting: Value
     busy: Value
-    fn: Value
-    closure: Value
-    ctx: Value
-    begin: Value
-    end: Value
     threads: Value
     cores: Value
     created: Value
-    slots: Value
 
 
 class _Pool:
     def __init__(self, module: Module, arch: str) -> None:
         self.module = module
         self.arch = arch
-        self.slot = module.struct("slot", _SLOT)
-        self.state = self._declare()
+        self.state = s = self._declare()
+        self.shares = Shares(module, s.epoch, s.pending, s.faulted)
         self.placement = Placement(module)
 
     def _declare(self) -> _State:
@@ -95,9 +100,8 @@ class _Pool:
 
         (epoch,) = line("epoch", I64)
         (sleepers,) = line("sleepers", I32)
-        pending, faulted, waiting = line("join", I32, I32, I32)
+        faulted, pending, waiting = line("join", I64, I32, I32)
         (busy,) = line("busy", I32)
-        fn, closure, ctx, begin, end = line("task", PTR, PTR, PTR, I64, I64)
         threads, cores, created = line("settings", I32, I32, I32)
         return _State(
             epoch=epoch,
@@ -106,17 +110,9 @@ class _Pool:
             faulted=faulted,
             waiting=waiting,
             busy=busy,
-            fn=fn,
-            closure=closure,
-            ctx=ctx,
-            begin=begin,
-            end=end,
             threads=threads,
             cores=cores,
             created=created,
-            slots=self.module.define_global(
-                "slots", zero(array(self.slot, MAX_THREADS)), align=_LINE
-            ),
         )
 
     # -- pieces --------------------------------------------------------------------------------
@@ -127,58 +123,39 @@ class _Pool:
         elif self.arch == "aarch64":
             b.intrinsic("llvm.aarch64.hint", [const(I32, 1)], result=VOID, overloads=())
 
-    def futex(self, b: Builder, word: Value, operation: int, value: Value) -> None:
-        """Wait while the word holds ``value``, or wake that many who wait."""
+    def futex(self, b: Builder, word: Value, operation: int, value: Value, bits: Value) -> None:
+        """Wait while the word holds ``value``, or wake that many who wait for one of the bits."""
         syscall = self.module.declare("syscall", I64, [I64], varargs=True)
         number = const(I64, _FUTEX_SYSCALL[self.arch])
         wide = b.sext(value, I64)
-        zero64 = const(I64, 0)
-        b.call(syscall, [number, word, const(I64, operation), wide, NULL, NULL, zero64])
+        kind = const(I64, operation)
+        b.call(syscall, [number, word, kind, wide, NULL, NULL, b.sext(bits, I64)])
+
+    def wake_some(self, b: Builder, count: Value) -> None:
+        """Wake a few of the workers that sleep and have a share."""
+        many = b.icmp("uge", count, const(I32, 32))
+        below = b.shl(const(I32, 1), b.and_(count, const(I32, 31)))
+        bits = b.select(many, const(I32, _EVERYBODY), b.sub(below, const(I32, 1)))
+        self.futex(b, self.state.epoch, _FUTEX_WAKE_PRIVATE, const(I32, _WAKES), bits)
 
     def wake_all(self, b: Builder, word: Value) -> None:
         """Wake everybody who waits for the word."""
-        self.futex(b, word, _FUTEX_WAKE_PRIVATE, const(I32, 0x7FFFFFFF))
-
-    def spins(self, b: Builder) -> Value:
-        """Give how often to look before sleeping."""
-        threads = b.load_atomic(I32, self.state.threads, "monotonic")
-        cores = b.load_atomic(I32, self.state.cores, "monotonic")
-        crowded = b.icmp("sgt", threads, cores)
-        return b.select(crowded, const(I32, _SPINS_CROWDED), const(I32, _SPINS))
-
-    def slot_of(self, b: Builder, index: Value) -> Value:
-        """Give the address of a worker's slot."""
-        return b.gep(self.slot, self.state.slots, b.zext(index, I64), inbounds=True)
-
-    def share(self, b: Builder, index: Value, count: Value) -> tuple[Value, Value]:
-        """Give begin and end of one of ``count`` contiguous shares of the task."""
-        begin = b.load(I64, self.state.begin)
-        total = b.sub(b.load(I64, self.state.end), begin)
-        i, n = b.zext(index, I64), b.zext(count, I64)
-        each, rest = b.udiv(total, n), b.urem(total, n)
-
-        def start(k: Value) -> Value:
-            extra = b.select(b.icmp("ult", k, rest), k, rest)
-            return b.add(begin, b.add(b.mul(k, each), extra))
-
-        return start(i), start(b.add(i, const(I64, 1)))
-
-    def run_share(self, b: Builder, index: Value, count: Value) -> Value:
-        """Run a share in the slot's record; give what the task returned."""
-        begin, end = self.share(b, index, count)
-        slot = self.slot_of(b, index)
-        record = b.field(self.slot, slot, _RECORD)
-        b.store(b.load(RECORD, b.load(PTR, self.state.ctx)), record)
-        fn = b.load(PTR, self.state.fn)
-        code = b.call_pointer(fn, TASK, [record, b.load(PTR, self.state.closure), begin, end])
-        b.store(code, b.field(self.slot, slot, _CODE))
-        return code
+        most = const(I32, 0x7FFFFFFF)
+        self.futex(b, word, _FUTEX_WAKE_PRIVATE, most, const(I32, _EVERYBODY))
 
     def spin_until(self, b: Builder, ready: Block, tired: Block, look: Callable[[], Value]) -> None:
-        """Look until it is so, then go to ``ready``; after too many times, to ``tired``."""
-        limit = self.spins(b)
+        """Look until it is so, then go to ``ready``; after too long a time, to ``tired``."""
+        s = self.state
+        threads = b.load_atomic(I32, s.threads, "monotonic")
+        crowded = b.icmp("sgt", threads, b.load_atomic(I32, s.cores, "monotonic"))
+        limit = b.select(crowded, const(I32, _SPINS_CROWDED), const(I32, _SPINS))
+        until = b.alloca(I64)
+        b.store(const(I64, 0), until)
         origin = b.block
-        loop, again = b.append("spin"), b.append("again")
+        loop, again, ask, first, late = (
+            b.append(n) for n in ("spin", "again", "ask", "first", "late")
+        )
+        clock = b.append("clock")
         b.br(loop)
         b.at(loop)
         i = b.phi(I32)
@@ -188,22 +165,35 @@ class _Pool:
         self.pause(b)
         following = b.add(i, const(I32, 1))
         i.add(following, again)
-        b.condbr(b.icmp("slt", following, limit), loop, tired)
+        b.condbr(b.icmp("slt", following, limit), loop, ask)
+        b.at(ask)
+        b.condbr(crowded, tired, clock)
+        b.at(clock)
+        now = self._now(b)
+        b.condbr(b.icmp("eq", b.load(I64, until), const(I64, 0)), first, late)
+        b.at(first)
+        b.store(b.add(now, const(I64, _SPIN_NANOSECONDS)), until)
+        i.add(const(I32, 0), first)
+        b.br(loop)
+        b.at(late)
+        i.add(const(I32, 0), late)
+        b.condbr(b.icmp("slt", now, b.load(I64, until)), loop, tired)
 
     # -- functions -----------------------------------------------------------------------------
-    def worker(self) -> Function:
-        """Define what a thread does: wait for regions and run shares until told to end."""
+    def worker(self, work: Callee) -> Function:
+        """Define what a thread does: wait for regions and run pieces until told to end."""
         f = self.module.define("worker", PTR, [("arg", PTR)], linkage="internal")
         b = Builder(f)
         s = self.state
         index = b.trunc(b.ptrtoint(f.params[0], I64), I32)
+        bit = b.shl(const(I32, 1), b.and_(index, const(I32, 31)))
         seen = b.alloca(I64)
-        b.store(b.load(I64, b.field(self.slot, self.slot_of(b, index), _SEEN)), seen)
-        wait, tired, doze, sleep, awake = (
-            b.append(n) for n in ("wait", "tired", "doze", "sleep", "awake")
+        b.store(b.load(I64, self.shares.field(b, index, SEEN)), seen)
+        wait, tired, doze, sleep, awake, more = (
+            b.append(n) for n in ("wait", "tired", "doze", "sleep", "awake", "more")
         )
-        look, run, faulted, finish, last, end = (
-            b.append(n) for n in ("look", "run", "faulted", "finish", "last", "end")
+        look, run, settled, last, end = (
+            b.append(n) for n in ("look", "run", "settled", "last", "end")
         )
         b.br(wait)
         b.at(wait)
@@ -214,30 +204,30 @@ class _Pool:
         b.at(doze)
         b.condbr(_moved(b, s.epoch, seen, "seq_cst"), awake, sleep)
         b.at(sleep)
-        # The generation is the lower half, which comes first in memory.
-        self.futex(b, s.epoch, _FUTEX_WAIT_PRIVATE, b.trunc(b.load(I64, seen), I32))
+        # The low half of the generation, which comes first in memory.
+        low = b.trunc(b.load(I64, seen), I32)
+        self.futex(b, s.epoch, _FUTEX_WAIT_PRIVATE, low, bit)
         b.br(doze)
         b.at(awake)
-        b.atomicrmw("sub", s.sleepers, const(I32, 1))
+        sleepers = b.atomicrmw("sub", s.sleepers, const(I32, 1))
+        b.condbr(b.icmp("sgt", sleepers, const(I32, 1)), more, look)
+        b.at(more)
+        self.wake_some(b, _count_of(b, b.load_atomic(I64, s.epoch, "monotonic")))
         b.br(look)
         b.at(look)
         epoch = b.load_atomic(I64, s.epoch, "acquire")
         b.store(epoch, seen)
-        count = b.trunc(b.lshr(epoch, const(I64, 32)), I32)
+        count = _count_of(b, epoch)
         mine = b.append("mine")
         b.condbr(b.icmp("eq", count, const(I32, _ALL_SHARES)), end, mine)
         b.at(mine)
         b.condbr(b.icmp("ult", index, count), run, wait)
         b.at(run)
-        code = self.run_share(b, index, count)
-        b.condbr(b.icmp("ne", code, const(I32, 0)), faulted, finish)
-        b.at(faulted)
-        b.store_atomic(const(I32, 1), s.faulted, "monotonic")
-        b.br(finish)
-        b.at(finish)
-        before = b.atomicrmw("sub", s.pending, const(I32, 1))
+        done = b.call(work, [index, epoch])
+        b.condbr(b.icmp("ne", done, const(I32, 0)), settled, wait)
+        b.at(settled)
         waited = b.icmp("ne", b.load_atomic(I32, s.waiting, "seq_cst"), const(I32, 0))
-        b.condbr(b.and_(b.icmp("eq", before, const(I32, 1)), waited), last, wait)
+        b.condbr(waited, last, wait)
         b.at(last)
         self.wake_all(b, s.pending)
         b.br(wait)
@@ -273,12 +263,11 @@ class _Pool:
         index = b.add(created, const(I32, 1))
         b.condbr(b.icmp("slt", index, shares), make, done)
         b.at(make)
-        slot = self.slot_of(b, index)
-        b.store(b.load_atomic(I64, s.epoch, "monotonic"), b.field(self.slot, slot, _SEEN))
-        b.store(const(I32, NOWHERE), b.field(self.slot, slot, _HOME))
+        b.store(b.load_atomic(I64, s.epoch, "monotonic"), self.shares.field(b, index, SEEN))
+        b.store(const(I32, NOWHERE), self.shares.field(b, index, HOME))
         create = self.module.declare("pthread_create", I32, [PTR, PTR, PTR, PTR])
         argument = b.inttoptr(b.zext(index, I64), PTR)
-        failed = b.call(create, [b.field(self.slot, slot, _THREAD), NULL, worker, argument])
+        failed = b.call(create, [self.shares.field(b, index, THREAD), NULL, worker, argument])
         b.condbr(b.icmp("eq", failed, const(I32, 0)), made, done)
         b.at(made)
         b.store_atomic(index, s.created, "monotonic")
@@ -346,7 +335,7 @@ class _Pool:
         b.store_atomic(b.select(none, const(I32, 0), wanted), self.state.threads, "monotonic")
         b.ret(before)
 
-    def parallel_for(self, get: Callee, create: Callee) -> Function:
+    def parallel_for(self, get: Callee, create: Callee, work: Callee) -> Function:
         """Define the entry: ``i32 (ptr fn, ptr closure, ptr ctx, i64 begin, i64 end)``."""
         params = [("fn", PTR), ("closure", PTR), ("ctx", PTR), ("begin", I64), ("end", I64)]
         f = self.module.define("loomir_parallel_for", I32, params)
@@ -394,37 +383,37 @@ class _Pool:
         b.at(serial)
         b.ret(b.call_pointer(fn, TASK, [ctx, closure, begin, end]))
         b.at(fork)
-        self.placement.follow(b, self.place())
-        self.write_task(b, f.params, count)
-        self.move_epoch(b, count)
-        own = self.run_share(b, const(I32, 0), count)
-        self.join(b)
-        self.collect(b, own, ctx, count)
+        self.run(b, f.params, count, work)
         return f
 
-    def write_task(self, b: Builder, given: Sequence[Value], count: Value) -> None:
-        """Write down what the shares of a region are, before any worker looks."""
-        s = self.state
-        places = (s.fn, s.closure, s.ctx, s.begin, s.end)
-        for value, place in zip(given, places, strict=True):
-            b.store(value, place)
-        b.store_atomic(const(I32, 0), s.faulted, "monotonic")
-        b.store_atomic(b.sub(count, const(I32, 1)), s.pending, "monotonic")
+    def run(self, b: Builder, given: Sequence[Value], count: Value, work: Callee) -> None:
+        """Run a region of several shares, leave the pool, and return."""
+        self.placement.follow(b, self.place())
+        epoch = self.next_epoch(b, count)
+        self.shares.write(b, b.and_(epoch, const(I64, GENERATIONS)), given, count)
+        awake = b.append("awake")
+        self.move_epoch(b, epoch, awake)
+        self.wake_some(b, count)
+        b.br(awake)
+        b.at(awake)
+        b.call(work, [const(I32, 0), epoch])
+        self.join(b)
+        self.collect(b, epoch, given[2], count)
 
-    def move_epoch(self, b: Builder, count: Value) -> None:
-        """Begin a region of ``count`` shares and wake who sleeps; the builder moves on."""
+    def next_epoch(self, b: Builder, count: Value) -> Value:
+        """Give the epoch of the next region, of ``count`` shares."""
+        before = b.load_atomic(I64, self.state.epoch, "monotonic")
+        generation = b.and_(b.add(before, const(I64, 1)), const(I64, GENERATIONS))
+        return b.or_(b.shl(b.zext(count, I64), const(I64, COUNT_SHIFT)), generation)
+
+    def move_epoch(self, b: Builder, epoch: Value, awake: Block) -> None:
+        """Begin a region; go to ``awake`` if nobody sleeps, else on."""
         s = self.state
-        generation = b.trunc(b.load_atomic(I64, s.epoch, "monotonic"), I32)
-        low = b.zext(b.add(generation, const(I32, 1)), I64)
-        high = b.shl(b.zext(count, I64), const(I64, 32))
-        b.store_atomic(b.or_(high, low), s.epoch, "seq_cst")
+        b.store_atomic(epoch, s.epoch, "seq_cst")
         asleep = b.icmp("ne", b.load_atomic(I32, s.sleepers, "seq_cst"), const(I32, 0))
-        wake, on = b.append("wake"), b.append("on")
-        b.condbr(asleep, wake, on)
+        wake = b.append("wake")
+        b.condbr(asleep, wake, awake)
         b.at(wake)
-        self.wake_all(b, s.epoch)
-        b.br(on)
-        b.at(on)
 
     def join(self, b: Builder) -> None:
         """Wait until no share is pending; the builder moves on."""
@@ -442,37 +431,25 @@ class _Pool:
         left = b.load_atomic(I32, s.pending, "seq_cst")
         b.condbr(b.icmp("eq", left, const(I32, 0)), awake, sleep)
         b.at(sleep)
-        self.futex(b, s.pending, _FUTEX_WAIT_PRIVATE, left)
+        self.futex(b, s.pending, _FUTEX_WAIT_PRIVATE, left, const(I32, _EVERYBODY))
         b.br(doze)
         b.at(awake)
         b.store_atomic(const(I32, 0), s.waiting, "monotonic")
         b.br(joined)
         b.at(joined)
 
-    def collect(self, b: Builder, own: Value, ctx: Value, count: Value) -> None:
-        """Leave the pool; copy the fault of the lowest share that has one, and return."""
+    def collect(self, b: Builder, epoch: Value, ctx: Value, count: Value) -> None:
+        """Leave the pool; copy the lowest fault, if there is one, and return."""
         s = self.state
-        clean, search, look, found, following = (
-            b.append(n) for n in ("clean", "search", "look", "found", "following")
-        )
-        others = b.load_atomic(I32, s.faulted, "monotonic")
-        b.condbr(b.icmp("eq", b.or_(own, others), const(I32, 0)), clean, search)
+        clean, search = b.append("clean"), b.append("search")
+        generation = b.and_(epoch, const(I64, GENERATIONS))
+        faulted = b.load_atomic(I64, s.faulted, "monotonic")
+        b.condbr(b.icmp("eq", faulted, generation), search, clean)
         b.at(clean)
         b.store_atomic(const(I32, 0), s.busy, "release")
         b.ret(const(I32, 0))
         b.at(search)
-        b.br(look)
-        b.at(look)
-        i = b.phi(I32)
-        i.add(const(I32, 0), search)
-        slot = self.slot_of(b, i)
-        code = b.load(I32, b.field(self.slot, slot, _CODE))
-        b.condbr(b.icmp("ne", code, const(I32, 0)), found, following)
-        b.at(following)
-        i.add(b.add(i, const(I32, 1)), following)
-        b.br(look)
-        b.at(found)
-        b.store(b.load(RECORD, b.field(self.slot, slot, _RECORD)), ctx)
+        code = self.shares.lowest_fault(b, generation, count, ctx)
         b.store_atomic(const(I32, 0), s.busy, "release")
         b.ret(code)
 
@@ -480,9 +457,8 @@ class _Pool:
         """Define how workers are kept off the caller's CPU."""
 
         def worker(b: Builder, index: Value) -> Worker:
-            slot = self.slot_of(b, index)
-            thread = b.load(I64, b.field(self.slot, slot, _THREAD))
-            return Worker(thread, b.field(self.slot, slot, _HOME))
+            thread = b.load(I64, self.shares.field(b, index, THREAD))
+            return Worker(thread, self.shares.field(b, index, HOME))
 
         return self.placement.define(self.state.created, worker)
 
@@ -490,7 +466,7 @@ class _Pool:
         """Define ``void loomir_pool_after_fork()``: forget workers that the child lacks."""
         b = Builder(self.module.define("loomir_pool_after_fork", VOID, []))
         s = self.state
-        for word in (s.created, s.sleepers, s.pending, s.faulted, s.waiting, s.busy):
+        for word in (s.created, s.sleepers, s.pending, s.waiting, s.busy):
             b.store_atomic(const(I32, 0), word, "seq_cst")
         b.ret()
 
@@ -507,15 +483,18 @@ class _Pool:
         f = self.module.define("loomir_pool_stop", I32, [])
         b = Builder(f)
         s = self.state
-        mine, not_mine, head, one, done = (
-            b.append(n) for n in ("mine", "not_mine", "head", "one", "done")
+        mine, not_mine, joining, head, one, done = (
+            b.append(n) for n in ("mine", "not_mine", "joining", "head", "one", "done")
         )
         _, taken = b.cmpxchg(s.busy, const(I32, 0), const(I32, 1))
         b.condbr(taken, mine, not_mine)
         b.at(not_mine)
         b.ret(const(I32, 1))
         b.at(mine)
-        self.move_epoch(b, const(I32, _ALL_SHARES))
+        self.move_epoch(b, self.next_epoch(b, const(I32, _ALL_SHARES)), joining)
+        self.wake_all(b, s.epoch)
+        b.br(joining)
+        b.at(joining)
         b.br(head)
         origin = b.block
         b.at(head)
@@ -524,7 +503,7 @@ class _Pool:
         created = b.load_atomic(I32, s.created, "monotonic")
         b.condbr(b.icmp("sle", i, created), one, done)
         b.at(one)
-        thread = b.load(I64, b.field(self.slot, self.slot_of(b, i), _THREAD))
+        thread = b.load(I64, self.shares.field(b, i, THREAD))
         b.call(self.module.declare("pthread_join", I32, [I64, PTR]), [thread, NULL])
         i.add(b.add(i, const(I32, 1)), one)
         b.br(head)
@@ -574,6 +553,10 @@ def _moved(b: Builder, epoch: Value, seen: Value, ordering: str) -> Value:
     return b.icmp("ne", b.load_atomic(I64, epoch, ordering), b.load(I64, seen))
 
 
+def _count_of(b: Builder, epoch: Value) -> Value:
+    return b.trunc(b.lshr(epoch, const(I64, COUNT_SHIFT)), I32)
+
+
 def _at_most(b: Builder, x: Value, limit: Value) -> Value:
     return b.select(b.icmp("slt", x, limit), x, limit)
 
@@ -590,7 +573,8 @@ def pool_module(triple: str) -> Module:
     pool = _Pool(module, arch)
     get = pool.get_threads()
     pool.set_threads(get)
-    region = pool.parallel_for(get, pool.create(pool.worker()))
+    work = pool.shares.work()
+    region = pool.parallel_for(get, pool.create(pool.worker(work)), work)
     pool.after_fork()
     pool.workers()
     pool.stop()
