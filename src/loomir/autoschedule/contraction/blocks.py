@@ -209,6 +209,9 @@ class _Blocked:
         if self.lead:
             return True
         first, size = self.target.caches[0], found.dtype.itemsize
+        if reads_along(found.left, found.reduced):
+            # Each row of a tile is a stream of its own: copying it would cost more than it saves.
+            return tiles.rows * min(self.k, tiles.depth) * size <= first // 2
         small = tiles.rows * self.k * size <= first // 2
         return small and self.n is not None and self.n <= 4 * tiles.columns
 
