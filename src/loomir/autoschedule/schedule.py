@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from loomir.autoschedule.as_written import plan_as_written
+from loomir.autoschedule.attention import plan_attention
 from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.elementwise import plan_elementwise
@@ -114,7 +115,12 @@ def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Pla
     return plan_general(stages[0], target), 1
 
 
+def _attention(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    return plan_attention(stages, inner, target, RULES[1:])
+
+
 RULES: Final[tuple[Rule, ...]] = (
+    _attention,
     _windows,
     _contraction,
     _rows,

@@ -1,0 +1,384 @@
+"""A product, what is done to its rows, and a product with those: attention, block by block.
+
+A block of rows goes through all of these stages while it is in cache, so that the matrix between
+the products is never written to memory as a whole. Within a block the stages are planned by the
+rules that would plan them alone; blocks are shared between threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from loomir.arith.fold import add, imm64, mul, product
+from loomir.autoschedule.contraction.operand import reads_along
+from loomir.autoschedule.contraction.tiles import WORTH_THREADS
+from loomir.autoschedule.instance import unfused
+from loomir.autoschedule.nest import INDEX, allocated, loop, parallel, scratch
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class, rewrite
+from loomir.support.diagnostics import InternalError
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var
+from loomir.tir.stmt import For, ForKind, Stmt, seq
+
+__all__ = ["plan_attention"]
+
+Inner: TypeAlias = Callable[[int], AbstractSet[Buffer]]
+Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
+
+_BLOCKS: Final = (64, 48, 32, 24)
+"""Rows of a block, the best first: more share what is read of the other factors, fewer fit."""
+_FEWEST: Final = 16
+"""Rows below which the products are better planned alone."""
+_LONGEST: Final = 24
+"""Stages of a chain at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chain:
+    """Stages that need, of those before, the same row alone."""
+
+    stages: tuple[Stage, ...]
+    outer: tuple[Axis, ...]
+    """Axes of the first product, but for its last: batches, then rows."""
+    own: tuple[Mapping[Var, int], ...]
+    """For each stage, which of its axes are which of those."""
+    places: Mapping[Buffer, tuple[int, ...]]
+    """For what lives within the chain, the dimensions that those index."""
+    second: int
+    """The number of the second product."""
+
+
+def plan_attention(
+    stages: Sequence[Stage], inner: Inner, target: Target, rules: Sequence[Rule]
+) -> tuple[Plan, int] | None:
+    """Plan a chain from one product to another; None where the first stages are no such thing.
+
+    ``rules`` plan the stages of a block. Gives how many stages are planned, too.
+    """
+    chain = _chained(stages, inner)
+    if chain is None:
+        return None
+    rows = chain.outer[-1].size or 0
+    keys = chain.stages[0].axes[-1].size or 0
+    room = (target.caches[1] or 8 * target.caches[0]) // 2
+    size = chain.stages[0].buffer.dtype.itemsize
+    fit = [b for b in _BLOCKS if 2 * b * keys * size <= room and b <= rows]
+    if not fit:
+        fit = [rows] if rows < _BLOCKS[-1] else []
+    if not fit:
+        return None
+    block = next((b for b in fit if rows % b == 0), fit[0])
+    return _Blocks(chain, target, rules, block, inner(len(chain.stages))).plan(), len(chain.stages)
+
+
+# -- recognition -------------------------------------------------------------------------------
+def _chained(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
+    first = stages[0]
+    if not _multiplies(first) or any(axis.size is None for axis in (*first.axes, *first.reduced)):
+        return None
+    wide = [axis for axis in first.axes if axis.size != 1]
+    if len(wide) < 2 or any(not isinstance(i, (Var, IntImm)) for i in first.indices):
+        return None
+    order = {i: place for place, i in enumerate(first.indices) if isinstance(i, Var)}
+    if any(axis.var not in order for axis in wide):
+        return None
+    wide.sort(key=lambda axis: order[axis.var])
+    outer, keys = tuple(wide[:-1]), wide[-1]
+    if (outer[-1].size or 0) < _FEWEST or not _splits(first, outer[-1], keys):
+        return None
+    places = {first.buffer: tuple(order[axis.var] for axis in outer)}
+    own = [{axis.var: k for k, axis in enumerate(outer)}]
+    second = 0
+    for number, stage in enumerate(stages[1:_LONGEST], 1):
+        found = _follows(stage, outer, places, before=None if not second else stages[second])
+        if found is None:
+            break
+        mine, dims = found
+        if _multiplies(stage):
+            if second:
+                break
+            second = number
+        own.append(mine)
+        if dims is not None:
+            places[stage.buffer] = dims
+        elif not second:
+            return None  # another reader could not tell the rows
+    if not second:
+        return None
+    chain = stages[: len(own)]
+    held = inner(len(own))
+    if any(stage.buffer not in held for stage in chain[:second]) or _overlap(chain):
+        return None
+    return _Chain(tuple(chain), outer, tuple(own), places, second)
+
+
+def _multiplies(stage: Stage) -> bool:
+    combined = stage.combine is Combine.SUM and stage.free_order and stage.init is not None
+    floats = stage.buffer.dtype.is_float and stage.buffer.dtype.lanes == 1
+    return combined and floats and bool(stage.reduced) and isinstance(stage.value, Mul)
+
+
+def _splits(first: Stage, rows: Axis, keys: Axis) -> bool:
+    """Whether one factor runs over the rows, and the other one over the keys."""
+    assert isinstance(first.value, Mul)
+    seen = [{rows.var, keys.var} & set(_vars(part)) for part in (first.value.a, first.value.b)]
+    return seen in ([{rows.var}, {keys.var}], [{keys.var}, {rows.var}])
+
+
+def _vars(expr: PrimExpr) -> list[Var]:
+    found: list[Var] = by_class(expr).get(Var, [])
+    return found
+
+
+def _loads(stage: Stage) -> list[BufferLoad]:
+    values = [stage.value] if stage.init is None else [stage.value, stage.init]
+    return [load for value in values for load in by_class(value).get(BufferLoad, ())]
+
+
+def _follows(
+    stage: Stage,
+    outer: Sequence[Axis],
+    places: Mapping[Buffer, tuple[int, ...]],
+    before: Stage | None,
+) -> tuple[dict[Var, int], tuple[int, ...] | None] | None:
+    """See which axes of a stage are those of the rows, and where it stores them.
+
+    After the second product (``before``) only what uses its elements one by one belongs here.
+    """
+    known = all(axis.size is not None for axis in (*stage.axes, *stage.reduced))
+    if not known or stage.in_place or (stage.reduced and stage.init is None):
+        return None
+    if before is not None and (stage.reduced or stage.combine is not Combine.NONE):
+        return None
+    mine: dict[Var, int] = {}
+    extents = {axis.var: axis.extent for axis in stage.axes}
+    reads = [load for load in _loads(stage) if load.buffer in places]
+    for load in reads:
+        for k, dim in enumerate(places[load.buffer]):
+            var = load.indices[dim]
+            if not isinstance(var, Var) or mine.setdefault(var, k) != k:
+                return None
+            if not structural_equal(extents.get(var, imm64(-1)), outer[k].extent):
+                return None
+    if len(mine) != len(outer):
+        return None
+    if before is not None and not any(load.buffer is before.buffer for load in reads):
+        return None
+    dims = [-1] * len(outer)
+    for dim, index in enumerate(stage.indices):
+        if isinstance(index, Var) and index in mine:
+            dims[mine[index]] = dim
+    return mine, None if -1 in dims else tuple(dims)
+
+
+def _overlap(chain: Sequence[Stage]) -> bool:
+    """Whether memory is written twice, or read under another name, or before it is written."""
+    written = {stage.buffer.data for stage in chain}
+    if len(written) != len(chain):
+        return True
+    done: set[Buffer] = set()
+    for stage in chain:
+        for load in _loads(stage):
+            if load.buffer.data in written and load.buffer not in done:
+                return True
+        done.add(stage.buffer)
+    return False
+
+
+# -- code --------------------------------------------------------------------------------------
+class _Blocks:
+    def __init__(
+        self,
+        chain: _Chain,
+        target: Target,
+        rules: Sequence[Rule],
+        block: int,
+        inner: AbstractSet[Buffer],
+    ) -> None:
+        self.chain = chain
+        self.target = target
+        self.rules = rules
+        self.block = block
+        self.inner = inner
+        self.plans: list[Plan] = []
+        self.turned: Buffer | None = None
+        self.stages = chain.stages
+
+    def plan(self) -> Plan:
+        """Write the loops."""
+        chain = self.chain
+        rows = chain.outer[-1].size or 0
+        batch = product(axis.extent for axis in chain.outer[:-1])
+        before = self._turned()
+        whole, rest = divmod(rows, self.block)
+        share = parallel if self._work() >= WORTH_THREADS else loop
+
+        def some(number: PrimExpr) -> Stmt:
+            index = FloorDiv(number, imm64(whole)) if whole > 1 else number
+            place: PrimExpr = FloorMod(number, imm64(whole)) if whole > 1 else imm64(0)
+            return self._rows(index, mul(place, imm64(self.block)), self.block)
+
+        parts = [before] if before is not None else []
+        parts.append(share("block", mul(batch, imm64(whole)), some))
+        plans = self.plans[:]
+        if rest:
+            last = imm64(whole * self.block)
+            parts.append(share("block", batch, lambda b: self._rows(b, last, rest)))
+        stmt = seq(parts) if self.turned is None else allocated([self.turned], *parts)
+        choices = [f"blocks of {self.block} rows go through {len(chain.stages)} stages in cache"]
+        if self.turned is not None:
+            choices.append(f"{self.turned.name}: a factor turned once, for all blocks")
+        choices += [f"{plan.kind}: {text}" for plan in plans for text in plan.choices]
+        return Plan("attention", stmt, tuple(choices))
+
+    def _work(self) -> int:
+        total = 0
+        for stage in (self.chain.stages[0], self.chain.stages[self.chain.second]):
+            size = product(axis.extent for axis in (*stage.axes, *stage.reduced))
+            total += size.value if isinstance(size, IntImm) else 0
+        return total
+
+    def _turned(self) -> Stmt | None:
+        """Copy the factor of the keys, where it lies along the sum, so that keys are neighbours."""
+        first = self.stages[0]
+        assert isinstance(first.value, Mul)
+        keys = next(i for i in reversed(first.indices) if isinstance(i, Var) and self._is_key(i))
+        axis = next(a for a in first.axes if a.var is keys)
+        many = [a for a in first.reduced if a.size != 1]
+        left, right = first.value.a, first.value.b
+        swapped = keys in _vars(left)
+        factor = left if swapped else right
+        if len(many) != 1 or not reads_along(factor, first.reduced):
+            return None
+        batch = [a for a in self.chain.outer[:-1] if a.var in _vars(factor)]
+        lanes = self.target.lanes(factor.dtype.bits)
+        # Rows of a power of two would share few sets of a cache.
+        length = -(-(axis.size or 0) // lanes) * lanes + lanes
+        axes = (*batch, many[0], axis)
+        shape = [*(a.extent for a in axes[:-1]), imm64(length)]
+        self.turned = scratch("turned", shape, factor.dtype)
+        where: tuple[PrimExpr, ...] = tuple(a.var for a in axes)
+        single = (a.var for a in (*first.axes, *first.reduced) if a.size == 1)
+        ones: dict[Var, PrimExpr] = dict.fromkeys(single, imm64(0))
+        copy = Stage(
+            "turned", axes, (), self.turned, where, substitute(factor, ones), block=first.block
+        )
+        load = BufferLoad(self.turned, where)
+        value = Mul(load, right) if swapped else Mul(left, load)
+        self.stages = (replace(first, value=value), *self.stages[1:])
+        for rule in self.rules:
+            found = rule([copy], lambda count: frozenset(), self.target)
+            if found is not None:
+                return found[0].stmt
+        return None
+
+    def _is_key(self, var: Var) -> bool:
+        wide = {a.var for a in self.chain.stages[0].axes if a.size != 1}
+        return var in wide and all(a.var is not var for a in self.chain.outer)
+
+    def _rows(self, batch: PrimExpr, start: PrimExpr, count: int) -> Stmt:
+        """Take some rows of one batch through all stages."""
+        outer = self.chain.outer
+        table = unfused(batch, outer[:-1])
+        at = [table[axis.var] for axis in outer[:-1]]
+        held: dict[Buffer, Buffer] = {}
+        stages = [
+            self._block_of(number, at, start, count, held) for number in range(len(self.stages))
+        ]
+        self.plans = []
+        made: list[Stmt] = []
+        place = 0
+        while place < len(stages):
+            plan, covered = self._planned(stages, place, set(held.values()))
+            self.plans.append(plan)
+            made.append(_serial(plan.stmt))
+            place += covered
+        used = {load.buffer for stmt in made for load in by_class(stmt).get(BufferLoad, ())}
+        return allocated([b for b in held.values() if b in used], *made)
+
+    def _block_of(
+        self,
+        number: int,
+        batch: Sequence[PrimExpr],
+        start: PrimExpr,
+        count: int,
+        held: dict[Buffer, Buffer],
+    ) -> Stage:
+        """Give a stage for some rows; what lives within the chain has memory for those alone."""
+        stage, mine = self.stages[number], self.chain.own[number]
+        last = len(self.chain.outer) - 1
+        row = next(axis.var for axis in stage.axes if mine.get(axis.var) == last)
+        near = Var(row.name_hint, INDEX)
+        table: dict[Var, PrimExpr] = {
+            var: add(start, near) if k == last else batch[k] for var, k in mine.items()
+        }
+
+        def moved(load: BufferLoad) -> BufferLoad:
+            small = held.get(load.buffer)
+            if small is None:
+                return load
+            return BufferLoad(small, local(self.chain.places[load.buffer], load.indices))
+
+        def local(dims: Sequence[int], indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+            made = list(indices)
+            for k, dim in enumerate(dims):
+                made[dim] = near if k == last else imm64(0)
+            return tuple(made)
+
+        def within(expr: PrimExpr) -> PrimExpr:
+            made: PrimExpr = substitute(rewrite(expr, {BufferLoad: moved}), table)
+            return made
+
+        axes = tuple(
+            Axis(near, imm64(count)) if axis.var is row else axis
+            for axis in stage.axes
+            if axis.var is row or axis.var not in mine
+        )
+        value = within(stage.value)
+        init = None if stage.init is None else within(stage.init)
+        buffer, indices = stage.buffer, tuple(substitute(i, table) for i in stage.indices)
+        if buffer in self.inner and buffer in self.chain.places:
+            dims = self.chain.places[buffer]
+            shape = list(buffer.shape)
+            for k, dim in enumerate(dims):
+                shape[dim] = imm64(count if k == last else 1)
+            small = held[stage.buffer] = scratch(buffer.name, shape, buffer.dtype)
+            buffer, indices = small, local(dims, stage.indices)
+        return replace(stage, axes=axes, value=value, init=init, buffer=buffer, indices=indices)
+
+    def _planned(
+        self, stages: Sequence[Stage], place: int, held: AbstractSet[Buffer]
+    ) -> tuple[Plan, int]:
+        left = stages[place:]
+        if place < self.chain.second:
+            left = stages[place : self.chain.second]
+
+        def inner(count: int) -> AbstractSet[Buffer]:
+            group = {stage.buffer for stage in stages[place : place + count]}
+            others = [*stages[:place], *stages[place + count :]]
+            read = {load.buffer for stage in others for load in _loads(stage)}
+            return frozenset((held & group) - read)
+
+        for rule in self.rules:
+            found = rule(left, inner, self.target)
+            if found is not None:
+                return found
+        raise InternalError("no rule takes a stage")
+
+
+def _serial(stmt: Stmt) -> Stmt:
+    """Run all loops on the thread that is there: blocks are shared already."""
+
+    def one(made: For) -> For:
+        return replace(made, kind=ForKind.SERIAL) if made.kind is ForKind.PARALLEL else made
+
+    made: Stmt = rewrite(stmt, {For: one})
+    return made
