@@ -30,7 +30,7 @@ from loomir.tir.stmt import For, ForKind, Stmt, seq
 
 __all__ = ["plan_attention"]
 
-Inner: TypeAlias = Callable[[int], AbstractSet[Buffer]]
+Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
 Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
 
 _BLOCKS: Final = (64, 48, 32, 24)
@@ -275,7 +275,7 @@ class _Blocks:
         value = Mul(load, right) if swapped else Mul(left, load)
         self.stages = (replace(first, value=value), *self.stages[1:])
         for rule in self.rules:
-            found = rule([copy], lambda count: frozenset(), self.target)
+            found = rule([copy], lambda count: frozenset[Buffer](), self.target)
             if found is not None:
                 return found[0].stmt
         return None
@@ -361,7 +361,7 @@ class _Blocks:
         if place < self.chain.second:
             left = stages[place : self.chain.second]
 
-        def inner(count: int) -> AbstractSet[Buffer]:
+        def inner(count: int) -> frozenset[Buffer]:
             group = {stage.buffer for stage in stages[place : place + count]}
             others = [*stages[:place], *stages[place + count :]]
             read = {load.buffer for stage in others for load in _loads(stage)}
