@@ -11,12 +11,13 @@ from typing import Final
 
 from loomir.arith.fold import imm64, int64
 from loomir.autoschedule.instance import at
+from loomir.autoschedule.padding import form_of
 from loomir.autoschedule.stage import Combine, Kernel, Stage
 from loomir.autoschedule.usage import Usage, reads_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Let, Mod, PrimExpr, Var
+from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Let, Mod, Mul, PrimExpr, Var
 from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = ["inline_stages"]
@@ -105,6 +106,9 @@ def _is_worth(stage: Stage, readers: list[tuple[int, Stage]]) -> bool:
     size = sum(map(len, found.values()))
     if any(size + _size(reader.value) > _LARGE for reader, _ in sites):
         return False
+    padded = any(call.op is IF_THEN_ELSE for call in found.get(Call, ()))
+    if padded and any(_repeats(*site) for site in sites):
+        return False  # borders are asked for once, not at each step of a product
     if len(sites) == 1 and _covers(*sites[0]):
         return True
     if Let in found or len(sites) > _FEW:
@@ -126,6 +130,19 @@ def _covers(reader: Stage, load: BufferLoad) -> bool:
     named = {v for index in load.indices for v in by_class(index).get(Var, ())}
     axes = (*reader.axes, *reader.reduced)
     return all(axis.var in named or axis.size == 1 for axis in axes)
+
+
+def _repeats(reader: Stage, load: BufferLoad) -> bool:
+    """Whether a sum goes along an axis with which no window moves, as channels of an image."""
+    own = {axis.var for axis in reader.axes}
+    left = {axis.var for axis in reader.reduced if axis.size != 1}
+    if not isinstance(reader.value, Mul) or reader.combine is not Combine.SUM:
+        return False
+    for index in load.indices:
+        form = form_of(int64(index), (*reader.axes, *reader.reduced))
+        if form is not None and form.terms.keys() & own:
+            left -= form.terms.keys()
+    return bool(left)
 
 
 def _with_values(reader: Stage, stage: Stage) -> Stage:

@@ -65,7 +65,12 @@ Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] |
 def _contraction(
     stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var] = frozenset()
 ) -> tuple[Plan, int] | None:
-    for count in range(_with_users(stages), 0, -1):
+    first = 0  # or a stage that pads, the product
+    if len(stages) > 1 and stages[0].combine is Combine.NONE:
+        first = int(stages[1].combine is Combine.SUM and stages[0].buffer in inner(2))
+        if not first:
+            return None
+    for count in range(first + _with_users(stages[first:] if first else stages), first, -1):
         plan = plan_contraction(stages[:count], target, inner=inner(count), constants=constants)
         if plan is not None:
             return plan, count

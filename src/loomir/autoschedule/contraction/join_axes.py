@@ -13,7 +13,7 @@ from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import Var
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
 
-__all__ = ["Views", "inner_views", "join_axes"]
+__all__ = ["Views", "inner_views", "join_axes", "join_last"]
 
 
 class Views:
@@ -98,6 +98,19 @@ def join_axes(stages: Sequence[Stage], views: Views) -> tuple[Stage, ...]:
         if pair is None:
             return found
         found = _joined(found, *pair, views)
+
+
+def join_last(
+    stages: Sequence[Stage], axes: Sequence[Axis], views: Views
+) -> tuple[tuple[Stage, ...], Axis, int]:
+    """Join the last of some axes, as many as possible; give what they are then, and how many."""
+    found, last, count = tuple(stages), axes[-1], 1
+    while count < len(axes) and _joins(found, axes[-count - 1], last):
+        known = {axis.var for axis in found[0].axes}
+        found = _joined(found, axes[-count - 1], last, views)
+        last = next(axis for axis in found[0].axes if axis.var not in known)
+        count += 1
+    return found, last, count
 
 
 def _pairs(stage: Stage) -> list[tuple[Axis, Axis]]:

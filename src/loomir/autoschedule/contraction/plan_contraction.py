@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from loomir.autoschedule.contraction.ahead import packs_ahead
 from loomir.autoschedule.contraction.blocks import blocked
+from loomir.autoschedule.contraction.convolution import convolution
 from loomir.autoschedule.contraction.dot_products import dot_products
 from loomir.autoschedule.contraction.groups import grouped
 from loomir.autoschedule.contraction.join_axes import Views, inner_views
-from loomir.autoschedule.contraction.recognise import recognise
+from loomir.autoschedule.contraction.recognise import Contraction, by_channels, recognise
 from loomir.autoschedule.plan import Plan
-from loomir.autoschedule.stage import Stage
+from loomir.autoschedule.stage import Combine, Stage
 from loomir.target import Target
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
@@ -30,12 +31,24 @@ def plan_contraction(
     """Plan a stage that sums products, and the stages after it that use its elements one by one.
 
     ``inner`` are buffers that nothing reads after these stages. None where the stages are no such
-    thing. ``constants`` are the memory of what is the same in all calls: it is packed beforehand.
+    thing. The first stage may compute an image with its padding for a convolution. ``constants``
+    are the memory of what is the same in all calls: it is packed beforehand.
     """
     views = Views()
+    pad = None
+    if len(stages) > 1 and stages[0].combine is Combine.NONE and stages[0].buffer in inner:
+        pad, *stages = stages
     found = recognise(stages, views)
     if found is None:
         return None
+
+    def unwritten(found: Contraction) -> Set[Buffer]:
+        return inner_views(inner, (found.stage, *found.epilogue), views)
+
+    plan = convolution(found, target, unwritten, views, pad)
+    if plan is not None or pad is not None:
+        return plan and replace(plan, stmt=views.declared(plan.stmt))
+    found = by_channels(found)
     unread = inner_views(inner, (found.stage, *found.epilogue), views)
     plan = None
     if not found.ordered and grouped(found, target) is None and not packs_ahead(found, constants):

@@ -20,6 +20,7 @@ from loomir.tir.expr import Add, Cast, FloatImm, FloorDiv, IntImm, Mul, PrimExpr
 
 __all__ = [
     "Contraction",
+    "by_channels",
     "epilogue_of",
     "is_zero",
     "may_do_nothing",
@@ -90,9 +91,6 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         return None
     if _last(axes, rows) > _last(axes, columns):
         rows, columns, one, other = columns, rows, other, one
-    if _many(columns) > 1 and _many(rows) == 1 and _many(stage.reduced) > 1:
-        # Channels make better vectors than pixels: their rows do not end in between.
-        rows, columns, one, other = columns, rows, other, one
     dtype = stage.buffer.dtype
     if dtype.is_float and dtype.bits == 16:
         dtype = _FLOAT32
@@ -108,6 +106,19 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         tuple(epilogue),
         cut,
         ordered,
+    )
+
+
+def by_channels(found: Contraction) -> Contraction:
+    """Turn the product of an image, where channels make better vectors than pixels.
+
+    Rows of channels do not end in between.
+    """
+    many = _many(found.columns) > 1 and _many(found.reduced) > 1
+    if not many or _many(found.rows) != 1:
+        return found
+    return replace(
+        found, rows=found.columns, columns=found.rows, left=found.right, right=found.left
     )
 
 

@@ -1,0 +1,377 @@
+"""Convolutions whose results have pixels side by side: kernels times panels of the image.
+
+Kernels are read where they are, a number at a time; the vectors are pixels. A panel holds, for each
+step of the kernels, the pixels that the step takes for a tile of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul, product, sub
+from loomir.autoschedule.contraction.copies import (
+    copied_image,
+    find_pieces,
+    parts_of,
+    pieces_of,
+    run_pieces,
+)
+from loomir.autoschedule.contraction.epilogue import finished
+from loomir.autoschedule.contraction.groups import grouped
+from loomir.autoschedule.contraction.images import Image, read_image
+from loomir.autoschedule.contraction.join_axes import Views
+from loomir.autoschedule.contraction.micro_kernel import (
+    copy_tile,
+    fill_tile,
+    load_tile,
+    multiply_add,
+    run_tile,
+)
+from loomir.autoschedule.contraction.operand import (
+    at,
+    extent_of,
+    lesser,
+    let,
+    size_of,
+    span,
+    split,
+)
+from loomir.autoschedule.contraction.recognise import Contraction
+from loomir.autoschedule.contraction.sides import Places, Side, Values
+from loomir.autoschedule.contraction.tiles import WORTH_THREADS, choose_tiles, up
+from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled, vectorized
+from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.stage import Stage
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import pre_order
+from loomir.support.dtype import DataType
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import LE, LT, Broadcast, Eq, FloorDiv, FloorMod, PrimExpr, Ramp, const
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["convolution"]
+
+_WRITTEN_OUT: Final = 6000
+"""Nodes up to which the end of a tile is written out from registers."""
+_SHARES: Final = 8
+"""Tiles of pixels from which threads need not share panels."""
+_INDEX: Final = DataType("int64")
+
+
+def convolution(
+    found: Contraction,
+    target: Target,
+    inner: Callable[[Contraction], Set[Buffer]],
+    views: Views,
+    pad: Stage | None,
+) -> Plan | None:
+    """Plan a product whose right factor is an image; None for others."""
+    if grouped(found, target) is not None:
+        return None
+    image = read_image(found, views, pad)
+    if image is None:
+        return None
+    pixels = size_of(image.product.columns) or 0
+    if pixels < target.lanes(found.dtype.bits) // 2 or not pixels:
+        return None
+    return _Convolution(image, target, inner(image.product)).plan()
+
+
+class _Convolution:
+    def __init__(self, image: Image, target: Target, inner: Set[Buffer]) -> None:
+        found = image.product
+        self.image, self.found, self.inner, self.target = image, found, inner, target
+        self.m, self.n = size_of(found.rows) or 0, size_of(found.columns) or 0
+        self.k = size_of(found.reduced) or 0
+        self.batch, self.count = extent_of(found.batch), size_of(found.batch)
+        tiles = choose_tiles(self.m, self.n, self.k, found.dtype, target)
+        sizes = [axis.size or 1 for axis in image.steps]
+        most = tiles.depth + tiles.depth // 4
+        self.lead = next(i for i in range(len(sizes) + 1) if prod(sizes[i:]) <= most)
+        self.unit, units = prod(sizes[self.lead :]), prod(sizes[: self.lead])
+        self.units = up(units, up(units, max(1, most // self.unit)))
+        self.panels = up(units, self.units)
+        self.total = units
+        tiles = self.tiles = replace(tiles, depth=self.units * self.unit)
+        row_tiles, column_tiles = up(self.m, tiles.rows), up(self.n, tiles.columns)
+        self.shares = column_tiles * (self.count or 1) >= _SHARES
+        if self.shares:
+            down, across = row_tiles, 1
+        else:
+            down, across = max(1, up(64, tiles.rows)), column_tiles
+        self.left = Side("left", found.left, found.rows, tiles.rows, min(down, row_tiles))
+        self.right = Side("right", found.right, found.columns, tiles.columns, across)
+        self.copy = scratch(
+            "image",
+            (add(mul(product(image.lines), imm64(image.pitch)), imm64(tiles.lanes)),),
+            found.dtype,
+        )
+        slots = mul(self.batch, imm64(column_tiles * self.panels)) if not self.shares else across
+        row = (tiles.depth + 1) * tiles.columns
+        self.panel = scratch("panel", (slots, row), found.dtype)
+        self.pieces = pieces_of(image, tiles.columns, tiles.lanes)
+
+    @property
+    def work(self) -> int | None:
+        """The products of one call."""
+        return None if self.count is None else self.m * self.n * self.k * self.count
+
+    def _parallel(self, name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+        work = self.work
+        worth = work is None or work >= WORTH_THREADS
+        return (parallel if worth else loop)(name, extent, body)
+
+    def plan(self) -> Plan:
+        """Write the loops."""
+        copying, how = copied_image(self.image, self.copy, self.tiles.lanes)
+        parts, held = [copying], [self.copy]
+        if not self.shares:
+            held.append(self.panel)
+            parts.append(self._pack_all())
+        blocks = product((self.batch, self.right.blocks, self.left.blocks))
+        parts.append(self._parallel("block", blocks, self._block))
+        work = self.work
+        flops = None if work is None else 2 * work
+        return Plan("convolution", allocated(held, *parts), self._choices(how), flops)
+
+    # -- panels ------------------------------------------------------------------------------------
+    def _depth(self, panel: PrimExpr) -> PrimExpr:
+        """Give the units of a panel; the last one may have fewer."""
+        if self.total % self.units == 0:
+            return imm64(self.units)
+        return lesser(imm64(self.units), sub(imm64(self.total), mul(panel, imm64(self.units))))
+
+    def _pack_all(self) -> Stmt:
+        column_tiles = up(self.n, self.tiles.columns)
+
+        def one(number: PrimExpr) -> Stmt:
+            panel, rest = FloorMod(number, imm64(self.panels)), FloorDiv(number, imm64(self.panels))
+            tile, batch = FloorMod(rest, imm64(column_tiles)), FloorDiv(rest, imm64(column_tiles))
+            return self._pack(batch, tile, panel, number)
+
+        return self._parallel("panel", mul(self.batch, imm64(column_tiles * self.panels)), one)
+
+    def _pack(self, batch: PrimExpr, tile: PrimExpr, panel: PrimExpr, slot: PrimExpr) -> Stmt:
+        """Make a panel for a tile of pixels."""
+        tiles, image = self.tiles, self.image
+        width, lanes = tiles.columns, tiles.lanes
+        sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
+        targets = scratch("targets", (self.pieces,), _INDEX, scope="local")
+        lead, near = image.steps[: self.lead], image.steps[self.lead :]
+        fixed = split(self.found.batch, batch)
+
+        def rows(units: PrimExpr, first: PrimExpr) -> Stmt:
+            def unit(u: PrimExpr) -> Stmt:
+                table = split(lead, add(mul(panel, imm64(self.units)), u))
+                return inside(0, {**fixed, **table}, u)
+
+            def inside(i: int, table: Values, k: PrimExpr) -> Stmt:
+                if i == len(near):
+                    base = substitute(image.base, table)
+                    row = mul(k, imm64(width))
+                    return run_pieces(
+                        self.copy, base, self.panel, slot, row, lanes, (sources, targets)
+                    )
+                axis = near[i]
+                return loop(
+                    axis.var.name_hint,
+                    axis.extent,
+                    lambda x: inside(i + 1, {**table, axis.var: x}, add(mul(k, axis.extent), x)),
+                )
+
+            return loop("unit", units, unit)
+
+        def clear(units: PrimExpr) -> Stmt:
+            zero = const(0, self.found.dtype)
+            value = zero if lanes == 1 else Broadcast(zero, lanes)
+            count = mul(units, imm64(self.unit * tiles.vectors))
+            return loop(
+                "v",
+                count,
+                lambda v: BufferStore(self.panel, value, (slot, span(mul(v, imm64(lanes)), lanes))),
+            )
+
+        def made(first: PrimExpr) -> Stmt:
+            units = self._depth(panel)
+            parts = [find_pieces(image, first, width, lanes, sources, targets), rows(units, first)]
+            if self.n % width:
+                full = LE(add(first, imm64(width)), imm64(self.n))
+                parts.insert(0, IfThenElse(full, seq([]), clear(units)))
+            return allocated([sources, targets], *parts)
+
+        return let("first", mul(tile, imm64(width)), made)
+
+    # -- loops -------------------------------------------------------------------------------------
+    def _block(self, number: PrimExpr) -> Stmt:
+        left, right, tiles = self.left, self.right, self.tiles
+        down = FloorMod(number, left.blocks)
+        rest = FloorDiv(number, left.blocks)
+        across, batch = FloorMod(rest, right.blocks), FloorDiv(rest, right.blocks)
+        mine = [self.panel] if self.shares else []
+        part = None
+        if self.panels > 1:
+            shape = (right.per_block, left.per_block, tiles.rows, tiles.columns)
+            part = scratch("part", shape, self.found.dtype)
+            mine.append(part)
+
+        def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
+            body = loop("panel", self.panels, lambda p: self._panel(batch, across, down, p, part))
+            return allocated(mine, body) if mine else body
+
+        return let(
+            "batch",
+            batch,
+            lambda b: let("across", across, lambda a: let("down", down, lambda d: inside(b, a, d))),
+        )
+
+    def _panel(
+        self,
+        batch: PrimExpr,
+        across: PrimExpr,
+        down: PrimExpr,
+        panel: PrimExpr,
+        part: Buffer | None,
+    ) -> Stmt:
+        def strip(s: PrimExpr) -> Stmt:
+            tile = at(across, self.right.per_block, s)
+            slot: PrimExpr = s
+            parts: list[Stmt] = []
+            if self.shares:
+                parts.append(self._pack(batch, tile, panel, slot))
+            else:
+                whole = at(batch, up(self.n, self.tiles.columns), tile)
+                slot = at(whole, self.panels, panel)
+            parts.append(
+                let(
+                    "slot",
+                    slot,
+                    lambda x: loop(
+                        "tile",
+                        _tiles_of(self.left, down),
+                        lambda t: self._tile(batch, tile, (down, t), panel, x, part, s),
+                    ),
+                )
+            )
+            return seq(parts)
+
+        return loop("strip", _tiles_of(self.right, across), strip)
+
+    def _tile(
+        self,
+        batch: PrimExpr,
+        column_tile: PrimExpr,
+        tile: tuple[PrimExpr, PrimExpr],
+        panel: PrimExpr,
+        slot: PrimExpr,
+        part: Buffer | None,
+        strip: PrimExpr,
+    ) -> Stmt:
+        left, tiles = self.left, self.tiles
+        sums = scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, scope="local")
+        step = self.found.reduced[0].var
+        fixed = split(self.found.batch, batch)
+        start = mul(panel, imm64(tiles.depth))
+
+        def inside(row: PrimExpr, column: PrimExpr, rows: Places) -> Stmt:
+            source = left.clamped(rows, row)
+
+            def one(k: PrimExpr) -> Stmt:
+                first = mul(k, imm64(tiles.columns))
+
+                def pixels(c: PrimExpr) -> PrimExpr:
+                    base = c.base if isinstance(c, Ramp) else c
+                    return BufferLoad(self.panel, (slot, span(add(first, base), tiles.lanes)))
+
+                return run_tile(
+                    sums,
+                    lambda r: left.element(fixed, {step: add(start, k)}, source(r)),
+                    pixels,
+                    tiles,
+                    multiply_add,
+                )
+
+            steps = loop("k", mul(self._depth(panel), imm64(self.unit)), one)
+            end = self._end(batch, row, column, rows, sums)
+            if part is None:
+                return allocated([sums], fill_tile(sums, tiles), steps, end)
+            place = (strip, tile[1])
+            begin = IfThenElse(
+                Eq(panel, imm64(0)), fill_tile(sums, tiles), load_tile(sums, part, place, tiles)
+            )
+            last = Eq(panel, imm64(self.panels - 1))
+            return allocated(
+                [sums], begin, steps, IfThenElse(last, end, copy_tile(part, place, sums, tiles))
+            )
+
+        return let(
+            "row",
+            left.first(at(tile[0], left.per_block, tile[1])),
+            lambda row: let(
+                "column",
+                self.right.first(column_tile),
+                lambda column: left.placed(row, lambda rows: inside(row, column, rows)),
+            ),
+        )
+
+    # -- the end of a tile -------------------------------------------------------------------------
+    def _end(
+        self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, rows: Places, sums: Buffer
+    ) -> Stmt:
+        """Store a complete tile, but for what lies beyond the result."""
+        tiles, found = self.tiles, self.found
+        table = split(found.batch, batch)
+        (pixels,) = found.columns
+
+        def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
+            place = {**table, **rows(r), pixels.var: add(column, c)}
+            return finished(found, self.inner, place, BufferLoad(held, (r, c)))
+
+        def line(r: PrimExpr, held: Buffer, size: int) -> Stmt:
+            made: list[Stmt] = []
+            for first, n in parts_of(size, tiles.lanes):
+                f = imm64(first)
+                made.append(
+                    end(r, f, held)
+                    if n == 1
+                    else vectorized("c", n, lambda c, f=f: end(r, add(f, c), held))
+                )
+            if self.left.even:
+                return seq(made)
+            return IfThenElse(LT(add(row, r), imm64(self.m)), seq(made))
+
+        light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
+        held, many, before = sums, unrolled, list[Stmt]()
+        if light * tiles.rows * tiles.vectors > _WRITTEN_OUT:
+            held, many = scratch("edge", (tiles.rows, tiles.columns), found.dtype), loop
+            before.append(copy_tile(held, (), sums, tiles))
+        whole = many("r", tiles.rows, lambda r: line(r, held, tiles.columns))
+        rest = self.n % tiles.columns
+        made = whole
+        if rest:
+            some = many("r", tiles.rows, lambda r: line(r, held, rest))
+            full = LE(add(column, imm64(tiles.columns)), imm64(self.n))
+            made = IfThenElse(full, whole, some) if self.n > rest else some
+        return allocated([held], *before, made) if before else made
+
+    def _choices(self, how: str) -> tuple[str, ...]:
+        left, right, tiles = self.left, self.right, self.tiles
+        sums, registers = tiles.rows * tiles.vectors, self.target.registers
+        return (
+            f"tile of {tiles.rows} x {tiles.columns}: {sums} of {registers} registers hold sums",
+            "kernels are read where they are, vectors lie along pixels",
+            f"panels of {tiles.depth} steps, in {self.pieces} pieces each",
+            f"blocks of {left.per_block} x {right.per_block} tiles",
+            f"the image is copied with its padding: {how}",
+        )
+
+
+def _tiles_of(side: Side, block: PrimExpr) -> PrimExpr:
+    """Count the tiles of a block; the last may have fewer."""
+    count, each = up(side.size or 0, side.width), side.per_block
+    if count % each == 0:
+        return imm64(each)
+    return lesser(imm64(each), sub(imm64(count), mul(block, imm64(each))))
