@@ -12,6 +12,7 @@ from math import prod
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
+from loomir.autoschedule.contraction.ahead import is_constant
 from loomir.autoschedule.contraction.copies import (
     copied_image,
     find_pieces,
@@ -40,17 +41,17 @@ from loomir.autoschedule.contraction.operand import (
     split,
 )
 from loomir.autoschedule.contraction.recognise import Contraction
-from loomir.autoschedule.contraction.sides import Places, Side, Values
+from loomir.autoschedule.contraction.sides import Places, Side, Source, Values
 from loomir.autoschedule.contraction.tiles import WORTH_THREADS, choose_tiles, up
 from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled, vectorized
-from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.plan import Ahead, Plan
 from loomir.autoschedule.stage import Stage
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import by_class, pre_order
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import LE, LT, Broadcast, Eq, FloorDiv, FloorMod, PrimExpr, Ramp, const
+from loomir.tir.expr import LE, LT, Broadcast, Eq, FloorDiv, FloorMod, PrimExpr, Ramp, Var, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["convolution"]
@@ -68,6 +69,7 @@ def convolution(
     inner: Callable[[Contraction], Set[Buffer]],
     views: Views,
     pad: Stage | None,
+    constants: Set[Var] = frozenset(),
 ) -> Plan | None:
     """Plan a product whose right factor is an image; None for others."""
     if grouped(found, target) is not None:
@@ -78,11 +80,13 @@ def convolution(
     pixels = size_of(image.product.columns) or 0
     if pixels < target.lanes(found.dtype.bits) // 2 or not pixels:
         return None
-    return _Convolution(image, target, inner(image.product)).plan()
+    return _Convolution(image, target, inner(image.product), constants).plan()
 
 
 class _Convolution:
-    def __init__(self, image: Image, target: Target, inner: Set[Buffer]) -> None:
+    def __init__(
+        self, image: Image, target: Target, inner: Set[Buffer], constants: Set[Var]
+    ) -> None:
         found = image.product
         self.image, self.found, self.inner, self.target = image, found, inner, target
         self.m, self.n = size_of(found.rows) or 0, size_of(found.columns) or 0
@@ -114,6 +118,13 @@ class _Convolution:
         row = (tiles.depth + 1) * tiles.columns
         self.panel = scratch("panel", (slots, row), found.dtype)
         self.pieces = pieces_of(image, tiles.columns, tiles.lanes)
+        used: set[Var] = set(by_class(found.left).get(Var, ()))
+        self.groups = tuple(axis for axis in found.batch if axis.var in used)
+        self.kernels: Buffer | None = None
+        """Constant kernels, packed before any call."""
+        if is_constant(replace(found, batch=self.groups), found.left, constants):
+            sets = (size_of(self.groups) or 0) * row_tiles
+            self.kernels = scratch("kernels", (sets, self.k, tiles.rows), found.dtype)
 
     @property
     def work(self) -> int | None:
@@ -136,7 +147,26 @@ class _Convolution:
         parts.append(self._parallel("block", blocks, self._block))
         work = self.work
         flops = None if work is None else 2 * work
-        return Plan("convolution", allocated(held, *parts), self._choices(how), flops)
+        ahead = () if self.kernels is None else (Ahead(self._ahead(self.kernels), (self.kernels,)),)
+        return Plan("convolution", allocated(held, *parts), self._choices(how), flops, ahead=ahead)
+
+    def _ahead(self, kernels: Buffer) -> Stmt:
+        """Pack kernels by tiles; those beyond the last are as the last."""
+        left = self.left
+        count = up(self.m, left.width)
+
+        def one(number: PrimExpr, k: PrimExpr, r: PrimExpr) -> Stmt:
+            group = split(self.groups, FloorDiv(number, imm64(count)))
+            row = add(mul(FloorMod(number, imm64(count)), imm64(left.width)), r)
+            rows = split(self.found.rows, lesser(row, imm64(self.m - 1)))
+            value = left.element(group, {self.found.reduced[0].var: k}, rows)
+            return BufferStore(kernels, value, (number, k, r))
+
+        return loop(
+            "set",
+            kernels.shape[0],
+            lambda n: loop("k", self.k, lambda k: loop("r", left.width, lambda r: one(n, k, r))),
+        )
 
     # -- panels ------------------------------------------------------------------------------------
     def _depth(self, panel: PrimExpr) -> PrimExpr:
@@ -278,6 +308,15 @@ class _Convolution:
 
         def inside(row: PrimExpr, column: PrimExpr, rows: Places) -> Stmt:
             source = left.clamped(rows, row)
+            number: PrimExpr = imm64(0)
+            for axis in self.groups:
+                number = at(number, axis.extent, fixed[axis.var])
+            number = at(number, up(self.m, left.width), at(tile[0], left.per_block, tile[1]))
+
+            def kernel(r: PrimExpr, k: PrimExpr) -> PrimExpr:
+                if self.kernels is not None:
+                    return BufferLoad(self.kernels, (number, k, r))
+                return left.element(fixed, {step: k}, source(r))
 
             def one(k: PrimExpr) -> Stmt:
                 first = mul(k, imm64(tiles.columns))
@@ -288,7 +327,7 @@ class _Convolution:
 
                 return run_tile(
                     sums,
-                    lambda r: left.element(fixed, {step: add(start, k)}, source(r)),
+                    lambda r: kernel(r, add(start, k)),
                     pixels,
                     tiles,
                     multiply_add,
@@ -360,9 +399,10 @@ class _Convolution:
     def _choices(self, how: str) -> tuple[str, ...]:
         left, right, tiles = self.left, self.right, self.tiles
         sums, registers = tiles.rows * tiles.vectors, self.target.registers
+        kept = Source.DIRECT.value if self.kernels is None else "constant, packed before all calls"
         return (
             f"tile of {tiles.rows} x {tiles.columns}: {sums} of {registers} registers hold sums",
-            "kernels are read where they are, vectors lie along pixels",
+            f"kernels are {kept}, vectors lie along pixels",
             f"panels of {tiles.depth} steps, in {self.pieces} pieces each",
             f"blocks of {left.per_block} x {right.per_block} tiles",
             f"the image is copied with its padding: {how}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from loomir.autoschedule.contraction.ahead import packs_ahead
@@ -45,14 +45,24 @@ def plan_contraction(
     def unwritten(found: Contraction) -> Set[Buffer]:
         return inner_views(inner, (found.stage, *found.epilogue), views)
 
-    plan = convolution(found, target, unwritten, views, pad)
-    if plan is not None or pad is not None:
-        return plan and replace(plan, stmt=views.declared(plan.stmt))
-    found = by_channels(found)
-    unread = inner_views(inner, (found.stage, *found.epilogue), views)
+    plan = convolution(found, target, unwritten, views, pad, constants)
+    if plan is None and pad is None:
+        plan = _blocks_or_dots(by_channels(found), target, unwritten, views, constants)
+    if plan is None:
+        return None
+    ahead = tuple(part._replace(stmt=views.declared(part.stmt)) for part in plan.ahead)
+    return replace(plan, stmt=views.declared(plan.stmt), ahead=ahead)
+
+
+def _blocks_or_dots(
+    found: Contraction,
+    target: Target,
+    unwritten: Callable[[Contraction], Set[Buffer]],
+    views: Views,
+    constants: Set[Var],
+) -> Plan:
+    unread = unwritten(found)
     plan = None
     if not found.ordered and grouped(found, target) is None and not packs_ahead(found, constants):
         plan = dot_products(found, target, unread)
-    plan = plan or blocked(found, target, unread, views, constants)
-    ahead = tuple(part._replace(stmt=views.declared(part.stmt)) for part in plan.ahead)
-    return replace(plan, stmt=views.declared(plan.stmt), ahead=ahead)
+    return plan or blocked(found, target, unread, views, constants)
