@@ -11,7 +11,8 @@ from typing import Final, TypeAlias
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.floats import narrow, widen
-from loomir.codegen.llvm.types import I16, I64, integer
+from loomir.codegen.llvm.fused import multiply_add, multiply_add_odd
+from loomir.codegen.llvm.types import I16, integer
 from loomir.codegen.llvm.values import Value, const
 from loomir.support.dtype import DataType
 from loomir.tir.expr import GE, GT, LE, LT, NE, Add, Div, Eq, FloorDiv, FloorMod, Max, Min, Mul, Sub
@@ -80,29 +81,12 @@ def compare(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Valu
 def fused_multiply_add(
     b: Builder, dtype: DataType, x: Value, y: Value, z: Value, convert: Callable[..., Value]
 ) -> Value:
-    """Emit ``x * y + z``, rounded once.
-
-    For 16 bits the product is exact in double; the sum is rounded to odd, after which rounding
-    again to fewer bits is right. ``convert`` casts between dtypes.
-    """
+    """Emit ``x * y + z``, rounded once. ``convert`` casts between dtypes."""
     if dtype.bits > 16:
-        return b.intrinsic("llvm.fma", [x, y, z])
+        return multiply_add(b, x, y, z)
     double = DataType("float64").with_lanes(dtype.lanes)
-    p, q, r = (convert(b, v, dtype, double) for v in (x, y, z))
-    product = b.fmul(p, q)
-    total = b.fadd(product, r)
-    # What the sum lost, exactly.
-    back = b.fsub(total, product)
-    lost = b.fadd(b.fsub(product, b.fsub(total, back)), b.fsub(r, back))
-    zero = const(total.type, 0.0)
-    t = I64.with_lanes(dtype.lanes)
-    bits = b.bitcast(total, t)
-    away = b.icmp("eq", b.zext(b.fcmp("ogt", lost, zero), t), b.zext(b.fcmp("ogt", total, zero), t))
-    step = b.select(away, const(t, 1), const(t, -1))
-    even = b.icmp("eq", b.and_(bits, const(t, 1)), const(t, 0))
-    inexact = b.and_(b.fcmp("one", lost, zero), even)
-    odd = b.select(inexact, b.add(bits, step), bits)
-    return convert(b, b.bitcast(odd, total.type), double, dtype)
+    made = multiply_add_odd(b, *(convert(b, v, dtype, double) for v in (x, y, z)))
+    return convert(b, made, double, dtype)
 
 
 def sign_bits(b: Builder, x: Value) -> tuple[Value, Value]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.fused import multiply_add
 from loomir.codegen.llvm.types import BFLOAT, FLOAT, I32
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step
@@ -68,8 +69,8 @@ def _dp2a(frame: Frame, e: Call) -> Step[Value]:
     words = b.bitcast(xs, t), b.bitcast(ys, t)
     total = _flushed(b, acc)
     for second in (True, False):
-        parts = [_flushed(b, _half(b, word, second)) for word in words]
-        total = _flushed(b, b.intrinsic("llvm.fma", [*parts, total]))
+        x, y = (_flushed(b, _half(b, word, second)) for word in words)
+        total = _flushed(b, multiply_add(b, x, y, total))
     return total
 
 

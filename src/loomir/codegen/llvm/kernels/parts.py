@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.fused import multiply_add
 from loomir.codegen.llvm.types import DOUBLE, FLOAT, I32, I64, Type, integer
 from loomir.codegen.llvm.values import Value, const
 from loomir.support.diagnostics import InternalError
@@ -74,14 +75,14 @@ def fma(b: Builder, x: Value, y: Value | float, z: Value | float) -> Value:
     t = x.type
     second = y if isinstance(y, Value) else const(t, y)
     third = z if isinstance(z, Value) else const(t, z)
-    return b.intrinsic("llvm.fma", [x, second, third])
+    return multiply_add(b, x, second, third)
 
 
 def horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
     """Emit a polynomial; coefficients from the constant one up."""
     result = const(x.type, coefficients[-1])
     for c in reversed(coefficients[:-1]):
-        result = b.intrinsic("llvm.fma", [result, x, const(x.type, c)])
+        result = multiply_add(b, result, x, const(x.type, c))
     return result
 
 
