@@ -1,4 +1,4 @@
-"""Loomir as users meet it: tensor expressions, ``loomir.compile``, nothing else."""
+"""Loomir as users meet it: tensor expressions, ``loomir.compile`` with weights as constants."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class Peer:
         """Compile a row."""
         given = [te.placeholder(s, row.dtype, name=f"x{i}") for i, s in enumerate(row.shapes)]
         made = PROGRAMS[row.kind](row, *given)
-        run = loomir.compile(te.create_prim_func([*given, made]), cache=False)
+        weights = {f"x{i}": inputs[i] for i in row.constant}
+        program = te.create_prim_func([*given, made])
+        run = loomir.compile(program, cache=False, constants=weights)
+        inputs = [x for i, x in enumerate(inputs) if i not in row.constant]
         dtype = ml_dtypes.bfloat16 if row.out_dtype == "bfloat16" else row.out_dtype
         out = np.empty(row.out, dtype)
         return Prepared(lambda: run(*inputs, out), lambda: out)

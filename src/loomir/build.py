@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from loomir import __version__
 from loomir.autoschedule.constants import LEAST, prepare_constants
@@ -41,6 +41,7 @@ from loomir.tir.linked import link_calls
 from loomir.tir.op_calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
 from loomir.transform.pipelines import CHECK_NAN, LowerOptions, lower, lower_relax
+from loomir.transform.relax.bind_constants import bind_constants
 from loomir.transform.relax.pack_constants import PackConstantsOptions
 
 __all__ = ["Program", "as_module", "compile", "packing_for"]
@@ -105,6 +106,7 @@ def compile(  # noqa: A001 - the name that users expect
     cache: bool = True,
     dump: str | os.PathLike[str] | None = None,
     check_nan: bool = False,
+    constants: Mapping[str, Any] | None = None,
 ) -> Executable:
     """Compile a function or a module to native code.
 
@@ -116,12 +118,16 @@ def compile(  # noqa: A001 - the name that users expect
     says how (a parallel, vectorised, unrolled or annotated loop anywhere in a function).
     ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes; for loops alone
     it does nothing, and says so (RUN0482).
+    ``constants`` are arguments by name that are the same in all calls, such as weights, which are
+    packed now: a graph ``main``, or a function alone, is then called without them.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``, and RLX0112 and
-    RLX0113 where a graph cannot be called by the name that it has in the module. What may not be
-    meant is told by a ``CompileWarning``.
+    RLX0113 where a graph cannot be called by the name that it has in the module; RLX0330 for
+    ``constants`` that do not fit. What may not be meant is told by a ``CompileWarning``.
     """
-    flags = _Flags(checked, check_bounds, allow_alias, opt_level, schedule, cache, check_nan)
+    flags = _Flags(
+        checked, check_bounds, allow_alias, opt_level, schedule, cache, check_nan, constants or {}
+    )
     made = _built(program, target, flags, dump)
 
     def profiler() -> Profiler:
@@ -150,6 +156,7 @@ class _Flags(NamedTuple):
     schedule: bool
     cache: bool
     check_nan: bool
+    constants: Mapping[str, Any]
 
 
 class _Built(NamedTuple):
@@ -177,6 +184,8 @@ def _built(
     mistakes = _mistakes(verdict)
     if mistakes:
         raise CompileError.of(mistakes)
+    if flags.constants:
+        module = bind_constants(module, flags.constants)
     has_graph = any(isinstance(f, relax.Function) for f in module.functions.values())
     if not timed:
         unseen = [no_graph()] if flags.check_nan and not has_graph else []
@@ -184,7 +193,7 @@ def _built(
     graph = None
     loops = module
     machine = Target(target)
-    checked, check_bounds, allow_alias, opt_level, schedule, cache, _ = flags
+    checked, check_bounds, allow_alias, opt_level, schedule, cache, *_ = flags
     arranges = schedule and opt_level > 0 and not (checked or check_bounds or allow_alias)
     if has_graph:
         watched = CHECK_NAN.run(module, on_stage=on_stage) if flags.check_nan else module

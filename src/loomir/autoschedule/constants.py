@@ -18,6 +18,7 @@ from loomir.tir.fresh import fresh_copy
 from loomir.tir.function import PrimFunc
 from loomir.tir.prepared import Argument, Made, Preparation, Prepared
 from loomir.tir.types import VOID_TYPE
+from loomir.tir.written import written_buffers
 
 __all__ = ["LEAST", "prepare_constants", "schedule_with_constants"]
 
@@ -41,10 +42,13 @@ def schedule_with_constants(
     func: PrimFunc, constants: Set[int], target: Target, *, least: int = LEAST
 ) -> tuple[Scheduled, Prepared | None]:
     """Give the schedule besides, with what was decided."""
+    written = {buffer.data for buffer in written_buffers(func)}
     known = {
         func.buffer_map[param].data: place
         for place, param in enumerate(func.params)
-        if place in constants and _size(func.buffer_map.get(param)) >= least
+        if place in constants
+        and _size(func.buffer_map.get(param)) >= least
+        and func.buffer_map[param].data not in written
     }
     made = schedule_function(func, target, constants=known.keys()) if known else None
     ahead = [] if made is None else [part for plan in made.plans for part in plan.ahead]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
-from loomir.autoschedule.contraction.ahead import is_constant
+from loomir.autoschedule.contraction.ahead import FEW_ROWS, STREAMS, in_streams, is_constant
 from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.groups import WORD, grouped
 from loomir.autoschedule.contraction.join_axes import Views
@@ -131,6 +131,9 @@ class _Blocked:
             units = size_of(found.reduced[: self.lead]) or 1
             pieces = up(units, max(1, tiles.depth // unit))
             tiles = self.tiles = replace(tiles, depth=unit * up(units, pieces))
+        few = self.m is None or self.m <= FEW_ROWS
+        far = self.n is not None and self.k is not None and self.n * self.k * size > near
+        self.streams = STREAMS if ahead[1] and few and far and not self.lead else 1
         self.panels = ceil_div(self.depth, tiles.depth)
         self.one_panel = self.steps is not None and self.steps <= tiles.depth
         self._choose_sources()
@@ -508,7 +511,9 @@ class _Blocked:
         """Go along the reduced axes; where that is several loops, the last ones are joined."""
         found = self.found
         if not self.lead:
-            return loop("k", depth, lambda k: body(k, split(found.reduced, add(start, k))))
+            return in_streams(
+                depth, self.streams, lambda k: body(k, split(found.reduced, add(start, k)))
+            )
         lead = found.reduced[: self.lead]
         near = found.reduced[self.lead :]
         unit = size_of(near)
@@ -622,6 +627,7 @@ class _Blocked:
             *grouping,
             f"tile of {shape}: {sums} of {registers} registers hold sums",
             f"left factor {left.kept}, right factor {right.kept}",
+            *((f"each panel read at {self.streams} places at once",) if self.streams > 1 else ()),
             f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",
         )
 

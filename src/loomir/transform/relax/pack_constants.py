@@ -111,11 +111,14 @@ class _Pack(Rewriter):
         return self.kernels[key]
 
     def _key(self, call: Call) -> _Key | None:
-        if operator_of(call) not in _CALLS or not isinstance(call.args[0], GlobalVar):
+        kernel = call.op if isinstance(call.op, GlobalVar) else None
+        if operator_of(call) in _CALLS:
+            kernel = call.args[0]
+        if not isinstance(kernel, GlobalVar):
             return None
         fields = _fields(call)
         places = frozenset(i for i, field in enumerate(fields) if isinstance(field, Constant))
-        return (call.args[0].name_hint, places) if places else None
+        return (kernel.name_hint, places) if places else None
 
     def _number(self, part: Preparation) -> int:
         same = self.by_hash.setdefault(structural_hash(part.func), [])
@@ -168,17 +171,23 @@ class _Pack(Rewriter):
                 func.params, func.body, func.ret_type, func.buffer_map, attrs, span=func.span
             )
             self.names[key] = self.builder.add_func(private, f"{key[0]}_packed")
+        name = self.names[key]
+        if isinstance(call.op, GlobalVar):
+            return Call(name, tuple(given), span=call.span)
         attrs = dict(call.attrs)
         written = attrs.get("inplace_indices")
         if written is not None:
             attrs["inplace_indices"] = tuple(
                 [place if place < 0 else arguments.index(place) for place in written]
             )
-        args = (self.names[key], Tuple(tuple(given)), *call.args[2:])
+        args = (name, Tuple(tuple(given)), *call.args[2:])
         return Call(call.op, args, call.sinfo_args, attrs, span=call.span)
 
 
 def _fields(call: Call) -> tuple[RelaxExpr, ...]:
+    """List the arguments: of a kernel called directly, all of them; else what it reads."""
+    if isinstance(call.op, GlobalVar):
+        return call.args
     given = call.args[1]
     return given.fields if isinstance(given, Tuple) else ()
 
