@@ -326,7 +326,9 @@ CPUS = [
     ("generic", "aarch64-unknown-linux-gnu"),
 ]
 # For the CPUs that lack the instruction; all of them are in every C library.
-ROUNDINGS = {n + s for n in ("floor", "ceil", "trunc", "nearbyint", "rint") for s in ("", "f")}
+ROUNDINGS = {n + s for n in ("floor", "ceil", "trunc", "nearbyint", "rint") for s in ("", "f")} | {
+    "fma"
+}
 
 
 @pytest.mark.parametrize(("cpu", "triple"), CPUS)
