@@ -32,7 +32,7 @@ ACCURACY: Final[dict[str, Accuracy]] = {
     "rsqrt": Accuracy(1.5, 1.5),
     "tanh": Accuracy(1.6, 1.6),
     "sigmoid": Accuracy(1.3, 1.3),
-    "erf": Accuracy(1.2, 1.2),
+    "erf": Accuracy(1.25, 1.2),
     "sin": Accuracy(1.6, 1.0),
     "cos": Accuracy(1.6, 1.0),
     "tan": Accuracy(2.0, 2.5),

@@ -137,6 +137,15 @@ def _exp(bits: float, count: int) -> Fit:
     )
 
 
+def _expm1(bits: float, count: int) -> Fit:
+    """Fit the same to the relative error of 1 - exp(r), or of 1 - exp(r) / 2 where r is positive."""
+
+    def weight(r: mpf) -> mpf:
+        return r**2 / ((2 if r > 0 else 1) - mpmath.exp(r))
+
+    return _exp(bits, count)._replace(weight=weight)
+
+
 _TOP: Final = ((mpmath.sqrt(2) - 1) / (mpmath.sqrt(2) + 1)) ** 2 * mpf("1.0001")
 """The square of s = f / (2 + f) for 1 + f the root of 2, and a little more."""
 
@@ -204,13 +213,13 @@ def _erfc(x_of: Real, low: mpf, high: mpf, bits: float, count: int) -> Fit:
     return _fit(scaled, low, high, lambda u: 1 / scaled(u), bits, count)
 
 
-def _erfc_power(bits: float, count: int) -> Fit:
-    """Fit -log(1 - erf(x)) / x to the relative error of erf(x)."""
+def _erf_power(bits: float, count: int) -> Fit:
+    """Fit -log(1 - erf(x)) / x - 1 to the relative error of erf(x)."""
 
     def weight(x: mpf) -> mpf:
         return x * mpmath.erfc(x) / mpmath.erf(x)
 
-    return _fit(lambda x: -mpmath.log(mpmath.erfc(x)) / x, 1, mpf("3.95"), weight, bits, count)
+    return _fit(lambda x: -mpmath.log(mpmath.erfc(x)) / x - 1, 0, mpf("3.95"), weight, bits, count)
 
 
 _QUARTER: Final = mpmath.pi / 4
@@ -219,6 +228,7 @@ _SHORT: Final = mpmath.log10(2) / 2
 POLYNOMIALS: Final[dict[str, Fit]] = {
     "exp single": _exp(26.4, 5),
     "exp double": _exp(55.8, 10),
+    "expm1 single": _expm1(26.2, 5),
     "exp2 single": _power(2, mpf(1) / 2, 26.7, 6),
     "exp2 double": _power(2, mpf(1) / 2, 56.6, 12),
     "exp10 single": _power(10, _SHORT, 27.0, 6),
@@ -240,8 +250,7 @@ POLYNOMIALS: Final[dict[str, Fit]] = {
     "cos double": _cos(59.5, 6),
     "atan single": _odd(mpmath.atan, 1.0, 26.5, 9),
     "asin single": _odd(mpmath.asin, 0.5, 29.9, 6),
-    "erf single": _erf(1, 28.6, 7),
-    "erfc single": _erfc_power(27.9, 6),
+    "erf single": _erf_power(26.3, 9),
     "atan double": _odd(mpmath.atan, 1.0, 54.5, 20),
     "asin double": _odd(mpmath.asin, 0.5, 58.8, 13),
     "erf double": _erf(1, 54.9, 12),

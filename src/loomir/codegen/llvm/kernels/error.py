@@ -1,8 +1,8 @@
 """The error function.
 
-Up to 1 it is x times a polynomial of x**2; beyond, 1 less the complement. That is, for doubles,
-exp(-x**2) times a function that a polynomial of ``(x - 3) / (x + 3)`` comes close to; for floats, e
-to the power of a polynomial.
+For floats, 1 less e to the power of a polynomial. For doubles, x times a polynomial of x**2 up to
+1; beyond, 1 less the complement, which is exp(-x**2) times a function that a polynomial of
+``(x - 3) / (x + 3)`` comes close to.
 """
 
 from __future__ import annotations
@@ -10,32 +10,25 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.kernels.exponential import exp, exp_of_negative
-from loomir.codegen.llvm.kernels.parts import absolute, copysign, fma, horner
+from loomir.codegen.llvm.kernels.exponential import exp, one_less_exp
+from loomir.codegen.llvm.kernels.parts import absolute, copysign, fma, horner, with_sign
 from loomir.codegen.llvm.values import Value, const
 
-__all__ = ["ERF", "ERFC", "ERFC_SINGLE", "ERF_SINGLE", "erf", "erf_single"]
+__all__ = ["ERF", "ERFC", "ERF_SINGLE", "erf", "erf_single"]
 
 _h = float.fromhex
 
-# erf(x) / x - 1 in powers of x**2, on [0, 1]
+# -log(1 - erf(x)) / x - 1 in powers of x, on [0, 3.95]
 ERF_SINGLE: Final = (
     _h("0x1.06eba8p-3"),
-    _h("-0x1.81273ep-2"),
-    _h("0x1.ce2cf8p-4"),
-    _h("-0x1.b7f910p-6"),
-    _h("0x1.5405bep-8"),
-    _h("-0x1.a3f71ep-11"),
-    _h("0x1.496a12p-14"),
-)
-# -log(1 - erf(x)) / x in powers of x, on [1, 3.95]
-ERFC_SINGLE: Final = (
-    _h("0x1.20e410p+0"),
-    _h("0x1.458bbcp-1"),
-    _h("0x1.ae8decp-4"),
-    _h("-0x1.7586bap-6"),
-    _h("0x1.a1b596p-9"),
-    _h("-0x1.b9bab8p-13"),
+    _h("0x1.45f2fcp-1"),
+    _h("0x1.a4f9e8p-4"),
+    _h("-0x1.39c9cap-6"),
+    _h("-0x1.4e843cp-13"),
+    _h("0x1.b3d53ap-10"),
+    _h("-0x1.494a16p-11"),
+    _h("0x1.e4bbdep-14"),
+    _h("-0x1.2bcdd8p-17"),
 )
 # erf(x) / x - 1 in powers of x**2, on [0, 1]
 ERF: Final = (
@@ -87,12 +80,10 @@ def erf(b: Builder, x: Value) -> Value:
 
 
 def erf_single(b: Builder, x: Value) -> Value:
-    """Emit the error function of floats."""
-    t = x.type
+    """Emit the error function of floats: 1 less e to the power of -(x + more)."""
     size = absolute(b, x)
     # From here on the result rounds to 1.
-    held = b.select(b.fcmp("ogt", size, const(t, 3.95)), const(t, 3.95), size)
-    power = b.fmul(b.fneg(held), horner(b, held, ERFC_SINGLE))
-    outer = b.fsub(const(t, 1.0), exp_of_negative(b, power))
-    inner = fma(b, held, horner(b, b.fmul(held, held), ERF_SINGLE), held)
-    return copysign(b, b.select(b.fcmp("olt", size, const(t, 1.0)), inner, outer), x)
+    held = b.select(b.fcmp("ogt", size, const(x.type, 3.95)), const(x.type, 3.95), size)
+    linear = b.fmul(held, const(x.type, ERF_SINGLE[0]))
+    more = fma(b, b.fmul(held, held), horner(b, held, ERF_SINGLE[1:]), linear)
+    return with_sign(b, one_less_exp(b, held, more), x)

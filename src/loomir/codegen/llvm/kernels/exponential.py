@@ -32,15 +32,16 @@ __all__ = [
     "EXP2_SINGLE",
     "EXP10_DOUBLE",
     "EXP10_SINGLE",
+    "EXPM1_SINGLE",
     "EXP_DOUBLE",
     "EXP_SINGLE",
     "exp",
     "exp2",
     "exp10",
-    "exp_of_negative",
     "exp_of_sum",
     "expm1",
     "half_exp",
+    "one_less_exp",
     "sigmoid",
 ]
 
@@ -69,6 +70,10 @@ _LOG10_2_SINGLE: Final = _h("0x1.344136p-2"), _h("-0x1.ec10cp-27")
 # Of exp(r) less 1 + r, divided by r**2.
 EXP_SINGLE: Final = tuple(
     map(_h, ("0x1p-1", "0x1.5554dcp-3", "0x1.55551ap-5", "0x1.120b6ep-7", "0x1.6d110ap-10"))
+)
+# The same, near to what is relative to exp(r) - 1.
+EXPM1_SINGLE: Final = tuple(
+    map(_h, ("0x1.fffff4p-2", "0x1.555496p-3", "0x1.555e8ep-5", "0x1.12340ep-7", "0x1.66497ep-10"))
 )
 EXP_DOUBLE: Final = (
     _h("0x1.0000000000001p-1"),
@@ -200,15 +205,6 @@ def _exp(b: Builder, x: Value, how: _Exp) -> Value:
     return b.select(beyond, b.fadd(x, const(t, float("inf"))), result)
 
 
-def _exp_within(b: Builder, x: Value, how: _Exp) -> Value:
-    """Emit the power of x held to the bounds, between which every result is normal."""
-    held = clamped(b, x, how.least, how.most)
-    r, moved = _reduced(b, held, how)
-    bias = const(moved.type, format_of(x).bias << format_of(x).fraction)
-    unit = b.bitcast(b.add(_exponent(b, moved, x), bias), x.type)
-    return b.fmul(horner(b, r, how.polynomial), unit)
-
-
 def exp(b: Builder, x: Value) -> Value:
     """Emit e to the power x."""
     return _exp(b, x, _EXP[x.type.element])
@@ -224,9 +220,20 @@ def exp10(b: Builder, x: Value) -> Value:
     return _exp(b, x, _EXP10[x.type.element])
 
 
-def exp_of_negative(b: Builder, x: Value) -> Value:
-    """Emit e to the power of a float that is 0 or less, where what is below e**-80 counts as 0."""
-    return _exp_within(b, x, _EXP[FLOAT]._replace(least=-80.0, most=0.0))
+def one_less_exp(b: Builder, x: Value, more: Value) -> Value:
+    """Emit ``1 - exp(-(x + more))`` of floats whose sum is from 0 to 80, ``more`` below x.
+
+    As ``1 - u * exp(r)`` with u a power of two: ``(1 - u) - u * (exp(r) - 1)``. Where u is 1, x
+    enters only by the last addition, so that its sum with ``more`` is not rounded twice.
+    """
+    t, form = x.type, format_of(x)
+    magic = const(t, form.magic + form.bias)  # so the low bits are the exponent as u has it
+    moved = fma(b, b.fadd(x, more), -_LOG2_E, magic)
+    base = fma(b, b.fsub(moved, magic), -_LN2_SINGLE[0], b.fneg(x))
+    u = b.bitcast(_exponent(b, b.bitcast(moved, integers(x)), x), t)
+    r = b.fsub(base, more)
+    rest = fma(b, b.fmul(r, r), horner(b, r, EXPM1_SINGLE), b.fneg(more))
+    return fma(b, b.fneg(u), b.fadd(base, rest), b.fsub(const(t, 1.0), u))
 
 
 def expm1(b: Builder, x: Value) -> Value:

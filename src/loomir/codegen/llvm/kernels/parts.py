@@ -31,6 +31,7 @@ __all__ = [
     "scaled",
     "two_product",
     "two_sum",
+    "with_sign",
 ]
 
 
@@ -93,10 +94,16 @@ def absolute(b: Builder, x: Value) -> Value:
 
 def copysign(b: Builder, x: Value, sign: Value) -> Value:
     """Emit the magnitude of ``x`` with the sign of ``sign``."""
-    # Not by the intrinsic: where the result is rounded to half, x86 with AVX-512 would round the
+    return with_sign(b, absolute(b, x), sign)
+
+
+def with_sign(b: Builder, size: Value, sign: Value) -> Value:
+    """Emit ``size``, which is 0 or more or NaN, with the sign of ``sign``."""
+    # Not by `llvm.copysign`: where the result is rounded to half, x86 with AVX-512 would round the
     # sign's double to half too, which takes a function that no C library has.
-    size, t = absolute(b, x), integers(sign)
-    return b.select(b.icmp("slt", b.bitcast(sign, t), const(t, 0)), b.fneg(size), size)
+    t = integers(sign)
+    top = b.and_(b.bitcast(sign, t), const(t, -(1 << (t.bits - 1))))
+    return b.bitcast(b.or_(b.bitcast(size, t), top), sign.type)
 
 
 def clamped(b: Builder, x: Value, low: float, high: float) -> Value:
