@@ -220,7 +220,8 @@ def test_bytes_are_summed_exactly(
     for plans, runs in (("native", "native"), ("haswell", "haswell"), ("znver5", "haswell")):
         results.append(np.full((m, n), 7, "int32"))
         made = scheduled(func, plans)
-        assert ("dp4a" in made.script()) == Target(plans).has("avx512_vnni")
+        tiles = Target(plans).has("amx_int8") and m >= 16
+        assert ("dp4a" in made.script()) == (Target(plans).has("avx512_vnni") and not tiles)
         loomir.compile(made, runs, opt_level=1)(a, b, results[-1])
     if k == 7:
         results.append(np.zeros((m, n), "int32"))
@@ -263,7 +264,7 @@ def test_pairs_of_bfloat16_are_summed_in_single(m: int, n: int, k: int, right: s
 @pytest.mark.parametrize(
     ("target", "dtype", "step"),
     [
-        ("sapphirerapids", "int8", "vpdpbusd"),
+        ("icelake-server", "int8", "vpdpbusd"),
         ("alderlake", "int8", "vpdpbusd"),
         ("znver5", "bfloat16", "vdpbf16ps"),
     ],

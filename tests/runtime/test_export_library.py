@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir import te
 from loomir.codegen.llvm.symbols import symbols_of
 from loomir.script import ir as I
 from loomir.script import relax as R
 from loomir.script import tir as T
 from loomir.support.diagnostics import RunError
+from loomir.te import topi
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 needs_cc = pytest.mark.skipif(CC is None, reason="needs a C compiler on the PATH")
@@ -442,6 +444,44 @@ def test_other_endings_and_places_are_refused(tmp_path):
 def test_another_machine_gets_its_object(tmp_path):
     loomir.compile(nothing, target="neoverse-n1").export_library(tmp_path / "x.o")
     assert symbols_of((tmp_path / "x.o").read_bytes()).machine == 183
+
+
+TILES = r"""
+#include "tiles.h"
+#include <stdio.h>
+#include <string.h>
+
+static signed char x[64 * 64], y[64 * 64];
+static int z[64 * 64];
+
+int main(void) {
+  int64_t shape[2] = {64, 64};
+  DLTensor a = {x, {1, 0}, 2, {0, 8, 1}, shape, NULL, 0}, b = a, c = a;
+  memset(x, 3, sizeof x); memset(y, -5, sizeof y);
+  b.data = y; c.data = z; c.dtype.bits = 32;
+  printf("status %d\n", loomir_main(&a, &b, &c));
+  printf("%d %d\n", z[0], z[64 * 64 - 1]);
+  return 0;
+}
+"""
+
+
+def test_a_program_in_c_asks_for_the_unit_for_matrices(tmp_path):
+    a, b = te.placeholder((64, 64), "int8"), te.placeholder((64, 64), "int8")
+    func = te.create_prim_func([a, b, topi.matmul(a, b, out_dtype="int32")])
+    for target, asks in (("sapphirerapids", True), ("icelake-server", False)):
+        loomir.compile(func, target=target).export_library(tmp_path / "x.o")
+        assert (b"ask_for_tiles" in (tmp_path / "x.o").read_bytes()) == asks
+    if CC is None:
+        return
+    loomir.compile(func).export_library(tmp_path / "tiles.o")
+    (tmp_path / "main.c").write_text(TILES)
+    command = [CC, "main.c", "tiles.o", "-o", "main", "-lm", "-pthread"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+    done = subprocess.run(
+        ["./main"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "status 0\n-960 -960\n"
 
 
 def test_another_system_gets_its_assembly(tmp_path):

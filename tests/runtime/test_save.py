@@ -307,6 +307,23 @@ def test_code_for_another_machine_is_refused(saved, own, field, value, code):
     assert caught.value.diagnostic.code == code
 
 
+def test_code_for_this_cpu_is_refused_where_a_process_may_not_run_it(
+    saved, own, monkeypatch: pytest.MonkeyPatch
+):
+    def change(header, parts):
+        header["target"].update(cpu="sapphirerapids", features="")
+
+    _, path = saved
+    (own / "x").write_bytes(rewritten(path.read_bytes(), change))
+    host = stamp.TargetMachine.host()
+    without = "+avx512vnni,+avx512bf16,+avxvnni,-amx-bf16,-amx-int8"
+    there = stamp.TargetMachine.of("sapphirerapids", without, host.triple)
+    monkeypatch.setattr(stamp.TargetMachine, "host", lambda: there)
+    with pytest.raises(RunError) as caught:
+        loomir.load(own / "x", trusted=True)
+    assert "amx-bf16, amx-int8" in caught.value.diagnostic.message
+
+
 def test_code_for_a_lesser_machine_is_loaded(saved, own):
     _, path = saved
 

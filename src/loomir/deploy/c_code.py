@@ -10,7 +10,7 @@ from loomir.deploy.c_api import CFunction
 from loomir.deploy.values_ir import TEXT_SIZE, bytes_constant, text_constant
 from loomir.runtime.fault import Fault, Value
 
-__all__ = ["START_IR", "functions_ir"]
+__all__ = ["START_IR", "TILES_IR", "functions_ir", "uses_tiles"]
 
 START_IR: Final = """
 @llvm.global_ctors = appending global [1 x { i32, ptr, ptr }]
@@ -23,6 +23,22 @@ define internal void @start() {
 }
 """
 """Tells a forked child that the threads of the pool are not there."""
+
+TILES_IR: Final = """
+@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }]
+  [{ i32, ptr, ptr } { i32 65535, ptr @ask_for_tiles, ptr null }]
+declare i64 @syscall(i64, ...)
+define internal void @ask_for_tiles() {
+  %refused = call i64 (i64, ...) @syscall(i64 158, i64 4131, i64 18)
+  ret void
+}
+"""
+"""Asks Linux for room to save tiles, as ``target.host`` does for a process of Python."""
+
+
+def uses_tiles(generated: Generated) -> bool:
+    """Tell whether code needs what ``TILES_IR`` asks for."""
+    return "@llvm.x86.tdp" in generated.text
 
 
 def functions_ir(generated: Generated, functions: Sequence[CFunction], values: int) -> str:

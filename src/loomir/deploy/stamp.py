@@ -9,6 +9,7 @@ from loomir.codegen.llvm.engine import TargetMachine, family
 from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS
 from loomir.runtime import layout, object_layout
 from loomir.runtime.container import refuse
+from loomir.target.table import CPUS, EXTENSIONS
 
 __all__ = ["abi_stamp", "check_machine"]
 
@@ -39,6 +40,12 @@ _LEVELS: Final = {
 }
 
 
+def _of_this(cpu: str) -> frozenset[str]:
+    """Give what code for the CPU at hand uses and a process may be refused."""
+    row = CPUS.get(cpu)
+    return frozenset() if row is None else frozenset(EXTENSIONS[name] for name in row.extensions)
+
+
 def check_machine(target: Any, name: str) -> None:
     """Refuse code that this machine may not be able to run. Errors: RUN0464."""
     triple, cpu, features = (str(target[key]) for key in ("triple", "cpu", "features"))
@@ -53,12 +60,12 @@ def check_machine(target: Any, name: str) -> None:
             f"{name} holds code for {triple}, and this machine is {host.triple}",
             remedy,
         )
-    if cpu == host.cpu and features in ("", host.features):
+    if cpu == host.cpu and features == host.features:
         return
     has = {word[1:] for word in host.features.split(",") if word.startswith("+")}
     wanted = {word[1:] for word in features.split(",") if word.startswith("+")}
     if not features:
-        known = _LEVELS.get(cpu)
+        known = _of_this(cpu) if cpu == host.cpu else _LEVELS.get(cpu)
         if known is None:
             refuse(
                 "RUN0464", f"{name} holds code for {cpu}, and this machine is {host.cpu}", remedy

@@ -46,6 +46,7 @@ CONTROL: Final = frozenset(
         "vectorlow",
         "vectorhigh",
         "vectorcombine",
+        "dot_tiles",
         "dp2a",
         "dp4a",
         "get_active_lane_mask",

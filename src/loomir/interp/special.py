@@ -11,6 +11,7 @@ from loomir.interp.builtins import builtin_function
 from loomir.interp.calls_out import address_of
 from loomir.interp.machine import Code, strict
 from loomir.interp.scope import Scope
+from loomir.interp.tiles import dot_tiles
 from loomir.interp.values import Pointer, Value, pack, unpack
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Call
@@ -153,6 +154,7 @@ SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "vectorlow": _low,
     "vectorhigh": _high,
     "vectorcombine": _combine,
+    "dot_tiles": dot_tiles,
     "dp2a": _dp2a,
     "dp4a": _dp4a,
     "get_active_lane_mask": _lane_mask,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,10 +14,16 @@ import llvmlite.binding as llvm
 
 from loomir.target.table import CPUS, EXTENSIONS
 
-__all__ = ["Host", "host"]
+__all__ = ["Host", "features_here", "host"]
 
 _CACHES: Final = Path("/sys/devices/system/cpu")
 _FALLBACK: Final = (32 * 1024, 512 * 1024, 0)
+_TILES: Final = ("amx-int8", "amx-bf16")
+_ARCH_PRCTL: Final = 158
+_REQUEST: Final = 0x1023
+"""``ARCH_REQ_XCOMP_PERM``."""
+_TILE_DATA: Final = 18
+"""The number of the registers among those that a process asks for."""
 _UNITS: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -37,7 +45,7 @@ def host() -> Host:
     """Ask for the machine, once."""
     triple = llvm.get_process_triple()
     cpu = llvm.get_host_cpu_name()
-    flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    flags = features_here()
     listed = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
     bits, registers = _vectors(flags)
     row = CPUS.get(cpu)
@@ -51,6 +59,26 @@ def host() -> Host:
         _cores(),
         frozenset(name for name, flag in EXTENSIONS.items() if flags.get(flag)),
     )
+
+
+@functools.lru_cache(maxsize=1)
+def features_here() -> dict[str, bool]:
+    """Give LLVM's features of this CPU that this process may use."""
+    flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    if any(flags.get(name) for name in _TILES) and not _may_use_tiles():
+        flags.update(dict.fromkeys((name for name in flags if name.startswith("amx-")), False))
+    return flags
+
+
+def _may_use_tiles() -> bool:
+    """Ask Linux, once for the whole process, for room to save the registers of the matrix unit.
+
+    It refuses where it is too old, or where a thread's stack for signals has no room for them.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    request = ctypes.CDLL(None, use_errno=True).syscall
+    return request(*map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST, _TILE_DATA))) == 0
 
 
 def _vectors(flags: dict[str, bool]) -> tuple[int, int]:

@@ -29,13 +29,14 @@ class Cpu(NamedTuple):
 _VNNI: Final = frozenset({"avx512_vnni"})
 _BF16: Final = frozenset({"avx512_vnni", "avx512_bf16"})
 _BOTH: Final = _BF16 | {"avx_vnni"}
-_TILES: Final = _BOTH | {"amx_bf16"}
+_TILES: Final = _BOTH | {"amx_bf16", "amx_int8"}
 
 EXTENSIONS: Final = {
     "avx512_vnni": "avx512vnni",
     "avx512_bf16": "avx512bf16",
     "avx_vnni": "avxvnni",
     "amx_bf16": "amx-bf16",
+    "amx_int8": "amx-int8",
 }
 """What ``Target.has`` knows, by the names that Linux lists; with LLVM's names."""
 

@@ -69,7 +69,7 @@ class Target:
         self.triple = here.triple if same_kind else row.triple
         self.cpu, self.features = name, ""
         self.vector_bits, self.registers = row.vector_bits, row.registers
-        self.extensions = row.extensions
+        self.extensions = row.extensions & here.extensions if name == here.cpu else row.extensions
         self.caches = here.caches if name == here.cpu else row.caches
 
     @property

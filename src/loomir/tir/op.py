@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.tir import op_bits, op_control, op_hint, op_math, op_memory, op_vector, op_watch
+from loomir.tir import (
+    op_bits,
+    op_control,
+    op_hint,
+    op_math,
+    op_memory,
+    op_tiles,
+    op_vector,
+    op_watch,
+)
 from loomir.tir.op_control import (
     BREAK_LOOP,
     CHECK,
@@ -76,6 +85,15 @@ __all__ = [
 
 FAMILIES: Final = tuple(
     module.FAMILY
-    for module in (op_math, op_bits, op_vector, op_control, op_memory, op_hint, op_watch)
+    for module in (
+        op_math,
+        op_bits,
+        op_vector,
+        op_tiles,
+        op_control,
+        op_memory,
+        op_hint,
+        op_watch,
+    )
 )
 """The families, in the order of the reference."""

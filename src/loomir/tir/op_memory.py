@@ -110,9 +110,9 @@ TYPE_ANNOTATION: Final[Op] = row(
     "a dtype as an argument",
     family=FAMILY,
     effect=Effect.SPECIAL_CALL_ARG,
-    corners="an argument of T.ptr_byte_offset and T.tvm_access_ptr only",
+    corners="an argument of T.ptr_byte_offset, T.tvm_access_ptr and T.dot_tiles only",
     says_dtype=True,
-    inside=frozenset({"ptr_byte_offset", "tvm_access_ptr"}),
+    inside=frozenset({"dot_tiles", "ptr_byte_offset", "tvm_access_ptr"}),
     check=_is_number,
 )
 TVM_ACCESS_PTR: Final = row(
@@ -136,6 +136,7 @@ TVM_ACCESS_PTR: Final = row(
             "call_llvm_intrin",
             "call_llvm_pure_intrin",
             "call_pure_extern",
+            "dot_tiles",
             "handle_add_byte_offset",
             "isnullptr",
             "ptr_byte_offset",

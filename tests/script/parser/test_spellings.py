@@ -137,6 +137,7 @@ USES: dict[str, str] = {
     ),
     "fma": "T.evaluate(T.fma(z, z, z))",
     "ldexp": "T.evaluate(T.ldexp(z, x))",
+    "dot_tiles": "T.dot_tiles(A.data, p, p, x, 16, 32, 'int8', 'uint8', True)",
     "dp4a": "B[0] = T.dp4a(T.reinterpret('int8x4', x), T.reinterpret('int8x4', y), 1)",
     "dp2a": "T.evaluate(T.dp2a(T.reinterpret('bfloat16x2', x), T.reinterpret('bfloat16x2', y), z))",
     "get_active_lane_mask": "T.evaluate(T.get_active_lane_mask('boolx4', x, y))",

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.contraction.ahead import FEW_ROWS, STREAMS, in_streams, is_constant
 from loomir.autoschedule.contraction.epilogue import finished
-from loomir.autoschedule.contraction.groups import WORD, grouped
+from loomir.autoschedule.contraction.groups import WORD, Groups, grouped
 from loomir.autoschedule.contraction.join_axes import Views
 from loomir.autoschedule.contraction.micro_kernel import (
     Multiply,
@@ -40,6 +40,7 @@ from loomir.autoschedule.contraction.tiles import (
     FEW_TILES,
     MOST_STREAMED,
     WORTH_THREADS,
+    Tiles,
     choose_tiles,
     up,
 )
@@ -53,7 +54,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import LE, LT, And, Eq, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var, cast
 from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 
-__all__ = ["blocked"]
+__all__ = ["Blocked", "blocked"]
 
 Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
 """Gives a vector of what sums of columns start from."""
@@ -70,10 +71,12 @@ def blocked(
     constants: Set[Var] = frozenset(),
 ) -> Plan:
     """Plan a product in blocks; factors that are ``constants`` are packed ahead."""
-    return _Blocked(found, target, inner, views, constants).plan()
+    return Blocked(found, target, inner, views, constants).plan()
 
 
-class _Blocked:
+class Blocked:
+    """The choices for a product, and the loops that follow from them."""
+
     def __init__(
         self,
         found: Contraction,
@@ -92,11 +95,12 @@ class _Blocked:
         self.batch = extent_of(found.batch)
         near = target.caches[1] or target.caches[0] * 4
         size = found.dtype.itemsize
-        self.groups = grouped(found, target)
+        self.groups = self._grouped()
         self.steps = self.k
         if self.groups is not None:
-            self.depth = ceil_div(self.depth, self.groups.size)
-            self.steps = None if self.k is None else up(self.k, self.groups.size)
+            size, pad = self.groups.size, self.groups.pad
+            self.depth = mul(ceil_div(self.depth, size * pad), imm64(pad))
+            self.steps = None if self.k is None else up(self.k, size * pad) * pad
         self.held = found.dtype if self.groups is None else WORD
         self.lead = self._leading() if self.groups is None else 0
         factors = self.groups.factors if self.groups is not None else (found.left, found.right)
@@ -111,16 +115,7 @@ class _Blocked:
             and self.k is not None
             and self.n * self.k * size > near
         )
-        self.tiles = choose_tiles(
-            self.m,
-            self.n,
-            self.steps,
-            found.dtype,
-            target,
-            streamed=self.streamed,
-            run=_run(found.rows),
-        )
-        tiles = self.tiles
+        tiles = self.tiles = self._tiles()
         self.left = Side("left", factors[0], found.rows, tiles.rows, tiles.down)
         self.right = Side("right", factors[1], found.columns, tiles.columns, tiles.across)
         self.left.ahead, self.right.ahead = ahead
@@ -146,6 +141,21 @@ class _Blocked:
         return self.m * self.n * self.k * self.count  # type: ignore[operator]
 
     # -- choices -----------------------------------------------------------------------------------
+    def _grouped(self) -> Groups | None:
+        return grouped(self.found, self.target)
+
+    def _tiles(self) -> Tiles:
+        found = self.found
+        return choose_tiles(
+            self.m,
+            self.n,
+            self.steps,
+            found.dtype,
+            self.target,
+            streamed=self.streamed,
+            run=_run(found.rows),
+        )
+
     def _choose_sources(self) -> None:
         left, right = self.left, self.right
         size = self.found.dtype.itemsize

@@ -44,7 +44,7 @@ from loomir.tir.expr import (
 from loomir.tir.op import IF_THEN_ELSE, call_builtin
 from loomir.tir.stmt import BufferStore, Stmt
 
-__all__ = ["WORD", "Groups", "grouped"]
+__all__ = ["WORD", "Groups", "grouped", "narrowest"]
 
 WORD: Final = DataType("int32")
 """The dtype of packed factors."""
@@ -75,6 +75,8 @@ class Groups:
     factors: tuple[PrimExpr, PrimExpr]
     held: tuple[DataType, DataType]
     flips: bool
+    pad: int = 1
+    """Words are as many as a multiple of this."""
 
     def multiply_add(self, x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
         """Add the products of the groups in words of ``x`` and ``y`` to ``z``."""
@@ -186,7 +188,7 @@ def grouped(found: Contraction, target: Target) -> Groups | None:
         return None
     if found.ordered:
         return None
-    left, right = _narrowest(found.left), _narrowest(found.right)
+    left, right = narrowest(found.left), narrowest(found.right)
     one, other = left.dtype, right.dtype
     # Machines with tiles take one pair in the time of four fused sums: widening is faster there.
     pairs = target.has("avx512_bf16") and not target.has("amx_bf16")
@@ -200,7 +202,7 @@ def grouped(found: Contraction, target: Target) -> Groups | None:
     return None
 
 
-def _narrowest(factor: PrimExpr) -> PrimExpr:
+def narrowest(factor: PrimExpr) -> PrimExpr:
     """Take off conversions that keep every value."""
     while isinstance(factor, Cast):
         to, of = factor.dtype, factor.value.dtype

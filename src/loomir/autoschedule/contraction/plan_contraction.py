@@ -11,6 +11,7 @@ from loomir.autoschedule.contraction.convolution import convolution
 from loomir.autoschedule.contraction.dot_products import dot_products
 from loomir.autoschedule.contraction.groups import grouped
 from loomir.autoschedule.contraction.join_axes import Views, inner_views
+from loomir.autoschedule.contraction.on_tiles import on_tiles
 from loomir.autoschedule.contraction.recognise import Contraction, by_channels, recognise
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Combine, Stage
@@ -62,7 +63,8 @@ def _blocks_or_dots(
     constants: Set[Var],
 ) -> Plan:
     unread = unwritten(found)
-    plan = None
-    if not found.ordered and grouped(found, target) is None and not packs_ahead(found, constants):
+    plan = on_tiles(found, target, unread, views, constants)
+    plain = not found.ordered and grouped(found, target) is None
+    if plan is None and plain and not packs_ahead(found, constants):
         plan = dot_products(found, target, unread)
     return plan or blocked(found, target, unread, views, constants)

@@ -23,6 +23,7 @@ import llvmlite.binding as llvm
 from loomir.codegen.llvm.symbols import symbols_of
 from loomir.runtime.externs import address_in_process
 from loomir.support.diagnostics import InternalError
+from loomir.target.host import features_here
 
 __all__ = [
     "Library",
@@ -143,7 +144,7 @@ def family(triple: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def _host() -> TargetMachine:
-    features = llvm.get_host_cpu_features()
+    features = features_here()
     # Which features LLVM lists, and in which order, is the same for the same CPU.
     listed = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     return _target_of(llvm.get_process_triple(), llvm.get_host_cpu_name(), listed)

@@ -14,6 +14,7 @@ from loomir.codegen.llvm.names import global_name
 from loomir.support.diagnostics import InternalError
 
 __all__ = [
+    "AMX",
     "BFLOAT",
     "BOOL",
     "DOUBLE",
@@ -36,7 +37,7 @@ __all__ = [
     "vector",
 ]
 
-Kind = Literal["int", "float", "ptr", "void", "vector", "array", "struct", "function"]
+Kind = Literal["int", "float", "ptr", "void", "tile", "vector", "array", "struct", "function"]
 
 
 class Type:
@@ -157,6 +158,7 @@ BFLOAT: Final = _scalar("bfloat", "float", "bf16", 16)
 FLOAT: Final = _scalar("float", "float", "f32", 32)
 DOUBLE: Final = _scalar("double", "float", "f64", 64)
 PTR: Final = _scalar("ptr", "ptr", "p0", 64)
+AMX: Final = _scalar("x86_amx", "tile", "x86amx", 0)
 BOOL: Final = I1
 
 for _type in (I1, I8, I16, I32, I64, I128, HALF, BFLOAT, FLOAT, DOUBLE, PTR):

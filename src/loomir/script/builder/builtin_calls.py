@@ -22,6 +22,7 @@ __all__ = [
     "all",
     "any",
     "assume",
+    "dot_tiles",
     "dp2a",
     "dp4a",
     "get_active_lane_mask",
@@ -238,6 +239,25 @@ def tvm_access_ptr(
     numbers = [as_expr(v) for v in (offset, extent, rw_mask)]
     pointer = _pointer(data, "the pointer")
     return call_builtin("tvm_access_ptr", _annotation(ptype), pointer, *numbers)
+
+
+def dot_tiles(
+    sums: PrimExpr | Buffer,
+    left: PrimExpr | Buffer,
+    right: PrimExpr | Buffer,
+    steps: ExprLike,
+    rows: ExprLike,
+    columns: ExprLike,
+    left_dtype: DTypeLike | PrimExpr,
+    right_dtype: DTypeLike | PrimExpr,
+    fresh: ExprLike,
+) -> PrimExpr:
+    """Add the products of two packed factors to a tile of sums."""
+    pointers = [_pointer(p, "the pointer") for p in (sums, left, right)]
+    numbers = [as_expr(v) for v in (steps, rows, columns)]
+    made = nodes.const(fresh, DataType("bool")) if isinstance(fresh, bool) else as_expr(fresh)
+    kinds = _annotation(left_dtype), _annotation(right_dtype)
+    return call_builtin("dot_tiles", *pointers, *numbers, *kinds, made)
 
 
 # -- hints -----------------------------------------------------------------------------------------

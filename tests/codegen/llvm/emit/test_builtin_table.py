@@ -197,6 +197,26 @@ PROGRAMS = {
         one("p = T.ptr_byte_offset(y, x[1], 'int16')", "D = T.decl_buffer((2,), 'int16', data=p)")
         + "    x[0] = T.cast(D[0], 'int32')\n",
     ],
+    "dot_tiles": [
+        one(
+            f"C = T.alloc_buffer(({16 * columns},), '{total}')",
+            f"L = T.alloc_buffer(({2 * 16 * 64 // size},), '{left}')",
+            f"R = T.alloc_buffer(({2 * columns * 64 // size},), '{right}')",
+            f"for i in range({16 * columns}):",
+            f"    C[i] = T.cast(i, '{total}')",
+            f"for i in range({2 * 16 * 64 // size}):",
+            f"    L[i] = T.cast(i * i % 23 - 11, '{left}')",
+            f"for i in range({2 * columns * 64 // size}):",
+            f"    R[i] = T.cast(i * i % 29 + 100, '{right}')",
+            f"T.dot_tiles(C, L.data, R.data, x[2], 16, {columns}, '{left}', '{right}', {fresh})",
+            "for i in range(8):",
+            "    y[i] = T.cast(C[i * 31], 'float32')",
+        )
+        for left, right, total, size, columns, fresh in [
+            ("int8", "uint8", "int32", 1, 16, False),
+            ("bfloat16", "bfloat16", "float32", 2, 32, True),
+        ]
+    ],
     "isnullptr": [
         one(
             "x[0] = T.cast(T.isnullptr(y), 'int32')",

@@ -17,7 +17,7 @@ from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step
 from loomir.tir.expr import Call
 
-__all__ = ["DOTS"]
+__all__ = ["DOTS", "dot_bytes", "flushed", "half_of"]
 
 _LEAST_NORMAL: Final = 2.0**-126
 
@@ -28,13 +28,19 @@ def _dp4a(frame: Frame, e: Call) -> Step[Value]:
     acc: Value = yield frame.value(e.args[2])
     b, lanes = frame.b, e.dtype.lanes
     signs = e.args[0].dtype.is_int, e.args[1].dtype.is_int
+    t = I32.with_lanes(lanes)
     if signs[0] != signs[1] and _has(b, lanes, "avx512_vnni", "avx_vnni"):
         if signs[0]:
             xs, ys = ys, xs
         name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
         return b.intrinsic(name, [acc, xs, ys], overloads=())
-    t = I32.with_lanes(lanes)
-    words = b.bitcast(xs, t), b.bitcast(ys, t)
+    return dot_bytes(b, (b.bitcast(xs, t), b.bitcast(ys, t)), signs, acc)
+
+
+def dot_bytes(
+    b: Builder, words: tuple[Value, Value], signs: tuple[bool, bool], acc: Value
+) -> Value:
+    """Add the products of the four bytes of each word, by plain vectors."""
     total = acc
     for byte in range(4):
         parts = [_byte(b, word, byte, signed) for word, signed in zip(words, signs)]
@@ -67,21 +73,21 @@ def _dp2a(frame: Frame, e: Call) -> Step[Value]:
         return b.intrinsic(name, [acc, b.bitcast(xs, t), b.bitcast(ys, t)], overloads=())
     t = I32.with_lanes(lanes)
     words = b.bitcast(xs, t), b.bitcast(ys, t)
-    total = _flushed(b, acc)
+    total = flushed(b, acc)
     for second in (True, False):
-        x, y = (_flushed(b, _half(b, word, second)) for word in words)
-        total = _flushed(b, multiply_add(b, x, y, total))
+        x, y = (flushed(b, half_of(b, word, second)) for word in words)
+        total = flushed(b, multiply_add(b, x, y, total))
     return total
 
 
-def _half(b: Builder, word: Value, second: bool) -> Value:
+def half_of(b: Builder, word: Value, second: bool) -> Value:
     """Give one bfloat16 of each word, widened."""
     t = word.type
     bits = b.and_(word, const(t, -65536)) if second else b.shl(word, const(t, 16))
     return b.bitcast(bits, FLOAT.with_lanes(t.lanes))
 
 
-def _flushed(b: Builder, x: Value) -> Value:
+def flushed(b: Builder, x: Value) -> Value:
     """Make subnormal numbers zeros of the same sign."""
     t = I32.with_lanes(x.type.lanes)
     zero = b.bitcast(b.and_(b.bitcast(x, t), const(t, -(1 << 31))), x.type)

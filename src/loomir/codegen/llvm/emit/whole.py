@@ -7,6 +7,7 @@ from typing import Final
 
 from loomir.codegen.llvm.emit.dots import DOTS
 from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.tiles import dot_tiles
 from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.types import I8, I16, I64
 from loomir.codegen.llvm.values import NULL, Value, const, poison
@@ -100,6 +101,7 @@ WHOLE: Final[dict[str, Callable[[Frame, Call], Step[Value]]]] = {
     "vectorhigh": _part(lambda lanes: lanes),
     "vectorcombine": _combine,
     **DOTS,
+    "dot_tiles": dot_tiles,
     "get_active_lane_mask": _lane_mask,
     "handle_add_byte_offset": _add_bytes,
     "isnullptr": _is_null,

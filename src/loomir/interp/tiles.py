@@ -1,0 +1,103 @@
+"""The meaning of ``T.dot_tiles``: products of packed factors, added to a tile of sums."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from loomir.interp.machine import Code, strict
+from loomir.interp.scope import Scope
+from loomir.interp.values import Pointer, Value
+from loomir.support.dtype import DataType
+from loomir.tir.expr import Call
+from loomir.tir.faults import fault
+from loomir.tir.op_tiles import TILE, TILE_BYTES
+
+__all__ = ["dot_tiles"]
+
+_LEAST_NORMAL: Final = 2.0**-126
+_Bytes: TypeAlias = Any
+"""An array of uint8."""
+_Singles: TypeAlias = Any
+"""An array of float32."""
+
+
+def dot_tiles(node: Call, parts: list[Code], scope: Scope) -> Code:
+    """Compile a call; factors are read as bytes, sums as the dtype that goes with them."""
+    left, right = node.args[6].dtype, node.args[7].dtype
+    outside = fault("index", node.span, axis=0, buffer="of T.dot_tiles")
+
+    def region(pointer: Any, size: int) -> _Bytes:
+        if not isinstance(pointer, Pointer):
+            raise outside.error((0, size))
+        start, limit = pointer.offset, len(pointer.memory.data)
+        if not 0 <= start <= limit - size:
+            raise outside.error((start + size - 1, limit))
+        return np.frombuffer(pointer.memory.data, np.uint8, size, start)
+
+    def run(
+        sums: Any, one: Any, other: Any, steps: int, rows: int, columns: int, *rest: Value
+    ) -> None:
+        steps = max(steps, 0)
+        held = region(sums, 4 * rows * columns)
+        lefts = region(one, steps * rows * TILE_BYTES).reshape(steps, rows, TILE_BYTES)
+        rights = region(other, steps * TILE * columns * 4).reshape(steps, TILE, columns, 4)
+        written = sums.memory.written
+        if written is not None:
+            written[sums.offset : sums.offset + len(held)] = b"\1" * len(held)
+        total = np.zeros(len(held), np.uint8) if rest[-1] else held.copy()
+        for step in range(steps):
+            add = _add_pairs if left.is_bfloat else _add_bytes
+            total = add(total, lefts[step], rights[step], (left, right))
+        sums.memory.data[sums.offset : sums.offset + len(held)] = total.tobytes()
+
+    return strict(parts, run)
+
+
+def _add_bytes(
+    total: _Bytes, left: _Bytes, right: _Bytes, dtypes: tuple[DataType, DataType]
+) -> _Bytes:
+    a, b = (part.view(str(d)).astype("int64") for part, d in zip((left, right), dtypes))
+    made: Any = a @ b.transpose(0, 2, 1).reshape(TILE_BYTES, -1)
+    return (total.view("int32") + made.ravel()).astype("int32").view(np.uint8)
+
+
+def _add_pairs(
+    total: _Bytes, left: _Bytes, right: _Bytes, dtypes: tuple[DataType, DataType]
+) -> _Bytes:
+    """Add up the first and the second of each pair, as instructions for tiles do."""
+    with np.errstate(all="ignore"):
+        a = _flushed(_widened(left)).reshape(len(left), TILE, 2)
+        b = _flushed(_widened(right)).reshape(TILE, -1, 2)
+        sums: list[_Singles] = []
+        for half in (0, 1):
+            acc = np.zeros((len(a), b.shape[1]), np.float32)
+            for k in range(TILE):
+                acc = _flushed(_fused(a[:, k, None, half], b[None, k, :, half], acc))
+            sums.append(acc)
+        old = _flushed(total.view(np.float32))
+        return _flushed(old + _flushed(sums[0] + sums[1]).ravel()).view(np.uint8)
+
+
+def _widened(parts: _Bytes) -> _Singles:
+    words: Any = np.frombuffer(parts.tobytes(), np.uint16).astype(np.uint32) << 16
+    return words.view(np.float32)
+
+
+def _flushed(x: _Singles) -> _Singles:
+    made: _Singles = x.copy()
+    small: Any = abs(x) < _LEAST_NORMAL
+    made[small] = np.copysign(np.float32(0), x[small])
+    return made
+
+
+def _fused(x: _Singles, y: _Singles, z: _Singles) -> _Singles:
+    """Give ``x * y + z``, rounded once: float64 holds the product, and the sum rounded to odd."""
+    p, c = x.astype(np.float64) * y, z.astype(np.float64)
+    s = p + c
+    back = s - p
+    lost = (p - (s - back)) + (c - back)
+    even = (s.view(np.int64) & 1) == 0
+    toward = np.nextafter(s, np.where(lost > 0, np.inf, -np.inf))
+    return np.where((lost != 0) & np.isfinite(lost) & even, toward, s).astype(np.float32)
