@@ -50,6 +50,8 @@ def results_of(func: PrimFunc, inputs: list[np.ndarray], out: np.ndarray) -> lis
         (SIGNS[0], 16, 16, 17, "mk", "kn"),
         (SIGNS[0], 33, 37, 4421, "mk", "kn"),  # several panels, the last one not whole
         (SIGNS[1], 19, 70, 130, "km", "kn"),
+        (SIGNS[1], 18, 33, 132, "mk", "kn"),  # whole words, but no whole step
+        (SIGNS[2], 18, 40, 140, "mk", "nk"),
         (SIGNS[2], 64, 17, 131, "mk", "nk"),
         (SIGNS[3], 65, 64, 63, "km", "nk"),
         (SIGNS[3], 300, 290, 64, "mk", "kn"),  # several blocks
@@ -68,7 +70,7 @@ def test_bytes_are_summed_exactly(
 
 @pytest.mark.parametrize(
     ("m", "n", "k", "left", "right"),
-    [(16, 16, 17, "mk", "kn"), (33, 47, 2501, "mk", "nk"), (40, 64, 67, "km", "kn")],
+    [(16, 16, 17, "mk", "kn"), (33, 47, 2501, "mk", "nk"), (40, 64, 66, "km", "kn")],
 )
 def test_pairs_of_bfloat16(m: int, n: int, k: int, left: str, right: str) -> None:
     func = short(m, n, k, ("bfloat16", "bfloat16"), right, left)

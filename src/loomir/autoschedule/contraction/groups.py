@@ -132,7 +132,7 @@ class Groups:
             return _words(mixed, flips)
 
         complete = None
-        if known is None or known % size:
+        if known is None or known % (size * self.pad):
             complete = FloorDiv(extent, imm64(size)) if known is None else imm64(known // size)
         return Packing(
             side,
