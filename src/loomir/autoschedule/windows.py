@@ -64,6 +64,8 @@ class _Window:
     """A stage as read: ``across`` lies along vectors, ``down`` along tiles."""
 
     stage: Stage
+    fused: bool
+    """Whether products are added without a rounding between."""
     epilogue: tuple[Stage, ...]
     inner: frozenset[Buffer]
     outer: tuple[Axis, ...]
@@ -161,7 +163,7 @@ def _choices(found: _Window, target: Target) -> list[str]:
         names = ", ".join(axis.name_hint for axis in found.padding.inside)
         made.append(f"padding is read where it is: borders of {names} have loops of their own")
     made += [f"{copy.name} is copied to lie along vectors too" for copy in found.copies]
-    if _is_fused(found.stage):
+    if found.fused:
         made.append("products are added without a rounding between")
     return made
 
@@ -207,8 +209,9 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
     vectors = 2 if length is None or length >= 2 * lanes else 1
     low, high = padding.inside.get(down.var, (imm64(0), down.extent))
     rows = _rows(number(sub(high, low)), vectors, target.registers)
+    fused = target.fma and _is_fused(first)
     return _Window(
-        first, epilogue, inner, outer, down, across, padding, rows, vectors, lanes, copies
+        first, fused, epilogue, inner, outer, down, across, padding, rows, vectors, lanes, copies
     )
 
 
@@ -428,10 +431,10 @@ def _is_fused(stage: Stage) -> bool:
     )
 
 
-def _joined(stage: Stage, held: PrimExpr, term: PrimExpr) -> PrimExpr:
-    if _is_fused(stage) and isinstance(term, Mul):
+def _joined(found: _Window, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+    if found.fused and isinstance(term, Mul):
         return call_builtin("fma", term.a, term.b, held)
-    return combined(stage.combine, held, term)
+    return combined(found.stage.combine, held, term)
 
 
 def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width: int) -> Stmt:
@@ -461,7 +464,7 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
         return each(
             lambda here, x: BufferStore(
                 held,
-                _joined(stage, BufferLoad(held, (x,)), at(term, {**here, **steps})),
+                _joined(found, BufferLoad(held, (x,)), at(term, {**here, **steps})),
                 (x,),
             )
         )

@@ -38,6 +38,7 @@ class Host(NamedTuple):
     caches: tuple[int, int, int]
     cores: int
     extensions: frozenset[str]
+    fma: bool
 
 
 @functools.lru_cache(maxsize=1)
@@ -58,6 +59,7 @@ def host() -> Host:
         _caches(row.caches if row else _FALLBACK),
         _cores(),
         frozenset(name for name, flag in EXTENSIONS.items() if flags.get(flag)),
+        bool(flags.get("fma")) or not triple.startswith("x86_64"),
     )
 
 

@@ -24,6 +24,8 @@ class Cpu(NamedTuple):
     registers: int
     caches: tuple[int, int, int]
     extensions: frozenset[str] = frozenset()
+    fma: bool = True
+    """Whether products are added in one instruction, rounded once."""
 
 
 _VNNI: Final = frozenset({"avx512_vnni"})
@@ -46,13 +48,13 @@ def _kib(first: int, second: int, third: int) -> tuple[int, int, int]:
 
 
 CPUS: Final[dict[str, Cpu]] = {
-    "x86-64": Cpu(_X86, 128, 16, _kib(32, 256, 2048)),
-    "x86-64-v2": Cpu(_X86, 128, 16, _kib(32, 256, 2048)),
+    "x86-64": Cpu(_X86, 128, 16, _kib(32, 256, 2048), fma=False),
+    "x86-64-v2": Cpu(_X86, 128, 16, _kib(32, 256, 2048), fma=False),
     "x86-64-v3": Cpu(_X86, 256, 16, _kib(32, 256, 2048)),
     "x86-64-v4": Cpu(_X86, 512, 32, _kib(32, 1024, 2048)),
-    "nehalem": Cpu(_X86, 128, 16, _kib(32, 256, 8192)),
-    "sandybridge": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
-    "ivybridge": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
+    "nehalem": Cpu(_X86, 128, 16, _kib(32, 256, 8192), fma=False),
+    "sandybridge": Cpu(_X86, 256, 16, _kib(32, 256, 8192), fma=False),
+    "ivybridge": Cpu(_X86, 256, 16, _kib(32, 256, 8192), fma=False),
     "haswell": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
     "broadwell": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
     "skylake": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),

@@ -14,6 +14,7 @@ class Target:
 
     - ``triple``, ``cpu`` and ``features`` are what LLVM is told.
     - ``vector_bits`` is the width of vectors worth using, ``registers`` how many such there are.
+    - ``fma``: products are added in one instruction, rounded once.
     - ``extensions`` are the instructions of ``has`` that it has.
     - ``caches`` are bytes of L1 (data), L2 and L3, 0 for none; ``cores`` the CPUs that may be used.
 
@@ -26,6 +27,7 @@ class Target:
         "cpu",
         "extensions",
         "features",
+        "fma",
         "name",
         "registers",
         "triple",
@@ -37,6 +39,7 @@ class Target:
     cpu: str
     features: str
     extensions: frozenset[str]
+    fma: bool
     vector_bits: int
     registers: int
     caches: tuple[int, int, int]
@@ -52,7 +55,7 @@ class Target:
             self.triple, self.cpu, self.features = here.triple, here.cpu, here.features
             self.vector_bits, self.registers = here.vector_bits, here.registers
             self.caches = here.caches
-            self.extensions = here.extensions
+            self.extensions, self.fma = here.extensions, here.fma
             return
         row = CPUS.get(name)
         if row is None:
@@ -70,6 +73,7 @@ class Target:
         self.cpu, self.features = name, ""
         self.vector_bits, self.registers = row.vector_bits, row.registers
         self.extensions = row.extensions & here.extensions if name == here.cpu else row.extensions
+        self.fma = row.fma
         self.caches = here.caches if name == here.cpu else row.caches
 
     @property

@@ -16,9 +16,9 @@ from loomir.autoschedule.contraction.micro_kernel import (
     copy_tile,
     fill_tile,
     load_tile,
-    multiply_add,
     multiply_then_add,
     run_tile,
+    summing,
 )
 from loomir.autoschedule.contraction.operand import (
     at,
@@ -500,7 +500,7 @@ class Blocked:
     def _multiply(self) -> Multiply:
         if self.groups is not None:
             return self.groups.multiply_add
-        return multiply_then_add if self.found.ordered else multiply_add
+        return multiply_then_add if self.found.ordered else summing(self.target)
 
     def _starts(self, whole: PrimExpr, slot: PrimExpr) -> tuple[Start | None, Start | None]:
         """Give what sums start from in the first panel, and what is added in each later one."""

@@ -28,8 +28,8 @@ from loomir.autoschedule.contraction.micro_kernel import (
     copy_tile,
     fill_tile,
     load_tile,
-    multiply_add,
     run_tile,
+    summing,
 )
 from loomir.autoschedule.contraction.operand import (
     at,
@@ -330,7 +330,7 @@ class _Convolution:
                     lambda r: kernel(r, add(start, k)),
                     pixels,
                     tiles,
-                    multiply_add,
+                    summing(self.target),
                 )
 
             steps = loop("k", mul(self._depth(panel), imm64(self.unit)), one)

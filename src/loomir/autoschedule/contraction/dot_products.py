@@ -11,7 +11,7 @@ from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.contraction.epilogue import finished
-from loomir.autoschedule.contraction.micro_kernel import multiply_add
+from loomir.autoschedule.contraction.micro_kernel import summing
 from loomir.autoschedule.contraction.operand import (
     at,
     extent_of,
@@ -71,6 +71,7 @@ class _DotProducts:
     ) -> None:
         self.found = found
         self.inner = inner
+        self.multiply = summing(target)
         self.m, self.n, self.k = m, n, k
         self.registers = target.registers
         self.lanes = target.lanes(found.dtype.bits)
@@ -164,7 +165,7 @@ class _DotProducts:
             def one(r: PrimExpr, c: int) -> Stmt:
                 x = self._vector(found.left, found.rows, batch, self._row(row, r), k)
                 y = self._vector(found.right, found.columns, batch, self._column(column, c), k)
-                total = multiply_add(x, y, BufferLoad(sums, (r, held(c))))
+                total = self.multiply(x, y, BufferLoad(sums, (r, held(c))))
                 return BufferStore(sums, total, (r, held(c)))
 
             return each(one)
@@ -242,7 +243,7 @@ class _DotProducts:
         for k in range(whole, self.k):
             x = self._element(found.left, found.rows, batch, row, imm64(k))
             y = self._element(found.right, found.columns, batch, column, imm64(k))
-            total = multiply_add(x, y, total)
+            total = self.multiply(x, y, total)
         place = {
             **split(found.batch, batch),
             **split(found.rows, row),

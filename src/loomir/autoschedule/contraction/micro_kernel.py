@@ -8,6 +8,7 @@ from loomir.arith.fold import imm64
 from loomir.autoschedule.contraction.operand import span
 from loomir.autoschedule.contraction.tiles import Tiles
 from loomir.autoschedule.nest import unrolled
+from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, Broadcast, Mul, PrimExpr, const
 from loomir.tir.op import call_builtin
@@ -22,6 +23,7 @@ __all__ = [
     "multiply_add",
     "multiply_then_add",
     "run_tile",
+    "summing",
 ]
 
 Reader = Callable[[PrimExpr], PrimExpr]
@@ -89,6 +91,11 @@ def run_tile(sums: Buffer, left: Reader, right: Reader, tiles: Tiles, multiply: 
 def multiply_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
     """Give ``x * y + z``, rounded once where it is a float."""
     return call_builtin("fma", x, y, z) if z.dtype.is_float else multiply_then_add(x, y, z)
+
+
+def summing(target: Target) -> Multiply:
+    """Give how products join sums whose roundings are free: at once where the machine can."""
+    return multiply_add if target.fma else multiply_then_add
 
 
 def multiply_then_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
