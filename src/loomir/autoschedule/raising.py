@@ -13,6 +13,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.arith.bounds import Bounds
 from loomir.arith.interval import Interval
 from loomir.arith.widen import Widener
+from loomir.autoschedule.checks import checks_apart
 from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.stage import Axis, Combine, Kernel, Stage
 from loomir.ir.equality import structural_equal
@@ -77,7 +78,17 @@ def read_kernel(func: PrimFunc) -> Kernel:
         between, body = body.block.alloc_buffers, body.block.body
     parts = body.seq if isinstance(body, SeqStmt) else (body,)
     reader = _Reader()
-    return Kernel(func, _with_starts([reader.read(part) or part for part in parts]), between)
+    read = [found for part in parts for found in _read(reader, part)]
+    return Kernel(func, _with_starts(read), between)
+
+
+def _read(reader: _Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
+    stage = reader.read(part)
+    if stage is not None:
+        return (stage,)
+    apart = checks_apart(part)
+    stage = None if apart is None else reader.read(apart.nest)
+    return (part,) if apart is None or stage is None else (apart.checks, stage)
 
 
 def _only_allocates(realize: BlockRealize) -> bool:

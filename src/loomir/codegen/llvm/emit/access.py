@@ -72,7 +72,8 @@ def place_of(frame: Frame, e: BufferLoad | BufferStore) -> Step[Place]:
         return Place(cast(frame.b, start, index.dtype, _INT64), 1, None)
     stride = stride_of(index)
     narrow = stride in _NARROW and isinstance(e, BufferLoad) and _has_bytes(e.buffer.dtype)
-    if stride is not None and isinstance(index, Ramp) and (stride == 1 or narrow):
+    back = stride == -1 and _has_bytes(e.buffer.dtype) and e.buffer.data not in frame.volatile
+    if stride is not None and isinstance(index, Ramp) and (stride == 1 or narrow or back):
         start = yield frame.value(index.base)
         return Place(start, stride, None)
     value: Value = yield frame.value(index)
@@ -117,6 +118,9 @@ def load_at(frame: Frame, e: BufferLoad, place: Place) -> Value:
     if place.start is not None and place.stride == 1:
         address = _address(b, element, base, place.start)
         return load_value(b, e.dtype, address, align=_align(frame, e.buffer), volatile=volatile)
+    if place.start is not None and place.stride == -1:
+        address = _address(b, element, base, b.sub(place.start, const(I64, lanes - 1)))
+        return _reversed(b, load_value(b, e.dtype, address, align=_align(frame, e.buffer)))
     if place.start is not None and place.stride:
         if volatile:
             steps = [const(I64, i * place.stride) for i in range(lanes)]
@@ -129,6 +133,10 @@ def load_at(frame: Frame, e: BufferLoad, place: Place) -> Value:
         return _joined(b, [one] * lanes, register_type(e.dtype))
     parts = [_one(frame, e.buffer, base, place.lane(b, i), volatile) for i in range(lanes)]
     return _joined(b, parts, register_type(e.dtype))
+
+
+def _reversed(b: Builder, value: Value) -> Value:
+    return b.shufflevector(value, poison(value.type), list(reversed(range(value.type.lanes))))
 
 
 def _apart(frame: Frame, e: BufferLoad, base: Value, place: Place) -> Value:
@@ -189,6 +197,11 @@ def store(frame: Frame, s: BufferStore) -> Step[None]:
     if place.start is not None and place.stride == 1:
         address = _address(b, element, base, place.start)
         store_value(b, s.value.dtype, value, address, align=align, volatile=volatile)
+        return
+    if place.start is not None and place.stride == -1:
+        first = b.sub(place.start, const(I64, index.dtype.lanes - 1))
+        address = _address(b, element, base, first)
+        store_value(b, s.value.dtype, _reversed(b, value), address, align=align)
         return
     for i in range(index.dtype.lanes):
         at = place.start if place.start is not None else place.lane(b, i)
