@@ -441,6 +441,19 @@ def test_few_rows_are_dot_products(m: int, n: int, k: int) -> None:
     check(func, lambda a, b: a @ b.T, interpreted=m == 1, tolerance=1e-4)
 
 
+def test_a_matrix_times_a_vector_is_dot_products() -> None:
+    a, x = te.placeholder((300, 70), name="A"), te.placeholder((70,), name="x")
+    k = te.reduce_axis((0, 70), name="k")
+    product = te.compute((300,), lambda i: te.sum(a[i, k] * x[k], axis=k))
+    func = te.create_prim_func([a, x, te.compute((300,), lambda i: product[i] * 2.0)])
+    plan = planned(func)
+    assert plan is not None
+    assert plan.kind == "matrix product of few rows"
+    check(func, lambda a, x: a @ x * 2, interpreted=True)
+    short = te.compute((30,), lambda i: te.sum(a[i, k] * x[k], axis=k))
+    assert planned(te.create_prim_func([a, x, short])) is None
+
+
 def test_columns_for_some_rows_are_packed_where_they_are_used() -> None:
     func = product(20, 515, 1300, right="nk")
     plan = planned(func)

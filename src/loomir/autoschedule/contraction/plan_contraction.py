@@ -46,8 +46,11 @@ def plan_contraction(
     def unwritten(found: Contraction) -> Set[Buffer]:
         return inner_views(inner, (found.stage, *found.epilogue), views)
 
-    plan = convolution(found, target, unwritten, views, pad, constants)
-    if plan is None and pad is None:
+    if found.by_vector:  # nothing is read more than once: only rows that lie along the sum gain
+        plan = None if pad or found.ordered else dot_products(found, target, unwritten(found))
+    else:
+        plan = convolution(found, target, unwritten, views, pad, constants)
+    if plan is None and pad is None and not found.by_vector:
         plan = _blocks_or_dots(by_channels(found), target, unwritten, views, constants)
     if plan is None:
         return None

@@ -52,6 +52,8 @@ class Contraction:
     """Axes of the stage that are two axes here, by those: the groups of a convolution."""
     ordered: bool = False
     """Whether each element takes its terms one by one in order, each product rounded before."""
+    by_vector: bool = False
+    """Whether one factor is a vector, for which there is a row of its own here."""
 
 
 def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
@@ -87,6 +89,9 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         else:
             return None
     rows, columns = parts
+    by_vector = bool(rows) != bool(columns)
+    if by_vector:
+        (columns if rows else rows).append(Axis(Var("row", INDEX), imm64(1)))
     if not rows or not columns:
         return None
     if _last(axes, rows) > _last(axes, columns):
@@ -106,6 +111,7 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         tuple(epilogue),
         cut,
         ordered,
+        by_vector,
     )
 
 
