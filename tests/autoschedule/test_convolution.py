@@ -120,6 +120,13 @@ def check(
         {"size": (2, 9, 17, 3), "kernel": (4, 9, 1, 1)},
         {"size": (1, 3, 17, 2), "kernel": (4, 3, 3, 2), "pads": (1, 1)},
         {"size": (1, 270, 7, 7), "kernel": (13, 270, 3, 3), "pads": (1, 1)},
+        {
+            "size": (1, 34, 10, 10),
+            "kernel": (6, 17, 3, 3),
+            "pads": (1, 1),
+            "groups": 2,
+            "after": True,
+        },
     ],
     ids=[
         "padded",
@@ -132,6 +139,7 @@ def check(
         "batch",
         "narrow",
         "deep",
+        "left over",
     ],
 )
 def test_convolutions(options: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.groups import grouped
 from loomir.autoschedule.contraction.images import Image, read_image
 from loomir.autoschedule.contraction.join_axes import Views
+from loomir.autoschedule.contraction.leftover import Leftover, left_over
 from loomir.autoschedule.contraction.micro_kernel import (
     copy_tile,
     fill_tile,
@@ -45,13 +46,25 @@ from loomir.autoschedule.contraction.sides import Places, Side, Source, Values
 from loomir.autoschedule.contraction.tiles import WORTH_THREADS, choose_tiles, up
 from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled, vectorized
 from loomir.autoschedule.plan import Ahead, Plan
-from loomir.autoschedule.stage import Stage
+from loomir.autoschedule.stage import Axis, Stage
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, pre_order
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import LE, LT, Broadcast, Eq, FloorDiv, FloorMod, PrimExpr, Ramp, Var, const
+from loomir.tir.expr import (
+    LE,
+    LT,
+    Broadcast,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    PrimExpr,
+    Ramp,
+    Sub,
+    Var,
+    const,
+)
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["convolution"]
@@ -92,7 +105,13 @@ class _Convolution:
         self.m, self.n = size_of(found.rows) or 0, size_of(found.columns) or 0
         self.k = size_of(found.reduced) or 0
         self.batch, self.count = extent_of(found.batch), size_of(found.batch)
-        tiles = choose_tiles(self.m, self.n, self.k, found.dtype, target)
+        lanes = target.lanes(found.dtype.bits)
+        self.rest = left_over(image, self.n, self.k, lanes)
+        tiles = choose_tiles(self.m, self.n - self.rest, self.k, found.dtype, target)
+        if up(self.n, tiles.columns) * (self.count or _SHARES) >= _SHARES:
+            self.rest = 0  # one vector more is little among so many
+            tiles = choose_tiles(self.m, self.n, self.k, found.dtype, target)
+        self.whole = self.n - self.rest
         sizes = [axis.size or 1 for axis in image.steps]
         most = tiles.depth + tiles.depth // 4
         self.lead = next(i for i in range(len(sizes) + 1) if prod(sizes[i:]) <= most)
@@ -101,14 +120,17 @@ class _Convolution:
         self.panels = up(units, self.units)
         self.total = units
         tiles = self.tiles = replace(tiles, depth=self.units * self.unit)
-        row_tiles, column_tiles = up(self.m, tiles.rows), up(self.n, tiles.columns)
-        self.shares = column_tiles * (self.count or 1) >= _SHARES
+        row_tiles, column_tiles = up(self.m, tiles.rows), up(self.whole, tiles.columns)
+        self.column_tiles = column_tiles
+        self.shares = column_tiles * (self.count or _SHARES) >= _SHARES
         if self.shares:
             down, across = row_tiles, 1
         else:
             down, across = max(1, up(64, tiles.rows)), column_tiles
         self.left = Side("left", found.left, found.rows, tiles.rows, min(down, row_tiles))
-        self.right = Side("right", found.right, found.columns, tiles.columns, across)
+        (pixels,) = found.columns
+        vectors = (Axis(pixels.var, imm64(self.whole)),)
+        self.right = Side("right", found.right, vectors, tiles.columns, across)
         self.copy = scratch(
             "image",
             (add(mul(product(image.lines), imm64(image.pitch)), imm64(tiles.lanes)),),
@@ -120,9 +142,16 @@ class _Convolution:
         self.pieces = pieces_of(image, tiles.columns, tiles.lanes)
         used: set[Var] = set(by_class(found.left).get(Var, ()))
         self.groups = tuple(axis for axis in found.batch if axis.var in used)
+        self.left_over: Leftover | None = None
+        if self.rest:
+            self.left_over = Leftover(
+                image, self.left, self.rest, self.copy, self.panels, lanes, target.registers
+            )
+            self.columns = self.left_over.columns(self.batch)
         self.kernels: Buffer | None = None
         """Constant kernels, packed before any call."""
-        if is_constant(replace(found, batch=self.groups), found.left, constants):
+        constant = is_constant(replace(found, batch=self.groups), found.left, constants)
+        if constant and not self.rest:  # what is left over reads them where they are
             sets = (size_of(self.groups) or 0) * row_tiles
             self.kernels = scratch("kernels", (sets, self.k, tiles.rows), found.dtype)
 
@@ -142,6 +171,7 @@ class _Convolution:
         parts, held = [copying], [self.copy]
         if not self.shares:
             held.append(self.panel)
+            held += [self.columns] if self.left_over else []
             parts.append(self._pack_all())
         blocks = product((self.batch, self.right.blocks, self.left.blocks))
         parts.append(self._parallel("block", blocks, self._block))
@@ -176,14 +206,29 @@ class _Convolution:
         return lesser(imm64(self.units), sub(imm64(self.total), mul(panel, imm64(self.units))))
 
     def _pack_all(self) -> Stmt:
-        column_tiles = up(self.n, self.tiles.columns)
+        """Make all panels, and the columns of pixels that are left over."""
+        count = mul(self.batch, imm64(self.column_tiles * self.panels))
 
         def one(number: PrimExpr) -> Stmt:
             panel, rest = FloorMod(number, imm64(self.panels)), FloorDiv(number, imm64(self.panels))
-            tile, batch = FloorMod(rest, imm64(column_tiles)), FloorDiv(rest, imm64(column_tiles))
+            tile = FloorMod(rest, imm64(self.column_tiles))
+            batch = FloorDiv(rest, imm64(self.column_tiles))
             return self._pack(batch, tile, panel, number)
 
-        return self._parallel("panel", mul(self.batch, imm64(column_tiles * self.panels)), one)
+        left_over = self.left_over
+        if left_over is None:
+            return self._parallel("panel", count, one)
+
+        def column(number: PrimExpr) -> Stmt:
+            batch, pixel = FloorDiv(number, imm64(self.rest)), FloorMod(number, imm64(self.rest))
+            place = add(imm64(self.whole), pixel)
+            return left_over.packed(self.columns, batch, number, place)
+
+        return self._parallel(
+            "panel",
+            add(count, mul(self.batch, imm64(self.rest))),
+            lambda number: IfThenElse(LT(number, count), one(number), column(Sub(number, count))),
+        )
 
     def _pack(self, batch: PrimExpr, tile: PrimExpr, panel: PrimExpr, slot: PrimExpr) -> Stmt:
         """Make a panel for a tile of pixels."""
@@ -247,9 +292,17 @@ class _Convolution:
             shape = (right.per_block, left.per_block, tiles.rows, tiles.columns)
             part = scratch("part", shape, self.found.dtype)
             mine.append(part)
+        sums = None
+        if self.left_over is not None:
+            sums = self.left_over.sums()
+            mine.append(sums)
 
         def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
-            body = loop("panel", self.panels, lambda p: self._panel(batch, across, down, p, part))
+            def panel(p: PrimExpr) -> Stmt:
+                strips = self._panel(batch, across, down, p, part)
+                return strips if sums is None else seq([strips, self._rests(batch, down, p, sums)])
+
+            body = loop("panel", self.panels, panel)
             return allocated(mine, body) if mine else body
 
         return let(
@@ -273,7 +326,7 @@ class _Convolution:
             if self.shares:
                 parts.append(self._pack(batch, tile, panel, slot))
             else:
-                whole = at(batch, up(self.n, self.tiles.columns), tile)
+                whole = at(batch, self.column_tiles, tile)
                 slot = at(whole, self.panels, panel)
             parts.append(
                 let(
@@ -356,6 +409,41 @@ class _Convolution:
             ),
         )
 
+    def _rests(self, batch: PrimExpr, down: PrimExpr, panel: PrimExpr, sums: Buffer) -> Stmt:
+        tiles = _tiles_of(self.left, down)
+        return loop("tile", tiles, lambda t: self._rest(batch, (down, t), panel, sums))
+
+    def _rest(
+        self,
+        batch: PrimExpr,
+        tile: tuple[PrimExpr, PrimExpr],
+        panel: PrimExpr,
+        sums: Buffer,
+    ) -> Stmt:
+        """Add to the pixels that are left over, for a tile of rows."""
+        left, found, left_over = self.left, self.found, self.left_over
+        assert left_over is not None
+        table = split(found.batch, batch)
+        (pixels,) = found.columns
+
+        def inside(row: PrimExpr, rows: Places) -> Stmt:
+            def finish(r: PrimExpr, j: PrimExpr, total: PrimExpr) -> Stmt:
+                place = {**table, **rows(r), pixels.var: add(imm64(self.whole), j)}
+                return self._guarded(row, r, finished(found, self.inner, place, total))
+
+            source = left.clamped(rows, row)
+            return left_over.tile(self.columns, sums, batch, tile[1], panel, source, finish)
+
+        return let(
+            "row",
+            left.first(at(tile[0], left.per_block, tile[1])),
+            lambda row: left.placed(row, lambda rows: inside(row, rows)),
+        )
+
+    def _guarded(self, row: PrimExpr, r: PrimExpr, stmt: Stmt) -> Stmt:
+        """Store nothing beyond the last row."""
+        return stmt if self.left.even else IfThenElse(LT(add(row, r), imm64(self.m)), stmt)
+
     # -- the end of a tile -------------------------------------------------------------------------
     def _end(
         self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, rows: Places, sums: Buffer
@@ -378,9 +466,7 @@ class _Convolution:
                     if n == 1
                     else vectorized("c", n, lambda c, f=f: end(r, add(f, c), held))
                 )
-            if self.left.even:
-                return seq(made)
-            return IfThenElse(LT(add(row, r), imm64(self.m)), seq(made))
+            return self._guarded(row, r, seq(made))
 
         light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
         held, many, before = sums, unrolled, list[Stmt]()
@@ -388,12 +474,12 @@ class _Convolution:
             held, many = scratch("edge", (tiles.rows, tiles.columns), found.dtype), loop
             before.append(copy_tile(held, (), sums, tiles))
         whole = many("r", tiles.rows, lambda r: line(r, held, tiles.columns))
-        rest = self.n % tiles.columns
+        rest = self.whole % tiles.columns
         made = whole
         if rest:
             some = many("r", tiles.rows, lambda r: line(r, held, rest))
-            full = LE(add(column, imm64(tiles.columns)), imm64(self.n))
-            made = IfThenElse(full, whole, some) if self.n > rest else some
+            full = LE(add(column, imm64(tiles.columns)), imm64(self.whole))
+            made = IfThenElse(full, whole, some) if self.whole > rest else some
         return allocated([held], *before, made) if before else made
 
     def _choices(self, how: str) -> tuple[str, ...]:
@@ -405,6 +491,7 @@ class _Convolution:
             f"kernels are {kept}, vectors lie along pixels",
             f"panels of {tiles.depth} steps, in {self.pieces} pieces each",
             f"blocks of {left.per_block} x {right.per_block} tiles",
+            *([f"{self.rest} pixels that fill no vector are dot products"] if self.rest else []),
             f"the image is copied with its padding: {how}",
         )
 
