@@ -3,7 +3,8 @@
 - *Dispatch*: what a kernel of a graph costs beside its work, from chains of kernels on four floats
   that no one can fuse: the time of long chains less that of short ones, for each kernel.
 - *Calls*: what a call from Python costs beside the work: three arrays of four floats in, one out.
-- *Models*: the same graph, weights and inputs on all sides; each compiles with its defaults.
+- *Models*: the same graph, weights and inputs on all sides, the weights as constants; each compiles
+  with its defaults.
 - *Compiling*: functions of 10 to 5,000 operators, from the module to the first call.
 
 Peers that are not installed (the extra ``bench``) are left out. All sides take turns in one run.
@@ -112,23 +113,21 @@ class Module:
     return text, inputs
 
 
-def perceptron_of_onnx(layers: int, width: int, batch: int) -> Any:
-    """Make the same perceptron for ONNX Runtime."""
-    helper = importlib.import_module("onnx").helper
+def perceptron_of_onnx(layers: int, width: int, batch: int, weights: dict[str, Any]) -> Any:
+    """Make the same perceptron for ONNX Runtime, its weights as initializers."""
+    onnx = importlib.import_module("onnx")
+    helper = onnx.helper
     nodes: list[Any] = []
     described = [helper.make_tensor_value_info("h0", 1, [batch, width])]
+    constants = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
     for k in range(1, layers + 1):
-        described += [
-            helper.make_tensor_value_info(f"w{k}", 1, [width, width]),
-            helper.make_tensor_value_info(f"b{k}", 1, [width]),
-        ]
         nodes += [
             helper.make_node("MatMul", [f"h{k - 1}", f"w{k}"], [f"m{k}"]),
             helper.make_node("Add", [f"m{k}", f"b{k}"], [f"s{k}"]),
             helper.make_node("Relu", [f"s{k}"], [f"h{k}"]),
         ]
     out = helper.make_tensor_value_info(f"h{layers}", 1, [batch, width])
-    graph = helper.make_graph(nodes, "perceptron", described, [out])
+    graph = helper.make_graph(nodes, "perceptron", described, [out], constants)
     opset = helper.make_opsetid("", 20)
     return helper.make_model(graph, opset_imports=[opset], ir_version=10)
 
@@ -147,9 +146,9 @@ class Loomir:
         """Read a module."""
         return from_source(HEAD[self.name] + text)
 
-    def ready(self, mod: Any, inputs: list[Any]) -> Run:
+    def ready(self, mod: Any, inputs: list[Any], weights: dict[str, Any] | None = None) -> Run:
         """Compile, and give what runs it once."""
-        run = loomir.compile(mod, cache=False)["main"]
+        run = loomir.compile(mod, cache=False, constants=weights)["main"]
         return lambda: run(*inputs)
 
 
@@ -168,8 +167,11 @@ class Tvm:
         """Read a module."""
         return self.script.from_source(HEAD[self.name] + text)
 
-    def ready(self, mod: Any, inputs: list[Any]) -> Run:
+    def ready(self, mod: Any, inputs: list[Any], weights: dict[str, Any] | None = None) -> Run:
         """Compile, and give what runs it once."""
+        if weights:
+            given = {name: self.tvm.runtime.tensor(x) for name, x in weights.items()}
+            mod = self.relax.transform.BindParams("main", given)(mod)
         built = self.tvm.compile(mod, target="llvm")
         run = self.relax.VirtualMachine(built, self.tvm.cpu())["main"]
         given = [self.tvm.runtime.tensor(x) for x in inputs]
@@ -229,11 +231,14 @@ class Module:
 def models(sides: list[Any]) -> None:
     """Print the time of whole models."""
     for layers, width, batch in ((4, 64, 1), (4, 64, 32), (4, 512, 32)):
-        text, inputs = perceptron(layers, width, batch)
-        runs = {side.name: side.ready(side.load(text), list(inputs.values())) for side in sides}
+        text, weights = perceptron(layers, width, batch)
+        inputs = {"h0": weights.pop("h0")}
+        runs = {
+            side.name: side.ready(side.load(text), list(inputs.values()), weights) for side in sides
+        }
         if installed("onnxruntime") and installed("onnx"):
             session = importlib.import_module("onnxruntime").InferenceSession(
-                perceptron_of_onnx(layers, width, batch).SerializeToString(),
+                perceptron_of_onnx(layers, width, batch, weights).SerializeToString(),
                 providers=["CPUExecutionProvider"],
             )
             runs["onnxruntime"] = lambda s=session, i=inputs: s.run(None, i)[0]

@@ -248,7 +248,7 @@ def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> P
     """
 
     def build(module: IRModule) -> Callable[[str], Callable[..., object]]:
-        return compile(module, schedule=False, cache=cache).__getitem__
+        return compile(module, schedule=False, cache=cache, opt_level=1).__getitem__
 
     return PackConstantsOptions(
         lambda func, constants: prepare_constants(func, constants, machine, least=least), build

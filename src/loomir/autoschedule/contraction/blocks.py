@@ -127,7 +127,7 @@ class Blocked:
             pieces = up(units, max(1, tiles.depth // unit))
             tiles = self.tiles = replace(tiles, depth=unit * up(units, pieces))
         few = self.m is None or self.m <= FEW_ROWS
-        far = self.n is not None and self.k is not None and self.n * self.k * size > near
+        far = self.n is not None and self.k is not None and self.n * self.k * size > near // 8
         self.streams = STREAMS if ahead[1] and few and far and not self.lead else 1
         self.panels = ceil_div(self.depth, tiles.depth)
         self.one_panel = self.steps is not None and self.steps <= tiles.depth
@@ -243,12 +243,14 @@ class Blocked:
         def along(place: Values, k: PrimExpr) -> PrimExpr:
             return vector_from(factor, value(place, k), self.tiles.lanes)
 
+        # What runs once had better be compiled fast: blocks that are turned are much code.
+        turns = self.tiles.lanes > 1 and not side.ahead
         return Packing(
             side,
             value,
             self.tiles.lanes,
             stride_along(side.factor, side.axes) == 1,
-            along if self.tiles.lanes > 1 and reads_along(factor, depth) else None,
+            along if turns and reads_along(factor, depth) else None,
         )
 
     def _flat(self, side: Side) -> tuple[PrimExpr, tuple[Axis, ...]]:
