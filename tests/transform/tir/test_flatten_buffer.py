@@ -29,6 +29,36 @@ def main(A: T.Buffer((4, 5, 6), "int32"), B: T.Buffer((6,), "int32")):
     )
 
 
+def test_parts_of_one_number_are_put_together():
+    assert_becomes(
+        flatten_buffer,
+        """
+@T.prim_func
+def main(A: T.Buffer((9, 4, 1, 6), "int32"), B: T.Buffer((9, 5, 6), "int32")):
+    for i in range(T.int64(216)):
+        A[i // T.int64(6) // T.int64(4), i // T.int64(6) % T.int64(4), 0, i % T.int64(6)] = 1
+    for i in range(54):
+        B[i // 6, 2, i % 6] = B[i // 6, i % 5, i % 6]
+""",
+        """
+@T.prim_func
+def main(A: T.Buffer((9, 4, 1, 6), "int32"), B: T.Buffer((9, 5, 6), "int32")):
+    A_1 = T.decl_buffer((T.int64(216),), "int32", data=A.data)
+    B_1 = T.decl_buffer((T.int64(270),), "int32", data=B.data)
+    for i in range(T.int64(216)):
+        A_1[i] = 1
+    for i in range(54):
+        B_1[
+            T.Cast("int64", i // 6) * T.int64(30) + T.Cast("int64", i % 6) + T.int64(12)
+        ] = B_1[
+            T.Cast("int64", i // 6) * T.int64(30)
+            + T.Cast("int64", i % 5) * T.int64(6)
+            + T.Cast("int64", i % 6)
+        ]
+""",
+    )
+
+
 @clauses("TIR-STMT-01e")
 def test_strides_of_a_parameter():
     assert_becomes(
