@@ -47,14 +47,14 @@ def results_of(func: PrimFunc, inputs: list[np.ndarray], out: np.ndarray) -> lis
 @pytest.mark.parametrize(
     ("dtypes", "m", "n", "k", "left", "right"),
     [
-        (SIGNS[0], 16, 16, 17, "mk", "kn"),
+        (SIGNS[0], 16, 16, 529, "mk", "kn"),
         (SIGNS[0], 33, 37, 4421, "mk", "kn"),  # several panels, the last one not whole
         (SIGNS[1], 19, 70, 130, "km", "kn"),
-        (SIGNS[1], 18, 33, 132, "mk", "kn"),  # whole words, but no whole step
-        (SIGNS[2], 18, 40, 140, "mk", "nk"),
+        (SIGNS[1], 33, 34, 132, "mk", "kn"),  # whole words, but no whole step
+        (SIGNS[2], 24, 40, 140, "mk", "nk"),
         (SIGNS[2], 64, 17, 131, "mk", "nk"),
-        (SIGNS[3], 65, 64, 63, "km", "nk"),
-        (SIGNS[3], 300, 290, 64, "mk", "kn"),  # several blocks
+        (SIGNS[3], 65, 64, 193, "km", "nk"),
+        (SIGNS[3], 300, 290, 128, "mk", "kn"),  # several blocks
     ],
 )
 def test_bytes_are_summed_exactly(
@@ -87,7 +87,7 @@ def test_pairs_of_bfloat16(m: int, n: int, k: int, left: str, right: str) -> Non
 
 def test_the_interpreter_agrees() -> None:
     for dtype in ("int8", "bfloat16"):
-        func = short(17, 18, 69, (dtype, dtype))
+        func = short(33, 34, 129, (dtype, dtype))
         a, b, out = arrays_for(func, {})
         again = np.zeros_like(out)
         interpret(scheduled(func, CPU), a, b, again)
@@ -149,13 +149,13 @@ def test_sums_stay_in_tiles(dtypes: tuple[str, str], step: str) -> None:
 
 
 def test_small_products_and_other_cpus_do_without() -> None:
-    for m, n, k in ((15, 64, 64), (64, 15, 64), (64, 64, 15)):
+    for m, n, k in ((15, 64, 999), (999, 15, 64), (99, 99, 127), (50, 50, 50)):
         assert "dot_tiles" not in scheduled(short(m, n, k, SIGNS[0]), CPU).script()
     for target in ("znver5", "icelake-server", "haswell", "neoverse-n1"):
-        assert "dot_tiles" not in scheduled(short(64, 64, 64, SIGNS[0]), target).script()
+        assert "dot_tiles" not in scheduled(short(64, 64, 128, SIGNS[0]), target).script()
     for pair in (("int8", "int8"), ("bfloat16", "bfloat16")):
         assert not Target("znver5").has("amx_bf16")
-        assert "dot_tiles" in scheduled(short(64, 64, 64, pair), "graniterapids").script()
+        assert "dot_tiles" in scheduled(short(64, 64, 128, pair), "graniterapids").script()
 
 
 ON_THREADS = """

@@ -451,23 +451,23 @@ TILES = r"""
 #include <stdio.h>
 #include <string.h>
 
-static signed char x[64 * 64], y[64 * 64];
-static int z[64 * 64];
+static signed char x[128 * 128], y[128 * 128];
+static int z[128 * 128];
 
 int main(void) {
-  int64_t shape[2] = {64, 64};
+  int64_t shape[2] = {128, 128};
   DLTensor a = {x, {1, 0}, 2, {0, 8, 1}, shape, NULL, 0}, b = a, c = a;
   memset(x, 3, sizeof x); memset(y, -5, sizeof y);
   b.data = y; c.data = z; c.dtype.bits = 32;
   printf("status %d\n", loomir_main(&a, &b, &c));
-  printf("%d %d\n", z[0], z[64 * 64 - 1]);
+  printf("%d %d\n", z[0], z[128 * 128 - 1]);
   return 0;
 }
 """
 
 
 def test_a_program_in_c_asks_for_the_unit_for_matrices(tmp_path):
-    a, b = te.placeholder((64, 64), "int8"), te.placeholder((64, 64), "int8")
+    a, b = te.placeholder((128, 128), "int8"), te.placeholder((128, 128), "int8")
     func = te.create_prim_func([a, b, topi.matmul(a, b, out_dtype="int32")])
     for target, asks in (("sapphirerapids", True), ("icelake-server", False)):
         loomir.compile(func, target=target).export_library(tmp_path / "x.o")
@@ -481,7 +481,7 @@ def test_a_program_in_c_asks_for_the_unit_for_matrices(tmp_path):
     done = subprocess.run(
         ["./main"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.stdout == "status 0\n-960 -960\n"
+    assert done.stdout == "status 0\n-1920 -1920\n"
 
 
 def test_another_system_gets_its_assembly(tmp_path):

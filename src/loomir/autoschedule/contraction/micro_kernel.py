@@ -24,6 +24,7 @@ __all__ = [
     "multiply_then_add",
     "run_tile",
     "summing",
+    "wide",
 ]
 
 Reader = Callable[[PrimExpr], PrimExpr]
@@ -33,7 +34,8 @@ Multiply = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
 """Adds the product of two values to a third."""
 
 
-def _wide(value: PrimExpr, lanes: int) -> PrimExpr:
+def wide(value: PrimExpr, lanes: int) -> PrimExpr:
+    """Give a number to all lanes."""
     return value if lanes == 1 or value.dtype.lanes == lanes else Broadcast(value, lanes)
 
 
@@ -51,7 +53,7 @@ def fill_tile(
     sums: Buffer, tiles: Tiles, start: Callable[[PrimExpr], PrimExpr] | None = None
 ) -> Stmt:
     """Set all sums to 0, or to what ``start`` gives for a vector of columns."""
-    zero = _wide(const(0, sums.dtype), tiles.lanes)
+    zero = wide(const(0, sums.dtype), tiles.lanes)
     return _each(tiles, lambda r, c: BufferStore(sums, start(c) if start else zero, (r, c)))
 
 
@@ -82,7 +84,7 @@ def run_tile(sums: Buffer, left: Reader, right: Reader, tiles: Tiles, multiply: 
 
     def one(r: PrimExpr, c: PrimExpr) -> Stmt:
         held = BufferLoad(sums, (r, c))
-        made = multiply(_wide(left(r), lanes), _wide(right(c), lanes), held)
+        made = multiply(wide(left(r), lanes), wide(right(c), lanes), held)
         return BufferStore(sums, made, (r, c))
 
     return _each(tiles, one)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from loomir.arith.fold import add, imm64, mul, sub
-from loomir.autoschedule.contraction.micro_kernel import span
+from loomir.autoschedule.contraction.micro_kernel import span, wide
 from loomir.autoschedule.contraction.operand import at, lesser, let
 from loomir.autoschedule.contraction.sides import Places, Side, Values
 from loomir.autoschedule.contraction.transpose import turned
@@ -76,28 +76,48 @@ def pack_tile(
                 full = _vectors(what, what.across, into, places, start, depth)
             else:
                 full = _full(what, put, depth)
-            if side.even:
+            if side.even or side.overlaps:
                 return full
             partial = loop("k", depth, lambda k: loop("r", side.width, lambda r: put(k, r, True)))
             return IfThenElse(LE(add(first, imm64(side.width)), side.extent), full, partial)
 
         if what.complete is None:
             return whole(depth)
-        guarded = not side.even
+        guarded = not (side.even or side.overlaps)
 
         def rest(done: PrimExpr) -> Stmt:
-            return loop(
-                "k",
-                sub(depth, done),
-                lambda k: loop("r", side.width, lambda r: put(add(done, k), r, guarded, True)),
+            # One step may be incomplete; those after it are there for the sake of a whole number.
+            left = sub(depth, done)
+            some = lesser(left, imm64(1))
+            return seq(
+                [
+                    loop(
+                        "k",
+                        some,
+                        lambda k: loop(
+                            "r", side.width, lambda r: put(add(done, k), r, guarded, True)
+                        ),
+                    ),
+                    loop("k", sub(left, some), lambda k: zeros(add(add(done, some), k))),
+                ]
             )
+
+        def zeros(k: PrimExpr) -> Stmt:
+            lanes = what.lanes if side.width % what.lanes == 0 else 1
+
+            def zero(v: PrimExpr) -> Stmt:
+                buffer, indices = into(k, mul(v, imm64(lanes)))
+                nothing = wide(const(0, buffer.dtype), lanes)
+                return BufferStore(buffer, nothing, (*indices[:-1], span(indices[-1], lanes)))
+
+            return loop("v", side.width // lanes, zero)
 
         done = lesser(depth, sub(what.complete, start))
         return let("done", done, lambda d: seq([whole(d), rest(d)]))
 
     return let(
         "first",
-        mul(tile, imm64(side.width)),
+        side.first(tile),
         lambda first: side.placed(first, lambda places: copy(first, places)),
     )
 
