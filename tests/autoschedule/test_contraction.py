@@ -453,6 +453,14 @@ def test_a_matrix_times_a_vector_is_dot_products() -> None:
     assert planned(te.create_prim_func([a, x, short])) is None
 
 
+def test_rows_too_long_for_the_first_cache_are_cut() -> None:
+    func = product(8, 7, 1700, right="nk")
+    plan = planned(func, "znver5")
+    assert plan is not None
+    assert plan.choices[-1] == "512 steps of all rows at a time"
+    check(func, lambda a, b: a @ b.T, tolerance=1e-4)
+
+
 def test_columns_for_some_rows_are_packed_where_they_are_used() -> None:
     func = product(20, 515, 1300, right="nk")
     plan = planned(func)
