@@ -127,6 +127,7 @@ def check(
             "groups": 2,
             "after": True,
         },
+        {"size": (5, 17, 10, 10), "kernel": (6, 17, 3, 3), "pads": (1, 1)},
     ],
     ids=[
         "padded",
@@ -140,6 +141,7 @@ def check(
         "narrow",
         "deep",
         "left over",
+        "left over by image",
     ],
 )
 def test_convolutions(options: dict[str, Any]) -> None:

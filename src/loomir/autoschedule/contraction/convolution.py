@@ -43,7 +43,7 @@ from loomir.autoschedule.contraction.operand import (
 )
 from loomir.autoschedule.contraction.recognise import Contraction
 from loomir.autoschedule.contraction.sides import Places, Side, Source, Values
-from loomir.autoschedule.contraction.tiles import WORTH_THREADS, choose_tiles, up
+from loomir.autoschedule.contraction.tiles import WORTH_THREADS, Tiles, choose_tiles, up
 from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled, vectorized
 from loomir.autoschedule.plan import Ahead, Plan
 from loomir.autoschedule.stage import Axis, Stage
@@ -73,6 +73,8 @@ _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
 _SHARES: Final = 8
 """Tiles of pixels from which threads need not share panels."""
+_ROWS: Final = 64
+"""Rows of a block where threads share panels, and each reads all of them."""
 _INDEX: Final = DataType("int64")
 
 
@@ -106,28 +108,23 @@ class _Convolution:
         self.k = size_of(found.reduced) or 0
         self.batch, self.count = extent_of(found.batch), size_of(found.batch)
         lanes = target.lanes(found.dtype.bits)
-        self.rest = left_over(image, self.n, self.k, lanes)
-        tiles = choose_tiles(self.m, self.n - self.rest, self.k, found.dtype, target)
-        if up(self.n, tiles.columns) * (self.count or _SHARES) >= _SHARES:
-            self.rest = 0  # one vector more is little among so many
-            tiles = choose_tiles(self.m, self.n, self.k, found.dtype, target)
+        self.rest = 0
+        if self.n <= 16 * lanes:  # among more pixels, one vector is little
+            self.rest = left_over(image, self.n, self.k, lanes)
         self.whole = self.n - self.rest
-        sizes = [axis.size or 1 for axis in image.steps]
-        most = tiles.depth + tiles.depth // 4
-        self.lead = next(i for i in range(len(sizes) + 1) if prod(sizes[i:]) <= most)
-        self.unit, units = prod(sizes[self.lead :]), prod(sizes[: self.lead])
-        self.units = up(units, up(units, max(1, most // self.unit)))
-        self.panels = up(units, self.units)
-        self.total = units
-        tiles = self.tiles = replace(tiles, depth=self.units * self.unit)
+        self.tiles = tiles = self._choose_tiles()
         row_tiles, column_tiles = up(self.m, tiles.rows), up(self.whole, tiles.columns)
         self.column_tiles = column_tiles
-        self.shares = column_tiles * (self.count or _SHARES) >= _SHARES
-        if self.shares:
-            down, across = row_tiles, 1
+        self.own_panels = column_tiles * (self.count or _SHARES) >= _SHARES
+        """Whether each block makes its panels, for all rows."""
+        if self.own_panels:
+            far = self.m * self.k * found.dtype.itemsize > (
+                target.caches[1] or target.caches[0] * 4
+            )
+            down, across = row_tiles, min(4, max(1, column_tiles // _SHARES)) if far else 1
         else:
-            down, across = max(1, up(64, tiles.rows)), column_tiles
-        self.left = Side("left", found.left, found.rows, tiles.rows, min(down, row_tiles))
+            down, across = up(row_tiles, 2 * max(1, self.m // (2 * _ROWS))), column_tiles
+        self.left = Side("left", found.left, found.rows, tiles.rows, down)
         (pixels,) = found.columns
         vectors = (Axis(pixels.var, imm64(self.whole)),)
         self.right = Side("right", found.right, vectors, tiles.columns, across)
@@ -136,7 +133,9 @@ class _Convolution:
             (add(mul(product(image.lines), imm64(image.pitch)), imm64(tiles.lanes)),),
             found.dtype,
         )
-        slots = mul(self.batch, imm64(column_tiles * self.panels)) if not self.shares else across
+        slots = (
+            mul(self.batch, imm64(column_tiles * self.panels)) if not self.own_panels else across
+        )
         row = (tiles.depth + 1) * tiles.columns
         self.panel = scratch("panel", (slots, row), found.dtype)
         self.pieces = pieces_of(image, tiles.columns, tiles.lanes)
@@ -147,13 +146,29 @@ class _Convolution:
             self.left_over = Leftover(
                 image, self.left, self.rest, self.copy, self.panels, lanes, target.registers
             )
-            self.columns = self.left_over.columns(self.batch)
+            images = imm64(1) if self.own_panels else self.batch
+            self.columns = self.left_over.columns(images)
         self.kernels: Buffer | None = None
         """Constant kernels, packed before any call."""
         constant = is_constant(replace(found, batch=self.groups), found.left, constants)
         if constant and not self.rest:  # what is left over reads them where they are
             sets = (size_of(self.groups) or 0) * row_tiles
             self.kernels = scratch("kernels", (sets, self.k, tiles.rows), found.dtype)
+
+    def _choose_tiles(self) -> Tiles:
+        """Choose tiles, and panels of whole units: steps along the last of the reduced axes."""
+        tiles = choose_tiles(self.m, self.whole, self.k, self.found.dtype, self.target)
+        sizes = [axis.size or 1 for axis in self.image.steps]
+        most = tiles.depth + tiles.depth // 4
+        self.lead = next(i for i in range(len(sizes) + 1) if prod(sizes[i:]) <= most)
+        self.unit, self.total = prod(sizes[self.lead :]), prod(sizes[: self.lead])
+        self.units = up(self.total, up(self.total, max(1, most // self.unit)))
+        self.panels = up(self.total, self.units)
+        rows = tiles.rows
+        if tiles.columns * _SHARES > self.whole:  # blocks of equal size
+            even = [r for r in range(max(1, rows - 2), rows + 1) if self.m % r == 0]
+            rows = max(even, default=rows)
+        return replace(tiles, rows=rows, depth=self.units * self.unit)
 
     @property
     def work(self) -> int | None:
@@ -169,7 +184,7 @@ class _Convolution:
         """Write the loops."""
         copying, how = copied_image(self.image, self.copy, self.tiles.lanes)
         parts, held = [copying], [self.copy]
-        if not self.shares:
+        if not self.own_panels:
             held.append(self.panel)
             held += [self.columns] if self.left_over else []
             parts.append(self._pack_all())
@@ -286,7 +301,7 @@ class _Convolution:
         down = FloorMod(number, left.blocks)
         rest = FloorDiv(number, left.blocks)
         across, batch = FloorMod(rest, right.blocks), FloorDiv(rest, right.blocks)
-        mine = [self.panel] if self.shares else []
+        mine = [self.panel] if self.own_panels else []
         part = None
         if self.panels > 1:
             shape = (right.per_block, left.per_block, tiles.rows, tiles.columns)
@@ -296,11 +311,17 @@ class _Convolution:
         if self.left_over is not None:
             sums = self.left_over.sums()
             mine.append(sums)
+            mine += [self.columns] if self.own_panels else []
 
         def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
             def panel(p: PrimExpr) -> Stmt:
                 strips = self._panel(batch, across, down, p, part)
-                return strips if sums is None else seq([strips, self._rests(batch, down, p, sums)])
+                if sums is None:
+                    return strips
+                rest = self._rests(batch, down, p, sums)
+                if self.column_tiles > 1 and self.own_panels:
+                    rest = IfThenElse(Eq(across, imm64(self.column_tiles - 1)), rest)
+                return seq([strips, rest])
 
             body = loop("panel", self.panels, panel)
             return allocated(mine, body) if mine else body
@@ -323,7 +344,7 @@ class _Convolution:
             tile = at(across, self.right.per_block, s)
             slot: PrimExpr = s
             parts: list[Stmt] = []
-            if self.shares:
+            if self.own_panels:
                 parts.append(self._pack(batch, tile, panel, slot))
             else:
                 whole = at(batch, self.column_tiles, tile)
@@ -411,7 +432,14 @@ class _Convolution:
 
     def _rests(self, batch: PrimExpr, down: PrimExpr, panel: PrimExpr, sums: Buffer) -> Stmt:
         tiles = _tiles_of(self.left, down)
-        return loop("tile", tiles, lambda t: self._rest(batch, (down, t), panel, sums))
+        made = loop("tile", tiles, lambda t: self._rest(batch, (down, t), panel, sums))
+        if not self.own_panels or self.left_over is None:
+            return made
+        columns = [
+            self.left_over.packed(self.columns, batch, imm64(j), imm64(self.whole + j))
+            for j in range(self.rest)
+        ]
+        return seq([IfThenElse(Eq(panel, imm64(0)), seq(columns)), made])
 
     def _rest(
         self,

@@ -20,7 +20,7 @@ from loomir.autoschedule.nest import allocated, loop, scratch, unrolled
 from loomir.autoschedule.stage import Combine
 from loomir.ir.substitution import substitute
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Add, Broadcast, Eq, PrimExpr, const
+from loomir.tir.expr import Add, Broadcast, Eq, IntImm, PrimExpr, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["Leftover", "left_over"]
@@ -59,12 +59,18 @@ class Leftover:
         self.steps = found.reduced[0].size or 0
         self.vectors = self.steps // lanes
         """Those of the steps; some steps may fill none."""
+        self.shared = True
+        """Whether the columns are those of all images."""
         self.share = up(self.vectors, panels)
         self.group = max(1, min(count, (_SUMS if registers >= 32 else _SUMS // 2) // left.width))
 
-    def columns(self, batch: PrimExpr) -> Buffer:
-        """Make the buffer of all pixels that are left over, each with its steps side by side."""
-        return scratch("columns", (mul(batch, imm64(self.count)), self.steps), self.found.dtype)
+    def columns(self, images: PrimExpr) -> Buffer:
+        """Make the buffer of pixels that are left over, each with its steps side by side."""
+        self.shared = not (isinstance(images, IntImm) and images.value == 1)
+        return scratch("columns", (mul(images, imm64(self.count)), self.steps), self.found.dtype)
+
+    def _column(self, batch: PrimExpr, j: int) -> PrimExpr:
+        return at(batch, self.count, imm64(j)) if self.shared else imm64(j)
 
     def sums(self) -> Buffer:
         """Make the buffer of the sums of a block."""
@@ -138,7 +144,7 @@ class Leftover:
             count = lesser(share, add(imm64(self.vectors), mul(panel, imm64(-self.share))))
 
         def column(j: int, k: PrimExpr) -> BufferLoad:
-            return BufferLoad(columns, (at(batch, self.count, imm64(j)), k))
+            return BufferLoad(columns, (self._column(batch, j), k))
 
         def one(v: PrimExpr) -> Stmt:
             k = mul(add(begin, v), imm64(lanes))
@@ -212,7 +218,7 @@ class Leftover:
             stores: list[Stmt] = []
             for j in some:
                 place = (tile, r, imm64(j))
-                other = BufferLoad(columns, (at(batch, self.count, imm64(j)), k))
+                other = BufferLoad(columns, (self._column(batch, j), k))
                 total = multiply_add(weight, other, BufferLoad(sums, place))
                 stores.append(BufferStore(sums, total, place))
             return seq(stores)
