@@ -20,6 +20,7 @@ from loomir.target import Target
 from loomir.target.host import features_here
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.test_constants import numbers, prepared, product, run
 from tests.autoschedule.test_contraction import (
     SIGNS,
     arrays_for,
@@ -124,10 +125,24 @@ def test_sizes_known_at_run_time_batches_and_what_follows() -> None:
         factors = rng.standard_normal(40).astype("float32")
         total = x.astype("int64") @ y.astype("int64")
         wanted = np.maximum(total.astype("float32") * factors, 0)
-        for run in runs:
+        for call in runs:
             out = np.full((2, rows, 40), 7, "float32")
-            run(x, y, factors, out)
+            call(x, y, factors, out)
             np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize(("dtype", "k"), [("int8", 1500), ("bfloat16", 70)])
+def test_few_rows_meet_weights_that_are_packed_ahead(dtype: str, k: int) -> None:
+    out = "int32" if dtype == "int8" else "float32"
+    func = product(3, k, 37, dtype=dtype, out=out)
+    made = prepared(func, {1}, CPU)
+    assert "T.dot_tiles" in made.func.script()
+    x, w, b = numbers((3, k), dtype), numbers((k, 37), dtype), numbers((37,), out)
+    wanted = np.maximum(x.astype("int64") @ w.astype("int64") + b.astype("int64"), 0)
+    for machine in MACHINES:
+        result = np.zeros((3, 37), out)
+        run(made, [x, w, b, result], machine)
+        np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize(

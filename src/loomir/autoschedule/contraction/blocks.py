@@ -89,6 +89,7 @@ class Blocked:
         self.found = found
         self.target = target
         self.inner = inner
+        self.constants = constants
         self.m, self.n = size_of(found.rows), size_of(found.columns)
         self.k, self.count = size_of(found.reduced), size_of(found.batch)
         self.depth = extent_of(found.reduced)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.contraction.ahead import is_constant
 from loomir.autoschedule.contraction.blocks import Blocked
 from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.groups import WORD, Groups, narrowest
@@ -79,17 +80,20 @@ def on_tiles(
     constants: Set[Var] = frozenset(),
 ) -> Plan | None:
     """Plan a product of short numbers, None where the target's unit does not do it."""
-    if _groups(found, target) is None:
+    if _groups(found, target, constants) is None:
         return None
     plan = _OnTiles(found, target, inner, views, constants)
     return plan.plan() if plan.by_vectors else None
 
 
-def _groups(found: Contraction, target: Target) -> Groups | None:
+def _groups(found: Contraction, target: Target, constants: Set[Var]) -> Groups | None:
     sizes = [size_of(axes) for axes in (found.rows, found.columns, found.reduced)]
-    if found.ordered or any(size is not None and size < _FEWEST for size in sizes):
-        return None
     left, right = narrowest(found.left), narrowest(found.right)
+    # Where packed weights are read once, few rows cost as little as tiles of them do.
+    fewest = (1 if is_constant(found, right, constants) else _FEWEST, _FEWEST, _FEWEST)
+    few = any(size is not None and size < least for size, least in zip(sizes, fewest))
+    if found.ordered or few:
+        return None
     if left.dtype.bits == 8 and None not in sizes:
         work = math.prod(size for size in (*sizes, size_of(found.batch)) if size is not None)
         if work < _LEAST_WORK or (sizes[2] or 0) < _LEAST_DEPTH:
@@ -105,7 +109,7 @@ def _groups(found: Contraction, target: Target) -> Groups | None:
 
 class _OnTiles(Blocked):
     def _grouped(self) -> Groups | None:
-        return _groups(self.found, self.target)
+        return _groups(self.found, self.target, self.constants)
 
     def _tiles(self) -> Tiles:
         rows, columns = (
