@@ -16,11 +16,12 @@ from loomir.autoschedule.combining import combined, identity
 from loomir.autoschedule.elementwise import is_heavy, values_join
 from loomir.autoschedule.instance import at, by_index, number, time_of, unfused, widest
 from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, vectorized
-from loomir.autoschedule.passes import Piece, Place, Walk, in_steps, may_skip, run_pass, run_start
+from loomir.autoschedule.passes import Piece, Place, Walk, may_skip, run_pass, run_start
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.rows import FEW, lies_inside
 from loomir.autoschedule.sharing import is_long, is_worth, items_together, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.autoschedule.steps import in_steps
 from loomir.ir.visit import by_class
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from loomir.arith.fold import imm, product
 from loomir.autoschedule.instance import at, by_index, is_short, number, time_of, unfused, widest
-from loomir.autoschedule.nest import INDEX, loop, vectorized
+from loomir.autoschedule.nest import INDEX, vectorized
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_worth, items_together, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.autoschedule.steps import in_steps, parts_of
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -52,7 +53,9 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         return BufferStore(stage.buffer, at(stage.value, table), indices)
 
     def piece(row: Mapping[Var, PrimExpr], first: PrimExpr, size: PrimExpr) -> Stmt:
-        return _in_vectors(lambda e: store(row, first + e), size, width)
+        left = number(size)
+        parts = [] if left is None or width > lanes else parts_of(width, left)
+        return _in_vectors(lambda e: store(row, first + e), size, width, parts)
 
     each = time_of(stage.value, stage.buffer.dtype)
     chunk = max(1, items_together(each) // width) * width
@@ -82,19 +85,16 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
     return Plan("element-wise", stmt, (*choices, how), None, moved)
 
 
-def _in_vectors(store: Callable[[PrimExpr], Stmt], size: PrimExpr, width: int) -> Stmt:
-    """Cover elements ``[0, size)`` by vectors, and the rest one by one."""
-    if width == 1:
-        return loop("i", size, store)
-    step = imm(width, INDEX)
-    vectors = loop(
-        "v", size // step, lambda v: vectorized("lane", width, lambda x: store(v * step + x))
-    )
-    known = number(size)
-    if known is not None and known % width == 0:
-        return vectors
-    done = size // step * step
-    return seq((vectors, loop("rest", size - done, lambda i: store(done + i))))
+def _in_vectors(
+    store: Callable[[PrimExpr], Stmt], size: PrimExpr, width: int, parts: Sequence[int]
+) -> Stmt:
+    """Cover elements ``[0, size)`` by vectors, and the rest by parts of them and one by one."""
+
+    def one(first: PrimExpr, lanes: int) -> Stmt:
+        return store(first) if lanes == 1 else vectorized("lane", lanes, lambda x: store(first + x))
+
+    sizes = list(dict.fromkeys([width, *parts, 1]))
+    return seq(in_steps(imm(0, INDEX), size, sizes, one))
 
 
 def is_heavy(value: PrimExpr) -> bool:

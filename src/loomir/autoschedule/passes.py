@@ -10,18 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import imm, imm64, int64, product
+from loomir.arith.fold import imm64, int64, product
 from loomir.autoschedule.combining import combined, identity, joined_lanes, whole
 from loomir.autoschedule.elementwise import is_heavy, values_join
 from loomir.autoschedule.instance import at, number, unfused, widest
-from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, vectorized
+from loomir.autoschedule.nest import allocated, loop, scratch, vectorized
 from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.autoschedule.steps import in_steps, parts_of, plus
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
-__all__ = ["Piece", "Place", "Walk", "in_steps", "may_skip", "run_pass", "run_start", "width_of"]
+__all__ = ["Piece", "Place", "Walk", "may_skip", "run_pass", "run_start", "width_of"]
 
 _MOST_LANES: Final = 64
 _MOST_BITS: Final = 2048
@@ -119,6 +120,8 @@ def run_pass(walks: Sequence[Walk], target: Target, piece: Piece | None = None) 
     if known is None and piece is not None and start == 0:
         known = number(product(extents))
     width, lanes = width_of(walks, known, target)
+    heavy = any(is_heavy(walk.stage.value) for walk in walks)
+    parts = parts_of(lanes, known) if heavy else []
     sums = {k: _sums(walk, width, lanes) for k, walk in enumerate(walks) if walk.combines()}
 
     def element(outer: Sequence[PrimExpr], index: PrimExpr, walk: Walk) -> Place:
@@ -138,9 +141,7 @@ def run_pass(walks: Sequence[Walk], target: Target, piece: Piece | None = None) 
         return seq(made)
 
     def run(outer: Sequence[PrimExpr]) -> Stmt:
-        sizes = [width, lanes, 1] if lanes < width else [width, 1]
-        if width == 1:
-            sizes = [1]
+        sizes = list(dict.fromkeys([width, lanes, *parts, 1]))
         return seq(in_steps(begin, length, sizes, lambda i, size: step(outer, i, size)))
 
     def nested(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
@@ -149,7 +150,7 @@ def run_pass(walks: Sequence[Walk], target: Target, piece: Piece | None = None) 
         axis, low, extent = first.axes[k], imm64(0), extents[k]
         if piece is not None and k == 0:
             low, extent = piece
-        return loop(axis.var.name_hint, extent, lambda i: nested(k + 1, (*outer, _plus(low, i))))
+        return loop(axis.var.name_hint, extent, lambda i: nested(k + 1, (*outer, plus(low, i))))
 
     body = nested(0, ())
     if not sums:
@@ -165,32 +166,6 @@ def run_pass(walks: Sequence[Walk], target: Target, piece: Piece | None = None) 
 
 
 _Body = Callable[[PrimExpr, Place], Stmt]
-
-
-def _plus(low: PrimExpr, i: PrimExpr) -> PrimExpr:
-    return i if number(low) == 0 else low + i
-
-
-def in_steps(
-    begin: PrimExpr, length: PrimExpr, sizes: Sequence[int], body: Callable[[PrimExpr, int], Stmt]
-) -> list[Stmt]:
-    """Cover a stretch by steps of the first size, what is left by the next size, and so on."""
-    made: list[Stmt] = []
-    done: PrimExpr = imm64(0)
-    for size in sizes:
-        left = length - done
-        if number(left) == 0:
-            break
-        step = imm(size, INDEX)
-        base = _plus(begin, done) if number(done) != 0 else begin
-
-        def one(i: PrimExpr, base: PrimExpr = base, size: int = size) -> Stmt:
-            return body(_plus(base, i * imm64(size)) if size > 1 else _plus(base, i), size)
-
-        name = "i" if size == 1 else "v"
-        made.append(loop(name, left // step if size > 1 else left, one))
-        done = length // step * step
-    return made
 
 
 def _sums(walk: Walk, width: int, lanes: int) -> _Sums:
