@@ -22,7 +22,7 @@ def test_places_of_extremes(name: str):
     data[3, 7], data[3, 9] = np.nan, np.nan
     agrees(func, [data, np.zeros(12, "int64")], rtol=0, always=False)
     made = scheduled(func, tasks=True)
-    assert [plan.kind for plan in made.plans] == ["loops as written"]
+    assert [plan.kind for plan in made.plans] == ["choice"]
     assert "T.parallel" in made.func.script()
 
 

@@ -57,7 +57,7 @@ from loomir.tir.stmt import (
     Stmt,
 )
 
-__all__ = ["read_kernel"]
+__all__ = ["Body", "Loop", "Moved", "Reader", "read_kernel"]
 
 _COMBINES: Final[dict[type, Combine]] = {
     Add: Combine.SUM,
@@ -77,12 +77,12 @@ def read_kernel(func: PrimFunc) -> Kernel:
     if isinstance(body, BlockRealize) and _only_allocates(body):
         between, body = body.block.alloc_buffers, body.block.body
     parts = body.seq if isinstance(body, SeqStmt) else (body,)
-    reader = _Reader()
+    reader = Reader()
     read = [found for part in parts for found in _read(reader, part)]
     return Kernel(func, _with_starts(read), between)
 
 
-def _read(reader: _Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
+def _read(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
     stage = reader.read(part)
     if stage is not None:
         return (stage,)
@@ -101,18 +101,20 @@ def _is(expr: PrimExpr, value: int) -> bool:
     return isinstance(expr, IntImm) and expr.value == value
 
 
-class _Loop(NamedTuple):
+class Loop(NamedTuple):
+    """A loop of a nest, or an iterator of its block."""
+
     var: Var
     start: PrimExpr
     extent: PrimExpr
 
 
-class _Body(NamedTuple):
+class Body(NamedTuple):
     """What a nest stores, by the variables of its loops."""
 
     name: str
-    axes: tuple[_Loop, ...]
-    reduced: tuple[_Loop, ...]
+    axes: tuple[Loop, ...]
+    reduced: tuple[Loop, ...]
     store: BufferStore
     init: BufferStore | None
     block: Block | None
@@ -120,11 +122,11 @@ class _Body(NamedTuple):
     """Says which terms join."""
 
 
-def _nest(stmt: Stmt) -> tuple[list[_Loop], Stmt]:
+def _nest(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     """Go down the serial loops of a nest."""
-    loops: list[_Loop] = []
+    loops: list[Loop] = []
     while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
-        loops.append(_Loop(stmt.loop_var, stmt.min, stmt.extent))
+        loops.append(Loop(stmt.loop_var, stmt.min, stmt.extent))
         stmt = stmt.body
     return loops, stmt
 
@@ -146,7 +148,7 @@ def _stored(stmt: Stmt) -> BufferStore | None:
     return stmt if not lets else BufferStore(stmt.buffer, value, stmt.indices, span=stmt.span)
 
 
-class _Reader:
+class Reader:
     """Reads nests one by one."""
 
     def __init__(self) -> None:
@@ -154,18 +156,26 @@ class _Reader:
 
     def read(self, stmt: Stmt) -> Stage | None:
         """Read a nest; None where it is none."""
+        box = self.box(stmt)
+        if box is None:
+            return None
+        loops, inner = box
+        body = self._block(loops, inner) if isinstance(inner, BlockRealize) else None
+        if body is None and not isinstance(inner, BlockRealize):
+            body = _bare(loops, inner)
+        return None if body is None else self._stage(body)
+
+    def box(self, stmt: Stmt) -> tuple[list[Loop], Stmt] | None:
+        """Read the loops of a nest, and what is in them; None where they are no box."""
         loops, inner = _nest(stmt)
         rectangular = {loop.var for loop in loops}
         for loop in loops:
             for edge in (loop.start, loop.extent):
                 if effects(edge) or any(p in rectangular for p in by_class(edge).get(Var, ())):
                     return None
-        body = self._block(loops, inner) if isinstance(inner, BlockRealize) else None
-        if body is None and not isinstance(inner, BlockRealize):
-            body = _bare(loops, inner)
-        return None if body is None else self._stage(body)
+        return loops, inner
 
-    def _block(self, loops: list[_Loop], realize: BlockRealize) -> _Body | None:
+    def _block(self, loops: list[Loop], realize: BlockRealize) -> Body | None:
         block = realize.block
         if block.alloc_buffers or block.match_buffers or block.annotations:
             return None
@@ -176,20 +186,30 @@ class _Reader:
         init = None if block.init is None else _stored(block.init)
         if not _is(realize.predicate, 1) or store is None or (init is None and block.init):
             return None
+        axes = self.axes(loops, realize)
+        if axes is None:
+            return None
+        return Body(block.name_hint, *axes, store, init, block, guard)
+
+    def axes(
+        self, loops: list[Loop], realize: BlockRealize
+    ) -> tuple[tuple[Loop, ...], tuple[Loop, ...]] | None:
+        """Read the iterators of a block, and those that reduce, as loops over them."""
+        block = realize.block
         left = {loop.var: loop for loop in loops}
-        axes: list[_Loop] = []
-        reduced: list[_Loop] = []
+        axes: list[Loop] = []
+        reduced: list[Loop] = []
         for it, value in zip(block.iter_vars, realize.values):
             extent = it.dom.extent if it.dom is not None else None
             starts = it.dom is None or _is(it.dom.min, 0)
             loop = left.pop(value, None) if isinstance(value, Var) else None
             if loop is None and isinstance(value, IntImm):
-                loop = _Loop(it.var, value, IntImm(1, it.var.dtype))  # an axis of one value
+                loop = Loop(it.var, value, IntImm(1, it.var.dtype))  # an axis of one value
             elif loop is None or not _is(loop.start, 0) or not starts:
                 return None
             if extent is not None and not self._same(extent, loop.extent):
                 return None
-            made = _Loop(it.var, loop.start, loop.extent)
+            made = Loop(it.var, loop.start, loop.extent)
             if it.iter_type is IterVarType.DATA_PAR:
                 axes.append(made)
             elif it.iter_type is IterVarType.COMM_REDUCE:
@@ -198,12 +218,12 @@ class _Reader:
                 return None
         if any(not _is(loop.extent, 1) for loop in left.values()):
             return None  # the block repeats
-        return _Body(block.name_hint, tuple(axes), tuple(reduced), store, init, block, guard)
+        return tuple(axes), tuple(reduced)
 
     def _same(self, a: PrimExpr, b: PrimExpr) -> bool:
         return structural_equal(a, b) or self.analyzer.can_prove_equal(a, b)
 
-    def _stage(self, body: _Body) -> Stage | None:
+    def _stage(self, body: Body) -> Stage | None:
         split = _term(body)
         if split is None:
             return None
@@ -226,7 +246,7 @@ class _Reader:
             parts.append(init.value)
         if any(effects(part) & (Does.ACTS | Does.FAILS) for part in parts):
             return None
-        moved = _Moved(body)
+        moved = Moved(body)
         indices = tuple(moved.index(i) for i in store.indices)
         if not _once(indices, moved.axes, moved.reduced):
             return None
@@ -260,7 +280,7 @@ def _is_neutral(start: PrimExpr, combine: Combine) -> bool:
     return (combine is Combine.MAX and value == low) or (combine is Combine.MIN and value == high)
 
 
-def _bare(loops: list[_Loop], inner: Stmt) -> _Body | None:
+def _bare(loops: list[Loop], inner: Stmt) -> Body | None:
     """Read loops without a block: one store, or a start and loops that combine."""
     if isinstance(inner, SeqStmt) and len(inner.seq) == 2:
         init = _stored(inner.seq[0])
@@ -274,17 +294,17 @@ def _bare(loops: list[_Loop], inner: Stmt) -> _Body | None:
             for edge in (loop.start, loop.extent):
                 if effects(edge) or _mentions(edge, (*loops, *more)):
                     return None
-        return _Body(store.buffer.name, tuple(loops), tuple(more), store, init, None)
+        return Body(store.buffer.name, tuple(loops), tuple(more), store, init, None)
     store = _stored(inner)
     if store is None:
         return None
     used = {p for i in store.indices for p in by_class(i).get(Var, ())}
     axes = tuple(loop for loop in loops if loop.var in used)
     reduced = tuple(loop for loop in loops if loop.var not in used)
-    return _Body(store.buffer.name, axes, reduced, store, None, None)
+    return Body(store.buffer.name, axes, reduced, store, None, None)
 
 
-def _term(body: _Body) -> tuple[Combine, PrimExpr, bool] | None:
+def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     """Split what is stored into the element that was there, and what joins it."""
     store = body.store
     value = store.value
@@ -322,26 +342,26 @@ def _equal_all(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
 
 
-def _mentions(expr: PrimExpr, loops: tuple[_Loop, ...]) -> bool:
+def _mentions(expr: PrimExpr, loops: tuple[Loop, ...]) -> bool:
     names = {loop.var for loop in loops}
     return any(v in names for v in by_class(expr).get(Var, ()))
 
 
-def _mentions_any(exprs: tuple[PrimExpr, ...], loops: list[_Loop]) -> bool:
+def _mentions_any(exprs: tuple[PrimExpr, ...], loops: list[Loop]) -> bool:
     return any(_mentions(e, tuple(loops)) for e in exprs)
 
 
-class _Moved:
+class Moved:
     """Expressions of a nest by new int64 axes that start at 0."""
 
-    def __init__(self, body: _Body) -> None:
+    def __init__(self, body: Body) -> None:
         bounds = Bounds()
         self.table: dict[Var, PrimExpr] = {}
         self.widener = Widener(bounds)
         self.axes = tuple(self._axis(loop, bounds) for loop in body.axes)
         self.reduced = tuple(self._axis(loop, bounds) for loop in body.reduced)
 
-    def _axis(self, loop: _Loop, bounds: Bounds) -> Axis:
+    def _axis(self, loop: Loop, bounds: Bounds) -> Axis:
         var = Var(loop.var.name_hint, INDEX)
         high = bounds.of(loop.extent).high
         bounds.set(var, Interval(0, max(0, high - 1)))

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from loomir.autoschedule.as_written import plan_as_written
 from loomir.autoschedule.attention import plan_attention
+from loomir.autoschedule.choosing import plan_choice
 from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.elementwise import plan_elementwise
@@ -170,7 +171,7 @@ def schedule_function(
             plans.append(plan)
             place += covered
         else:
-            plan = plan_scan(part) or plan_as_written(part)
+            plan = plan_choice(part, target) or plan_scan(part) or plan_as_written(part)
             made.append(part if plan is None else plan.stmt)
             plans += [] if plan is None else [plan]
             place += 1

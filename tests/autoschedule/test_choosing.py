@@ -1,0 +1,160 @@
+"""Reductions that choose: vectors and threads choose the very elements that the program does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loomir import te
+from loomir.script import tir as T
+from loomir.te import topi
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import agrees, scheduled
+
+RANDOM = np.random.default_rng(21)
+TARGETS = ("native", "haswell")
+
+
+def data_of(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Few different values, so that many are equal; floats with NaN, infinities and zeros."""
+    data = RANDOM.integers(0, 9, shape).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0], dtype)
+        some = RANDOM.random(shape) < 0.05
+        data[some] = RANDOM.choice(odd, int(some.sum()))
+    return data
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype"),
+    [
+        ((12, 145), 1, "float32"),
+        ((12, 145), 0, "float32"),
+        ((7, 5, 33), None, "float32"),
+        ((7, 5, 33), 1, "int8"),
+        ((3, 1), 1, "float64"),
+        ((1, 3), 1, "int64"),
+        ((61, 37), None, "uint16"),
+        ((5, 70), 1, "float16"),
+    ],
+)
+def test_places_of_extremes(name: str, shape: tuple[int, ...], axis: int | None, dtype: str):
+    x = te.placeholder(shape, dtype, name="x")
+    made = getattr(topi, name)(x, axis)
+    func = te.create_prim_func([x, made])
+    data = data_of(shape, dtype)
+    data[0] = 3
+    out = np.zeros(np.argmax(data, axis).shape, "int64")
+    targets = TARGETS if name == "argmax" else TARGETS[:1]
+    agrees(func, [data, out], rtol=0, targets=targets, always=False)
+    plans = [plan.kind for plan in scheduled(func, tasks=True).plans]
+    assert plans == ["choice" if shape != (3, 1) else "loops as written"]
+
+
+def test_a_row_of_special_values_alone():
+    x = te.placeholder((4, 50), name="x")
+    func = te.create_prim_func([x, topi.argmax(x, 1)])
+    rows = np.array([[np.nan], [np.inf], [-np.inf], [-0.0]], "float32").repeat(50, 1)
+    agrees(func, [rows, np.zeros(4, "int64")], rtol=0)
+
+
+def test_few_results_are_chosen_in_pieces():
+    x = te.placeholder((3000,), name="x")
+    made = scheduled(te.create_prim_func([x, topi.argmin(x)]), tasks=True)
+    assert "T.parallel" in made.func.script()
+    assert "pieces of" in str(made.plans[0].choices)
+
+
+@T.prim_func
+def unknown(a: T.handle, b: T.handle, v: T.handle):
+    n, m = T.int64(), T.int64()
+    A = T.match_buffer(a, (n, m), "int32")
+    B = T.match_buffer(b, (n,), "int64")
+    V = T.match_buffer(v, (n,), "int32")
+    for i, k in T.grid(n, m):
+        with T.sblock("best"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.int64(-1)
+                V[vi] = T.int32(-5)
+            at: T.int64 = T.Select(
+                V[vi] > A[vi, vk] or (V[vi] == A[vi, vk] and B[vi] < vk), B[vi], vk
+            )
+            best: T.int32 = T.Select(
+                V[vi] > A[vi, vk] or (V[vi] == A[vi, vk] and B[vi] < vk), V[vi], A[vi, vk]
+            )
+            B[vi] = at
+            V[vi] = best
+
+
+@pytest.mark.parametrize("shape", [(5, 77), (3, 0), (0, 4), (40, 3)])
+def test_unknown_sizes(shape: tuple[int, int]):
+    arrays = [data_of(shape, "int32"), np.full(shape[0], 7), np.full(shape[0], 7, "int32")]
+    agrees(unknown, arrays, rtol=0)
+
+
+def chosen(keep: str, order: str, dtype: str) -> PrimFunc:
+    """A choice by another condition, among rows or among columns."""
+    index = "A[vi, vk]" if order == "SR" else "A[vk, vi]"
+    shape = "(6, 90)" if order == "SR" else "(90, 6)"
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer({shape}, "{dtype}"), B: T.Buffer((6,), "int32"), V: T.Buffer((6,), "{dtype}")):
+    for i, k in T.grid(6, 90):
+        with T.sblock("best"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = -1
+                V[vi] = T.{dtype}(0)
+            keep: T.bool = {keep}
+            at: T.int32 = T.Select(keep, B[vi], vk)
+            best: T.{dtype} = T.Select(keep, V[vi], {index})
+            B[vi] = at
+            V[vi] = best
+"""
+    from loomir import script
+
+    return script.from_source(text.replace("ELEMENT", index))
+
+
+@pytest.mark.parametrize(
+    ("keep", "dtype", "free"),
+    [
+        ("V[vi] > ELEMENT or V[vi] == ELEMENT and B[vi] < vk", "int32", True),
+        ("V[vi] > ELEMENT or V[vi] == ELEMENT and B[vi] < vk", "float32", False),  # NaN
+        ("V[vi] < ELEMENT or V[vi] == ELEMENT and B[vi] > vk", "int32", True),
+        ("V[vi] >= ELEMENT", "int32", False),  # of equals the first in time
+        ("V[vi] > ELEMENT", "float32", False),
+        ("V[vi] > ELEMENT or B[vi] < vk", "int32", False),
+    ],
+)
+def test_lanes_choose_only_where_order_makes_no_difference(keep: str, dtype: str, free: bool):
+    data = RANDOM.integers(-3, 4, (6, 90)).astype(dtype)
+    for order in ("SR", "RS"):
+        func = chosen(keep, order, dtype)
+        given = data if order == "SR" else np.ascontiguousarray(data.T)
+        arrays = [given, np.zeros(6, "int32"), np.zeros(6, dtype)]
+        agrees(func, arrays, rtol=0, always=False)
+        kinds = [plan.kind for plan in scheduled(func, tasks=True).plans]
+        assert kinds == (["choice"] if free or order == "RS" else ["loops as written"])
+
+
+@T.prim_func
+def in_turn(
+    A: T.Buffer((6, 90), "float32"), B: T.Buffer((6,), "int64"), V: T.Buffer((6,), "float32")
+):
+    for i, k in T.grid(6, T.int64(90)):
+        with T.sblock("best"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.int64(-1)
+                V[vi] = T.float32(0)
+            V[vi] = T.Select(V[vi] > A[vi, vk], V[vi], A[vi, vk])
+            B[vi] = T.Select(V[vi] > A[vi, vk], B[vi], vk)
+
+
+def test_what_reads_what_was_stored_just_now_is_left():
+    arrays = [data_of((6, 90), "float32"), np.zeros(6, "int64"), np.zeros(6, "float32")]
+    assert "choice" not in [plan.kind for plan in scheduled(in_turn, tasks=True).plans]
+    agrees(in_turn, arrays, rtol=0, always=False)
