@@ -94,7 +94,7 @@ def test_softmax_is_computed_row_by_row():
     before = softmax()
     sch = Schedule(before, debug_mask="all")
     row = sch.get_loops("softmax")[0]
-    for name in ("total", "power", "shifted", "most"):
+    for name in ("share", "total", "power", "shifted", "most"):
         sch.compute_at(name, row)
     sch.parallel(row)
     same_meaning(before, sch, tolerance=1e-6)
