@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from loomir.arith.fold import imm
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
-from loomir.tir.stmt import TRUE, Block, BlockRealize, For, ForKind, Stmt, seq
+from loomir.tir.stmt import STEPS_AT_ONCE, TRUE, Block, BlockRealize, For, ForKind, Stmt, seq
 
 __all__ = ["INDEX", "allocated", "loop", "parallel", "scratch", "unrolled", "vectorized"]
 
@@ -16,17 +17,26 @@ INDEX = DataType("int64")
 """The dtype of the loops that schedules make: products of extents fit."""
 
 
-def _loop(name: str, extent: PrimExpr | int, kind: ForKind, body: Callable[[Var], Stmt]) -> Stmt:
+def _loop(
+    name: str,
+    extent: PrimExpr | int,
+    kind: ForKind,
+    body: Callable[[Var], Stmt],
+    notes: Mapping[str, PrimExpr] = MappingProxyType({}),
+) -> Stmt:
     size = imm(extent, INDEX) if isinstance(extent, int) else extent
     if isinstance(size, IntImm) and size.value == 1 and kind is not ForKind.VECTORIZED:
         kind = ForKind.SERIAL
     var = Var(name, INDEX)
-    return For(var, imm(0, INDEX), size, kind, body(var))
+    return For(var, imm(0, INDEX), size, kind, body(var), None, dict(notes))
 
 
-def loop(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
-    """Run ``body`` for each value in order."""
-    return _loop(name, extent, ForKind.SERIAL, body)
+def loop(
+    name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt], *, at_once: int = 1
+) -> Stmt:
+    """Run ``body`` for each value in order; native code writes out so many ``at_once``."""
+    notes = {STEPS_AT_ONCE: imm(at_once, INDEX)} if at_once > 1 else {}
+    return _loop(name, extent, ForKind.SERIAL, body, notes)
 
 
 def parallel(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:

@@ -32,6 +32,7 @@ from loomir.tir.rules import refuse
 from loomir.tir.types import PointerType, PrimType
 
 __all__ = [
+    "STEPS_AT_ONCE",
     "THREAD_KEYS",
     "TRUE",
     "Allocate",
@@ -54,6 +55,8 @@ __all__ = [
 ]
 
 TRUE = IntImm(1, BOOL)
+STEPS_AT_ONCE: Final = "steps_at_once"
+"""The annotation of a serial loop that says how many of its steps native code writes out."""
 THREAD_KEYS: Final = frozenset({"thread_extent", "virtual_thread"})
 """The keys of attributes that run their body once for each value of a variable."""
 _INT8 = DataType("int8")

@@ -8,18 +8,21 @@ from loomir.codegen.llvm.emit.constants import constant_of, range_of
 from loomir.codegen.llvm.emit.frame import Frame, Interval, Loop
 from loomir.codegen.llvm.emit.parallel import run_parallel
 from loomir.codegen.llvm.floats import cast, register_type
+from loomir.codegen.llvm.text import Metadata
 from loomir.codegen.llvm.types import I64
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, DataType
+from loomir.tir.expr import IntImm
 from loomir.tir.faults import fault
-from loomir.tir.stmt import For, ForKind, While
+from loomir.tir.stmt import STEPS_AT_ONCE, For, ForKind, While
 
 __all__ = ["loop", "while_loop"]
 
 _INT64: Final = DataType("int64")
 _MAX64: Final = (1 << 63) - 1
+_MOST_AT_ONCE: Final = 64
 
 
 def loop(frame: Frame, s: For) -> Step[None]:
@@ -115,8 +118,20 @@ def _iterate(
     b.at(latch)
     # It is below `stop`, so it does not overflow.
     counter.add(b.flagged("add", counter, const(I64, 1), "nsw"), latch)
-    b.br(head)
+    b.br(head, meta=_written_out(frame, s))
     b.at(after)
+
+
+def _written_out(frame: Frame, s: For) -> dict[str, Metadata] | None:
+    """Give the note that LLVM shall write out several steps of a loop."""
+    steps = s.annotations.get(STEPS_AT_ONCE)
+    if isinstance(steps, IntImm):
+        steps = steps.value
+    if not isinstance(steps, int) or not 1 < steps <= _MOST_AT_ONCE:
+        return None
+    module = frame.unit.module
+    count = module.metadata(f'!{{!"llvm.loop.unroll.count", i32 {steps}}}')
+    return {"llvm.loop": module.metadata(f"!{{{{self}}, {count.text}}}", distinct=True)}
 
 
 def _bind(frame: Frame, s: For, counter: Value, base: Value | None) -> None:
