@@ -229,6 +229,30 @@ def test_a_process_that_may_not_use_tiles_has_none(monkeypatch: pytest.MonkeyPat
 
 
 @T.prim_func
+def by_hand(
+    c: T.Buffer((256,), "int32"), a: T.Buffer((1024,), "int8"), b: T.Buffer((1024,), "uint8")
+) -> None:
+    d = T.alloc_buffer((256,), "int32")
+    T.dot_tiles(d, a, b, 1, 16, 16, "int8", "uint8", True)
+    for i in range(256):
+        c[i] = d[i]
+
+
+def test_programs_may_use_tiles_themselves_and_be_watched() -> None:
+    a, b = bytes_of(short(16, 16, 64, ("int8", "uint8"), "nk"))
+    packed = b.reshape(16, 16, 4).transpose(1, 0, 2)  # four steps of each column side by side
+    wanted = a.astype("int32") @ b.T.astype("int32")
+    for options in ({}, {"checked": True}, {"target": "x86-64"}):
+        out = np.zeros(256, "int32")
+        loomir.compile(by_hand, **options)(
+            out,
+            a.ravel(),
+            packed.ravel(),
+        )
+        np.testing.assert_array_equal(out.reshape(16, 16), wanted)
+
+
+@T.prim_func
 def beyond(c: T.Buffer((256,), "int32"), a: T.Buffer((1023,), "int8")) -> None:
     T.dot_tiles(c, a, a, 1, 16, 16, "int8", "int8", True)
 

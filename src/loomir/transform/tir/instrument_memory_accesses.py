@@ -36,6 +36,7 @@ from loomir.tir.op import (
     pointer_base,
 )
 from loomir.tir.op_calls import EXTERN, PACKED
+from loomir.tir.op_tiles import DOT_TILES
 from loomir.tir.stmt import (
     TRUE,
     Allocate,
@@ -62,7 +63,8 @@ __all__ = ["WatchOptions", "instrument_memory_accesses"]
 _UNORDERED: Final = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING)
 _THREADS: Final = ("thread_extent", "virtual_thread")
 _BYTE: Final = DataType("uint8")
-_OUTWARD: Final = PACKED | EXTERN
+_OUTWARD: Final = PACKED | EXTERN | {DOT_TILES}
+"""Calls that may access memory through pointers."""
 _NULL: Final = call_builtin("reinterpret", imm64(0), dtype=HANDLE)
 _WORDS: Final = 8
 """The size of what describes a memory or a loop."""
