@@ -42,7 +42,7 @@ from loomir.autoschedule.contraction.operand import (
     split,
 )
 from loomir.autoschedule.contraction.recognise import Contraction
-from loomir.autoschedule.contraction.sides import Places, Side, Source, Values
+from loomir.autoschedule.contraction.sides import Places, Side, Values
 from loomir.autoschedule.contraction.tiles import WORTH_THREADS, Tiles, choose_tiles, up
 from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled, vectorized
 from loomir.autoschedule.plan import Ahead, Plan
@@ -513,13 +513,15 @@ class _Convolution:
     def _choices(self, how: str) -> tuple[str, ...]:
         left, right, tiles = self.left, self.right, self.tiles
         sums, registers = tiles.rows * tiles.vectors, self.target.registers
-        kept = Source.DIRECT.value if self.kernels is None else "constant, packed before all calls"
+        kept = (
+            "read where they are" if self.kernels is None else "constant, packed before all calls"
+        )
         return (
             f"tile of {tiles.rows} x {tiles.columns}: {sums} of {registers} registers hold sums",
             f"kernels are {kept}, vectors lie along pixels",
             f"panels of {tiles.depth} steps, in {self.pieces} pieces each",
             f"blocks of {left.per_block} x {right.per_block} tiles",
-            *([f"{self.rest} pixels that fill no vector are dot products"] if self.rest else []),
+            *([f"dot products for pixels that fill no vector: {self.rest}"] if self.rest else []),
             f"the image is copied with its padding: {how}",
         )
 
