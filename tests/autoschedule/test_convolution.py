@@ -155,10 +155,12 @@ def test_results_are_stored_by_vectors() -> None:
     assert ", column + (c" in script  # pixels of all rows are one axis
 
 
-def test_threads_change_nothing() -> None:
-    # Enough work for threads, and few pixels: they share panels, and divide the channels.
+def test_few_pixels_share_panels() -> None:
+    # Enough work for threads: one loop of them makes panels, one divides the channels evenly.
     func = check((1, 64, 8, 8), (96, 64, 3, 3), pads=(1, 1))
-    assert func.script().count("T.parallel") == 2
+    script = func.script()
+    assert script.count("T.parallel") == 2
+    assert "for block in T.parallel(T.int64(2))" in script
 
 
 def test_a_symbolic_batch() -> None:
