@@ -71,8 +71,11 @@ __all__ = ["convolution"]
 
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
-_SHARES: Final = 8
-"""Tiles of pixels from which threads need not share panels."""
+_SHARES: Final = 4
+"""Tiles of pixels from which threads need not share panels.
+
+Panels of a block stay in its cache: a sixth less time on two threads for 256 channels of 14 x 14.
+"""
 _ROWS: Final = 64
 """Rows of a block where threads share panels, and each reads all of them."""
 _INDEX: Final = DataType("int64")
