@@ -7,6 +7,7 @@ each element once or combines terms into it. Everything else is left as a statem
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
@@ -14,8 +15,11 @@ from loomir.arith.bounds import Bounds
 from loomir.arith.interval import Interval
 from loomir.arith.widen import Widener
 from loomir.autoschedule.checks import checks_apart
+from loomir.autoschedule.distribution import distribute
 from loomir.autoschedule.nest import INDEX
+from loomir.autoschedule.own_buffers import in_buffers_of_their_own, same_elements
 from loomir.autoschedule.stage import Axis, Combine, Kernel, Stage
+from loomir.autoschedule.usage import reads_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, pre_order, rewrite
@@ -78,14 +82,48 @@ def read_kernel(func: PrimFunc) -> Kernel:
         between, body = body.block.alloc_buffers, body.block.body
     parts = body.seq if isinstance(body, SeqStmt) else (body,)
     reader = Reader()
-    read = [found for part in parts for found in _read(reader, part)]
-    return Kernel(func, _with_starts(read), between)
+    alone = _used_once(parts, between)
+    read: list[Stage | Stmt] = []
+    for place, part in enumerate(parts):
+        found, new = _read(reader, part, alone.get(place, {}))
+        read += found
+        between += new
+    stages, new = in_buffers_of_their_own(_with_starts(read))
+    return Kernel(func, stages, (*between, *new))
 
 
-def _read(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
+def _used_once(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
+    """Give the buffers that one part alone uses, by its place and their pointers' identity."""
+    inner = {id(b.data): b for b in between}
+    users: dict[int, set[int]] = {}
+    for place, part in enumerate(parts):
+        for data in reads_of(part):
+            users.setdefault(data, set()).add(place)
+    found: dict[int, dict[int, Buffer]] = {}
+    for data, buffer in inner.items():
+        places = users.get(data, set())
+        if len(places) == 1:
+            found.setdefault(places.pop(), {})[data] = buffer
+    return found
+
+
+def _read(
+    reader: Reader, part: Stmt, alone: Mapping[int, Buffer]
+) -> tuple[tuple[Stage | Stmt, ...], tuple[Buffer, ...]]:
+    """Read a part, and give the buffers that its stages have between them."""
     stage = reader.read(part)
     if stage is not None:
-        return (stage,)
+        return (stage,), ()
+    split = distribute(part, alone)
+    if split is not None:
+        stages = [reader.read(one) for one in split.parts]
+        known = [stage for stage in stages if stage is not None]
+        if len(known) == len(stages):
+            return tuple(known), split.buffers
+    return _checked(reader, part), ()
+
+
+def _checked(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
     apart = checks_apart(part)
     stage = None if apart is None else reader.read(apart.nest)
     return (part,) if apart is None or stage is None else (apart.checks, stage)
@@ -419,22 +457,13 @@ def _with_starts(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
             and part.init is None
             and last.combine is Combine.NONE
             and not last.in_place
-            and _same_elements(last, part)
+            and same_elements(last, part)
         ):
             table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
             made[-1] = _started(part, substitute(last.value, table))
         else:
             made.append(part)
     return tuple(made)
-
-
-def _same_elements(a: Stage, b: Stage) -> bool:
-    if len(a.axes) != len(b.axes):
-        return False
-    table = {x.var: y.var for x, y in zip(a.axes, b.axes)}
-    same = all(structural_equal(x.extent, y.extent) for x, y in zip(a.axes, b.axes))
-    moved = tuple(substitute(i, table) for i in a.indices)
-    return same and _equal_all(moved, b.indices)
 
 
 def _started(stage: Stage, init: PrimExpr) -> Stage:
