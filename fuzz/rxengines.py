@@ -121,9 +121,11 @@ def _each_pass(module: IRModule) -> dict[str, Runner]:
             stages[f"{len(stages) + 1} {name}"] = _interpreted(made)
             seen.append(made)
 
-    lower_relax(
-        module, packing_for(Target("native"), cache=False, least=0), on_stage=keep, verify=True
-    )
+    packing = packing_for(Target("native"), cache=False, least=0)
+    last = lower_relax(module, packing, on_stage=keep, verify=True)
+    if any(name.endswith("PackConstants") for name in stages):
+        packed = loomir.compile(last, cache=False)
+        stages["packed"] = lambda entry, args: packed[entry](*args)
     return stages
 
 

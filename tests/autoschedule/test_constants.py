@@ -84,6 +84,8 @@ def run(made: Prepared, args: list[Array], how: str) -> None:
         (3, 9, 20, False, "float64", "float64"),
         (9, 18, 21, False, "int8", "int32"),
         (8, 24, 16, True, "int8", "int32"),
+        (6, 20, 40, False, "float16", "float16"),
+        (9, 35, 18, True, "float16", "float16"),
     ],
 )
 def test_a_product_with_packed_weights_is_the_product(

@@ -13,7 +13,7 @@ from loomir.ir.visit import by_class
 from loomir.tir.expr import FloorDiv, IntImm, PrimExpr, Var
 from loomir.tir.stmt import Stmt, seq
 
-__all__ = ["FEW_ROWS", "STREAMS", "in_streams", "is_constant", "packs_ahead"]
+__all__ = ["FEW_ROWS", "STREAMS", "converted_later", "in_streams", "is_constant", "packs_ahead"]
 
 FEW_ROWS: Final = 64
 """Rows up to which a product waits for its weights rather than for its sums."""
@@ -36,9 +36,21 @@ def is_constant(found: Contraction, factor: PrimExpr, constants: Set[Var]) -> bo
     return used <= axes and None not in (*sizes, size_of(found.reduced), size_of(found.batch))
 
 
+def converted_later(found: Contraction, constants: Set[Var]) -> bool:
+    """Whether columns are a constant of 16 bits that few rows read: panels keep the 16 bits.
+
+    Each panel is then converted where it is read, for each tile of rows, and half as much is read.
+    """
+    load, rows = plain_load(found.right), size_of(found.rows)
+    if load is None or load.buffer.dtype.bits != 16 or not load.buffer.dtype.is_float:
+        return False
+    few = rows is None or rows <= FEW_ROWS
+    return few and found.dtype.bits == 32 and is_constant(found, load, constants)
+
+
 def packs_ahead(found: Contraction, constants: Set[Var]) -> bool:
     """Whether the columns are those of a constant, so that they are read as packed panels."""
-    return is_constant(found, found.right, constants)
+    return is_constant(found, found.right, constants) or converted_later(found, constants)
 
 
 _AT_ONCE: Final = 8

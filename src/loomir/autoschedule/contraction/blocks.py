@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
-from loomir.autoschedule.contraction.ahead import FEW_ROWS, STREAMS, in_streams, is_constant
+from loomir.autoschedule.contraction.ahead import (
+    FEW_ROWS,
+    STREAMS,
+    converted_later,
+    in_streams,
+    is_constant,
+)
 from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.groups import WORD, Groups, grouped
 from loomir.autoschedule.contraction.join_axes import Views
@@ -24,6 +30,7 @@ from loomir.autoschedule.contraction.operand import (
     at,
     ceil_div,
     conversions,
+    converted,
     extent_of,
     lesser,
     let,
@@ -49,6 +56,7 @@ from loomir.autoschedule.plan import Ahead, Plan
 from loomir.autoschedule.stage import Axis
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
+from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import LE, LT, And, Eq, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var, cast
@@ -106,6 +114,12 @@ class Blocked:
         self.lead = self._leading() if self.groups is None else 0
         factors = self.groups.factors if self.groups is not None else (found.left, found.right)
         ahead = [is_constant(found, factor, constants) for factor in factors]
+        self.later: list[DataType] = []
+        """The dtypes to which panels of the right factor are converted when they are read."""
+        narrow = plain_load(found.right)
+        if self.groups is None and narrow is not None and converted_later(found, constants):
+            self.later = conversions(found.right)
+            factors, ahead[1] = (found.left, narrow), True
         self.streamed = (
             self.groups is None
             and not ahead[1]
@@ -223,6 +237,8 @@ class Blocked:
         if self.lead:
             return True
         first, size = self.target.caches[0], found.dtype.itemsize
+        if self.later and conversions(found.left):
+            return False  # each number would be converted again for every tile of columns
         if reads_along(found.left, found.reduced):
             # Each row of a tile is a stream of its own: copying it would cost more than it saves.
             return tiles.rows * min(self.k, tiles.depth) * size <= first // 2
@@ -274,7 +290,7 @@ class Blocked:
         packed = scratch(
             f"{side.name}_packed",
             (mul(self.batch, side.tiles), self.depth, side.width),
-            self.held,
+            side.factor.dtype if side is self.right and self.later else self.held,
         )
         side.packed = packed
         self._add_starts(side, mul(self.batch, side.tiles))
@@ -556,7 +572,10 @@ class Blocked:
         if side.source is Source.WHOLE:
             assert packed is not None
             number = at(batch, side.tiles, tile[0])
-            return lambda k, whole, at_k, i: BufferLoad(packed, (number, whole, i))
+            later = self.later if side is self.right else []
+            return lambda k, whole, at_k, i: converted(
+                BufferLoad(packed, (number, whole, i)), later
+            )
         if side.source is Source.BLOCK:
             assert packed is not None
             return lambda k, whole, at_k, i: BufferLoad(packed, (tile[1], k, i))
@@ -640,6 +659,7 @@ class Blocked:
             *grouping,
             f"tile of {shape}: {sums} of {registers} registers hold sums",
             f"left factor {left.kept}, right factor {right.kept}",
+            *((f"held as {right.factor.dtype}, converted when read",) if self.later else ()),
             *((f"each panel read at {self.streams} places at once",) if self.streams > 1 else ()),
             f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",
         )

@@ -11,13 +11,14 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.expr import Cast, FloorDiv, FloorMod, IntImm, Min, PrimExpr, Ramp, Var
+from loomir.tir.expr import Cast, FloorDiv, FloorMod, IntImm, Min, PrimExpr, Ramp, Var, cast
 from loomir.tir.stmt import LetStmt, Stmt
 
 __all__ = [
     "at",
     "ceil_div",
     "conversions",
+    "converted",
     "extent_of",
     "lesser",
     "let",
@@ -94,6 +95,13 @@ def conversions(factor: PrimExpr) -> list[DataType]:
         found.append(factor.dtype)
         factor = factor.value
     return found[::-1]
+
+
+def converted(value: PrimExpr, dtypes: Sequence[DataType]) -> PrimExpr:
+    """Convert a number or a vector to dtypes, one after the other."""
+    for dtype in dtypes:
+        value = cast(value, dtype.with_lanes(value.dtype.lanes))
+    return value
 
 
 def reads_along(factor: PrimExpr, axes: Sequence[Axis]) -> bool:
