@@ -12,7 +12,7 @@ from math import prod
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
-from loomir.autoschedule.contraction.ahead import is_constant
+from loomir.autoschedule.contraction.ahead import in_streams, is_constant
 from loomir.autoschedule.contraction.copies import (
     copied_image,
     find_pieces,
@@ -410,7 +410,7 @@ class _Convolution:
                     summing(self.target),
                 )
 
-            steps = loop("k", mul(self._depth(panel), imm64(self.unit)), one)
+            steps = in_streams(mul(self._depth(panel), imm64(self.unit)), 1, one)
             end = self._end(batch, row, column, rows, sums)
             if part is None:
                 return allocated([sums], fill_tile(sums, tiles), steps, end)
