@@ -216,3 +216,19 @@ def test_compiling_without_a_schedule_leaves_the_order_of_sums():
     for k in range(1000):
         wanted += data[:, k]
     np.testing.assert_array_equal(out, wanted)
+
+
+def test_a_loop_of_one_step_may_be_used_in_a_block_that_does_not_bind_it():
+    @T.prim_func
+    def sums(A: T.Buffer((1,), "int32")):
+        for i in range(3, 4):
+            for k in range(6):
+                with T.sblock("sums"):
+                    v = T.axis.reduce(6, k)
+                    with T.init():
+                        A[0] = i
+                    A[0] = A[0] + i
+
+    out = np.zeros(1, "int32")
+    loomir.compile(sums, cache=False)(out)
+    assert out[0] == 21

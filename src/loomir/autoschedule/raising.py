@@ -256,6 +256,8 @@ class Reader:
                 return None
         if any(not _is(loop.extent, 1) for loop in left.values()):
             return None  # the block repeats
+        if {loop.var for loop in loops} & set(by_class(block).get(Var, ())):
+            return None  # it uses a loop and not an iterator that stands for it
         return tuple(axes), tuple(reduced)
 
     def _same(self, a: PrimExpr, b: PrimExpr) -> bool:

@@ -14,10 +14,10 @@ def names(sch: Schedule, blocks: list) -> list[str]:
 
 def test_blocks_know_what_they_need_and_who_needs_them():
     sch = Schedule(softmax())
-    assert names(sch, sch.get_producers("softmax")) == ["power", "total"]
+    assert names(sch, sch.get_producers("softmax")) == ["power", "share"]
     assert names(sch, sch.get_consumers("power")) == ["total", "softmax"]
     assert names(sch, sch.get_output_blocks("root")) == ["softmax"]
-    assert len(sch.get_child_blocks(sch.get_sblock("root"))) == 5
+    assert len(sch.get_child_blocks(sch.get_sblock("root"))) == 6
 
 
 def test_loops_are_listed_outermost_first():
