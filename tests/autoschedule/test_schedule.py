@@ -224,7 +224,7 @@ def test_a_loop_of_one_step_may_be_used_in_a_block_that_does_not_bind_it():
         for i in range(3, 4):
             for k in range(6):
                 with T.sblock("sums"):
-                    v = T.axis.reduce(6, k)
+                    _v = T.axis.reduce(6, k)
                     with T.init():
                         A[0] = i
                     A[0] = A[0] + i
