@@ -89,6 +89,20 @@ def symbolic(a: T.handle, c: T.handle):
         C[i] = held[0] - T.float32(1)
 
 
+@T.prim_func
+def maybe_nothing(a: T.handle, C: T.Buffer((1,), "int32")):
+    n = T.int64()
+    A = T.match_buffer(a, (n,), "int32")
+    C[0] = 1
+    for i in range(n):
+        with T.sblock("product"):
+            v = T.axis.reduce(n, i)
+            with T.init():
+                C[0] = 1
+            C[0] = C[0] * A[v]
+    C[0] = T.max(C[0], C[0] + 1)
+
+
 SPLIT = {
     "scalar": (scalar, [(19, 37), (37, 23), (19, 23)]),
     "updated": (updated, [(19, 37), (37, 23), (19, 23)]),
@@ -192,6 +206,11 @@ KEPT = {
 def test_what_iterations_hand_on_is_kept(name: str):
     func, shapes = KEPT[name]
     held(func, shapes)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_what_may_not_have_been_stored_is_updated_in_place(size: int):
+    held(maybe_nothing, [(size,), (1,)])
 
 
 def test_no_more_memory_is_taken_than_there_is_anyway():

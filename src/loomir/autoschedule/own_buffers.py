@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from loomir.autoschedule.stage import Combine, Stage
+from loomir.autoschedule.stage import Combine, Stage, may_do_nothing
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
@@ -44,7 +44,9 @@ def in_buffers_of_their_own(
 
 def _keeps(stage: Stage) -> bool:
     """Whether what a stage makes depends on what its buffer held before."""
-    return stage.init is None and (stage.in_place or stage.combine is not Combine.NONE)
+    return may_do_nothing(stage) or (
+        stage.init is None and (stage.in_place or stage.combine is not Combine.NONE)
+    )
 
 
 def _read_from(own: Buffer, old: Buffer, value: PrimExpr) -> PrimExpr:

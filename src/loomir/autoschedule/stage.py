@@ -18,7 +18,7 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, Stmt
 
-__all__ = ["Axis", "Combine", "Kernel", "Stage"]
+__all__ = ["Axis", "Combine", "Kernel", "Stage", "may_do_nothing"]
 
 
 class Axis(NamedTuple):
@@ -89,3 +89,9 @@ class Kernel:
     func: PrimFunc
     parts: tuple[Stage | Stmt, ...]
     between: tuple[Buffer, ...]
+
+
+def may_do_nothing(stage: Stage) -> bool:
+    """Whether elements are left as they were where there is nothing to combine."""
+    starts = stage.block is None or stage.block.init is None
+    return not starts and any(not axis.size for axis in stage.reduced)

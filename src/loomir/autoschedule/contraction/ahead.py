@@ -10,6 +10,7 @@ from loomir.autoschedule.contraction.operand import plain_load, size_of
 from loomir.autoschedule.contraction.recognise import Contraction
 from loomir.autoschedule.nest import loop
 from loomir.ir.visit import by_class
+from loomir.target import Target
 from loomir.tir.expr import FloorDiv, IntImm, PrimExpr, Var
 from loomir.tir.stmt import Stmt, seq
 
@@ -57,10 +58,13 @@ _AT_ONCE: Final = 8
 """Steps of the innermost loop that are written out: large products take 0.92 of the time of one."""
 
 
-def in_streams(depth: PrimExpr, streams: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+def in_streams(
+    depth: PrimExpr, streams: int, target: Target, body: Callable[[PrimExpr], Stmt]
+) -> Stmt:
     """Run all steps of a panel, at several places in turn: memory brings them at once."""
     if streams == 1:
-        return loop("k", depth, body, at_once=_AT_ONCE)
+        # Where products wait to be added, more steps at once take more registers than there are.
+        return loop("k", depth, body, at_once=_AT_ONCE if target.fma else 1)
     known = isinstance(depth, IntImm)
     each = imm64(depth.value // streams) if known else FloorDiv(depth, imm64(streams))
     turns = loop(

@@ -41,7 +41,7 @@ from loomir.autoschedule.contraction.operand import (
     stride_along,
 )
 from loomir.autoschedule.contraction.packing import Packing, pack_tile
-from loomir.autoschedule.contraction.recognise import Contraction, may_do_nothing
+from loomir.autoschedule.contraction.recognise import Contraction
 from loomir.autoschedule.contraction.sides import Places, Side, Source, Values, bound, vector_from
 from loomir.autoschedule.contraction.tiles import (
     FEW_TILES,
@@ -53,7 +53,7 @@ from loomir.autoschedule.contraction.tiles import (
 )
 from loomir.autoschedule.nest import INDEX, allocated, loop, parallel, scratch, unrolled, vectorized
 from loomir.autoschedule.plan import Ahead, Plan
-from loomir.autoschedule.stage import Axis
+from loomir.autoschedule.stage import Axis, may_do_nothing
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
 from loomir.support.dtype import DataType
@@ -541,7 +541,10 @@ class Blocked:
         found = self.found
         if not self.lead:
             return in_streams(
-                depth, self.streams, lambda k: body(k, split(found.reduced, add(start, k)))
+                depth,
+                self.streams,
+                self.target,
+                lambda k: body(k, split(found.reduced, add(start, k))),
             )
         lead = found.reduced[: self.lead]
         near = found.reduced[self.lead :]

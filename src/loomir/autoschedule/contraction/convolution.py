@@ -410,7 +410,7 @@ class _Convolution:
                     summing(self.target),
                 )
 
-            steps = in_streams(mul(self._depth(panel), imm64(self.unit)), 1, one)
+            steps = in_streams(mul(self._depth(panel), imm64(self.unit)), 1, self.target, one)
             end = self._end(batch, row, column, rows, sums)
             if part is None:
                 return allocated([sums], fill_tile(sums, tiles), steps, end)

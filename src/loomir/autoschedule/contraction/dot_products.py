@@ -22,12 +22,12 @@ from loomir.autoschedule.contraction.operand import (
     split,
     stride_along,
 )
-from loomir.autoschedule.contraction.recognise import Contraction, may_do_nothing
+from loomir.autoschedule.contraction.recognise import Contraction
 from loomir.autoschedule.contraction.sides import vector_from
 from loomir.autoschedule.contraction.tiles import WORTH_THREADS, up
 from loomir.autoschedule.nest import allocated, loop, parallel, scratch, unrolled
 from loomir.autoschedule.plan import Plan
-from loomir.autoschedule.stage import Axis
+from loomir.autoschedule.stage import Axis, may_do_nothing
 from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad

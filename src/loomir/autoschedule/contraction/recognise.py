@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from loomir.arith.fold import fold_node, imm64
 from loomir.autoschedule.contraction.join_axes import Views, join_axes
 from loomir.autoschedule.nest import INDEX
-from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.autoschedule.stage import Axis, Combine, Stage, may_do_nothing
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, rewrite
@@ -23,7 +23,6 @@ __all__ = [
     "by_channels",
     "epilogue_of",
     "is_zero",
-    "may_do_nothing",
     "overlaps",
     "recognise",
 ]
@@ -317,9 +316,3 @@ def _starts_from_zero(stage: Stage) -> bool:
 def is_zero(expr: PrimExpr | None) -> bool:
     """Whether an element starts from 0."""
     return isinstance(expr, (IntImm, FloatImm)) and expr.value == 0
-
-
-def may_do_nothing(stage: Stage) -> bool:
-    """Whether elements are left as they were where there is nothing to add up."""
-    starts = stage.block is None or stage.block.init is None
-    return not starts and any(axis.size is None for axis in stage.reduced)

@@ -70,7 +70,7 @@ def choose_tiles(
     lanes = widest
     while n is not None and lanes > 1 and lanes // 2 >= n:
         lanes //= 2
-    shapes = _shapes(target.registers)
+    shapes = _shapes(target.registers - (not target.fma))  # a product waits to be added
     if streamed and n is not None:
         shapes = [s for s in shapes if n % (s[1] * lanes) == 0] or shapes
     if run is not None:
