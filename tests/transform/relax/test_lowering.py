@@ -202,3 +202,21 @@ class Module:
     lowered = lower_relax(mod)
     kernels = [f for f in lowered.functions.values() if isinstance(f, PrimFunc)]
     assert sorted(len(k.params) for k in kernels) == [2, 3]
+
+
+def test_what_is_planned_for_an_impure_function_compiles_again():
+    mod = from_source("""
+from loomir.script import ir as I, relax as R
+
+@I.ir_module
+class Module:
+    @R.function(pure=False)
+    def main(x: R.Tensor(("n", 3), "float32")):
+        y = R.exp(x)
+        R.print(R.sum(y), format="{}")
+        return R.sum(y, axis=1)
+""")
+    planned = lower_relax(mod)
+    assert loomir.verify(planned) == ()
+    x = np.ones((2, 3), "float32")
+    np.testing.assert_allclose(loomir.compile(planned)["main"](x), np.exp(x).sum(1), rtol=1e-6)

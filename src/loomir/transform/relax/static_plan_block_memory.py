@@ -61,8 +61,8 @@ def static_plan_block_memory(func: Function) -> Function:
 
     A place is used again after the last use of what it held. Extents may be symbolic, of the shape
     variables that the parameters bind. What ``call_tir_inplace`` writes over such a tensor is the
-    tensor itself. The function then calls its kernels directly, and vouches
-    for it by ``relax.force_pure``; its dataflow blocks become ordinary ones.
+    tensor itself. The function then calls its kernels directly, and if it is pure vouches for that
+    by ``relax.force_pure``; its dataflow blocks become ordinary ones.
     """
     if not isinstance(func.body, SeqExpr):
         return func
@@ -97,7 +97,7 @@ def static_plan_block_memory(func: Function) -> Function:
             made.append(binding)
     seq = SeqExpr((BindingBlock(tuple(made)),), func.body.body)
     body = _without_dataflow(substitute(seq, names) if names else seq)
-    attrs = {**func.attrs, "relax.force_pure": True}
+    attrs = {**func.attrs, "relax.force_pure": True} if func.is_pure else func.attrs
     return Function(func.params, body, func.ret_struct_info, func.is_pure, attrs, span=func.span)
 
 
