@@ -42,7 +42,15 @@ from loomir.autoschedule.contraction.operand import (
 )
 from loomir.autoschedule.contraction.packing import Packing, pack_tile
 from loomir.autoschedule.contraction.recognise import Contraction
-from loomir.autoschedule.contraction.sides import Places, Side, Source, Values, bound, vector_from
+from loomir.autoschedule.contraction.sides import (
+    Places,
+    Side,
+    Source,
+    Values,
+    at_tile,
+    bound,
+    vector_from,
+)
 from loomir.autoschedule.contraction.tiles import (
     FEW_TILES,
     MOST_STREAMED,
@@ -502,19 +510,7 @@ class Blocked:
             end = IfThenElse(last, finish, copy_tile(part, slot, sums, tiles))
             return allocated([sums], begin, steps, end)
 
-        def placed(row: PrimExpr, column: PrimExpr) -> Stmt:
-            return left.placed(
-                row,
-                lambda rows: right.placed(
-                    column, lambda columns: inside(row, column, rows, columns)
-                ),
-            )
-
-        return let(
-            "row",
-            left.first(row_tile),
-            lambda row: let("column", right.first(column_tile), lambda c: placed(row, c)),
-        )
+        return at_tile((left, row_tile), (right, column_tile), inside)
 
     def _multiply(self) -> Multiply:
         if self.groups is not None:

@@ -20,7 +20,7 @@ from loomir.autoschedule.contraction.join_axes import Views
 from loomir.autoschedule.contraction.operand import at, lesser, let, size_of, span, split
 from loomir.autoschedule.contraction.packing import Packing
 from loomir.autoschedule.contraction.recognise import Contraction
-from loomir.autoschedule.contraction.sides import Places, Side, Source
+from loomir.autoschedule.contraction.sides import Places, Side, Source, at_tile
 from loomir.autoschedule.contraction.tiles import Tiles, up
 from loomir.autoschedule.contraction.transpose import turned
 from loomir.autoschedule.nest import allocated, loop, scratch, unrolled, vectorized
@@ -293,19 +293,7 @@ class _OnTiles(Blocked):
             begin = IfThenElse(Eq(panel, zero), add_up(True), add_up(False))
             return seq([begin, IfThenElse(last, finish)])
 
-        def placed(row: PrimExpr, column: PrimExpr) -> Stmt:
-            return left.placed(
-                row,
-                lambda rows: right.placed(
-                    column, lambda columns: inside(row, column, rows, columns)
-                ),
-            )
-
-        return let(
-            "row",
-            left.first(row_tile),
-            lambda row: let("column", right.first(column_tile), lambda c: placed(row, c)),
-        )
+        return at_tile((left, row_tile), (right, column_tile), inside)
 
     def _stored(
         self,

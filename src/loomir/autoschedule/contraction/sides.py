@@ -24,7 +24,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr, Var, cast
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Places", "Side", "Source", "Values", "bound", "vector_from"]
+__all__ = ["Places", "Side", "Source", "Values", "at_tile", "bound", "vector_from"]
 
 Values: TypeAlias = Mapping[Var, PrimExpr]
 """What axes are at some point of the loops."""
@@ -139,3 +139,21 @@ def bound(
         return body(known)
     (var, value), *rest = left
     return let(var.name_hint, value, lambda v: bound(rest, body, {**known, var: v}))
+
+
+def at_tile(
+    rows: tuple[Side, PrimExpr],
+    columns: tuple[Side, PrimExpr],
+    body: Callable[[PrimExpr, PrimExpr, Places, Places], Stmt],
+) -> Stmt:
+    """Run ``body`` with the first row and column of a tile, and the places of all of them."""
+    (left, row_tile), (right, column_tile) = rows, columns
+
+    def placed(row: PrimExpr, column: PrimExpr) -> Stmt:
+        return left.placed(row, lambda r: right.placed(column, lambda c: body(row, column, r, c)))
+
+    return let(
+        "row",
+        left.first(row_tile),
+        lambda row: let("column", right.first(column_tile), lambda c: placed(row, c)),
+    )
