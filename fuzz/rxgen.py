@@ -20,7 +20,7 @@ from loomir.tir import Var as ShapeVar
 
 __all__ = ["VERSION", "generate", "program_of_seed"]
 
-VERSION = 3
+VERSION = 4
 """Counts up when a seed comes to mean another program."""
 
 

@@ -396,14 +396,16 @@ class Grower:
         made = self.bind(scaled, (ulps, absolute * 4), "multiply")
         if made is None:
             return None
-        rounded = self.bind(op("round").call(made.leaf), EXACT, "round")
+        signless = (0, 1e-30)  # what is about 0 may have had either sign
+        rounded = self.bind(op("round").call(made.leaf), signless, "round")
         if rounded is None:
             return None
-        return self.bind(
-            op("multiply").call(rounded.leaf, Constant(np.array(0.25, entry.value.dtype))),
-            EXACT,
-            "multiply",
-        )
+        quarter = Constant(np.array(0.25, entry.value.dtype))
+        quarters = self.bind(op("multiply").call(rounded.leaf, quarter), signless, "multiply")
+        if quarters is None:
+            return None
+        zero = Constant(np.array(0, entry.value.dtype))
+        return self.bind(op("add").call(quarters.leaf, zero), EXACT, "add")
 
 
 MOVES = {
