@@ -64,7 +64,7 @@ Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] |
 
 
 def _contraction(
-    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var] = frozenset()
+    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
 ) -> tuple[Plan, int] | None:
     first = 0  # or a stage that pads, the product
     if len(stages) > 1 and stages[0].combine is Combine.NONE:
@@ -122,18 +122,13 @@ def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Pla
 
 
 def _attention(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
-    return plan_attention(stages, inner, target, RULES[1:])
+    return plan_attention(stages, inner, target, _rules(frozenset())[1:])
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    _attention,
-    _windows,
-    _contraction,
-    _rows,
-    _transpose,
-    _elementwise,
-    _general,
-)
+def _rules(constants: Set[Var]) -> tuple[Rule, ...]:
+    """List the rules in the order in which they are asked."""
+    products: Rule = partial(_contraction, constants=constants)
+    return (_attention, _windows, products, _rows, _transpose, _elementwise, _general)
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
@@ -161,12 +156,13 @@ def schedule_function(
     made: list[Stmt] = []
     plans: list[Plan] = []
     place = 0
+    rules = _rules(constants)
     usage = Usage(kernel.parts)
     between = {id(b.data): b for b in kernel.between}
     while place < len(kernel.parts):
         part = kernel.parts[place]
         if isinstance(part, Stage):
-            plan, covered = _planned(usage, place, between, target, constants)
+            plan, covered = _planned(usage, place, between, target, rules)
             made.append(plan.stmt)
             plans.append(plan)
             place += covered
@@ -202,7 +198,7 @@ def _planned(
     place: int,
     between: Mapping[int, Buffer],
     target: Target,
-    constants: Set[Var],
+    rules: Sequence[Rule],
 ) -> tuple[Plan, int]:
     stages: list[Stage] = []
     for part in usage.parts[place : place + _REACH]:
@@ -215,8 +211,7 @@ def _planned(
         own = (d for d in touched if d in between and usage.only_in(d, place, place + count))
         return frozenset(between[data] for data in own)
 
-    for each in RULES:
-        rule = partial(_contraction, constants=constants) if each is _contraction else each
+    for rule in rules:
         found = rule(stages, inner, target)
         if found is not None:
             plan, covered = found
