@@ -191,3 +191,43 @@ def test_run_names_the_option_that_explains_a_difference(tmp_path: Path):
     assert "DIFFERS from the interpreter" in output
     assert "--checked tells of reads before a write" in output
     assert "--checked tells" not in invoke("run", str(path), "--checked")[1]
+
+
+RAISES = """\
+from loomir.script import tir as T
+
+def broken(*given, **named):
+    return {}[1]
+
+@T.prim_func
+def f(x: T.Buffer((4,), "float32")):
+    x[0] = T.float32(1)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "code", "line"),
+    [
+        ("if True:\npass\n", (), "SCR0001", 11),
+        ("import json\njson.loads('{')\n", (), "CLI0011", 11),
+        ("from nowhere import it\n", (), "CLI0011", 10),
+        ("inputs = broken\n", (), "CLI0011", 4),
+        ("reference = broken\n", (), "CLI0011", 4),
+        ("baseline = broken\n", ("--time",), "CLI0011", 4),
+        ("flops = broken\n", ("--time",), "CLI0011", 4),
+        ("reference = lambda: 1\n", (), "CLI0011", None),
+    ],
+)
+def test_what_a_file_raises_is_told_at_its_line(
+    tmp_path: Path, more: str, words: tuple[str, ...], code: str, line: int | None
+):
+    path = tmp_path / "raises.py"
+    path.write_text(RAISES + more)
+    status, output = invoke("run", str(path), *words)
+    assert status == 1
+    assert f"error[{code}]" in output
+    assert f"--> {path}:{line}:" in output or line is None
+    assert ("json/decoder.py" in output) == ("json" in more)
+    assert "= help: " in output
+    assert "Traceback" not in output

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from loomir.cli.judge import difference, random_array, random_scalar
+from loomir.cli.raised import ask
 from loomir.cli.sizes import size_of
 from loomir.ir.module import IRModule
 from loomir.ir.visit import Step, pre_order, trampoline
@@ -167,7 +168,7 @@ def expected_of_graph(module: ModuleType, name: str, arguments: Sequence[object]
     Gives a tuple of one: the result; empty where the file has no reference.
     """
     reference = getattr(module, f"{name}_reference", None) or getattr(module, "reference", None)
-    return () if reference is None else (reference(*[_copied(a) for a in arguments]),)
+    return () if reference is None else (ask(module, reference, *[_copied(a) for a in arguments]),)
 
 
 def compare_graphs(got: GraphOutcome, wanted: GraphOutcome) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from loomir.cli.raised import ask
 from loomir.cli.sizes import size_of
 from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import CompileError, Diagnostic
@@ -134,7 +135,7 @@ def expected(
     if reference is None:
         return None
     copies: list[Argument] = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    made = reference(*copies)
+    made = ask(module, reference, *copies)
     listed: list[Any] = [made]
     if isinstance(made, tuple):
         listed = list(cast("tuple[Any, ...]", made))

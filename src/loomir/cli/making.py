@@ -10,6 +10,7 @@ import numpy as np
 
 from loomir.cli.graphs import graph_inputs, graph_sizes
 from loomir.cli.judge import default_sizes, inputs_for
+from loomir.cli.raised import ask
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.tir.function import PrimFunc
@@ -37,14 +38,14 @@ def make_inputs(
         names = {p.name_hint for p in func.params}
         sizes = graph_sizes(func, sizes)
         if maker is not None:
-            made = dict(maker(np.random.default_rng(seed), **sizes))
+            made = dict(ask(file, maker, np.random.default_rng(seed), **sizes))
         made.update({k: v for k, v in settings.items() if k in names})
         return graph_inputs(func, sizes, made, seed)
     assert isinstance(func, PrimFunc)
     signature = signature_of(func, mod)
     sizes = default_sizes(signature, sizes)
     if maker is not None:
-        made = dict(maker(np.random.default_rng(seed), **sizes))
+        made = dict(ask(file, maker, np.random.default_rng(seed), **sizes))
     scalars = {p.name for p in signature.parameters if p.buffer is None}
     made.update({k: v for k, v in settings.items() if k in scalars})
     return list(inputs_for(signature, sizes, made, seed))

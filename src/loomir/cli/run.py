@@ -38,6 +38,7 @@ from loomir.cli.judge import (
 )
 from loomir.cli.making import make_inputs
 from loomir.cli.names import check_names, functions_of, public_functions
+from loomir.cli.raised import ask
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
 from loomir.cli.source import (
@@ -253,7 +254,7 @@ class _Job:
         maker: Any = getattr(self.module, "inputs", None)
         named: dict[str, object] = {}
         if maker is not None:
-            named = dict(maker(np.random.default_rng(self.seed), **sizes))
+            named = dict(ask(self.module, maker, np.random.default_rng(self.seed), **sizes))
         names = {p.name_hint for p in func.params}
         named.update({k: v for k, v in self.settings.items() if k in names})
         return graph_inputs(func, sizes, named, self.seed)
@@ -316,7 +317,7 @@ class _Job:
         maker: Any = getattr(module, "inputs", None)
         named: dict[str, Argument] = {}
         if maker is not None:
-            named = dict(maker(np.random.default_rng(self.seed), **sizes))
+            named = dict(ask(module, maker, np.random.default_rng(self.seed), **sizes))
         for p in signature.parameters:
             if p.buffer is None and p.name in self.settings:
                 named[p.name] = self.settings[p.name]
@@ -382,6 +383,8 @@ class _Job:
             arguments = self._arguments(self.module, signature)
             function = self.exe[name]
             baseline: Any = getattr(self.module, "baseline", None)
+            if baseline is not None:
+                ask(self.module, baseline, *arguments)
             ours: list[float] = []
             theirs: list[float] = []
             end = time.perf_counter() + 2.0
@@ -403,7 +406,7 @@ class _Job:
 
     def _print_time(self, name: str, ours: float, theirs: list[float]) -> None:
         flops: Any = getattr(self.module, "flops", None)
-        work = float(flops()) if flops is not None else 0.0
+        work = float(ask(self.module, flops)) if flops is not None else 0.0
 
         def speed(seconds: float) -> str:
             rate = f", {work / seconds / 1e9:.1f} GFLOP/s" if work else ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final, TypeAlias, TypeVar
 
+from loomir.cli.raised import raised_in
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.container import MAGIC
@@ -108,7 +109,7 @@ def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) ->
     A file in Tensor Comprehensions is read, and gives a module of its functions beside what the
     Python file of the same name defines, where there is one.
 
-    Errors: CLI0001, and whatever the file raises.
+    Errors: CLI0001, CLI0011, SCR0001, and the mistakes of its programs.
     """
     if is_tc(path):
         return _load_tc(path, overrides or {})
@@ -121,7 +122,8 @@ def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) ->
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
     try:
-        loader.exec_module(module)
+        with raised_in(path.absolute()):
+            loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
     return module

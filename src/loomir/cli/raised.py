@@ -1,0 +1,81 @@
+"""Tell what a user's file raises as a mistake at the line that raised it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from loomir.script.parser.convert import parse_text
+from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+from loomir.support.span import Source, Span
+
+__all__ = ["ask", "raised_in"]
+
+_SHOWN = 500
+"""Characters of a message that are shown."""
+
+
+@contextmanager
+def raised_in(path: Path | str | None) -> Generator[None]:
+    """Run code of a file. Errors: SCR0001 where it is no Python, CLI0011 for what it raises.
+
+    Mistakes of programs, which say themselves where they stand, pass as they are.
+    """
+    try:
+        yield
+    except LoomirError:
+        raise
+    except Exception as error:
+        file = str(path or "the file")
+        if isinstance(error, SyntaxError) and error.filename == file:
+            parse_text(Source(file, _text(file)))  # raises where, and what to do
+        raise _told(error, file) from error
+
+
+def ask(file: ModuleType | None, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call what a file defines. Errors: CLI0011."""
+    with raised_in(getattr(file, "__file__", None)):
+        return function(*args, **named)
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _told(error: Exception, file: str) -> CompileError:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == file]
+    what = "".join(traceback.format_exception_only(error)).strip()
+    what = what if len(what) <= _SHOWN else f"{what[:_SHOWN]}…"
+    span, notes = None, ()
+    if own:
+        span = _line(own[-1], file)
+        if frames[-1] is not own[-1]:
+            notes = (f"raised in {frames[-1].filename}:{frames[-1].lineno}, which this line calls",)
+    return CompileError(
+        Diagnostic(
+            "CLI0011",
+            f"{Path(file).name} raises {what}",
+            span,
+            "here" if own else "",
+            notes=notes,
+            help=f"run `python {file}`, which shows every call that leads there",
+        )
+    )
+
+
+def _line(frame: traceback.FrameSummary, file: str) -> Span | None:
+    source = Source(file, _text(file))
+    number = frame.lineno or 0
+    line = source.line(number)
+    if line is None or not line.strip():
+        return None
+    start = len(line) - len(line.lstrip()) + 1
+    return Span(source, number, start, number, len(line.rstrip()) + 1)
