@@ -231,3 +231,41 @@ def test_what_a_file_raises_is_told_at_its_line(
     assert ("json/decoder.py" in output) == ("json" in more)
     assert "= help: " in output
     assert "Traceback" not in output
+
+
+HISTOGRAM = """\
+from loomir.script import ir as I, relax as R, tir as T
+
+@T.prim_func
+def histogram(x: T.Buffer((1000,), "int32"), h: T.Buffer((256,), "int32")):
+    for k in range(256):
+        h[k] = 0
+    for i in range(1000):
+        h[x[i] * 1000000] += 1
+
+@I.ir_module
+class Graph:
+    @T.prim_func
+    def count(x: T.Buffer((1000,), "int32"), h: T.Buffer((256,), "int32")):
+        for k in range(256):
+            h[k] = 0
+        for i in range(1000):
+            h[x[i] * 1000000] += 1
+
+    @R.function
+    def main(x: R.Tensor((1000,), "int32")):
+        h = R.call_tir(Graph.count, (x,), R.Tensor((256,), "int32"))
+        return h
+"""
+
+
+@pytest.mark.parametrize("words", [("run",), ("explain",), ("run", "--time"), ("run", "--profile")])
+@pytest.mark.parametrize("name", ["histogram", "Graph"])
+def test_inputs_that_are_made_up_write_over_nothing(
+    tmp_path: Path, words: tuple[str, ...], name: str
+):
+    path = tmp_path / "counts.py"
+    path.write_text(HISTOGRAM)
+    status, output = invoke(words[0], f"{path}:{name}", *words[1:])
+    assert status == 1
+    assert "RUN0203" in output

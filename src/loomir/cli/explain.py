@@ -17,6 +17,7 @@ from loomir.autoschedule.schedule import Scheduled, schedule_function
 from loomir.autoschedule.work import StageWork, work_of
 from loomir.build import as_module, packing_for
 from loomir.cli.graphs import graphs_of
+from loomir.cli.guarded import check_indices
 from loomir.cli.making import make_inputs
 from loomir.cli.names import check_names
 from loomir.cli.report import Report, fail
@@ -151,7 +152,9 @@ class _Explained:
             if isinstance(func, PrimFunc) and "global_symbol" in func.attrs
         ]
         for name in names:
-            arguments = make_inputs(module, name, self.settings, self.seed, self.file)
+            make = partial(make_inputs, module, name, self.settings, self.seed, self.file)
+            check_indices(module, name, make)
+            arguments = make()
             for _ in range(_CALLS):
                 for call in exe.profile(*arguments, name=name).calls:
                     seconds = (call.end - call.start) / 1e9

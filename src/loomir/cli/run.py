@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +26,7 @@ from loomir.cli.graphs import (
     graphs_of,
     run_graph,
 )
+from loomir.cli.guarded import check_indices
 from loomir.cli.judge import (
     Argument,
     Outcome,
@@ -208,6 +209,10 @@ class _Job:
             self._exe = self._compiled()
         return self._exe
 
+    def _check_indices(self, name: str, arguments: Callable[[], Sequence[Any]]) -> None:
+        if not self.checks:
+            check_indices(self.program, name, arguments)
+
     def show(self, what: str) -> None:
         """Print the program as text."""
         if what == "script":
@@ -237,6 +242,8 @@ class _Job:
     def _judge_graph(self, name: str, shown: str, func: Function, interpret: bool) -> bool:
         arguments = self._graph_arguments(func)
         wanted = expected_of_graph(self.module, name, arguments)
+        if not interpret:
+            self._check_indices(name, lambda: self._graph_arguments(func))
         call = partial(loomir.interpret, self.program, name) if interpret else self.exe[name]
         if interpret and isinstance(self.program, Function):
             call = partial(loomir.interpret, self.program)
@@ -269,6 +276,7 @@ class _Job:
             job = self._smaller(smaller)
             program, func = job.program, graphs_of(job.program)[name]
             arguments = job._graph_arguments(func)
+            job._check_indices(name, lambda: job._graph_arguments(func))
             got = run_graph(func, job.exe[name], arguments)
             judge += " (" + ", ".join(f"{k}={v}" for k, v in smaller.items()) + ")"
         named = () if isinstance(program, Function) else (name,)
@@ -284,6 +292,7 @@ class _Job:
             self._check_work(func, signature, arguments)
             returned = loomir.interpret(self.program, name, *arguments)
         else:
+            self._check_indices(name, lambda: [_copy(a) for a in arguments])
             returned = self.exe[name](*arguments)
         got = outcome(signature, arguments, returned)
         verdicts: list[tuple[str, str | None]] = []
@@ -339,6 +348,7 @@ class _Job:
             signature = signature_of(func, _module(job.program))
             before = job._arguments(job.module, signature)
             arguments = [_copy(a) for a in before]
+            job._check_indices(name, lambda: [_copy(a) for a in before])
             got = outcome(signature, arguments, job.exe[name](*arguments))
             judge += " (" + ", ".join(f"{k}={v}" for k, v in smaller.items()) + ")"
             program = job.program

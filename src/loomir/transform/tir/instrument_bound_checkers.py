@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from loomir.arith import Analyzer
 from loomir.arith.fold import int64
 from loomir.ir.passes import register
-from loomir.ir.visit import rewrite
+from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Call, IntImm, PrimExpr, Ramp, StringImm
+from loomir.tir.expr import GE, LT, Call, IntImm, PrimExpr, Ramp, StringImm
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import CHECKED_INDEX
 from loomir.tir.stmt import BufferStore
+from loomir.transform.tir.known_variables import knowing_variables
 
 __all__ = ["UNCHECKED", "BoundOptions", "checked_indices", "instrument_bound_checkers"]
 
@@ -33,30 +35,35 @@ UNCHECKED: Final = BoundOptions()
 def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = UNCHECKED) -> PrimFunc:
     """Wrap each index in a check that it is at least 0 and below its axis's extent.
 
-    A constant index within a constant extent needs none. Runs before flattening, which hides the
-    axes.
+    An index that is within for every value of the loops' variables needs none. Runs before
+    flattening, which hides the axes.
     """
     if not options.enable:
         return func
+    analyzer = knowing_variables(func)
+
+    def checked(e: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+        return checked_indices(e.buffer, e.indices, e.span, analyzer)
 
     def load(e: BufferLoad) -> BufferLoad:
-        return BufferLoad(e.buffer, checked_indices(e.buffer, e.indices, e.span), span=e.span)
+        return BufferLoad(e.buffer, checked(e), span=e.span)
 
     def store(s: BufferStore) -> BufferStore:
-        return BufferStore(
-            s.buffer, s.value, checked_indices(s.buffer, s.indices, s.span), span=s.span
-        )
+        return BufferStore(s.buffer, s.value, checked(s), span=s.span)
 
     return rewrite(func, {BufferLoad: load, BufferStore: store})
 
 
 def checked_indices(
-    buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | None
+    buffer: Buffer,
+    indices: tuple[PrimExpr, ...],
+    span: Span | None,
+    analyzer: Analyzer | None = None,
 ) -> tuple[PrimExpr, ...]:
-    """Wrap each index that may be outside of its axis in a check."""
+    """Wrap each index that may be outside of its axis in a check; ``analyzer`` knows variables."""
     made: list[PrimExpr] = []
     for axis, (index, extent) in enumerate(zip(indices, buffer.shape)):
-        if _is_inside(index, extent):
+        if _is_inside(index, extent) or _is_proved(index, extent, analyzer):
             made.append(index)
             continue
         wide = int64(index)
@@ -83,3 +90,17 @@ def _is_inside(index: PrimExpr, extent: PrimExpr) -> bool:
         last = index.base.value + (index.lanes - 1) * index.stride.value
         return 0 <= index.base.value < extent.value and 0 <= last < extent.value
     return False
+
+
+def _is_proved(index: PrimExpr, extent: PrimExpr, analyzer: Analyzer | None) -> bool:
+    if analyzer is None or not index.dtype.is_integer or index.dtype.lanes != 1:
+        return False
+    wide = int64(index)
+    bound = analyzer.const_int_bound(wide)
+    if isinstance(extent, IntImm) and bound.min_value >= 0 and bound.max_value < extent.value:
+        return True
+    if by_class(index).keys() & {BufferLoad, Call}:
+        return False  # nothing is known of what it holds
+    return analyzer.can_prove(GE(wide, IntImm(0, wide.dtype))) and analyzer.can_prove(
+        LT(wide, int64(extent))
+    )

@@ -19,7 +19,6 @@ from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, pre_order, rewrite
-from loomir.tir.buffer import Range
 from loomir.tir.effects import is_discardable
 from loomir.tir.expr import (
     GE,
@@ -43,6 +42,7 @@ from loomir.tir.expr import (
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import AssertStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
+from loomir.transform.tir.known_variables import knowing_variables
 
 __all__ = ["NOTHING", "stmt_simplify"]
 
@@ -108,23 +108,8 @@ class _Prover:
         if made is not e or not dtype.is_integer or dtype.lanes != 1:
             return made
         if self._analyzer is None:
-            self._analyzer = self._informed()
+            self._analyzer = knowing_variables(self._func)
         return self._analyzer.simplify(e, rules=False)
-
-    def _informed(self) -> Analyzer:
-        """Make an analyzer that knows the variables, outer ones first."""
-        analyzer = Analyzer()
-        for part in pre_order(self._func.body):
-            if isinstance(part, For):
-                if not analyzer.is_bound(part.loop_var):
-                    analyzer.bind(part.loop_var, Range(part.min, part.extent))
-            elif (
-                isinstance(part, LetStmt)
-                and part.var.dtype.is_integer
-                and part.var.dtype.lanes == 1
-            ):
-                analyzer.know_equal(part.var, part.value)
-        return analyzer
 
 
 _PROVED: Final = (FloorDiv, FloorMod, Div, Mod, Min, Max, Eq, NE, LT, LE, GT, GE)

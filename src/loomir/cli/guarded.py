@@ -1,0 +1,35 @@
+"""Run a program once with its indices checked, before it runs on made-up inputs without checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import loomir
+from loomir.build import as_module
+from loomir.cli.source import Program
+from loomir.ir.equality import structural_equal
+from loomir.tir.function import PrimFunc
+from loomir.transform.pipelines import LowerOptions, lower
+
+__all__ = ["check_indices"]
+
+
+def check_indices(program: Program, name: str, arguments: Callable[[], Sequence[Any]]) -> None:
+    """Run a function on arguments of its own, where an index is not proved to be within its axis.
+
+    Inputs that a command makes up are no promise of the user's: a program that stores where they
+    say would write over anything. Errors: RUN0203, and what the call raises otherwise.
+    """
+    if _may_leave(program):
+        exe = loomir.compile(cast("Any", program), check_bounds=True, opt_level=1)
+        exe[name](*arguments())
+
+
+def _may_leave(program: Program) -> bool:
+    module = as_module(cast("Any", program))
+    loops = module.with_functions(
+        {v: f for v, f in module.functions.items() if isinstance(f, PrimFunc)}
+    )
+    checked = lower(loops, LowerOptions(checked=True), verify=False)
+    return not structural_equal(lower(loops, verify=False), checked)

@@ -1,0 +1,23 @@
+"""An analyzer that knows what the loops and bindings of a function say of their variables."""
+
+from __future__ import annotations
+
+from loomir.arith import Analyzer
+from loomir.ir.visit import pre_order
+from loomir.tir.buffer import Range
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import For, LetStmt
+
+__all__ = ["knowing_variables"]
+
+
+def knowing_variables(func: PrimFunc) -> Analyzer:
+    """Make an analyzer that knows the variables, outer ones first."""
+    analyzer = Analyzer()
+    for part in pre_order(func.body):
+        if isinstance(part, For):
+            if not analyzer.is_bound(part.loop_var):
+                analyzer.bind(part.loop_var, Range(part.min, part.extent))
+        elif isinstance(part, LetStmt) and part.var.dtype.is_integer and part.var.dtype.lanes == 1:
+            analyzer.know_equal(part.var, part.value)
+    return analyzer
