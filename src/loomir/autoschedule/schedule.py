@@ -28,6 +28,7 @@ from loomir.autoschedule.scans import plan_scan
 from loomir.autoschedule.stage import Combine, Stage
 from loomir.autoschedule.tidy import tidied
 from loomir.autoschedule.transposes import plan_transpose
+from loomir.autoschedule.unit_axes import declared_ahead, without_unit_axes
 from loomir.autoschedule.usage import Usage, reads_of, writes_of
 from loomir.autoschedule.windows import plan_windows
 from loomir.autoschedule.work import work_of
@@ -152,7 +153,7 @@ def schedule_function(
     """
     if _is_scheduled(func):
         return Scheduled(func, ())
-    kernel = inline_stages(read_kernel(func))
+    kernel, declare = without_unit_axes(inline_stages(read_kernel(func)))
     made: list[Stmt] = []
     plans: list[Plan] = []
     place = 0
@@ -164,7 +165,7 @@ def schedule_function(
         if isinstance(part, Stage):
             plan, covered = _planned(usage, place, between, target, rules)
             made.append(plan.stmt)
-            plans.append(plan)
+            plans.append(declared_ahead(plan, declare))
             place += covered
         else:
             plan = plan_choice(part, target) or plan_scan(part) or plan_as_written(part)
@@ -175,7 +176,7 @@ def schedule_function(
         return Scheduled(func, ())
     used = set[int]().union(*(reads_of(part) for part in made))
     left = tuple(b for b in kernel.between if id(b.data) in used)
-    body = tidied(allocated(left, *made, name="root"))
+    body = tidied(declare(allocated(left, *made, name="root")))
     attrs = {**func.attrs, SCHEDULED: True}
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
     return Scheduled(new, tuple(plans))
