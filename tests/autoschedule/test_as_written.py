@@ -63,9 +63,39 @@ def failing(J: T.Buffer((40,), "int32"), B: T.Buffer((40,), "int32")):
         B[i] = 7 // J[i]
 
 
+@T.prim_func
+def halved(A: T.Buffer((9, 40), "float32"), B: T.Buffer((9, 40), "float32")):
+    with T.sblock("all"):
+        for i in range(9):
+            with T.sblock("row"):
+                n = T.alloc_buffer((1,), "int32")
+                n[0] = 40
+                while n[0] > 0:
+                    n[0] = n[0] - 1
+                    B[i, n[0]] = A[i, n[0]] * T.float32(0.5)
+
+
+@T.prim_func
+def one_counter(A: T.Buffer((9, 40), "float32"), B: T.Buffer((9, 40), "float32")):
+    n = T.alloc_buffer((1,), "int32")
+    for i in range(9):
+        n[0] = 40
+        while n[0] > 0:
+            n[0] = n[0] - 1
+            B[i, n[0]] = A[i, n[0]] * T.float32(0.5)
+
+
 @pytest.mark.parametrize(
     ("func", "shared"),
-    [(running, "i"), (inner, "j"), (chained, ""), (scattered, ""), (failing, "")],
+    [
+        (halved, "i"),
+        (one_counter, ""),
+        (running, "i"),
+        (inner, "j"),
+        (chained, ""),
+        (scattered, ""),
+        (failing, ""),
+    ],
 )
 def test_what_is_shared(func: PrimFunc, shared: str):
     made = scheduled(func, tasks=True)

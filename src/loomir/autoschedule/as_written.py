@@ -14,7 +14,7 @@ from loomir.tir.effects import Does, effects_of_node
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.init_order import check_init_order
-from loomir.tir.stmt import BufferStore, For, ForKind, Stmt
+from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, Stmt
 
 __all__ = ["plan_as_written"]
 
@@ -22,7 +22,7 @@ _STEPS: Final = 64
 """Iterations of a loop that are assumed where the number is not known."""
 _DEPTH: Final = 8
 """Loops that are tried, from the outermost on."""
-_MOST: Final = 400
+_MOST: Final = 600
 """Nodes of a nest that is looked at: proofs compare all of its accesses."""
 
 
@@ -30,6 +30,7 @@ def plan_as_written(stmt: Stmt) -> Plan | None:
     """Share a loop of a nest between threads; None where none is proved, or worth it."""
     if sum(map(len, by_class(stmt).values())) > _MOST or _stops(stmt):
         return None
+    stmt = _bare(stmt)
     outer: list[For] = []
     ranges: dict[Var, Range] = {}
     work = _time(stmt)
@@ -46,6 +47,18 @@ def plan_as_written(stmt: Stmt) -> Plan | None:
         work /= max(1, _iterations(stmt))
         stmt = stmt.body
     return None
+
+
+def _bare(stmt: Stmt) -> Stmt:
+    """Take a statement out of a block that does nothing but hold it."""
+    while isinstance(stmt, BlockRealize):
+        block = stmt.block
+        holds = block.iter_vars or block.alloc_buffers or block.match_buffers or block.annotations
+        always = isinstance(stmt.predicate, IntImm) and stmt.predicate.value
+        if holds or block.init is not None or not always:
+            return stmt
+        stmt = block.body
+    return stmt
 
 
 def _is_single(loop: For) -> bool:

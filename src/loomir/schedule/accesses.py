@@ -83,18 +83,21 @@ def _declared(block: Block) -> Block:
     return rebuild(block, {"reads": reads, "writes": writes})
 
 
-def obstacle_in(stmt: Stmt) -> str:
-    """Name what a statement has in it besides loops, blocks and stores; empty where nothing."""
+def obstacle_in(stmt: Stmt, *, whiles: bool = False) -> str:
+    """Name what a statement has in it besides loops, blocks and stores; empty where nothing.
+
+    ``whiles``: loops that end by a condition may stand in it, too.
+    """
     for node in pre_order(stmt):
-        if isinstance(node, _OPAQUE):
+        if isinstance(node, _OPAQUE) and not (whiles and isinstance(node, While)):
             return f"{type(node).__name__} stands in it"
         if isinstance(node, Call) and effects_of_node(node) & Does.ACTS:
             return f"it calls {getattr(node.op, 'name', node.op)}, which may do anything"
     return ""
 
 
-def nest_of(stmt: Stmt) -> Nest:
-    """Find what a statement reads and writes."""
+def nest_of(stmt: Stmt, *, whiles: bool = False) -> Nest:
+    """Find what a statement reads and writes; ``whiles`` is as in ``obstacle_in``."""
     found: list[Access] = []
     loops: dict[Var, Range] = {}
     stack: list[Stmt] = [stmt]
@@ -112,7 +115,7 @@ def nest_of(stmt: Stmt) -> Nest:
             loops[node.loop_var] = Range(node.min, node.extent)
         elif isinstance(node, BufferStore):
             found.append(Access(node.buffer, _box(node), True))
-    return Nest(tuple(found), loops, obstacle_in(stmt))
+    return Nest(tuple(found), loops, obstacle_in(stmt, whiles=whiles))
 
 
 def _loads(part: object, found: list[Access]) -> None:

@@ -33,7 +33,8 @@ def carried_by(loop: For, outer: Mapping[Var, Range], nest: Nest | None = None) 
     """
     if isinstance(loop.extent, IntImm) and loop.extent.value <= 1:
         return ""
-    nest = nest_of(loop) if nest is None else nest
+    # How often an inner loop runs makes no difference to what iterations of this one share.
+    nest = nest_of(loop, whiles=True) if nest is None else nest
     if nest.obstacle:
         return nest.obstacle
     groups: dict[int, list[Access]] = {}

@@ -7,7 +7,9 @@ from functools import cmp_to_key
 import numpy as np
 import pytest
 
+import loomir
 from loomir import te
+from loomir.autoschedule.schedule import schedule_function
 from loomir.te import topi
 from tests.te.topi.judged import check_both
 from tests.te.topi.running import BFLOAT16, check
@@ -96,6 +98,46 @@ def test_shapes(shape: tuple[int, ...]):
 def test_many(size: int):
     x = np.random.default_rng(size).integers(0, size // 2 + 1, size).astype("float32")
     check([x], cases(x, [0]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+@pytest.mark.parametrize("k", [65, 99, 131])
+def test_more_than_few_of_many(dtype: str, k: int):
+    x = (np.random.default_rng(k).standard_normal((131, 2)) * 40).astype(dtype)
+    if dtype == "float32":
+        x[::9, 0], x[5:9], x[9:12] = np.nan, 0.0, -0.0
+    made = []
+    for down in (False, True):
+        order = order_of(x, 0, down, True).take(range(k), 0)
+        expected = (np.take_along_axis(x, order, 0), order)
+        made.append((lambda a, d=down: topi.topk(a, k, 0, d), expected))
+    (check_both if k == 99 else check)([x], made, symbolic=k == 131)
+
+
+def test_equal_keys_and_one_key():
+    x = np.zeros((2, 200), "float64")
+    x[1] = np.nan
+    check([x], cases(x, [1]))
+
+
+@pytest.mark.parametrize("cpu", ["native", "haswell", "x86-64"])
+def test_rows_are_shared_between_threads(cpu: str):
+    target = loomir.Target(cpu) if cpu != "native" else loomir.Target()
+    for shape, axis in (((100, 1001), 1), ((1001, 100), 0)):
+        for take in (lambda a, i=axis: topi.argsort(a, i), lambda a, i=axis: topi.topk(a, 7, i)[1]):
+            x = te.placeholder(shape, name="x")
+            func = te.create_prim_func([x, take(x)])
+            plan = schedule_function(func, target).plans[0]
+            assert (plan.kind, len(plan.choices)) == ("loops as written", 1)
+
+
+def test_other_targets():
+    x = np.random.default_rng(3).standard_normal((3, 300)).astype("float32")
+    order, out = order_of(x, 1, True), np.zeros((3, 300), "int64")
+    a = te.placeholder(x.shape, name="a")
+    func = te.create_prim_func([a, topi.argsort(a, 1, True)])
+    loomir.compile(func, target=loomir.Target("haswell"))(x, out)
+    np.testing.assert_array_equal(out, order)
 
 
 @pytest.mark.parametrize("shape", [(3, 9), (0, 4), (4, 1)])

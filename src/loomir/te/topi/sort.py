@@ -1,4 +1,4 @@
-"""Sorting along an axis, by merging in place of comparing all pairs.
+"""Sorting along an axis, by unsigned integers that are in the order of the elements.
 
 The order is stable: equal elements, and zeros of either sign, stay in the order of their indices.
 """
@@ -11,10 +11,11 @@ from typing import Literal, TypeAlias
 from loomir.support.dtype import DataType
 from loomir.te.operation import extern
 from loomir.te.tensor import Tensor
+from loomir.te.topi.keys import Keys, keyed_order
 from loomir.te.topi.loops import counting, nest, wide
 from loomir.te.topi.shape import Size, as_axis, bad, dims, make
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import And, IntImm, Min, Not, Or, PrimExpr, Var, cast, const
+from loomir.tir.expr import And, IntImm, Min, Not, Or, PrimExpr, Var, cast, const, convert
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
@@ -63,13 +64,14 @@ def topk(
     Of equal elements, those of lower index come first. ``nan`` is as in ``sort``.
     Shapes: twice that of ``x``, with ``k`` at ``axis``. Errors: TE0102, TE0104.
     """
-    at, order = _order("topk", x, axis, largest, nan)
+    at = _axis("topk", x, axis, nan)
     shape = dims(x)
     extent = shape[at]
     if isinstance(k, int) and (k < 0 or (isinstance(extent, int) and k > extent)):
         bad("topk", f"k is {k} for an axis of {extent}", f"give 0 to {extent}")
     shape[at] = k
-    indices = make("topk_order", shape, order)
+    keys = Keys(x.dtype, largest, nan == "greatest")
+    indices = _indices("topk", x, at, convert(k), keys)
     return _gather("topk", x, at, indices, k), _converted("topk_indices", indices, dtype)
 
 
@@ -88,29 +90,42 @@ def _gather(name: str, x: Tensor, at: int, order: Tensor, extent: Size) -> Tenso
 
 def _order(name: str, x: Tensor, axis: int, descending: bool, nan: NanOrder) -> tuple[int, Tensor]:
     """Give the number of an axis, and the indices that sort it."""
-    at = as_axis(name, axis, x.ndim)
+    at = _axis(name, x, axis, nan)
+    return at, _indices(name, x, at, x.shape[at], Keys(x.dtype, descending, nan == "greatest"))
+
+
+def _axis(name: str, x: Tensor, axis: int, nan: NanOrder) -> int:
     if nan not in ("last", "greatest"):
         bad(name, f"nan is {nan!r}", 'give "last" or "greatest"')
-    before = order_of(descending, nan == "greatest")
-    count = wide(x.shape[at])
+    return as_axis(name, axis, x.ndim)
+
+
+def _indices(name: str, x: Tensor, at: int, kept: PrimExpr, keys: Keys) -> Tensor:
+    """Give the indices of the first ``kept`` elements in order, each row with room of its own."""
+    shape = list(x.shape)
+    shape[at] = kept
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
         others = [e for axis, e in enumerate(x.shape) if axis != at]
-        order, room, heads = outs
 
         def row(o: Sequence[PrimExpr]) -> Stmt:
             def place(i: PrimExpr) -> tuple[PrimExpr, ...]:
                 return (*o[:at], i, *o[at:])
 
-            return _merge_sort(Row(ins[0], order, room, heads, place, count, before))
+            def store(i: PrimExpr, index: PrimExpr) -> Stmt:
+                return BufferStore(outs[0], index, place(i))
+
+            def key(i: PrimExpr) -> PrimExpr:
+                return keys.of(BufferLoad(ins[0], place(i)))
+
+            count = wide(x.shape[at])
+            some = count if kept is x.shape[at] else wide(kept)
+            return keyed_order(count, some, keys.dtype, key, store)
 
         return nest(others, row)
 
-    shapes = [x.shape, (x.shape[at],), (2,)]
-    made: tuple[Tensor, ...] = extern(
-        shapes, [x], body, name=f"{name}_order", dtype=[_INT64, _INT64, _INT64]
-    )
-    return at, made[0]
+    made: Tensor = extern([tuple(shape)], [x], body, name=f"{name}_order", dtype=_INT64)
+    return made
 
 
 def order_of(descending: bool, nan_greatest: bool) -> Before:
@@ -152,11 +167,6 @@ class Row:
 
     def set_entry(self, i: PrimExpr, value: PrimExpr) -> Stmt:
         return BufferStore(self.order, value, self.place(i))
-
-
-def _merge_sort(row: Row) -> Stmt:
-    start = counting("i", row.count, lambda i: row.set_entry(i, i))
-    return seq([start, merge_passes(row)])
 
 
 def merge_passes(row: Row) -> Stmt:
