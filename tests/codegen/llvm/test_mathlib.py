@@ -196,7 +196,9 @@ def test_what_a_lane_gives_does_not_depend_on_the_lanes(bits):
     names = sorted(MATH)
     words = f"u{bits // 8}"
     found: dict[int, list[np.ndarray]] = {}
-    for lanes in (1, 2, 4, 8, 16):
+    # One register of 512 bits, and two.
+    counts = (1, 2, 4, 8, 16) if bits == 64 else (1, 2, 4, 8, 16, 32)
+    for lanes in counts:
         dtype = DataType(f"float{bits}").with_lanes(lanes)
         module = Module(features=TargetMachine.host().abilities)
         for name in names:
@@ -209,7 +211,7 @@ def test_what_a_lane_gives_does_not_depend_on_the_lanes(bits):
             args = [a[::37] for a in arguments(name, bits)]
             got = caller(library, f"k.{name}", dtype)(*args)
             found[lanes].append(np.where(np.isnan(got), 0, got.view(words)))
-    for lanes in (2, 4, 8, 16):
+    for lanes in counts[1:]:
         for name, one, many in zip(names, found[1], found[lanes], strict=True):
             assert (one == many).all(), (name, lanes)
 

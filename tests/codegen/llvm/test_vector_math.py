@@ -7,6 +7,7 @@ import pytest
 import loomir
 from loomir.codegen.llvm.engine import TargetMachine, optimised_ir
 from loomir.codegen.llvm.mathlib import MATH
+from loomir.runtime.executable import Executable
 from loomir.script import from_source
 
 TARGETS = [("x86-64-v3", 256), ("x86-64-v4", 256), ("znver4", 512), ("generic", 128)]
@@ -63,3 +64,36 @@ def test_rare_arguments_are_looked_after_by_whole_vectors(name):
     body = body[: body.index("br i1")]
     assert re.search(rf"call [^@]*@loomir\.{name}\.f32\.v\d+\(", body)
     assert not re.search(rf"@loomir\.{name}\.f32\(", body)
+
+
+VECTORS = """
+from loomir.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((1024,), "{dtype}"), B: T.Buffer((1024,), "{dtype}")):
+    for i in range({steps}):
+        for v in T.vectorized({lanes}):
+            B[i * {lanes} + v] = T.{name}(A[i * {lanes} + v])
+"""
+
+
+def lowered(name: str, dtype: str, lanes: int, target: str, steps: int = 2) -> Executable:
+    text = VECTORS.format(name=name, dtype=dtype, lanes=lanes, steps=steps)
+    return loomir.compile(from_source(text), target=target, schedule=False, cache=False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_call_is_in_the_common_path_of_vectors(dtype):
+    """Before a call all registers are saved: the test for rare arguments is where they are."""
+    ir = lowered("sin", dtype, 16, "haswell").llvm_ir()
+    blocks = re.split(r"^(?=\S+:)", ir, flags=re.MULTILINE)
+    calls = [b for b in blocks if re.search(r"call [^@]*@loomir\.sin\.\w+\.v16\(", b)]
+    assert len(calls) == 1
+    assert "load" not in calls[0]
+
+
+@pytest.mark.parametrize(("lanes", "times"), [(16, 1), (32, 2)])
+def test_powers_of_two_are_scaled_by_one_instruction_a_register(lanes, times):
+    assembly = lowered("exp", "float32", lanes, "skylake-avx512", 1).assembly()
+    assert assembly.count("vscalefps") == times
+    assert "vscalefps" not in lowered("exp", "float32", lanes, "haswell").assembly()

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.kernels.parts import (
-    absolute,
     bits_of,
     clamped,
     fma,
@@ -39,7 +38,7 @@ __all__ = [
     "exp2",
     "exp10",
     "exp_of_sum",
-    "expm1",
+    "expm1_of_twice",
     "half_exp",
     "one_less_exp",
     "sigmoid",
@@ -236,47 +235,46 @@ def one_less_exp(b: Builder, x: Value, more: Value) -> Value:
     return fma(b, b.fneg(u), b.fadd(base, rest), b.fsub(const(t, 1.0), u))
 
 
-def expm1(b: Builder, x: Value) -> Value:
-    """Emit exp(x) - 1 without cancellation, for ``|x| <= 80``."""
-    how = _EXP[x.type.element]
-    r, moved = _reduced(b, x, how)
-    bias = const(moved.type, format_of(x).bias << format_of(x).fraction)
-    unit = b.bitcast(b.add(_exponent(b, moved, x), bias), x.type)
-    less_one = fma(b, b.fmul(r, r), horner(b, r, how.polynomial[2:]), r)
-    return fma(b, unit, less_one, b.fsub(unit, const(x.type, 1.0)))
+def expm1_of_twice(b: Builder, x: Value) -> Value:
+    """Emit exp(2 x) - 1 without cancellation, for x from 0 to 40.
+
+    All is done with half of r, and twice the power of two, which costs less than to double x.
+    """
+    how, form = _EXP[x.type.element], format_of(x)
+    magic = const(x.type, form.magic + form.bias + 1)  # so the low bits are an exponent
+    moved = fma(b, x, 2.0 * how.steps, magic)
+    n = b.fsub(moved, magic)
+    r = fma(b, n, -0.5 * how.low, fma(b, n, -0.5 * how.high, x))
+    twice = b.bitcast(_exponent(b, b.bitcast(moved, integers(x)), x), x.type)
+    halved = [2.0 ** (k + 1) * c for k, c in enumerate(how.polynomial[2:])]
+    less_one = fma(b, b.fmul(r, r), horner(b, r, halved), r)
+    return fma(b, twice, less_one, fma(b, twice, 0.5, const(x.type, -1.0)))
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
-    """Emit ``1 / (1 + e)`` of numbers from 0 on and ``e / (1 + e)`` of others, ``e = exp(-|x|)``.
+    """Emit ``1 / (1 + exp(-x))``; all that is divided is 2**-64 times as large, not to overflow.
 
-    e is 2**n times a number about 1 in two parts; the quotient is corrected by what it leaves.
+    exp(-x) is v * (1 + m) with v a power of two. What is lost where 1 is added is in a second part
+    of the sum, by which the quotient is corrected.
     """
     t, i = x.type, integers(x)
-    how = _EXP[t.element]
-    zero, one = const(t, 0.0), const(t, 1.0)
-    size = b.fneg(absolute(b, x))
-    held = b.select(b.fcmp("olt", size, const(t, how.least)), const(t, how.least), size)
-    r, moved = _reduced(b, held, how)
-    exponent = _exponent(b, moved, x)
-    grown, grown_low = quick_sum(b, one, b.fmul(r, horner(b, r, how.polynomial[1:])))
-    small = b.fcmp("olt", held, const(t, how.small))
-    form = format_of(x)
-    unit = b.bitcast(b.add(exponent, const(i, form.bias << form.fraction)), t)
-    unit = b.select(small, zero, unit)
-    below, below_low = quick_sum(b, one, b.fmul(grown, unit))
-    below_low = fma(b, grown_low, unit, below_low)
-    left = b.fcmp("olt", x, zero)
-    above, above_low = b.select(left, grown, one), b.select(left, grown_low, zero)
-    inverse = b.fdiv(one, below)
-    q = b.fmul(above, inverse)
-    rest = b.fadd(fma(b, b.fneg(q), below, above), fma(b, b.fneg(q), below_low, above_low))
-    q = fma(b, rest, inverse, q)
-    # Times 2**n on the left side, as in `_exp`.
-    lift = const(i, _LIFT << form.fraction)
-    added = b.add(exponent, b.select(small, lift, const(i, 0)))
-    result = b.bitcast(b.add(b.bitcast(q, i), b.select(left, added, const(i, 0))), t)
-    down = b.select(b.and_(small, left), const(t, 2.0**-_LIFT), one)
-    return b.select(b.fcmp("uno", x, x), x, b.fmul(result, down))
+    how, form = _EXP[t.element], format_of(x)
+    unit = const(t, 2.0**-_LIFT)
+    held = clamped(b, x, how.least, 40.0)  # from there on the result rounds to 1
+    magic = const(t, form.magic + form.bias - _LIFT)  # so the low bits are the exponent as v has it
+    moved = fma(b, held, -how.steps, magic)
+    n = b.fsub(moved, magic)
+    r = fma(b, n, -how.low, fma(b, n, -how.high, b.fneg(held)))
+    v = b.bitcast(_exponent(b, b.bitcast(moved, i), x), t)
+    m = fma(b, b.fmul(r, r), horner(b, r, how.polynomial[2:]), r)
+    below = fma(b, v, m, b.fadd(v, unit))
+    over = b.fcmp("ogt", v, unit)
+    larger, smaller = b.select(over, v, unit), b.select(over, unit, v)
+    below_low = fma(b, v, m, b.fsub(smaller, b.fsub(below, larger)))
+    q = b.fdiv(const(t, 1.0), below)
+    down = b.fneg(q)
+    rest = fma(b, down, below_low, fma(b, down, below, const(t, 1.0)))
+    return b.fmul(fma(b, q, rest, q), unit)
 
 
 def half_exp(b: Builder, x: Value) -> Value:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.kernels.exponential import expm1, half_exp
+from loomir.codegen.llvm.kernels.exponential import expm1_of_twice, half_exp
 from loomir.codegen.llvm.kernels.logarithm import log_of_sum
 from loomir.codegen.llvm.kernels.parts import (
     absolute,
-    clamped,
     copysign,
     fma,
     horner,
@@ -87,8 +86,10 @@ def tanh(b: Builder, x: Value) -> Value:
     """
     t = x.type
     # Beyond this the result rounds to 1.
-    size = clamped(b, absolute(b, x), 0.0, 10.0 if t.bits == 32 else 20.0)
-    grown = expm1(b, b.fadd(size, size))
+    top = const(t, 10.0 if t.bits == 32 else 20.0)
+    size = absolute(b, x)
+    size = b.select(b.fcmp("ogt", size, top), top, size)
+    grown = expm1_of_twice(b, size)
     far = b.fdiv(grown, b.fadd(grown, const(t, 2.0)))
     z = b.fmul(size, size)
     near = fma(b, b.fmul(size, z), horner(b, z, TANH[t.element]), size)

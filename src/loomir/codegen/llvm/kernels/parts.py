@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
@@ -16,6 +16,7 @@ __all__ = [
     "Format",
     "absolute",
     "bits_of",
+    "by_registers",
     "clamped",
     "copysign",
     "fma",
@@ -131,7 +132,8 @@ def power_of_two(b: Builder, n: Value, t: Type) -> Value:
 
 def may_scale(b: Builder, x: Value) -> bool:
     """Whether ``scale_whole`` takes values of this type: AVX-512 has an instruction."""
-    return x.type.bits * x.type.lanes == 512 and "avx512f" in b.module.features
+    size = x.type.bits * x.type.lanes
+    return size >= 512 and size.bit_count() == 1 and "avx512f" in b.module.features
 
 
 def scale_whole(b: Builder, x: Value, n: Value) -> Value:
@@ -141,8 +143,30 @@ def scale_whole(b: Builder, x: Value, n: Value) -> Value:
     """
     kind, mask = ("ps", integer(16)) if x.type.bits == 32 else ("pd", integer(8))
     as_set = const(I32, 4)  # rounding
-    args = [x, n, x, const(mask, -1), as_set]
-    return b.intrinsic(f"llvm.x86.avx512.mask.scalef.{kind}.512", args, overloads=())
+
+    def one(x: Value, n: Value) -> Value:
+        args = [x, n, x, const(mask, -1), as_set]
+        return b.intrinsic(f"llvm.x86.avx512.mask.scalef.{kind}.512", args, overloads=())
+
+    return by_registers(b, one, [x, n], 512)
+
+
+def by_registers(b: Builder, emit: Callable[..., Value], args: Sequence[Value], bits: int) -> Value:
+    """Emit an instruction of one register on values of 2**k of them; lanes stay apart."""
+    t = args[0].type
+    lanes = bits // t.bits
+    made = [
+        emit(*(_lanes(b, a, range(first, first + lanes)) for a in args))
+        for first in range(0, t.lanes, lanes)
+    ]
+    while len(made) > 1:
+        pairs = zip(made[::2], made[1::2], strict=True)
+        made = [b.shufflevector(x, y, range(2 * x.type.lanes)) for x, y in pairs]
+    return made[0]
+
+
+def _lanes(b: Builder, x: Value, chosen: range) -> Value:
+    return x if len(chosen) == x.type.lanes else b.shufflevector(x, x, chosen)
 
 
 def scaled(b: Builder, x: Value, n: Value) -> Value:

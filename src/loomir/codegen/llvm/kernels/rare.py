@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.text import Function, Module
+from loomir.codegen.llvm.text import Function, Metadata, Module
 from loomir.codegen.llvm.types import I64, Type
 from loomir.codegen.llvm.values import Value, const
 
@@ -44,7 +44,26 @@ def rarely(
         )
         text = f'"vector-function-abi-variant"="{known}"'
         return b.call(one, [*args, fast], attributes=text)
-    return b.call(_version(b.module, one, args, t, hard), [*args, fast])
+    # The test stands here, so that the common path has no call, before which registers are saved.
+    far, near = b.append("rare"), b.append("common")
+    before, version = b.block, _version(b.module, one, args, t, hard)
+    b.condbr(_any(b, hard(b, args)), far, near, meta=_seldom(b.module))
+    b.at(far)
+    found = b.call(version, [*args, fast])
+    b.br(near)
+    b.at(near)
+    result = b.phi(t)
+    result.add(fast, before)
+    result.add(found, far)
+    return result
+
+
+def _any(b: Builder, wanted: Value) -> Value:
+    return b.intrinsic("llvm.vector.reduce.or", [wanted], result=wanted.type.element)
+
+
+def _seldom(module: Module) -> dict[str, Metadata]:
+    return {"prof": module.metadata('!{!"branch_weights", i32 1, i32 1048576}')}
 
 
 def _versions(element: Type) -> tuple[int, ...]:
@@ -83,9 +102,7 @@ def _version(
     made = module.define(name, result, params, linkage="internal", attributes=_PURE)
     b = Builder(made)
     far, near = b.append("slow"), b.append("fast")
-    wanted = hard(b, made.params[:-1])
-    some = b.intrinsic("llvm.vector.reduce.or", [wanted], result=wanted.type.element)
-    b.condbr(some, far, near)
+    b.condbr(_any(b, hard(b, made.params[:-1])), far, near)
     b.at(near)
     b.ret(made.params[-1])
     b.at(far)
