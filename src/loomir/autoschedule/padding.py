@@ -27,7 +27,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.op import IF_THEN_ELSE
 
-__all__ = ["Form", "Padding", "form_of", "read_padding"]
+__all__ = ["Form", "Padding", "conjunction", "form_of", "read_padding", "test_of"]
 
 _GREATER: Final = (GE, GT)
 _TESTS: Final = (GE, GT, LE, LT)
@@ -99,7 +99,7 @@ class Padding:
                 return e
             left = [
                 part
-                for part in _conjunction(e.args[0])
+                for part in conjunction(e.args[0])
                 if id(part) not in self._tests or not known(self._tests[id(part)])
             ]
             if not left:
@@ -122,8 +122,8 @@ def read_padding(value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis])
     for call in calls:
         if call.op is not IF_THEN_ELSE:
             continue
-        for part in _conjunction(call.args[0]):
-            form = _test(part, (*axes, *reduced))
+        for part in conjunction(call.args[0]):
+            form = test_of(part, (*axes, *reduced))
             if form is None:
                 return None
             own = [var for var in form.terms if var in extents]
@@ -148,7 +148,8 @@ def read_padding(value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis])
     return Padding(value, tests, inside)
 
 
-def _conjunction(condition: PrimExpr) -> list[PrimExpr]:
+def conjunction(condition: PrimExpr) -> list[PrimExpr]:
+    """List the conditions that a condition joins."""
     found: list[PrimExpr] = []
     left = [condition]
     while left:
@@ -160,7 +161,7 @@ def _conjunction(condition: PrimExpr) -> list[PrimExpr]:
     return found
 
 
-def _test(part: PrimExpr, axes: Sequence[Axis]) -> Form | None:
+def test_of(part: PrimExpr, axes: Sequence[Axis]) -> Form | None:
     """Give the form that is 0 or more where a comparison holds."""
     if not isinstance(part, _TESTS):
         return None

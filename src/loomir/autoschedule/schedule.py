@@ -21,6 +21,7 @@ from loomir.autoschedule.elementwise import plan_elementwise
 from loomir.autoschedule.general import plan_general
 from loomir.autoschedule.inlining import inline_stages
 from loomir.autoschedule.nest import allocated
+from loomir.autoschedule.phases import plan_phases
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
 from loomir.autoschedule.rows import plan_rows
@@ -123,13 +124,20 @@ def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Pla
 
 
 def _attention(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
-    return plan_attention(stages, inner, target, _rules(frozenset())[1:])
+    return plan_attention(stages, inner, target, _rules(frozenset())[2:])
+
+
+def _phases(
+    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
+) -> tuple[Plan, int] | None:
+    return plan_phases(stages, inner, target, constants, lambda known: _rules(known)[2:])
 
 
 def _rules(constants: Set[Var]) -> tuple[Rule, ...]:
     """List the rules in the order in which they are asked."""
     products: Rule = partial(_contraction, constants=constants)
-    return (_attention, _windows, products, _rows, _transpose, _elementwise, _general)
+    phases: Rule = partial(_phases, constants=constants)
+    return (_attention, phases, _windows, products, _rows, _transpose, _elementwise, _general)
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
