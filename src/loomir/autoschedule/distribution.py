@@ -18,9 +18,19 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.effects import Does, effects
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
-from loomir.tir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, SeqStmt, Stmt
+from loomir.tir.stmt import (
+    Allocate,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+)
 
-__all__ = ["Distributed", "distribute"]
+__all__ = ["Bare", "Distributed", "distribute", "without_allocations"]
 
 _PARTS: Final = 64
 """Statements that loops are split into at most."""
@@ -69,6 +79,40 @@ def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
         if len(made) + len(stack) > _PARTS:
             return None
     return None if len(made) == 1 else Distributed(tuple(made), tuple(buffers))
+
+
+class Bare(NamedTuple):
+    """A nest without the memory that its iterations have for themselves, and that memory."""
+
+    nest: Stmt
+    buffers: tuple[Buffer, ...]
+
+
+def without_allocations(stmt: Stmt) -> Bare:
+    """Take out of a nest what its iterations allocate, where its size is always the same.
+
+    It is right only for what fills such a buffer before reading it, as ``distribute`` asks.
+    """
+    found: list[Buffer] = []
+
+    def allocate(node: Allocate) -> Stmt:
+        inner = node.body
+        if not isinstance(inner, DeclBuffer) or not _is_lone(node, inner):
+            return node
+        found.append(inner.buffer)
+        return inner.body
+
+    bare = rewrite(stmt, {Allocate: allocate}) if Allocate in by_class(stmt) else stmt
+    return Bare(bare, tuple(found))
+
+
+def _is_lone(node: Allocate, inner: DeclBuffer) -> bool:
+    """Whether an allocation is the memory of one plain buffer."""
+    buffer = inner.buffer
+    always = isinstance(node.condition, IntImm) and node.condition.value != 0
+    plain = buffer.data is node.buffer_var and not node.annotations and not buffer.strides
+    sizes = all(number(e) is not None for e in (*node.extents, *buffer.shape))
+    return always and plain and sizes and buffer.dtype is node.dtype
 
 
 def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:

@@ -15,11 +15,11 @@ from loomir.arith.bounds import Bounds
 from loomir.arith.interval import Interval
 from loomir.arith.widen import Widener
 from loomir.autoschedule.checks import checks_apart
-from loomir.autoschedule.distribution import distribute
+from loomir.autoschedule.distribution import distribute, without_allocations
 from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.own_buffers import in_buffers_of_their_own, same_elements
 from loomir.autoschedule.stage import Axis, Combine, Kernel, Stage
-from loomir.autoschedule.usage import reads_of
+from loomir.autoschedule.usage import reads_of, writes_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, pre_order, rewrite
@@ -114,11 +114,13 @@ def _read(
     stage = reader.read(part)
     if stage is not None:
         return (stage,), ()
-    split = distribute(part, alone)
+    bare, local = without_allocations(part)
+    split = distribute(bare, {**alone, **{id(b.data): b for b in local}})
     if split is not None:
         stages = [reader.read(one) for one in split.parts]
         known = [stage for stage in stages if stage is not None]
-        if len(known) == len(stages):
+        used = frozenset[int]().union(*(s.reads() | writes_of(s) for s in known))
+        if len(known) == len(stages) and not any(id(b.data) in used for b in local):
             return tuple(known), split.buffers
     return _checked(reader, part), ()
 

@@ -29,11 +29,12 @@ from loomir.tir.stmt import (
     seq,
 )
 
-__all__ = ["Access", "Nest", "block_regions", "nest_of", "obstacle_in"]
+__all__ = ["Access", "Nest", "block_regions", "iteration_of", "nest_of", "obstacle_in"]
 
 _MOST: Final = 16
 """How many elements of one buffer are told apart."""
-_OPAQUE: Final = (While, AssertStmt, AttrStmt, Allocate, BufferRealize, DeclBuffer)
+_ACTING: Final = (AssertStmt, AttrStmt, BufferRealize)
+_OPAQUE: Final = (*_ACTING, While, Allocate, DeclBuffer)
 
 
 class Access(NamedTuple):
@@ -83,21 +84,18 @@ def _declared(block: Block) -> Block:
     return rebuild(block, {"reads": reads, "writes": writes})
 
 
-def obstacle_in(stmt: Stmt, *, whiles: bool = False) -> str:
-    """Name what a statement has in it besides loops, blocks and stores; empty where nothing.
-
-    ``whiles``: loops that end by a condition may stand in it, too.
-    """
+def obstacle_in(stmt: Stmt, opaque: tuple[type[Stmt], ...] = _OPAQUE) -> str:
+    """Name what a statement has in it besides loops, blocks and stores; empty where nothing."""
     for node in pre_order(stmt):
-        if isinstance(node, _OPAQUE) and not (whiles and isinstance(node, While)):
+        if isinstance(node, opaque):
             return f"{type(node).__name__} stands in it"
         if isinstance(node, Call) and effects_of_node(node) & Does.ACTS:
             return f"it calls {getattr(node.op, 'name', node.op)}, which may do anything"
     return ""
 
 
-def nest_of(stmt: Stmt, *, whiles: bool = False) -> Nest:
-    """Find what a statement reads and writes; ``whiles`` is as in ``obstacle_in``."""
+def nest_of(stmt: Stmt) -> Nest:
+    """Find what a statement reads and writes."""
     found: list[Access] = []
     loops: dict[Var, Range] = {}
     stack: list[Stmt] = [stmt]
@@ -115,7 +113,18 @@ def nest_of(stmt: Stmt, *, whiles: bool = False) -> Nest:
             loops[node.loop_var] = Range(node.min, node.extent)
         elif isinstance(node, BufferStore):
             found.append(Access(node.buffer, _box(node), True))
-    return Nest(tuple(found), loops, obstacle_in(stmt, whiles=whiles))
+    return Nest(tuple(found), loops, obstacle_in(stmt))
+
+
+def iteration_of(loop: For) -> Nest:
+    """Find what iterations of a loop read and write, but for memory that each has for itself.
+
+    Accesses under a ``While`` count as well: how often they happen makes no difference.
+    """
+    nest = nest_of(loop)
+    local = {id(part.buffer_var) for part in pre_order(loop) if isinstance(part, Allocate)}
+    shared = tuple(a for a in nest.accesses if id(a.buffer.data) not in local)
+    return Nest(shared, nest.loops, obstacle_in(loop, _ACTING))
 
 
 def _loads(part: object, found: list[Access]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from loomir.arith.iter_map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
-from loomir.schedule.accesses import Access, Nest, nest_of
+from loomir.schedule.accesses import Access, Nest, iteration_of, nest_of
 from loomir.schedule.nests import knowing
 from loomir.tir.buffer import Range
 from loomir.tir.expr import LT, IntImm, PrimExpr, Var
@@ -33,8 +33,7 @@ def carried_by(loop: For, outer: Mapping[Var, Range], nest: Nest | None = None) 
     """
     if isinstance(loop.extent, IntImm) and loop.extent.value <= 1:
         return ""
-    # How often an inner loop runs makes no difference to what iterations of this one share.
-    nest = nest_of(loop, whiles=True) if nest is None else nest
+    nest = iteration_of(loop) if nest is None else nest
     if nest.obstacle:
         return nest.obstacle
     groups: dict[int, list[Access]] = {}

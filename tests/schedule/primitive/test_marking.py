@@ -101,3 +101,22 @@ def test_annotate_and_unannotate(golden):
         sch.unannotate(block, "a")
     assert caught.value.diagnostic.code == "SCH0003"
     same_meaning(before, sch)
+
+
+def test_loops_around_local_memory_and_conditions_run_at_once_and_have_no_lanes():
+    @T.prim_func
+    def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.sblock("C"):
+                v = T.axis.spatial(8, i)
+                n = T.int32(0)
+                while n * n < A[v]:
+                    n = n + 1
+                C[v] = n
+
+    sch = Schedule(main)
+    with pytest.raises(ScheduleError) as caught:
+        sch.vectorize(sch.get_loops("C")[0])
+    assert caught.value.diagnostic.code == "SCH0006"
+    sch.parallel(sch.get_loops("C")[0])
+    same_meaning(main, sch)

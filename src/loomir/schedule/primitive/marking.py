@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loomir.ir.visit import pre_order, rebuild
+from loomir.schedule.accesses import nest_of
 from loomir.schedule.blocks import init_mistake
 from loomir.schedule.dependence import carried_by
 from loomir.schedule.nests import known_around
@@ -49,7 +50,11 @@ def cannot_run(ref: Ref, kind: ForKind) -> Refusal | None:
             "split it, and take the inner loop",
             loop,
         )
-    why = carried_by(loop, known_around(ref)) or init_mistake(ref, rebuild(loop, {"kind": kind}))
+    # Lanes run statements together: a loop that ends by a condition does not fit in.
+    nest = nest_of(loop) if kind is ForKind.VECTORIZED else None
+    why = carried_by(loop, known_around(ref), nest) or init_mistake(
+        ref, rebuild(loop, {"kind": kind})
+    )
     if not why:
         return None
     return Refusal("SCH0006", "{}", (why,), _advice(loop), loop)

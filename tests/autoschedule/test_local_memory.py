@@ -1,0 +1,169 @@
+"""What each iteration allocates for itself keeps nothing from being split or shared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loomir.autoschedule.schedule import schedule_function
+from loomir.script import tir as T
+from loomir.target import Target
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import agrees, scheduled
+
+RANDOM = np.random.default_rng(6)
+
+
+@T.prim_func
+def softmax(A: T.Buffer((17, 40), "float32"), C: T.Buffer((17, 40), "float32")):
+    for i in range(17):
+        most = T.alloc_buffer((1,), "float32")
+        total = T.float32(0)
+        most[0] = T.min_value("float32")
+        for k in range(40):
+            most[0] = T.max(most[0], A[i, k])
+        for k in range(40):
+            C[i, k] = T.exp(A[i, k] - most[0])
+            total += C[i, k]
+        for k in range(40):
+            C[i, k] = C[i, k] / total
+
+
+@T.prim_func
+def row(A: T.Buffer((9, 30), "float32"), C: T.Buffer((9, 30), "float32")):
+    for i in range(9):
+        held = T.alloc_buffer((30,), "float32")
+        for k in range(30):
+            held[k] = T.exp(A[i, k])
+        for k in range(30):
+            C[i, k] = held[k] + held[29 - k]
+
+
+@T.prim_func
+def inner(A: T.Buffer((9, 30), "float32"), C: T.Buffer((9, 30), "float32")):
+    for i in range(9):
+        for k in range(30):
+            held = T.alloc_buffer((2,), "float32")
+            held[0] = A[i, k]
+            held[1] = A[i, 29 - k]
+            C[i, k] = held[0] * held[1]
+
+
+@T.prim_func
+def product(
+    A: T.Buffer((19, 37), "float32"),
+    B: T.Buffer((37, 23), "float32"),
+    C: T.Buffer((19, 23), "float32"),
+):
+    for i, j in T.grid(19, 23):
+        total = T.float32(0)
+        for k in range(37):
+            total += A[i, k] * B[k, j]
+        C[i, j] = total
+
+
+@T.prim_func
+def symbolic(a: T.handle, c: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n, 8), "float32")
+    C = T.match_buffer(c, (n,), "float32")
+    for i in range(n):
+        held = T.float32(1)
+        for k in range(8):
+            held = held * A[i, k]
+        C[i] = held - T.float32(1)
+
+
+SPLIT = {
+    "softmax": (softmax, [(17, 40), (17, 40)], "rows"),
+    "row": (row, [(9, 30), (9, 30)], "element-wise"),
+    "product": (product, [(19, 37), (37, 23), (19, 23)], "matrix product"),
+    "symbolic": (symbolic, [(13, 8), (13,)], "rows"),
+    "empty": (symbolic, [(0, 8), (0,)], "rows"),
+}
+
+
+def drawn(shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    return [np.array(RANDOM.standard_normal(shape), "float32") for shape in shapes]
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_loops_are_split_around_their_own_memory(name: str):
+    func, shapes, kind = SPLIT[name]
+    made = schedule_function(func, Target("native"))
+    assert kind in {plan.kind for plan in made.plans}
+    assert "loops as written" not in {plan.kind for plan in made.plans}
+    agrees(func, drawn(shapes), rtol=0, ulps=4, always=False)  # exp has two implementations
+
+
+@T.prim_func
+def counted(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "int32")):
+    for i, j in T.grid(24, 24):
+        x = A[i, j]
+        n = T.int32(0)
+        while n < 30 and T.abs(x) < T.float32(4):
+            x = x * x - T.float32(0.75)
+            n = n + 1
+        C[i, j] = n
+
+
+@T.prim_func
+def half(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "float32")):
+    for i in range(24):
+        held = T.alloc_buffer((2,), "float32")
+        held[0] = A[i, 0]
+        for k in range(24):
+            held[1] = held[0] * A[i, k]
+            held[0] = held[1] + A[i, k]
+            C[i, k] = held[0]
+
+
+@T.prim_func
+def handed_on(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "float32")):
+    held = T.alloc_buffer((1,), "float32")
+    held[0] = T.float32(0)
+    for i in range(24):
+        for k in range(24):
+            last = T.float32(0)
+            last = held[0] + A[i, k]
+            C[i, k] = last
+            held[0] = last
+
+
+@T.prim_func
+def repeated(A: T.Buffer((24,), "float32"), C: T.Buffer((24,), "int32")):
+    for i in range(24):
+        C[0] = i
+        while C[0] < 40:
+            C[0] = C[0] + i + T.Cast("int32", A[i] > T.float32(0)) + 1
+
+
+@pytest.mark.parametrize(
+    ("func", "shared"), [(counted, "i"), (half, "i"), (handed_on, ""), (repeated, "")]
+)
+def test_loops_are_shared_around_their_own_memory(func: PrimFunc, shared: str):
+    made = scheduled(func, tasks=True)
+    said = [c for plan in made.plans for c in plan.choices if plan.kind == "loops as written"]
+    assert said == ([f"threads share the iterations of {shared}"] if shared else [])
+    if shared:
+        arrays = [
+            np.array(RANDOM.standard_normal((24, 24)), str(b.dtype))
+            for b in func.buffer_map.values()
+        ]
+        agrees(func, arrays, rtol=0, always=False)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_memory_that_is_not_filled_first_stays(size: int):
+    @T.prim_func
+    def partly(A: T.Buffer((20,), "int32"), C: T.Buffer((20,), "int32")):
+        for i in range(20):
+            held = T.alloc_buffer((size + 1,), "int32")
+            if A[i] > 0:
+                held[0] = A[i]
+            if A[i] > 0:
+                C[i] = held[0]
+
+    made = schedule_function(partly, Target("native"))
+    assert "held" not in [stage.buffer.name for plan in made.plans for stage in plan.stages]
+    agrees(partly, [np.arange(-10, 10, dtype="int32"), np.zeros(20, "int32")], rtol=0, always=False)
