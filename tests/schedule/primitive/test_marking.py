@@ -105,14 +105,14 @@ def test_annotate_and_unannotate(golden):
 
 def test_loops_around_local_memory_and_conditions_run_at_once_and_have_no_lanes():
     @T.prim_func
-    def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    def main(a: T.Buffer((8,), "int32"), c: T.Buffer((8,), "int32")):
         for i in range(8):
             with T.sblock("C"):
                 v = T.axis.spatial(8, i)
                 n = T.int32(0)
-                while n * n < A[v]:
+                while n * n < a[v]:
                     n = n + 1
-                C[v] = n
+                c[v] = n
 
     sch = Schedule(main)
     with pytest.raises(ScheduleError) as caught:
