@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import loomir
+from fuzz.native import with_quick_codegen
+from loomir.build import as_module
 from loomir.ir.module import IRModule
 from loomir.schedule import Schedule
 from loomir.tir.expr import IntImm, Var
@@ -44,14 +47,19 @@ def same_meaning(
     tolerance: float = 0.0,
     native: bool = True,
     checked: bool = False,
+    tracked: bool = False,
+    level: int = 0,
+    quick: bool = False,
     seed: int = 0,
     extent: int = EXTENT,
 ) -> None:
     """Fail where the scheduled program is ill-formed, or gives other results than before.
 
-    ``checked`` also looks for races of threads, reads of what nothing wrote, and indices out of
-    bounds. ``tolerance`` is for programs whose float results depend on the order: 0 asks for the
-    same bits.
+    ``native`` also runs it as compiled code, at a ``level`` of optimisation or, where it is
+    ``quick``, with the simplest selection of instructions and nothing kept on disk. ``tracked``
+    lets the interpreter look for races of threads and reads of what nothing wrote, ``checked`` the
+    compiled code, which then also looks for indices out of bounds. ``tolerance`` is for programs
+    whose float results depend on the order: 0 asks for the same bits.
     """
     name = sch.func_working_on
     assert name is not None
@@ -63,9 +71,11 @@ def same_meaning(
     assert isinstance(after, PrimFunc)
     wanted = arguments_of(func, seed, extent)
     loomir.interpret(func, func.name, *wanted)
-    engines = {"interpreted": lambda *a: loomir.interpret(after, after.name, *a)}
+    engines: dict[str, Callable[..., Any]] = {
+        "interpreted": lambda *a: loomir.interpret(after, after.name, *a, track=tracked)
+    }
     if native:
-        engines["compiled"] = loomir.compile(after, opt_level=0, checked=checked)[after.name]
+        engines["compiled"] = _compiled(after, checked, 0 if quick else level, quick)
     for how, run in engines.items():
         got = arguments_of(func, seed, extent)
         run(*got)
@@ -74,3 +84,12 @@ def same_meaning(
                 np.testing.assert_allclose(a, b, tolerance, err_msg=f"{how}, argument {place}")
             else:
                 np.testing.assert_array_equal(a, b, err_msg=f"{how}, argument {place}")
+
+
+def _compiled(func: PrimFunc, checked: bool, level: int, quick: bool) -> Callable[..., Any]:
+    def prepare(module: IRModule) -> dict[str, Any]:
+        made = loomir.compile(module, opt_level=level, checked=checked, cache=not quick)
+        return {"": lambda entry, args: made[entry](*args)}
+
+    run = (with_quick_codegen(prepare) if quick else prepare)(as_module(func))[""]
+    return lambda *args: run(func.name, args)

@@ -11,18 +11,22 @@ import json
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fuzz.choices import Choices, SeedChoices
 from fuzz.meaning import same_meaning
 from fuzz.schprograms import Program, program_of
 from loomir.arith.index_map import IndexMap
 from loomir.ir.equality import structural_equal
+from loomir.ir.visit import pre_order
 from loomir.schedule import BlockRV, LoopRV, Schedule, TensorIntrin, Trace
 from loomir.script import from_source
 from loomir.support.diagnostics import ScheduleError
+from loomir.tir.expr import Ramp
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import For, ForKind
 
-__all__ = ["MOVES", "VERSION", "Sequence", "check", "sequence_of_seed"]
+__all__ = ["MOVES", "VERSION", "Sequence", "Turn", "check", "sequence_of_seed", "turn_of"]
 
 VERSION = 12
 """Changes where a seed gives another sequence."""
@@ -365,11 +369,35 @@ MOVES: Final[tuple[tuple[float, str, Move], ...]] = (
 """What can be done, and how often: a row for each primitive that edits."""
 
 
-def sequence_of_seed(seed: int, limit: int = 8) -> Sequence:
-    """Make the program of a seed, and do its moves."""
+class Turn(NamedTuple):
+    """How a sequence is looked at: what finds most is done for all, what is dear for some."""
+
+    close: bool
+    """Whether each edit is verified, each refusal written out, and the trace done once more."""
+    compiled: bool
+    """Whether it is compiled even where no loop of it is for threads or lanes."""
+    checked: bool
+    """Whether compiled code looks for mistakes too, as the interpreter always does."""
+    level: int | None
+    """How much LLVM optimises; None for its simplest selection of instructions."""
+
+
+def turn_of(seed: int) -> Turn:
+    """Say how the sequence of a seed is looked at."""
+    c = SeedChoices(f"turn {seed}")
+    level = c.pick([0, 1, 2, 3]) if c.chance(0.04) else None
+    checked = c.chance(0.05)
+    return Turn(c.chance(0.15), c.chance(0.15) or checked or level is not None, checked, level)
+
+
+def sequence_of_seed(seed: int, limit: int = 8, *, close: bool = True) -> Sequence:
+    """Make the program of a seed, and do its moves.
+
+    Unless they are looked at closely, edits are not verified and refusals not written out.
+    """
     c = SeedChoices(f"schedule {VERSION} {seed}")
     program = program_of(c)
-    sch = Schedule(program.func, seed=seed, debug_mask="all")
+    sch = Schedule(program.func, seed=seed, debug_mask="all" if close else "none")
     made = Sequence(program, sch)
     named = {name: move for _, name, move in MOVES}
     for number in range(c.integer(1, limit)):
@@ -389,7 +417,7 @@ def sequence_of_seed(seed: int, limit: int = 8) -> Sequence:
             edits = [i for i in sch.trace.insts[steps:] if not i.primitive.is_query]
             if sch.mod is not before and not edits:
                 made.wrong = f"{name} was refused and changed the program"
-            if not str(error):
+            if close and not str(error):
                 made.wrong = f"{name} was refused without a reason"
         except Exception as error:  # noqa: BLE001 - a bug of ours, whatever it is
             made.wrong = f"{name}: {''.join(traceback.format_exception(error))}"
@@ -402,26 +430,54 @@ def sequence_of_seed(seed: int, limit: int = 8) -> Sequence:
 
 def check(seed: int, *, native: bool = True) -> dict[str, Any]:
     """Say what is wrong with the sequence of a seed: nothing, if ``found`` is empty."""
-    made = sequence_of_seed(seed)
+    turn = turn_of(seed)
+    made = sequence_of_seed(seed, close=turn.close)
+    kinds = {made.program.name, *made.done, *(f"refused {name}" for name in made.refused)}
     found: dict[str, str] = {}
+    after = made.sch.mod[made.program.func.name]
+    assert isinstance(after, PrimFunc)
     if made.wrong:
         found["primitive"] = made.wrong
+    elif after is made.program.func or after.body is made.program.func.body:
+        kinds.add("left as it was")
     else:
+        compiled = native and (turn.compiled or _has_marks(after))
+        kinds |= _kinds_of(turn, compiled)
         try:
             same_meaning(
                 made.program.func,
                 made.sch,
                 tolerance=made.program.tolerance,
-                native=native,
-                checked=seed % 2 == 0 or bool(made.program.moves),
+                native=compiled,
+                checked=turn.checked,
+                tracked=True,
+                level=turn.level or 0,
+                quick=turn.level is None,
                 seed=seed,
                 extent=1 + seed % 9,
             )
-            _same_by_trace(made)
+            if turn.close:
+                _same_by_trace(made)
         except Exception as error:  # noqa: BLE001 - a bug of ours, whatever it is
             found["meaning"] = "".join(traceback.format_exception(error))
-    kinds = [made.program.name, *made.done, *(f"refused {name}" for name in made.refused)]
-    return {"seed": seed, "found": found, "kinds": sorted(set(kinds))}
+    return {"seed": seed, "found": found, "kinds": sorted(kinds)}
+
+
+def _has_marks(func: PrimFunc) -> bool:
+    """Whether a loop is for threads or lanes, or an intrinsic was put in the place of loops."""
+    return any(
+        (isinstance(node, For) and node.kind is not ForKind.SERIAL) or isinstance(node, Ramp)
+        for node in pre_order(func.body)
+    )
+
+
+def _kinds_of(turn: Turn, compiled: bool) -> set[str]:
+    kinds = {"looked at closely"} if turn.close else set[str]()
+    if compiled:
+        kinds.add("compiled" if turn.level is None else f"compiled at level {turn.level}")
+        if turn.checked:
+            kinds.add("compiled with checks")
+    return kinds
 
 
 def _same_by_trace(made: Sequence) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -369,9 +370,14 @@ HARD: Final = (
 def hard(c: Choices) -> Hard:
     """Give a program in which little is allowed."""
     text, moves = c.pick(HARD)
+    return Hard(_read(text), moves)
+
+
+@functools.cache
+def _read(text: str) -> PrimFunc:
     func = from_source(_HEAD + text)
     assert isinstance(func, PrimFunc)
-    return Hard(func, moves)
+    return func
 
 
 PROGRAMS: Final[tuple[tuple[float, Callable[[Choices], PrimFunc | Hard], float], ...]] = (

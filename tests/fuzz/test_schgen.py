@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from fuzz.schcampaign import ScheduleCampaign
-from fuzz.schgen import MOVES, check, sequence_of_seed
+from fuzz.schgen import MOVES, check, sequence_of_seed, turn_of
 from loomir.schedule import PRIMITIVES
 from loomir.schedule.primitive import compute_location, inlining, reducing, splitting
 
@@ -70,9 +70,40 @@ def test_a_check_that_is_not_made_is_missed(
     """Without one of its checks a primitive changes the meaning of some sequence."""
     assert hasattr(module, name)
     monkeypatch.setattr(module, name, lambda *_args, **_named: passes)
-    # Only compiled code looks for races of threads.
-    races = name == "_cannot_run_at_once"
-    assert any(check(seed, native=races)["found"] for seed in range(100))
+    assert any(check(seed, native=False)["found"] for seed in range(100))
+
+
+def test_turns_look_at_all_and_closely_at_some() -> None:
+    turns = [turn_of(seed) for seed in range(2000)]
+    assert sum(turn.close for turn in turns) > 200
+    assert sum(turn.checked for turn in turns) > 50
+    assert {turn.level for turn in turns} == {None, 0, 1, 2, 3}
+    assert all(turn.compiled for turn in turns if turn.checked or turn.level is not None)
+
+
+def test_what_is_for_threads_or_lanes_is_always_compiled() -> None:
+    marked: list[int] = []
+    for seed in range(200):
+        made = sequence_of_seed(seed, close=False)
+        if {"parallel", "vectorize"} & set(made.done) and not turn_of(seed).compiled:
+            text = made.sch.mod.script()
+            marked += [seed] if "T.parallel(" in text or "T.vectorized(" in text else []
+    assert len(marked) > 5
+    for seed in marked[:5]:
+        assert "compiled" in check(seed)["kinds"]
+
+
+def test_a_sequence_is_the_same_however_it_is_looked_at() -> None:
+    for seed in range(0, 60, 3):
+        close, plain = sequence_of_seed(seed), sequence_of_seed(seed, close=False)
+        assert (close.done, close.refused) == (plain.done, plain.refused)
+        assert close.sch.mod.script() == plain.sch.mod.script()
+
+
+def test_kinds_count_what_was_done_and_what_was_refused() -> None:
+    made = sequence_of_seed(3)
+    kinds = check(3)["kinds"]
+    assert {*made.done, *(f"refused {name}" for name in made.refused)} <= set(kinds)
 
 
 def test_a_campaign_reports_and_keeps(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from loomir.ir.equality import structural_equal
@@ -33,6 +35,8 @@ __all__ = ["Access", "Nest", "block_regions", "iteration_of", "nest_of", "obstac
 
 _MOST: Final = 16
 """How many elements of one buffer are told apart."""
+_KEPT: Final = 512
+"""Of how many blocks and nests the answers are kept: an edit leaves most of a program as it is."""
 _ACTING: Final = (AssertStmt, AttrStmt, BufferRealize)
 _OPAQUE: Final = (*_ACTING, While, Allocate, DeclBuffer)
 
@@ -56,10 +60,11 @@ class Nest(NamedTuple):
     """A statement's accesses, its loops outside of blocks, and what hides further effects."""
 
     accesses: tuple[Access, ...]
-    loops: dict[Var, Range]
+    loops: Mapping[Var, Range]
     obstacle: str
 
 
+@lru_cache(maxsize=_KEPT)
 def block_regions(
     block: Block,
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
@@ -94,6 +99,7 @@ def obstacle_in(stmt: Stmt, opaque: tuple[type[Stmt], ...] = _OPAQUE) -> str:
     return ""
 
 
+@lru_cache(maxsize=_KEPT)
 def nest_of(stmt: Stmt) -> Nest:
     """Find what a statement reads and writes."""
     found: list[Access] = []
@@ -158,7 +164,8 @@ def _boxes(block: Block) -> list[Access]:
     return found + [Access(r.buffer, r.region, True) for r in writes]
 
 
-def _elements(block: Block) -> list[Access] | None:
+@lru_cache(maxsize=_KEPT)
+def _elements(block: Block) -> tuple[Access, ...] | None:
     """Give the single elements that a block reads and writes, None where these are not known.
 
     Regions are boxes around all of them: three neighbours are the whole axis there.
@@ -184,7 +191,7 @@ def _elements(block: Block) -> list[Access] | None:
             found.append(made)
             if len(same) > _MOST:
                 return None
-    return found
+    return tuple(found)
 
 
 def _is_plain(node: Node) -> bool:

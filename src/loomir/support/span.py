@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 __all__ = ["Source", "Span"]
 
@@ -22,9 +23,15 @@ class Source:
 
     def line(self, number: int) -> str | None:
         """Give the line of that number in the file, or None outside of the text."""
-        lines = self.text.splitlines()
+        lines = _lines_of(self.text)
         index = number - self.first_line
         return lines[index] if 0 <= index < len(lines) else None
+
+
+@lru_cache(maxsize=8)
+def _lines_of(text: str) -> list[str]:
+    """Give the lines of a text; one and the same is asked for many of its lines."""
+    return text.splitlines()
 
 
 @dataclass(frozen=True, slots=True)

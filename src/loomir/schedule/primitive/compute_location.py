@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from loomir.arith.analyzer import Analyzer
@@ -78,7 +78,7 @@ def _known_in(loop: Ref) -> dict[Var, Range]:
     return {**known_around(loop), loop.loop.loop_var: _range(loop.loop)}
 
 
-def _boxes(accesses: Sequence[Access], inner: dict[Var, Range], loop: Ref) -> list[_Box]:
+def _boxes(accesses: Sequence[Access], inner: Mapping[Var, Range], loop: Ref) -> list[_Box]:
     """Give what boxes cover accesses in one iteration of a loop."""
     analyzer = knowing(_known_in(loop))
     hidden = {id(n) for n in definitions_in(loop.loop.body)}
