@@ -9,8 +9,11 @@ places is folded and rewritten once.
 
 from __future__ import annotations
 
+import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from itertools import chain, compress
+from enum import Enum
+from itertools import chain, compress, islice
 from operator import attrgetter, is_
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -41,9 +44,29 @@ Step: TypeAlias = Generator[Any, Any, _R]
 """A visitor in progress: yields the visitors of parts, returns its result."""
 
 _MANY: Final = 50_000
-_FEW: Final = 200
+_FEW: Final = 1_000
 _SOME: Final = 16
 """Classes of which a program may well have none; of more, some are in nearly all programs."""
+
+
+class _Form(Enum):
+    """What values a field that owns parts has, as it is declared."""
+
+    NODE = "node"
+    LIST = "tuple of nodes"
+    OTHER = "other"
+
+
+def _child_forms(cls: type[Node]) -> dict[str, _Form]:
+    """Tell what values the fields have that own parts."""
+    forms = dict.fromkeys(cls.child_names, _Form.NODE)
+    for field in dataclasses.fields(cast("Any", cls)):
+        declared = str(field.type)
+        if field.name in forms and "[" in declared:
+            is_list = declared.startswith("tuple[") and "|" not in declared
+            forms[field.name] = _Form.LIST if is_list else _Form.OTHER
+    return forms
+
 
 Getter: TypeAlias = Callable[[Any], "tuple[Any, ...]"]
 
@@ -192,9 +215,22 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
 
     A node that occurs in several places may be listed as often.
     """
-    found: dict[type[Node], list[Any]] = {}
+    made: defaultdict[type, list[Any]] = defaultdict(list)
+    todo: list[Any] = [root]
+    parts_of = _PARTS
+    # What is added is seen by the same loop.
+    for node in islice(todo, _FEW):
+        cls = node.__class__
+        made[cls].append(node)
+        get = parts_of[cls]
+        if get is not None:
+            todo += get(node)
+    made.default_factory = None
+    found: dict[type, list[Any]] = made
+    for cls in _NO_NODES.intersection(found):
+        del found[cls]
     level: dict[type[Node], list[Any]] = {}
-    _group(_first_nodes(root, found), level)
+    _group(todo[_FEW:], level)
     while level:
         below: dict[type[Node], list[Any]] = {}
         for cls, listed in level.items():
@@ -209,31 +245,6 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
                 _group(list(map(get, nodes)), below)
         level = below
     return found
-
-
-def _first_nodes(root: Node, found: dict[type[Node], list[Any]]) -> list[Node]:
-    """Put the first nodes into ``found`` one by one, as is faster for few; list where to go on."""
-    plans = _PLANS
-    stack = [root]
-    for _ in range(_FEW):
-        if not stack:
-            break
-        node = stack.pop()
-        cls = node.__class__
-        known = found.get(cls)
-        if known is None:
-            found[cls] = [node]
-        else:
-            known.append(node)
-        plan = plans.get(cls) or plan_of(cls)
-        if plan.leaf:
-            continue
-        for value in plan.get(node):
-            if value.__class__ in plans:
-                stack.append(value)
-            elif value is not None:
-                stack += nodes_in(value)
-    return stack
 
 
 def _group(values: list[Any], groups: dict[type[Node], list[Any]]) -> None:
@@ -251,6 +262,38 @@ def _group(values: list[Any], groups: dict[type[Node], list[Any]]) -> None:
         elif issubclass(kind, Mapping):
             for table in column:
                 _group(list(table.values()), groups)
+
+
+def _parts_getter(kind: type) -> Getter | None:
+    """Make a function that lists what a value owns; None for one that owns nothing."""
+    if issubclass(kind, tuple):
+        return tuple
+    if issubclass(kind, Mapping):
+        return lambda table: tuple(table.values())
+    if not issubclass(kind, Node) or not kind.child_names:
+        return None
+    lists = [name for name, form in _child_forms(kind).items() if form is _Form.LIST]
+    if not lists:
+        return _getter(kind.child_names)
+    if lists == list(kind.child_names) and len(lists) == 1:
+        return attrgetter(lists[0])
+    parts = "".join(f"{'*' * (name in lists)}x.{name}, " for name in kind.child_names)
+    return cast("Getter", eval(f"lambda x: ({parts})"))  # noqa: S307 - names of fields
+
+
+class _Parts(dict[type, "Getter | None"]):
+    """Functions by class, made when a class is met for the first time."""
+
+    def __missing__(self, kind: type) -> Getter | None:
+        if not issubclass(kind, Node):
+            _NO_NODES.add(kind)
+        made = self[kind] = _parts_getter(kind)
+        return made
+
+
+_PARTS: Final = _Parts()
+_NO_NODES: Final[set[type]] = set()
+"""The classes of what stands in fields between nodes, or in place of them."""
 
 
 def fold(root: Node, fn: Callable[[Any, list[_R]], _R]) -> _R:
@@ -345,7 +388,100 @@ def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
     # Many passes find nothing to do, and to see that is much cheaper than to walk.
     if len(table) <= _SOME and table.keys().isdisjoint(by_class(root)):
         return root
-    done: dict[int, Any] = {id(None): None}
+    kind = root.__class__
+    return _REWRITERS[kind](root, {id(None): None}, _LEAVES.difference(table), table, _LEVELS)
+
+
+Rewriter: TypeAlias = Callable[
+    [Any, dict[int, Any], "set[type]", Mapping[type, Rule], int], Any
+]
+"""Makes a node again: from what is made already, the classes to which nothing happens, the rules.
+
+Goes so many levels down by calls.
+"""
+
+_REWRITE_NODE: Final = """
+ a{n} = x.{name}
+ if a{n}.__class__ in leaves: b{n} = a{n}
+ else:
+  i = id(a{n})
+  b{n} = done[i] if i in done else rewriters[a{n}.__class__](a{n}, done, leaves, rules, levels)
+"""
+_REWRITE_LIST: Final = """
+ a{n} = b{n} = x.{name}
+ same = True
+ for a in a{n}:
+  if a.__class__ not in leaves:
+   i = id(a)
+   b = done[i] if i in done else rewriters[a.__class__](a, done, leaves, rules, levels)
+   if a is not b: same = False
+ if not same: b{n} = tuple([done.get(id(a), a) for a in a{n}])
+"""
+_REWRITE: Final = {
+    _Form.NODE: _REWRITE_NODE,
+    _Form.LIST: _REWRITE_LIST,
+    _Form.OTHER: _REWRITE_NODE,
+}
+
+
+def _rewrite_value(
+    value: Any, done: dict[int, Any], leaves: set[type], table: Mapping[type, Rule], levels: int
+) -> Any:
+    """Rewrite what nodes are held in: a tuple or a mapping."""
+    for part in nodes_in(value):
+        if id(part) not in done:
+            done[id(part)] = _REWRITERS[part.__class__](part, done, leaves, table, levels)
+    return mapped_value(value, done)
+
+
+def _rewriter(cls: type[Node]) -> Rewriter:
+    """Write the function that makes nodes of a class again."""
+    lines = ["def rewriter(x, done, leaves, rules, levels):"]
+    if cls.child_names:
+        lines.append(" if not levels: return deep(x, done, rules)")
+        lines.append(" levels -= 1")
+    forms = _child_forms(cls)
+    for n, name in enumerate(cls.child_names):
+        lines.append(_REWRITE[forms[name]].format(n=n, name=name))
+    places = range(len(cls.child_names))
+    lines.append(" made = x")
+    if cls.child_names:
+        changed = " or ".join(f"a{n} is not b{n}" for n in places)
+        values = ", ".join(f"b{n}" for n in places)
+        lines.append(f" if {changed}: made = remake(x, [{values}])")
+    lines.append(" if made.__class__ in rules: made = rules[made.__class__](made)")
+    lines.append(" done[id(x)] = made")
+    lines.append(" return made")
+    names: dict[str, Any] = {
+        "deep": _rewrite_deep,
+        "remake": plan_of(cls).remake,
+        "rewriters": _REWRITERS,
+    }
+    exec("\n".join(lines), names)  # noqa: S102 - written here, from the names of fields
+    return cast("Rewriter", names["rewriter"])
+
+
+class _Rewriters(dict[type, Rewriter]):
+    """Functions by class, written when a class is met for the first time."""
+
+    def __missing__(self, kind: type) -> Rewriter:
+        made: Rewriter = _rewrite_value
+        if issubclass(kind, Node):
+            made = _rewriter(kind)
+            if not kind.child_names:
+                _LEAVES.add(kind)
+        self[kind] = made
+        return made
+
+
+_LEVELS: Final = 40
+_REWRITERS: Final = _Rewriters()
+_LEAVES: Final[set[type]] = {type(None)}
+"""The classes met so far whose nodes own no parts."""
+
+
+def _rewrite_deep(root: Node, done: dict[int, Any], table: Mapping[type, Rule]) -> Any:
+    """Rewrite a tree of any depth, on a stack."""
     # None in the stack says that the parts of the node below it are done.
     stack: list[Node | None] = [root]
     plans, find = _PLANS, table.get
