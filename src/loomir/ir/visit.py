@@ -285,7 +285,7 @@ class _Parts(dict[type, "Getter | None"]):
     """Functions by class, made when a class is met for the first time."""
 
     def __missing__(self, kind: type) -> Getter | None:
-        if not issubclass(kind, Node):
+        if Node not in kind.__mro__:
             _NO_NODES.add(kind)
         made = self[kind] = _parts_getter(kind)
         return made
@@ -392,9 +392,7 @@ def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
     return _REWRITERS[kind](root, {id(None): None}, _LEAVES.difference(table), table, _LEVELS)
 
 
-Rewriter: TypeAlias = Callable[
-    [Any, dict[int, Any], "set[type]", Mapping[type, Rule], int], Any
-]
+Rewriter: TypeAlias = Callable[[Any, dict[int, Any], "set[type]", Mapping[type, Rule], int], Any]
 """Makes a node again: from what is made already, the classes to which nothing happens, the rules.
 
 Goes so many levels down by calls.

@@ -355,6 +355,7 @@ BODY: list[docs.StmtDoc] = [docs.ExprStmtDoc(X)]
 STATEMENTS = [
     (docs.AssignDoc(X, Y), ast.Assign),
     (docs.AssignDoc(X, Y, X), ast.AnnAssign),
+    (docs.LineDoc("x = y"), ast.Assign),
     (docs.ForDoc((X, Y), Y, BODY), ast.For),
     (docs.WhileDoc(X, BODY), ast.While),
     (docs.IfDoc([(X, BODY), (Y, BODY)], BODY), ast.If),

@@ -26,6 +26,7 @@ __all__ = [
     "IdDoc",
     "IfDoc",
     "IndexDoc",
+    "LineDoc",
     "ListDoc",
     "LiteralDoc",
     "OperationDoc",
@@ -179,6 +180,13 @@ class ExprStmtDoc(StmtDoc):
     """An expression as a statement."""
 
     value: ExprDoc
+
+
+@dataclass(slots=True, eq=False)
+class LineDoc(StmtDoc):
+    """A statement on one line that is written already."""
+
+    text: str
 
 
 @dataclass(slots=True, eq=False)

@@ -8,8 +8,7 @@ its fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from loomir.ir.node import Node
@@ -94,6 +93,19 @@ class Frame:
         self._owner.forget(self.defined)
 
 
+class _Dialect(NamedTuple):
+    """The time in which a token is on top of the stack."""
+
+    tokens: list[str]
+    token: str
+
+    def __enter__(self) -> None:
+        self.tokens.append(self.token)
+
+    def __exit__(self, *raised: object) -> None:
+        self.tokens.pop()
+
+
 class FunctionName(NamedTuple):
     """How calls write a function of the module."""
 
@@ -118,8 +130,8 @@ class Docsifier:
         """The loops around the current point, by the id of their variable."""
         self.usual_calls: dict[tuple[object, ...], bool] = {}
         """Whether the table of operators makes calls, by operator and dtypes."""
-        # What each definition is called, with the definition to keep its id from being reused.
-        self._docs: dict[int, tuple[Node, ExprDoc]] = {}
+        self.docs: dict[int, tuple[Node, ExprDoc]] = {}
+        """What each definition is called, with the definition to keep its id from being reused."""
 
     # -- dispatch ------------------------------------------------------------------------------
     def expr(self, node: Node) -> Step[ExprDoc]:
@@ -170,17 +182,12 @@ class Docsifier:
     def forget(self, defined: list[tuple[Node, str]]) -> None:
         """Take definitions out of scope."""
         for definition, name in defined:
-            self._docs.pop(id(definition), None)
+            self.docs.pop(id(definition), None)
             self.names.release(name)
 
-    @contextmanager
-    def token(self, token: str) -> Generator[None]:
-        """Print in a dialect."""
-        self.tokens.append(token)
-        try:
-            yield
-        finally:
-            self.tokens.pop()
+    def token(self, token: str) -> _Dialect:
+        """Print in a dialect while a ``with`` statement lasts."""
+        return _Dialect(self.tokens, token)
 
     # -- names ---------------------------------------------------------------------------------
     def define(self, definition: Node, hint: str) -> IdDoc:
@@ -200,12 +207,12 @@ class Docsifier:
 
     def bind(self, definition: Node, doc: _B) -> _B:
         """Make ``doc`` what a definition is written as."""
-        self._docs[id(definition)] = (definition, doc)
+        self.docs[id(definition)] = (definition, doc)
         return doc
 
     def known(self, definition: Node) -> ExprDoc | None:
         """Give what a definition is written as, or None where it is not in scope."""
-        found = self._docs.get(id(definition))
+        found = self.docs.get(id(definition))
         return None if found is None else found[1]
 
     def name_of(self, definition: Node, hint: str) -> ExprDoc:

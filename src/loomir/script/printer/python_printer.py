@@ -26,6 +26,7 @@ from loomir.script.printer.doc import (
     IdDoc,
     IfDoc,
     IndexDoc,
+    LineDoc,
     ListDoc,
     LiteralDoc,
     OperationDoc,
@@ -99,20 +100,17 @@ def _write(stack: list[Piece]) -> str:
     out: list[str] = []
     while stack:
         piece = stack.pop()
-        kind = piece.__class__
-        if kind is str:
-            out.append(cast("str", piece))
+        if isinstance(piece, str):
+            out.append(piece)
             continue
-        if kind is _Indented:
-            row = cast("_Indented", piece)
-            parts = _STMTS[row.doc.__class__](row.doc, row.level)
-        elif kind is _Operand:
-            operand = cast("_Operand", piece)
-            parts = _EXPRS[operand.doc.__class__](operand.doc)
-            if _strength(operand.doc) < operand.strength:
+        if isinstance(piece, _Indented):
+            parts = _STMTS[piece.doc.__class__](piece.doc, piece.level)
+        elif isinstance(piece, _Operand):
+            parts = _EXPRS[piece.doc.__class__](piece.doc)
+            if _strength(piece.doc) < piece.strength:
                 parts = ["(", *parts, ")"]
         else:
-            parts = _EXPRS[kind](piece)
+            parts = _EXPRS[piece.__class__](piece)
         parts.reverse()
         stack += parts
     return "".join(out)
@@ -241,12 +239,15 @@ def _dict(doc: DictDoc) -> list[Piece]:
 def _body(statements: list[StmtDoc], level: int) -> list[Piece]:
     """Write an indented body; Python needs a statement in it, which a comment is not."""
     parts: list[Piece] = []
+    empty = True
     for statement in statements:
-        if statement.__class__ is AssignDoc:
-            parts += _assign(cast("AssignDoc", statement), level)
+        if isinstance(statement, LineDoc):  # most lines of a program
+            parts.append(f"{_STEP * level}{statement.text}\n")
+            empty = False
         else:
             parts.append(_Indented(statement, level))
-    if all(isinstance(s, CommentDoc) for s in statements):
+            empty = empty and isinstance(statement, CommentDoc)
+    if empty:
         parts.append(f"{_STEP * level}pass\n")
     return parts
 
@@ -259,10 +260,11 @@ def _expr_stmt(doc: ExprStmtDoc, level: int) -> list[Piece]:
     return [_STEP * level, doc.value, "\n"]
 
 
+def _line(doc: LineDoc, level: int) -> list[Piece]:
+    return [f"{_STEP * level}{doc.text}\n"]
+
+
 def _assign(doc: AssignDoc, level: int) -> list[Piece]:
-    if doc.target.__class__ is TextDoc is doc.value.__class__:  # most lines of a program
-        target, value = cast("TextDoc", doc.target).text, cast("TextDoc", doc.value).text
-        return [f"{_STEP * level}{target} = {value}\n"]
     return [_STEP * level, *_binding(doc), "\n"]
 
 
@@ -278,6 +280,8 @@ def _binding(doc: AssignDoc) -> list[Piece]:
 def _for(doc: ForDoc, level: int) -> list[Piece]:
     body = _body(doc.body, level + 1)
     targets = ", ".join([target.name for target in doc.targets])
+    if isinstance(doc.iterable, TextDoc):
+        return [f"{_STEP * level}for {targets} in {doc.iterable.text}:\n", *body]
     return [f"{_STEP * level}for {targets} in ", doc.iterable, ":\n", *body]
 
 
@@ -323,13 +327,19 @@ def _decorators(decorators: tuple[ExprDoc, ...], level: int) -> list[Piece]:
 def _function(doc: FunctionDoc, level: int) -> list[Piece]:
     """Write a function; its parameters stand in a line each where one line would be too long."""
     start = f"{_STEP * level}def {doc.name}("
-    parameters = [_write(list(reversed(_binding(p)))) for p in doc.parameters]
+    parameters = [_parameter(p) for p in doc.parameters]
     end = "):" if doc.returns is None else f") -> {to_python(doc.returns)}:"
     head = start + ", ".join(parameters) + end
     if len(head) > WIDTH:
         lines = "".join(f"{_STEP * (level + 1)}{p},\n" for p in parameters)
         head = f"{start}\n{lines}{_STEP * level}{end}"
     return [*_decorators(doc.decorators, level), head, "\n", *_body(doc.body, level + 1)]
+
+
+def _parameter(doc: AssignDoc) -> str:
+    if isinstance(doc.target, IdDoc) and isinstance(doc.annotation, TextDoc) and not doc.value:
+        return f"{doc.target.name}: {doc.annotation.text}"
+    return _write(list(reversed(_binding(doc))))
 
 
 def _class(doc: ClassDoc, level: int) -> list[Piece]:
@@ -357,6 +367,7 @@ _EXPRS: Final[dict[type, Callable[[Any], list[Piece]]]] = {
 _STMTS: Final[dict[type, Callable[[Any, int], list[Piece]]]] = {
     StmtBlockDoc: _block,
     ExprStmtDoc: _expr_stmt,
+    LineDoc: _line,
     AssignDoc: _assign,
     ForDoc: _for,
     WhileDoc: _while,

@@ -17,6 +17,7 @@ __all__ = [
     "buffer_doc",
     "declare_free",
     "declare_pointer",
+    "is_default",
     "is_static",
     "numbers_of",
     "owns_its_data",
@@ -70,6 +71,19 @@ def is_static(buffer: Buffer) -> bool:
     return all(isinstance(part, IntImm) for part in numbers_of(buffer))
 
 
+def is_default(buffer: Buffer) -> bool:
+    """Tell whether shape and dtype say all about a buffer."""
+    return not (
+        buffer.strides
+        or buffer.elem_offset is not None
+        or buffer.scope != "global"
+        or buffer.data_alignment != 64
+        or buffer.offset_factor != 1
+        or buffer.buffer_type is BufferType.AUTO_BROADCAST
+        or buffer.axis_separators
+    )
+
+
 def numbers_of(buffer: Buffer) -> tuple[PrimExpr, ...]:
     """List the expressions in a buffer's fields."""
     offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
@@ -95,6 +109,8 @@ def buffer_arguments(
     data = d.known(buffer.data)
     if data is not None:
         keywords["data"] = data
+    elif is_default(buffer):
+        return args, keywords
     if buffer.strides:
         keywords["strides"] = yield _tuple(d, buffer.strides)
     if buffer.elem_offset is not None:

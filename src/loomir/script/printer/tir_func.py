@@ -25,6 +25,7 @@ from loomir.script.printer.tir_buffer import (
     is_static,
     owns_its_data,
 )
+from loomir.script.printer.tir_text import buffer_text
 from loomir.script.printer.values import T, dict_doc, text, type_doc
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, Var
@@ -94,7 +95,8 @@ def function_doc(d: Docsifier, func: PrimFunc, name: str, global_name: str) -> S
             d.emit(ExprStmtDoc(T.attr("func_attr").call(table)))
         for param in matched:
             yield _match_buffer(d, param, func.buffer_map[param])
-        yield emit_allocations(d, root.allocations)
+        if root.allocations:
+            yield emit_allocations(d, root.allocations)
         yield d.stmt(root.body, True)
     options: dict[str, ExprDoc] = {}
     if symbol is None:
@@ -128,10 +130,12 @@ def _parameters(
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is not None and id(param) not in mentioned and _fits_annotation(d, param, buffer):
-            args, keywords = yield buffer_arguments(d, buffer)
+            annotation: ExprDoc | None = buffer_text(d, buffer)
+            if annotation is None:
+                args, keywords = yield buffer_arguments(d, buffer)
+                annotation = T.attr("Buffer").call(*args, **keywords)
             name = d.define(buffer, buffer.name)
             bind_buffer(d, buffer, name)
-            annotation: ExprDoc = T.attr("Buffer").call(*args, **keywords)
         else:
             hint = param.name_hint
             if buffer is not None:

@@ -6,8 +6,6 @@ there, and as ``with`` where something does.
 
 from __future__ import annotations
 
-from typing import cast
-
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import Step, pre_order
 from loomir.script.printer.doc import (
@@ -35,7 +33,7 @@ from loomir.script.printer.tir_buffer import (
     declare_pointer,
 )
 from loomir.script.printer.tir_expr import condition, declare_var, index_docs
-from loomir.script.printer.tir_text import element_text, plain_text
+from loomir.script.printer.tir_text import call_text, plain_text, store_text
 from loomir.script.printer.values import T, dict_doc, dtype_doc, text, type_doc, value_doc
 from loomir.tir.buffer import IterVar, IterVarType
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
@@ -101,13 +99,12 @@ def _store(d: Docsifier, node: BufferStore, tail: bool) -> Step[None]:
 
 def _stored(d: Docsifier, node: Stmt) -> bool:
     """Write a plain store at once, as most statements are; tell whether it was one."""
-    if node.__class__ is not BufferStore or d.tokens[-1] != "tir":
+    if node.__class__ is not BufferStore:
         return False
-    value = plain_text(d, cast("BufferStore", node).value)
-    target = None if value is None else element_text(d, cast("BufferStore", node))
-    if value is None or target is None:
+    line = store_text(d, node)  # pyright: ignore[reportArgumentType]
+    if line is None:
         return False
-    d.emit(AssignDoc(target, value))
+    d.emit(line)
     return True
 
 
@@ -313,11 +310,11 @@ def _for(d: Docsifier, node: For, tail: bool) -> Step[None]:
         extents: list[ExprDoc] = []
         for loop in nest:
             extents.append(plain_text(d, loop.extent) or (yield d.expr(loop.extent)))
-        iterable: ExprDoc = T.attr("grid").call(*extents)
+        iterable: ExprDoc = call_text("T.grid", extents) or T.attr("grid").call(*extents)
     else:
         iterable = yield _iterable(d, node)
     with d.frame("loop") as frame:
-        targets = tuple(d.define(loop.loop_var, loop.loop_var.name_hint) for loop in nest)
+        targets = tuple([d.define(loop.loop_var, loop.loop_var.name_hint) for loop in nest])
         for loop in nest:
             d.loops[id(loop.loop_var)] = loop
         if not _stored(d, nest[-1].body):

@@ -12,19 +12,21 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from loomir.ir.op import Op
-from loomir.script.printer.doc import ExprDoc, IdDoc, TextDoc
+from loomir.script.printer.doc import ExprDoc, IdDoc, LineDoc, TextDoc
 from loomir.script.printer.docsifier import Docsifier
 from loomir.script.printer.python_printer import ATOM, BINARY, COMPARE, NOT, UNARY, quote
+from loomir.script.printer.tir_buffer import is_default
 from loomir.script.printer.tir_expr import FUNCTIONS, OPERATORS, SYMBOLS, is_regular
 from loomir.support.dtype import DataType
-from loomir.tir.buffer import BufferLoad
+from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, Cast, FloatImm, IntImm, Not, Ramp, Select, StringImm, Var
 from loomir.tir.llvm_intrinsics import LLVM
 from loomir.tir.op import BUILTINS
 from loomir.tir.op_calls import OUTSIDE
 from loomir.tir.op_table import first_dtype
+from loomir.tir.stmt import BufferStore
 
-__all__ = ["element_text", "plain_text"]
+__all__ = ["buffer_text", "call_text", "plain_text", "store_text"]
 
 _DEEPEST: Final = 60
 """Levels of an expression that are written by calls."""
@@ -48,21 +50,38 @@ def plain_text(d: Docsifier, node: Any) -> ExprDoc | None:
         return None
 
 
-def element_text(d: Docsifier, node: Any) -> ExprDoc | None:
-    """Write the element of a buffer that a load or a store refers to; None where it takes more."""
+def store_text(d: Docsifier, node: BufferStore) -> LineDoc | None:
+    """Write a store at once; None where it takes more."""
     if d.tokens[-1] != "tir":
         return None
+    value = node.value
     try:
-        return TextDoc(_element(d, node, ATOM, _DEEPEST))
+        text = _WRITERS[value.__class__](d, value, 0, _DEEPEST)
+        return LineDoc(f"{_element(d, node, ATOM, _DEEPEST)} = {text}")
     except _Involved:
         return None
 
 
+def buffer_text(d: Docsifier, buffer: Buffer) -> TextDoc | None:
+    """Write ``T.Buffer`` for a buffer at once; None where it takes more."""
+    if not is_default(buffer) or not all(map(_is_plain, buffer.shape)):
+        return None
+    shape = ", ".join([str(extent.value) for extent in buffer.shape])  # type: ignore[attr-defined]
+    comma = "," * (len(buffer.shape) == 1)
+    return TextDoc(f'T.Buffer(({shape}{comma}), "{buffer.dtype}")')
+
+
+def call_text(name: str, args: list[ExprDoc]) -> TextDoc | None:
+    """Write a call of what is written already; None where something is not."""
+    texts = [arg.text for arg in args if isinstance(arg, TextDoc)]
+    return TextDoc(f"{name}({', '.join(texts)})") if len(texts) == len(args) else None
+
+
 def _name(d: Docsifier, definition: Any, need: int, levels: int) -> str:
-    known = d.known(definition)
-    if known.__class__ is not IdDoc:
+    known = d.docs.get(id(definition))
+    if known is None or known[1].__class__ is not IdDoc:
         raise _Involved
-    return known.name  # type: ignore[union-attr]
+    return known[1].name  # type: ignore[attr-defined]
 
 
 def _int(d: Docsifier, node: IntImm, need: int, levels: int) -> str:
@@ -138,7 +157,19 @@ def _element(d: Docsifier, node: Any, need: int, levels: int) -> str:
         return f"{name}[()]"
     if indices[-1].__class__ is Ramp:
         raise _Involved  # may be a slice
-    return f"{name}[{_comma(d, indices, levels)}]"
+    if not levels:
+        raise _Involved
+    docs = d.docs
+    parts: list[str] = []
+    for index in indices:  # most are names and numbers
+        kind = index.__class__
+        if kind is IntImm and index.dtype is _INT32:
+            parts.append(str(index.value))
+        elif kind is Var and (known := docs.get(id(index))) and known[1].__class__ is IdDoc:
+            parts.append(known[1].name)  # type: ignore[attr-defined]
+        else:
+            parts.append(_WRITERS[kind](d, index, 0, levels - 1))
+    return f"{name}[{', '.join(parts)}]"
 
 
 def _call(d: Docsifier, node: Call, need: int, levels: int) -> str:
