@@ -18,6 +18,7 @@ from loomir.deploy.library import LibrarySource, export_library
 from loomir.deploy.saved import save
 from loomir.deploy.tables import Kernel, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.passes import OnStage
 from loomir.ir.stage_files import StageFiles
 from loomir.ir.visit import by_class, pre_order
 from loomir.profiling.profiler import Lazy, Profiler
@@ -40,9 +41,10 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 from loomir.tir.op_calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
-from loomir.transform.pipelines import CHECK_NAN, LowerOptions, lower, lower_relax
+from loomir.transform.pipelines import CHECK_NAN, WINOGRAD, LowerOptions, lower, lower_relax
 from loomir.transform.relax.bind_constants import bind_constants
 from loomir.transform.relax.pack_constants import PackConstantsOptions
+from loomir.transform.relax.winograd_conv2d import WinogradConv2DOptions
 
 __all__ = ["Program", "as_module", "compile", "packing_for"]
 
@@ -107,6 +109,7 @@ def compile(  # noqa: A001 - the name that users expect
     dump: str | os.PathLike[str] | None = None,
     check_nan: bool = False,
     constants: Mapping[str, Any] | None = None,
+    winograd: bool = False,
 ) -> Executable:
     """Compile a function or a module to native code.
 
@@ -120,13 +123,23 @@ def compile(  # noqa: A001 - the name that users expect
     it does nothing, and says so (RUN0482).
     ``constants`` are arguments by name that are the same in all calls, such as weights, which are
     packed now: a graph ``main``, or a function alone, is then called without them.
+    ``winograd`` computes convolutions of graphs by Winograd's transforms where that is faster
+    (``relax.WinogradConv2D``), with larger rounding errors.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``, and RLX0112 and
     RLX0113 where a graph cannot be called by the name that it has in the module; RLX0330 for
     ``constants`` that do not fit. What may not be meant is told by a ``CompileWarning``.
     """
     flags = _Flags(
-        checked, check_bounds, allow_alias, opt_level, schedule, cache, check_nan, constants or {}
+        checked,
+        check_bounds,
+        allow_alias,
+        opt_level,
+        schedule,
+        cache,
+        check_nan,
+        constants or {},
+        winograd,
     )
     made = _built(program, target, flags, dump)
 
@@ -157,6 +170,7 @@ class _Flags(NamedTuple):
     cache: bool
     check_nan: bool
     constants: Mapping[str, Any]
+    winograd: bool
 
 
 class _Built(NamedTuple):
@@ -196,9 +210,9 @@ def _built(
     checked, check_bounds, allow_alias, opt_level, schedule, cache, *_ = flags
     arranges = schedule and opt_level > 0 and not (checked or check_bounds or allow_alias)
     if has_graph:
-        watched = CHECK_NAN.run(module, on_stage=on_stage) if flags.check_nan else module
+        asked_for = _as_asked(module, flags, machine, on_stage)
         packing = packing_for(machine, cache=cache) if arranges else None
-        graph = link_calls(lower_relax(watched, packing, on_stage=on_stage))
+        graph = link_calls(lower_relax(asked_for, packing, on_stage=on_stage))
         loops = graph.with_functions(
             {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
         )
@@ -239,6 +253,16 @@ def _built(
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
     tables = Tables(generated, kernels, loops, allow_alias)
     return _Built(module, tables, native, source)
+
+
+def _as_asked(
+    module: IRModule, flags: _Flags, machine: Target, on_stage: OnStage | None
+) -> IRModule:
+    """Change graphs as options ask for."""
+    if flags.winograd:
+        given = {"relax.WinogradConv2D": WinogradConv2DOptions(target=machine)}
+        module = WINOGRAD.run(module, given, on_stage=on_stage)
+    return CHECK_NAN.run(module, on_stage=on_stage) if flags.check_nan else module
 
 
 def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> PackConstantsOptions:

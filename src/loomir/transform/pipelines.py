@@ -22,6 +22,7 @@ from loomir.transform.relax.legalize_ops import legalize_ops
 from loomir.transform.relax.normalize import normalize
 from loomir.transform.relax.pack_constants import PackConstantsOptions, pack_constants
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
+from loomir.transform.relax.winograd_conv2d import winograd_conv2d
 from loomir.transform.tir.convert_blocks_to_opaque import convert_blocks_to_opaque
 from loomir.transform.tir.facts import LOWERED
 from loomir.transform.tir.flatten_buffer import flatten_buffer
@@ -50,7 +51,15 @@ from loomir.transform.tir.unroll_loop import UnrollOptions, unroll_loop
 from loomir.transform.tir.vectorize_loop import vectorize_loop
 from loomir.transform.tir.widen_indices import widen_indices
 
-__all__ = ["CHECK_NAN", "LOWER_CPU", "LOWER_RELAX", "LowerOptions", "lower", "lower_relax"]
+__all__ = [
+    "CHECK_NAN",
+    "LOWER_CPU",
+    "LOWER_RELAX",
+    "WINOGRAD",
+    "LowerOptions",
+    "lower",
+    "lower_relax",
+]
 
 LOWER_RELAX: Final = Pipeline(
     "relax.lower",
@@ -77,6 +86,16 @@ LOWER_RELAX: Final = Pipeline(
 )
 
 CHECK_NAN: Final = Pipeline("relax.check_nan", (normalize, check_nan))
+
+WINOGRAD: Final = Pipeline(
+    "relax.winograd",
+    (
+        normalize,
+        canonicalize_bindings,
+        fold_constant,  # a kernel that is constant then is transformed once
+        winograd_conv2d,
+    ),
+)
 
 LOWER_CPU: Final = Pipeline(
     "tir.lower_cpu",

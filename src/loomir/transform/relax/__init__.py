@@ -68,6 +68,7 @@ from loomir.transform.relax.to_mixed_precision import (
 )
 from loomir.transform.relax.to_non_dataflow import to_non_dataflow
 from loomir.transform.relax.topological_sort import TopologicalSortOptions, topological_sort
+from loomir.transform.relax.winograd_conv2d import WinogradConv2DOptions, winograd_conv2d
 
 __all__ = [
     "BindParamsOptions",
@@ -81,6 +82,7 @@ __all__ = [
     "PackConstantsOptions",
     "ToMixedPrecisionOptions",
     "TopologicalSortOptions",
+    "WinogradConv2DOptions",
     "adjust_matmul_order",
     "annotate_tir_op_pattern",
     "attach_global_symbol",
@@ -129,4 +131,5 @@ __all__ = [
     "to_mixed_precision",
     "to_non_dataflow",
     "topological_sort",
+    "winograd_conv2d",
 ]

@@ -1,0 +1,258 @@
+"""Convolve by few products, where that pays: Winograd's way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from loomir.ir.module import IRModule
+from loomir.ir.passes import register
+from loomir.op.nn.layouts import unpacked
+from loomir.relax.expr import Call, Constant, Var
+from loomir.relax.node import RelaxExpr
+from loomir.relax.op_reference import NPArray
+from loomir.relax.rewriter import Rewriter
+from loomir.relax.shape import Dim
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.support.array import Array
+from loomir.target import Target
+from loomir.te.tensor import Tensor
+from loomir.te.topi.winograd import Plane, Winograd, winograd, winograd_image, winograd_result
+from loomir.tir.expr import IntImm
+from loomir.tir.rules import refuse
+from loomir.transform.relax.graph_reading import extent_of, made, operator_of, tensor_info
+
+__all__ = ["WinogradConv2DOptions", "winograd_conv2d"]
+
+_KERNEL: Final = 3
+_POINTS: Final[dict[int, tuple[int, ...]]] = {2: (0, 1, -1), 4: (0, 1, -1, 2, -2)}
+"""Where polynomials are looked at, for each number of results in a tile: small numbers, of which
+powers are exact, and pairs that differ in the sign, which share half of their sums."""
+_TYPES: Final = ("float32", "float64")
+_OPAQUE: Final = 8
+"""The ``op_pattern`` of kernels that are not fused."""
+_WORTH: Final = 1 << 17
+"""Elements of transformed tiles from which threads are worth waking: about 20 us of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradConv2DOptions:
+    """``tile``: results of a tile along an axis, 2 or 4; the faster one where it is left out.
+
+    ``always``: also where it is not expected to pay. ``target``: the machine that is asked that.
+    """
+
+    tile: int | None = None
+    always: bool = False
+    target: str | Target = "native"
+
+
+@register("relax.WinogradConv2D", requires={"relax_normal_form"})
+def winograd_conv2d(
+    mod: IRModule, options: WinogradConv2DOptions = WinogradConv2DOptions()
+) -> IRModule:
+    """Compute ``nn.conv2d`` with kernels of 3 x 3 by Winograd's transforms, where that is faster.
+
+    Tiles of images and kernels are transformed, multiplied as matrices, a product for each of the
+    36 or 16 places of a tile, and transformed back. Strides and dilation are 1, there are no
+    groups, images are of float32 or float64 in ``"NCHW"`` or ``"NHWC"``, and all extents but the
+    batch are numbers. Constant kernels are transformed now. Results are rounded otherwise than sums
+    of products, and an infinity or a NaN reaches all results of the tiles that it is in.
+    Errors: RLX0331 for a tile of another size.
+    """
+    if options.tile is not None and options.tile not in _POINTS:
+        refuse(
+            "RLX0331",
+            f"there are no tiles of {options.tile} results",
+            help="give 2 or 4, or leave it out",
+        )
+    machine = Target(options.target)
+    rewriter = _Rewriter(mod, options, machine)
+    return rewriter.rewrite_module()
+
+
+class _Conv(NamedTuple):
+    """What is known of a convolution that can be computed so."""
+
+    info: TensorStructInfo
+    plane: Plane
+    channels: int
+    out_channels: int
+    channels_last: bool
+    kernel_layout: str
+    kernel: NPArray | None
+    """Its contents, (O, I, H, W), where they are constant."""
+
+    @property
+    def batch(self) -> Dim:
+        """How many images there are."""
+        assert self.info.dims is not None
+        return self.info.dims[0]
+
+
+@cache
+def _way(tile: int) -> Winograd:
+    return winograd(tile, _KERNEL, _POINTS[tile])
+
+
+class _Rewriter(Rewriter):
+    def __init__(self, mod: IRModule, options: WinogradConv2DOptions, machine: Target) -> None:
+        super().__init__(mod)
+        self.options = options
+        self.machine = machine
+
+    def rewrite_call(self, call: Call) -> RelaxExpr:
+        """Write a convolution as a product of transformed tiles."""
+        conv = self._read(call) if operator_of(call) == "nn.conv2d" else None
+        tile = None if conv is None else self._tile(conv)
+        if conv is None or tile is None:
+            return call
+        way = _way(tile)
+        emit = self.builder.emit
+        data: RelaxExpr = call.args[0]
+        if not conv.channels_last:
+            data = emit(made("permute_dims", data, [0, 2, 3, 1]))
+        lanes = self.machine.lanes(conv.info.dtype.bits)
+        tiles = _images(conv) * conv.plane.count(tile)
+        size = way.size**2 * tiles
+
+        def image(x: Tensor) -> Tensor:
+            return winograd_image(x, way, conv.plane, lanes, _shared(size * conv.channels))
+
+        def result(x: Tensor, batch: Any) -> Tensor:
+            threads = _shared(size * conv.out_channels)
+            return winograd_result(x, batch, way, conv.plane, lanes, threads)
+
+        kernel = self._kernel(call.args[1], conv, way)
+        product = emit(made("matmul", emit(self._transform(image, data)), kernel))
+        back = self._transform(result, product, conv.batch)
+        if conv.channels_last:
+            return back
+        return made("permute_dims", emit(back), [0, 3, 1, 2])
+
+    def _transform(self, compute: Callable[..., Tensor], *given: Any) -> Call:
+        """Call a transform, which nothing is fused with: its loops are as they shall be."""
+        name = f"winograd_{compute.__name__}"
+        attrs = {"op_pattern": _OPAQUE}
+        return self.builder.call_te(compute, *given, primfunc_name_hint=name, primfunc_attrs=attrs)
+
+    def _kernel(self, weight: RelaxExpr, conv: _Conv, way: Winograd) -> RelaxExpr:
+        """Transform a kernel: a matrix (I, O) for each place of a tile."""
+        matrix = np.array([[float(c) for c in row] for row in way.kernel])
+        both: Any = np.kron(matrix, matrix)
+        if conv.kernel is not None:
+            kernel: Any = conv.kernel
+            flat = kernel.reshape(-1, _KERNEL**2).astype("float64")
+            places: Any = (both @ flat.T).astype(kernel.dtype)
+            shape = (-1, conv.out_channels, conv.channels)
+            turned: Any = places.reshape(shape).transpose(0, 2, 1)
+            return Constant(Array(turned.copy()))
+        emit = self.builder.emit
+        order = [conv.kernel_layout.index(letter) for letter in "OIHW"]
+        rows = conv.out_channels * conv.channels
+        each = emit(made("reshape", emit(made("permute_dims", weight, order)), (rows, _KERNEL**2)))
+        factor = Constant(Array(both.T.astype(str(conv.info.dtype))))
+        product = emit(made("matmul", each, factor))
+        apart = (conv.out_channels, conv.channels, way.size**2)
+        return emit(made("permute_dims", emit(made("reshape", product, apart)), [2, 1, 0]))
+
+    # -- which -----------------------------------------------------------------------------------
+    def _read(self, call: Call) -> _Conv | None:
+        """Read a convolution; None for one that cannot be computed so."""
+        data, weight = (tensor_info(arg) for arg in call.args)
+        options = call.attrs
+        layout, kernel_layout = options["data_layout"], options["kernel_layout"]
+        if data is None or weight is None or layout not in ("NCHW", "NHWC"):
+            return None
+        plain = (
+            str(data.dtype) in _TYPES
+            and options["out_dtype"] in (None, data.dtype)
+            and options["out_layout"] == layout
+            and sorted(kernel_layout) == sorted("OIHW")
+            and options["strides"] == options["dilation"] == (1, 1)
+            and options["groups"] == 1
+            and data.vdevice is None
+            and weight.vdevice is None
+        )
+        if not plain or data.dims is None:
+            return None
+        image = {letter: extent_of(data, axis) for axis, letter in enumerate(layout)}
+        kernel = {letter: extent_of(weight, axis) for axis, letter in enumerate(kernel_layout)}
+        channels, out_channels = image["C"], kernel["O"]
+        height, width = image["H"], image["W"]
+        if not channels or not out_channels or not height or not width:
+            return None
+        if kernel["H"] != _KERNEL or kernel["W"] != _KERNEL or kernel["I"] != channels:
+            return None
+        top, left, bottom, right = options["padding"]
+        out_height, out_width = (
+            height + top + bottom - _KERNEL + 1,
+            width + left + right - _KERNEL + 1,
+        )
+        if out_height < 1 or out_width < 1:
+            return None
+        plane = Plane(height, width, top, left, out_height, out_width)
+        found = self._constant(call.args[1])
+        if found is not None:
+            found = unpacked(found, kernel_layout, "OIHW")
+        last = layout == "NHWC"
+        return _Conv(data, plane, channels, out_channels, last, kernel_layout, found)
+
+    def _constant(self, leaf: RelaxExpr) -> NPArray | None:
+        """Give the contents of a constant, which may be bound to a variable."""
+        if isinstance(leaf, Var):
+            leaf = self.builder.lookup_binding(leaf) or leaf
+        return leaf.data.data if isinstance(leaf, Constant) else None
+
+    def _tile(self, conv: _Conv) -> int | None:
+        """Choose the tile of a convolution; None where it stays as it is."""
+        sizes = _POINTS if self.options.tile is None else (self.options.tile,)
+        lanes = self.machine.lanes(conv.info.dtype.bits)
+        costs = {tile: _transformed(conv, _way(tile), lanes) for tile in sizes}
+        best = min(costs, key=lambda tile: costs[tile])
+        if self.options.always or costs[best] < _GAIN * _direct(conv, lanes):
+            return best
+        return None
+
+
+# -- cost ----------------------------------------------------------------------------------------
+_GAIN: Final = 0.85
+"""What it must take at most, as a share of what the direct way takes."""
+_BYTES: Final = 8
+"""Bytes of tiles that move in the time of a multiplication of vectors."""
+_WEIGHT_BYTES: Final = 4
+"""Bytes of weights that do, which come from farther away."""
+
+
+def _images(conv: _Conv) -> int:
+    """Count images; one where only a run tells."""
+    batch = conv.batch
+    return batch.value if isinstance(batch, IntImm) else 1
+
+
+def _direct(conv: _Conv, lanes: int) -> float:
+    """Estimate the time of a convolution as it is, in multiplications of vectors."""
+    pairs = conv.channels * conv.out_channels * _KERNEL**2
+    points = _images(conv) * conv.plane.out_height * conv.plane.out_width
+    return pairs * (points / lanes + conv.info.dtype.bits / 8 / _WEIGHT_BYTES)
+
+
+def _transformed(conv: _Conv, way: Winograd, lanes: int) -> float:
+    """Estimate the time with transforms: products, tiles and weights that move."""
+    size = conv.info.dtype.bits / 8
+    tiles = _images(conv) * conv.plane.count(way.step)
+    pairs = conv.channels * conv.out_channels
+    moved = 2 * tiles * (conv.channels + conv.out_channels) * size
+    weights = pairs * size / _WEIGHT_BYTES
+    if conv.kernel is None:  # they are made in each call
+        weights *= 4
+    return way.size**2 * (pairs * tiles / lanes + moved / _BYTES + weights)
+
+
+def _shared(elements: int) -> bool:
+    """Whether so many elements are worth more than one thread."""
+    return elements >= _WORTH
