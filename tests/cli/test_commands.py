@@ -269,3 +269,22 @@ def test_inputs_that_are_made_up_write_over_nothing(
     status, output = invoke(words[0], f"{path}:{name}", *words[1:])
     assert status == 1
     assert "RUN0203" in output
+
+
+def test_loops_that_end_by_data_count_for_the_interpreter(tmp_path: Path):
+    path = tmp_path / "long.py"
+    path.write_text(
+        """\
+from loomir.script import tir as T
+
+@T.prim_func
+def f(x: T.Buffer((1000, 1000), "int32")):
+    for i, j in T.grid(1000, 1000):
+        x[i, j] = 0
+        while x[i, j] < 10:
+            x[i, j] = x[i, j] + 1
+"""
+    )
+    status, output = invoke("run", str(path))
+    assert status == 1
+    assert "CLI0004" in output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from loomir.cli.sizes import size_of
 from loomir.ir.node import Node
@@ -11,13 +11,16 @@ from loomir.ir.visit import children
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Signature
-from loomir.tir.stmt import For, Stmt
+from loomir.tir.stmt import For, Stmt, While
 
 __all__ = ["steps"]
 
+_ASSUMED: Final = 16
+"""Iterations of a loop whose number depends on data."""
+
 
 def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> float:
-    """Count statements executed, each loop with its extent; what depends on data counts once."""
+    """Count statements executed, each loop with its extent; what depends on data is assumed."""
     env: dict[Var, int] = {}
     for binding in signature.bindings:
         array: Any = arguments[binding.source.parameter]
@@ -32,6 +35,8 @@ def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> 
         node, times = stack.pop()
         if isinstance(node, For):
             times *= max(0, _extent(node, env))
+        elif isinstance(node, While):
+            times *= _ASSUMED
         if isinstance(node, Stmt):
             total += times
             stack.extend((part, times) for part in children(node))
@@ -40,4 +45,4 @@ def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> 
 
 def _extent(loop: For, env: dict[Var, int]) -> int:
     known = size_of(loop.extent, env)
-    return 1 if known is None else known
+    return _ASSUMED if known is None else known
