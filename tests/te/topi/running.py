@@ -56,8 +56,12 @@ def check(
     *,
     symbolic: bool = False,
     slack: float | None = None,
+    arranged: bool = False,
 ) -> None:
-    """Compile one function of all cases: ``(operator of tensors, what NumPy gives)``."""
+    """Compile one function of all cases: ``(operator of tensors, what NumPy gives)``.
+
+    ``arranged``: with schedules and LLVM's passes, which take up to twenty times as long.
+    """
     inputs = placeholders(arrays, symbolic)
     outputs: list[Tensor] = []
     expected: list[Array] = []
@@ -70,7 +74,7 @@ def check(
     assert loomir.verify(func) == ()
     results = [np.full(e.shape, 77).astype(e.dtype) for e in expected]
     before = [a.copy() for a in arrays]
-    loomir.compile(func, opt_level=1, cache=False)(*before, *results)
+    loomir.compile(func, opt_level=int(arranged), cache=False)(*before, *results)
     for out, actual, wanted in zip(outputs, results, expected, strict=True):
         same(actual, wanted, out.name, slack)
         if not symbolic:
