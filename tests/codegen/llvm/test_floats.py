@@ -228,4 +228,5 @@ def test_no_conversion_calls_a_library(cpu, triple, portable):
         for i, (source, to) in enumerate(PAIRS):
             s, t = DataType(source).with_lanes(lanes), DataType(to).with_lanes(lanes)
             add_kernel(module, f"k{i}x{lanes}", lambda b, v: cast(b, v[0], s, t), [s], t)  # noqa: B023
-    assert symbols_of(compile_ir(module.render(), target, 1, loops=False)).undefined == ()
+    # Helpers are called by what selects instructions, which is the same without LLVM's passes.
+    assert symbols_of(compile_ir(module.render(), target, 0)).undefined == ()
