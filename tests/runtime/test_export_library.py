@@ -18,6 +18,7 @@ from loomir.script import ir as I
 from loomir.script import relax as R
 from loomir.script import tir as T
 from loomir.support.diagnostics import RunError
+from loomir.target import Target
 from loomir.te import topi
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -447,41 +448,83 @@ def test_another_machine_gets_its_object(tmp_path):
 
 
 TILES = r"""
+#define _GNU_SOURCE
 #include "tiles.h"
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 static signed char x[128 * 128], y[128 * 128];
 static int z[128 * 128];
 
-int main(void) {
+#ifdef REFUSE
+/* In the place of the C library's: Linux that refuses the unit. */
+long syscall(long number, ...) { return number == 158 ? REFUSE : 0; }
+#endif
+
+int main(int argc, char **argv) {
   int64_t shape[2] = {128, 128};
   DLTensor a = {x, {1, 0}, 2, {0, 8, 1}, shape, NULL, 0}, b = a, c = a;
   memset(x, 3, sizeof x); memset(y, -5, sizeof y);
   b.data = y; c.data = z; c.dtype.bits = 32;
+  static char small[2048];
+  stack_t stack = {small, 0, sizeof small}, none = {NULL, SS_DISABLE, 0};
+  if (argc > 1) sigaltstack(&stack, NULL);
+  for (int i = 1; i < argc; i++) {
+    printf("status %d", loomir_main(&a, &b, &c));
+    printf(" %d %.44s\n", z[0], loomir_last_error());
+  }
+  sigaltstack(&none, NULL);
   printf("status %d\n", loomir_main(&a, &b, &c));
   printf("%d %d\n", z[0], z[128 * 128 - 1]);
-  return 0;
+  return argv == NULL;
 }
 """
+REFUSED = "the program multiplies matrices by a unit of"
+"""The first 44 letters of what a library says where it may not use the unit."""
+
+
+def product() -> object:
+    """Make a product of matrices that the unit is taken for."""
+    a, b = te.placeholder((128, 128), "int8"), te.placeholder((128, 128), "int8")
+    return te.create_prim_func([a, b, topi.matmul(a, b, out_dtype="int32")])
+
+
+def run_tiles(folder: Path, target: str, calls: int, *flags: str) -> list[str]:
+    """Compile the program in C with a library for a target, run it, and give its lines."""
+    loomir.compile(product(), target=target).export_library(folder / "tiles.o")
+    (folder / "main.c").write_text(TILES)
+    command = [CC, *flags, "main.c", "tiles.o", "-o", "main", "-lm", "-pthread"]
+    subprocess.run(command, cwd=folder, check=True, timeout=120)
+    command = ["./main", *["again"] * calls]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0
+    return done.stdout.splitlines()
 
 
 def test_a_program_in_c_asks_for_the_unit_for_matrices(tmp_path):
-    a, b = te.placeholder((128, 128), "int8"), te.placeholder((128, 128), "int8")
-    func = te.create_prim_func([a, b, topi.matmul(a, b, out_dtype="int32")])
     for target, asks in (("sapphirerapids", True), ("icelake-server", False)):
-        loomir.compile(func, target=target).export_library(tmp_path / "x.o")
-        assert (b"ask_for_tiles" in (tmp_path / "x.o").read_bytes()) == asks
-    if CC is None:
-        return
-    loomir.compile(func).export_library(tmp_path / "tiles.o")
-    (tmp_path / "main.c").write_text(TILES)
-    command = [CC, "main.c", "tiles.o", "-o", "main", "-lm", "-pthread"]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
-    done = subprocess.run(
-        ["./main"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.stdout == "status 0\n-1920 -1920\n"
+        loomir.compile(product(), target=target).export_library(tmp_path / "x.o")
+        assert (b"(AMX)" in (tmp_path / "x.o").read_bytes()) == asks
+    if CC is not None:
+        assert run_tiles(tmp_path, "native", 0) == ["status 0", "-1920 -1920"]
+
+
+@needs_cc
+def test_a_unit_for_matrices_that_is_refused_is_an_error(tmp_path):
+    """Nothing of the product is run: this holds on machines without the unit, too."""
+    lines = run_tiles(tmp_path, "sapphirerapids", 2, "-DREFUSE=-1")
+    assert lines == [*[f"status 3 0 {REFUSED}"] * 2, "status 3", "0 0"]
+
+
+@needs_cc
+@pytest.mark.skipif(not Target().has("amx_int8"), reason="needs AMX")
+def test_a_unit_for_matrices_is_asked_for_again(tmp_path):
+    # Linux gives no room for tiles while a thread's stack for signals has none.
+    lines = run_tiles(tmp_path, "native", 2)
+    assert lines == [*[f"status 3 0 {REFUSED}"] * 2, "status 0", "-1920 -1920"]
 
 
 def test_another_system_gets_its_assembly(tmp_path):

@@ -178,7 +178,8 @@ _HEADER: Final = """\
 /* Made by Loomir. Link with -lpthread.
 {needs} *
  * Every function of the program gives 0, or else loomir_last_error() says in words what is wrong:
- * 1 where the program stopped, 2 where the arguments do not fit and nothing was done.
+ * 1 where the program stopped, 2 where the arguments do not fit, 3 where Linux refuses the unit
+ * for matrices (AMX) that the program needs; nothing was done in the last two.
  * All functions may be called from several threads at once.
  */
 #ifndef {guard}

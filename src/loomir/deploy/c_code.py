@@ -10,7 +10,7 @@ from loomir.deploy.c_api import CFunction
 from loomir.deploy.values_ir import TEXT_SIZE, bytes_constant, text_constant
 from loomir.runtime.fault import Fault, Value
 
-__all__ = ["START_IR", "TILES_IR", "functions_ir", "uses_tiles"]
+__all__ = ["START_IR", "functions_ir"]
 
 START_IR: Final = """
 @llvm.global_ctors = appending global [1 x { i32, ptr, ptr }]
@@ -24,20 +24,52 @@ define internal void @start() {
 """
 """Tells a forked child that the threads of the pool are not there."""
 
-TILES_IR: Final = """
-@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }]
-  [{ i32, ptr, ptr } { i32 65535, ptr @ask_for_tiles, ptr null }]
+_REFUSED: Final = (
+    "the program multiplies matrices by a unit of the CPU (AMX) that this process may not use: "
+    "Linux refuses it, as it does before version 5.16, on other CPUs, and where a thread's stack "
+    "for signals is too small\n  help: compile the program for a target without the unit, such as "
+    "icelake-server"
+)
+
+
+def _call(name: str, text: str) -> str:
+    return (
+        f"%n.{name} = call i32 (ptr, i64, ptr, ...) @snprintf("
+        f'ptr @loomir_error_text, i64 {TEXT_SIZE}, ptr @"{text}"'
+    )
+
+
+_TILES_IR: Final = f"""
+@tiles_given = internal global i32 0
 declare i64 @syscall(i64, ...)
-define internal void @ask_for_tiles() {
-  %refused = call i64 (i64, ...) @syscall(i64 158, i64 4131, i64 18)
-  ret void
-}
+{text_constant("tiles.refused", _REFUSED)}
+define internal i1 @has_tiles() {{
+  %known = load atomic i32, ptr @tiles_given monotonic, align 4
+  %given = icmp ne i32 %known, 0
+  br i1 %given, label %yes, label %ask
+ask:
+  %answer = call i64 (i64, ...) @syscall(i64 158, i64 4131, i64 18)
+  %granted = icmp eq i64 %answer, 0
+  br i1 %granted, label %keep, label %no
+keep:
+  store atomic i32 1, ptr @tiles_given monotonic, align 4
+  br label %yes
+yes:
+  ret i1 true
+no:
+  {_call("tiles", "format")}, ptr @"tiles.refused")
+  ret i1 false
+}}
 """
-"""Asks Linux for room to save tiles, as ``target.host`` does for a process of Python."""
+"""Asks Linux for room to save tiles, as ``target.host`` does for a process of Python.
+
+What was granted stays so for the whole process. What was refused is asked for again: a thread may
+have had too small a stack for signals.
+"""
 
 
-def uses_tiles(generated: Generated) -> bool:
-    """Tell whether code needs what ``TILES_IR`` asks for."""
+def _uses_tiles(generated: Generated) -> bool:
+    """Tell whether code multiplies by the unit for matrices."""
     return "@llvm.x86.tdp" in generated.text
 
 
@@ -47,8 +79,11 @@ def functions_ir(generated: Generated, functions: Sequence[CFunction], values: i
         f"@loomir_error_text = external thread_local global [{TEXT_SIZE} x i8]",
         "declare i32 @snprintf(ptr, i64, ptr, ...)",
     ]
+    tiles = _uses_tiles(generated)
+    if tiles:
+        lines.append(_TILES_IR)
     for number, function in enumerate(functions):
-        lines += _function(number, function, values)
+        lines += _function(number, function, values, tiles)
     lines += _faults(generated.faults)
     if generated.graph is not None:
         lines += [
@@ -64,7 +99,7 @@ def functions_ir(generated: Generated, functions: Sequence[CFunction], values: i
     return "\n".join(lines)
 
 
-def _function(number: int, f: CFunction, values: int) -> list[str]:
+def _function(number: int, f: CFunction, values: int, tiles: bool) -> list[str]:
     listed = ", ".join(f"{p.name}: {p.what}" for p in f.parameters)
     misfit = f"misfit.{number}"
     params = [f"{p.ir} %a{i}" for i, p in enumerate(f.parameters)]
@@ -76,6 +111,14 @@ def _function(number: int, f: CFunction, values: int) -> list[str]:
         f"define i32 @{f.symbol}({', '.join(params)}) {{",
         f"  %report = alloca [{2 + values} x i64]",
     ]
+    if tiles:
+        lines += [
+            "  %tiles = call i1 @has_tiles()",
+            "  br i1 %tiles, label %ready, label %unready",
+            "unready:",
+            "  ret i32 3",
+            "ready:",
+        ]
     if f.entry:
         result = "ptr %result" if f.result else "ptr null"
         if f.result:
@@ -189,13 +232,6 @@ def _faults(faults: Sequence[Fault]) -> list[str]:
         *blocks,
         "}",
     ]
-
-
-def _call(name: str, text: str) -> str:
-    return (
-        f"%n.{name} = call i32 (ptr, i64, ptr, ...) @snprintf("
-        f'ptr @loomir_error_text, i64 {TEXT_SIZE}, ptr @"{text}"'
-    )
 
 
 def _form(fault: Fault) -> tuple[str, list[Value]]:

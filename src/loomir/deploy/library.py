@@ -25,7 +25,7 @@ from loomir.codegen.llvm.objects_ir import objects_module
 from loomir.codegen.llvm.pool_ir import pool_module
 from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.deploy.c_api import API_NAMES, CFunction, functions_for_c, header
-from loomir.deploy.c_code import START_IR, TILES_IR, functions_ir, uses_tiles
+from loomir.deploy.c_code import START_IR, functions_ir
 from loomir.deploy.values_ir import values_ir
 from loomir.runtime.container import read_file, refuse, write_file
 from loomir.tir.signature import Signature
@@ -108,8 +108,6 @@ def _compiled(generated: Generated, functions: list[CFunction], source: LibraryS
     texts.append(functions_ir(generated, functions, values))
     texts.append(pool_module(machine.triple).render())
     texts.append(START_IR)
-    if uses_tiles(generated):
-        texts.append(TILES_IR)
     exports = {f"loomir_{name}": "weak_odr" for name in (*API_NAMES, "error_text")}
     # Of several libraries in one program, all use the pool of one: it must not be inlined.
     exports.update(dict.fromkeys(_POOL, "weak_any"))
