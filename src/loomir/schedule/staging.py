@@ -14,7 +14,7 @@ from loomir.schedule.accesses import Access, nest_of
 from loomir.schedule.blocks import domains
 from loomir.schedule.dependence import carried_by
 from loomir.schedule.moving import cannot_cover, parts_of, plain_indices
-from loomir.schedule.nests import knowing, known_around, sizes_of
+from loomir.schedule.nests import conjuncts, knowing, known_around, sizes_of
 from loomir.schedule.refusal import Refusal, refuse, with_part
 from loomir.schedule.state import Ref
 from loomir.support.diagnostics import nearest
@@ -41,6 +41,7 @@ from loomir.tir.stmt import (
     LetStmt,
     SeqStmt,
     Stmt,
+    While,
     seq,
 )
 
@@ -324,7 +325,9 @@ def runs_always(place: Ref, ref: Ref) -> bool:
 def is_plain(block: Block) -> bool:
     """Tell whether a block evaluates all of its loads whenever it runs."""
     return not any(
-        isinstance(n, (IfThenElse, And, Or))
+        isinstance(n, (IfThenElse, While, And, Or))
+        or (isinstance(n, For) and not (isinstance(n.extent, IntImm) and n.extent.value > 0))
+        or (isinstance(n, BlockRealize) and bool(conjuncts(n.predicate)))
         or (isinstance(n, Call) and getattr(n.op, "name", "") == "tir.if_then_else")
         for n in pre_order(block)
     )

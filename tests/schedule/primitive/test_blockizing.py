@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loomir import Schedule, ScheduleError
+from loomir import Schedule, ScheduleError, te
 from loomir.arith.index_map import IndexMap
 from loomir.script import from_source
 from tests.schedule.meaning import same_meaning
@@ -132,3 +132,15 @@ def test_transform_block_layout_refuses_loops_that_were_changed():
     with pytest.raises(ScheduleError, match="not bound to the loops right around it") as caught:
         sch.transform_block_layout("B", lambda i, j: (j, i))
     assert caught.value.diagnostic.code == "SCH0004"
+
+
+def test_iterators_of_two_dtypes_are_given_new_ones():
+    """A size of 64 bits, beside iterators of 32."""
+    n = te.size_var("n", "int64")
+    a = te.placeholder((n, 12), name="A")
+    before = te.create_prim_func([a, te.compute((n, 12), lambda i, j: a[i, j] + 1, name="B")])
+    for made in (lambda i, j: (j, i), lambda i, j: (i * 12 + j,), lambda i, j: (i, j // 4, j % 4)):
+        sch = Schedule(before, debug_mask="all")
+        sch.reindex_cache_read("B", 0, "global", lambda i, j: (j % 2, j // 2, i % 2, i // 2))
+        sch.transform_block_layout("B", made)
+        same_meaning(before, sch)

@@ -112,3 +112,30 @@ def test_a_place_is_drawn_among_those_that_are_possible(seed: int):
         with pytest.raises(ScheduleError) as caught:
             Schedule(before).sample_compute_location("D" if decision is None else "C", decision)
         assert caught.value.diagnostic.code == code
+
+
+def test_a_block_that_pads_is_not_computed_where_less_is_made():
+    """It runs over elements that the loop does not make, and takes none of them there."""
+    before = softmax()
+    sch = Schedule(before, debug_mask="all")
+    sch.pad_einsum("total", [4, 4, 4])
+    loop = sch.get_loops("power")[1]
+    with pytest.raises(
+        ScheduleError, match="may run where no element of 'power' is made"
+    ) as caught:
+        sch.reverse_compute_at("power_pad", loop)
+    assert caught.value.diagnostic.code == "SCH0006"
+    same_meaning(before, sch, tolerance=1e-6, native=False, tracked=True)
+
+
+def test_a_block_with_a_choice_is_computed_where_all_is_made():
+    a = te.placeholder((8, 5), name="A")
+    b = te.compute((8, 5), lambda i, j: a[i, j] + 1, name="B")
+    c = te.compute(
+        (8, 5), lambda i, j: te.if_then_else(a[i, j] > 0, b[i, j], te.const(0)), name="C"
+    )
+    before = te.create_prim_func([a, c])
+    sch = Schedule(before, debug_mask="all")
+    sch.reverse_compute_at("C", sch.get_loops("B")[0])
+    assert len(sch.get_child_blocks(sch.get_loops("B")[0])) == 2
+    same_meaning(before, sch, native=False, tracked=True)

@@ -105,3 +105,15 @@ def test_what_has_no_axes_is_refused():
             lambda i, j, k: (i, j, k))  # fmt: skip
     refused(Schedule(chain()), "SCH0008", "no 'x' memory", "reindex_cache_read", "B", 0, "x",
             lambda i, j: (i, j))  # fmt: skip
+
+
+def test_a_block_with_a_condition_inside_is_refused():
+    """The outer block runs where the inner one does not, and so would the copy."""
+    sch = Schedule(chain(6, 1))
+    _, j = sch.get_loops("B")
+    sch.split(j, [2, 1])
+    outer = sch.blockize(sch.get_loops("B")[2], preserve_unit_iters=False)
+    refused(sch, "SCH0007", "may not read each time", "reindex_cache_read", outer, 0, "global",
+            lambda i, j: (j, i))  # fmt: skip
+    refused(sch, "SCH0007", "does not", "reindex_cache_write", outer, 0, "global",
+            lambda i, j: (j, i))  # fmt: skip

@@ -34,7 +34,7 @@ from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Place, Sblock, Value, primitive
 from loomir.support.diagnostics import LoomirError
 from loomir.tir.buffer import IterVar, IterVarType, Range
-from loomir.tir.expr import GT, IntImm, PrimExpr, Var
+from loomir.tir.expr import GT, IntImm, PrimExpr, Var, cast
 from loomir.tir.fresh import fresh_copy
 from loomir.tir.stmt import TRUE, Block, BlockRealize, For, ForKind, Stmt
 
@@ -355,7 +355,7 @@ def cannot_transform_block(ref: Ref, index_map: IndexMap) -> Refusal | None:
 
 def _cannot_map(ref: Ref, index_map: IndexMap, extents: Sequence[PrimExpr]) -> Refusal | None:
     analyzer = knowing(sizes_of(ref))
-    if not is_bijective(index_map, extents, analyzer=analyzer):
+    if not is_bijective(_typed(index_map, ref.block), extents, analyzer=analyzer):
         return Refusal(
             "SCH0005",
             "{} does not give each new index once for iterators of extents ({})",
@@ -407,6 +407,7 @@ def transform_block_layout(context: Context, block: Sblock, index_map: Value) ->
     nest = block.loops()[len(block.loops()) - len(old.iter_vars) :]
     extents = [r.loop.extent for r in nest]
     analyzer = knowing(sizes_of(block))
+    index_map = _typed(index_map, old)
     try:
         back = index_map.inverse(extents, analyzer=analyzer)
         shape = index_map.map_shape(extents, analyzer=analyzer)
@@ -418,7 +419,7 @@ def transform_block_layout(context: Context, block: Sblock, index_map: Value) ->
     for place, (final, extent) in enumerate(zip(index_map.final_indices, shape)):
         own = [kinds[v] for v in free_definitions(final) if isinstance(v, Var) and v in kinds]
         var = back.initial_indices[place]
-        dom = Range(imm(0, var.dtype), extent)
+        dom = Range(imm(0, var.dtype), cast(extent, var.dtype))
         iters.append(
             IterVar(dom, Var(f"v{place}", var.dtype), own[0] if own else IterVarType.DATA_PAR)
         )
@@ -426,7 +427,7 @@ def transform_block_layout(context: Context, block: Sblock, index_map: Value) ->
     inverse = back.map_indices(
         [it.var for it in iters], analyzer=knowing({it.var: it.dom for it in iters if it.dom})
     )
-    given = dict(zip((it.var for it in old.iter_vars), inverse))
+    given = {it.var: cast(i, it.var.dtype) for it, i in zip(old.iter_vars, inverse)}
     made = refreshed(
         rebuild(
             old,
@@ -445,3 +446,10 @@ def transform_block_layout(context: Context, block: Sblock, index_map: Value) ->
     if why := cannot_start(nest[0], nested, "decompose the reduction first"):
         refuse(why)
     block.home.replace(nest[0], nested, {old: made})
+
+
+def _typed(index_map: IndexMap, block: Block) -> IndexMap:
+    """Give the map for indices of the dtypes that a block's iterators have."""
+    names = zip(index_map.initial_indices, block.iter_vars)
+    own = tuple(Var(var.name_hint, it.var.dtype) for var, it in names)
+    return IndexMap(own, index_map.map_indices(own))

@@ -24,8 +24,9 @@ from loomir.schedule.moving import (
     users,
     without,
 )
-from loomir.schedule.nests import knowing, known_around
+from loomir.schedule.nests import knowing, known_around, sizes_of
 from loomir.schedule.refusal import Refusal, Refused, refuse, with_part
+from loomir.schedule.staging import is_plain, store_of
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Loop, Sampled, Sblock, primitive, query
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, Range
@@ -462,6 +463,13 @@ def _made_there(ref: Ref, loop: Ref) -> Access | Refusal:
         )
     if why := cannot_cover(writers[0]):
         return why
+    if not is_plain(ref.block) and not _makes_all(writers[0], ref, first, plain):
+        return _refusal(
+            "SCH0006",
+            ref,
+            f"it may run where no element of {buffer.name!r} is made",
+            "take a block that runs over no more than what the loop makes",
+        )
     if not any(a is loop for a in writers[0].around()):
         return _refusal("SCH0006", ref, "its operand is made elsewhere", "take another loop")
     outer = known_around(ref.scope)
@@ -472,6 +480,28 @@ def _made_there(ref: Ref, loop: Ref) -> Access | Refusal:
         if around is loop:
             break
     return next(a for a in inside.accesses if a.is_write and a.buffer is buffer)
+
+
+def _makes_all(writer: Ref, ref: Ref, load: BufferLoad, axes: Mapping[Var, int]) -> bool:
+    """Tell whether a block makes what another loads at each point of the other's domain."""
+    store = store_of(writer.block, load.buffer)
+    if store is None or plain_indices(writer.block, store.indices) is None:
+        return False
+    analyzer = knowing(sizes_of(ref))
+    made, taken = domains(writer.block), domains(ref.block)
+    for var, axis in axes.items():
+        index = store.indices[axis]
+        there = made[index] if isinstance(index, Var) else Range(index, imm(1, index.dtype))
+        own = taken[var]
+        begin, end = to_int(own.min, there.min.dtype), to_int(_end(own), there.min.dtype)
+        if not analyzer.can_prove(And(GE(begin, there.min), GE(_end(there), end))):
+            return False
+    return True
+
+
+def _end(r: Range) -> PrimExpr:
+    assert r.extent is not None
+    return add(r.min, to_int(r.extent, r.min.dtype))
 
 
 def _carries(around: Ref, buffer: Buffer, outer: dict[Var, Range]) -> str:
