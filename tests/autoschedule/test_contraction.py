@@ -163,6 +163,74 @@ def test_symbolic_sizes() -> None:
     assert (held == 7).all()
 
 
+def test_few_rows_have_kernels_of_their_own_where_sizes_are_symbolic() -> None:
+    plan = planned(symbolic)
+    assert plan is not None
+    assert plan.choices[0].startswith("where rows are at most 1 and columns at least")
+    assert plan.choices[2].startswith("where rows are at most 64")
+    runs = [loomir.compile(scheduled(symbolic, t), t, opt_level=1) for t in ("native", "haswell")]
+    for m, n, k in [(1, 300, 40), (3, 129, 33), (5, 1301, 9), (64, 131, 70), (0, 200, 3)]:
+        a, b, out = arrays_for(symbolic, {"m": m, "n": n, "k": k})
+        for run in runs:
+            out[:] = 7
+            run(a, b, out)
+            np.testing.assert_allclose(out, a.astype("float64") @ b, atol=1e-4)
+    held = [np.full((3, 140), 7, "float32") for _ in range(2)]
+    a, b, _ = arrays_for(symbolic, {"m": 3, "n": 140, "k": 5})
+    runs[0](a, b, held[0])
+    interpret(scheduled(symbolic), a, b, held[1])
+    np.testing.assert_array_equal(held[0], held[1])
+
+
+def test_rows_of_symbolic_number_with_an_epilogue_and_batches() -> None:
+    count, m = te.var("count"), te.var("m")
+    a = te.placeholder((count, m, 37), name="A")
+    b = te.placeholder((count, 37, 4099), name="B")
+    k = te.reduce_axis((0, 37), name="k")
+    c = te.compute(
+        (count, m, 4099), lambda p, i, j: te.sum(a[p, i, k] * b[p, k, j], axis=k), name="C"
+    )
+    out = te.compute(c.shape, lambda p, i, j: Max(c[p, i, j], const(0.0, "float32")), name="out")
+    func = te.create_prim_func([a, b, out])
+    plan = planned(func)
+    assert plan is not None
+    assert plan.choices[0].startswith("where rows are at most 1: tile of 1 x ")
+    for rows in (1, 2, 11, 70):
+        check(func, lambda a, b: np.maximum(a @ b, 0), targets=("native",), count=2, m=rows)
+
+
+@pytest.mark.parametrize("target", ["native", "haswell"])
+@pytest.mark.parametrize("right", ["kn", "nk"])
+def test_a_last_tile_of_columns_begins_early(target: str, right: str) -> None:
+    # Each thread has 512 columns and more: what two tiles have in common is stored by one.
+    for m, n, k in [(3, 1601, 300), (17, 1100, 301), (64, 515, 530)]:
+        func = product(m, n, k, right=right)
+        check(func, lambda a, b: a @ (b if right == "kn" else b.T), targets=(target,))
+
+
+def test_what_is_added_to_is_added_to_once() -> None:
+    def added(m: int, n: int, k: int) -> PrimFunc:
+        @T.prim_func
+        def func(
+            a: T.Buffer((m, k), "float32"),
+            b: T.Buffer((k, n), "float32"),
+            c: T.Buffer((m, n), "float32"),
+        ) -> None:
+            for i, j, s in T.grid(m, n, k):
+                with T.block("C"):
+                    vi, vj, vs = T.axis.remap("SSR", [i, j, s])
+                    c[vi, vj] = c[vi, vj] + a[vi, vs] * b[vs, vj]
+
+        return func
+
+    for m, n, k in [(3, 1101, 130), (7, 333, 9)]:
+        func = added(m, n, k)
+        a, b, c = arrays_for(func, {})
+        wanted = c + a.astype("float64") @ b
+        loomir.compile(scheduled(func), opt_level=1)(a, b, c)
+        np.testing.assert_allclose(c, wanted, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int32", "uint8"])
 def test_dtypes(dtype: str) -> None:
     check(product(11, 35, 21, dtype=dtype), lambda a, b: a @ b, targets=("native",))
@@ -412,7 +480,7 @@ def test_pixels_of_pointwise_convolutions_are_one_axis(layout: str) -> None:
         return np.maximum(made, 0)
 
     check(func, expected, interpreted=True)
-    assert "// " not in scheduled(func).script().split("sums = ")[1]
+    assert " % " not in scheduled(func).script().split("sums = ")[1]
 
 
 def with_product(kernel: Kernel) -> PrimFunc:

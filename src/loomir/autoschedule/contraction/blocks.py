@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
+from functools import reduce
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
@@ -86,8 +87,49 @@ def blocked(
     views: Views,
     constants: Set[Var] = frozenset(),
 ) -> Plan:
-    """Plan a product in blocks; factors that are ``constants`` are packed ahead."""
-    return Blocked(found, target, inner, views, constants).plan()
+    """Plan a product in blocks; factors that are ``constants`` are packed ahead.
+
+    Where sizes are known at run time only, kernels for few rows stand beside the one for many.
+    """
+    plan = Blocked(found, target, inner, views, constants).plan()
+    if plan.ahead:
+        return plan
+    stmt, choices = plan.stmt, plan.choices
+    for few in reversed(_few_rows(found, target, inner, views)):
+        made, fits = few.plan(), few.fits()
+        if isinstance(fits, IntImm):
+            return made
+        stmt = IfThenElse(fits, made.stmt, stmt)
+        choices = (f"where {few.asked()}: {'; '.join(made.choices)}", *choices)
+    return replace(plan, stmt=stmt, choices=choices)
+
+
+_ROWS: Final = (1, 4, MOST_STREAMED)
+"""Rows up to which there are kernels of their own, where their number is not known.
+
+8 x 4096 x 4096 take 0.15 of the time that they take in panels packed for any number of rows.
+"""
+
+
+def _few_rows(
+    found: Contraction, target: Target, inner: Set[Buffer], views: Views
+) -> list[Blocked]:
+    """List what computes few rows, where it is known at run time whether they are."""
+    m = size_of(found.rows)
+    if None not in (m, size_of(found.columns), size_of(found.reduced)):
+        return []
+    many = [axis for axis in found.rows if axis.size != 1]
+    if m is None and len(many) != 1:
+        return []
+    made: list[Blocked] = []
+    for most in _ROWS if m is None else (m,):
+        rows = found.rows
+        if m is None and most == 1:  # the others are 0
+            rows = tuple([axis if axis.size == 1 else Axis(axis.var, imm64(1)) for axis in rows])
+        few = Blocked(replace(found, rows=rows), target, inner, views, frozenset(), most, many)
+        if few.streamed:
+            made.append(few)
+    return made
 
 
 class Blocked:
@@ -100,13 +142,21 @@ class Blocked:
         inner: Set[Buffer],
         views: Views,
         constants: Set[Var],
+        most: int | None = None,
+        long: Sequence[Axis] = (),
     ) -> None:
+        """Choose for a product, of at most so many rows where ``most`` is given.
+
+        Then ``long`` are the axes of rows as they are known at run time, and there are as many
+        columns as a tile has.
+        """
+        self.most, self.long = most, long
         self.views = views
         self.found = found
         self.target = target
         self.inner = inner
         self.constants = constants
-        self.m, self.n = size_of(found.rows), size_of(found.columns)
+        self.m, self.n = most or size_of(found.rows), size_of(found.columns)
         self.k, self.count = size_of(found.reduced), size_of(found.batch)
         self.depth = extent_of(found.reduced)
         self.batch = extent_of(found.batch)
@@ -134,9 +184,7 @@ class Blocked:
             and self._vectors_in_place()
             and self.m is not None
             and self.m <= MOST_STREAMED
-            and self.n is not None
-            and self.k is not None
-            and self.n * self.k * size > near
+            and self._is_far(near // 8, size, most is not None)
         )
         tiles = self.tiles = self._tiles()
         self.left = Side("left", factors[0], found.rows, tiles.rows, tiles.down)
@@ -159,11 +207,32 @@ class Blocked:
     @property
     def work(self) -> int | None:
         """The products of one call."""
-        if None in (self.m, self.n, self.k, self.count):
+        if None in (self.m, self.n, self.k, self.count, size_of(self.found.rows)):
             return None
         return self.m * self.n * self.k * self.count  # type: ignore[operator]
 
     # -- choices -----------------------------------------------------------------------------------
+    def _is_far(self, near: int, size: int, unknown: bool) -> bool:
+        """Whether the right factor is larger than a cache; ``unknown``: if that is not known."""
+        if self.n is None or self.k is None:
+            return unknown and self.found.stage.init is not None
+        return self.n * self.k * size > near
+
+    def fits(self) -> PrimExpr:
+        """Say when a kernel for few rows may run; a number where it always may."""
+        asked: list[PrimExpr] = []
+        if any(axis.size is None for axis in self.long):
+            rows, most = extent_of(self.long), imm64(self.most or 0)
+            asked.append(Eq(rows, most) if self.left.size == 1 else LE(rows, most))
+        if self.n is None:
+            asked.append(LE(imm64(self.right.width), self.right.extent))
+        return reduce(And, asked) if asked else TRUE
+
+    def asked(self) -> str:
+        """Put ``fits`` in words."""
+        rows = f"rows are at most {self.most}"
+        return rows if self.n is not None else f"{rows} and columns at least {self.right.width}"
+
     def _grouped(self) -> Groups | None:
         return grouped(self.found, self.target)
 
@@ -184,18 +253,19 @@ class Blocked:
         size = self.found.dtype.itemsize
         near = self.target.caches[1] or self.target.caches[0] * 4
         whole = None if self.n is None or self.k is None else self.n * self.k * size
-        if self.groups is None and whole is not None and self._vectors_in_place():
+        if self.streamed and whole is None:
+            right.source = Source.DIRECT
+        elif self.groups is None and whole is not None and self._vectors_in_place():
             seldom = self.lead > 0 and right.even and up(self.m or 0, left.width) <= FEW_TILES
             near_enough = self.streamed or seldom or whole <= near // 8
             right.source = Source.DIRECT if near_enough and not right.ahead else Source.WHOLE
         if self.groups is None and not left.ahead and self._rows_in_place():
             left.source = Source.DIRECT
         if right.source is Source.DIRECT and not right.even:
-            # Tiles that share columns belong to one block; what is added to, is added to once.
-            whole_side = up(self.n or 0, right.width)
-            fits = (self.n or 0) >= right.width and whole_side <= 16
-            if fits and self.found.stage.init is not None:
-                right.per_block, right.blocks, right.overlaps = whole_side, imm64(1), True
+            # What is added to, is added to once.
+            wide = self.n is None or self.n >= right.width
+            if wide and self.found.stage.init is not None:
+                right.overlap()
             else:
                 right.source = Source.WHOLE
         for side, other in ((left, right), (right, left)):
@@ -240,7 +310,9 @@ class Blocked:
     def _rows_in_place(self) -> bool:
         """Whether numbers of the left factor are read where they are, and not packed."""
         found, tiles = self.found, self.tiles
-        if plain_load(found.left) is None or self.k is None:
+        if plain_load(found.left) is None:
+            return False
+        if self.k is None and not reads_along(found.left, found.reduced):
             return False
         if self.lead:
             return True
@@ -249,7 +321,8 @@ class Blocked:
             return False  # each number would be converted again for every tile of columns
         if reads_along(found.left, found.reduced):
             # Each row of a tile is a stream of its own: copying it would cost more than it saves.
-            return tiles.rows * min(self.k, tiles.depth) * size <= first // 2
+            return tiles.rows * min(self.k or tiles.depth, tiles.depth) * size <= first // 2
+        assert self.k is not None
         small = tiles.rows * self.k * size <= first // 2
         return small and self.n is not None and self.n <= 4 * tiles.columns
 
@@ -317,7 +390,7 @@ class Blocked:
         """Copy the part of a factor that a block needs for one panel."""
         return loop(
             "tile",
-            self._tiles_of(side, block),
+            side.tiles_of(block),
             lambda tile: self._packed(
                 side, batch, (tile,), at(block, side.per_block, tile), start, depth
             ),
@@ -345,16 +418,6 @@ class Blocked:
     def _add_starts(self, side: Side, tiles: PrimExpr | int) -> None:
         if self.groups is not None and self.groups.flips and side is self.right:
             self.starts = scratch("starts", (tiles, side.width), WORD)
-
-    def _tiles_of(self, side: Side, block: PrimExpr) -> PrimExpr:
-        """Count the tiles of a block; the last may have fewer."""
-        each = imm64(side.per_block)
-        if isinstance(side.tiles, IntImm):
-            if side.tiles.value % side.per_block == 0:
-                return each
-            if side.tiles.value < side.per_block:
-                return side.tiles
-        return lesser(each, sub(side.tiles, mul(block, each)))
 
     # -- loops -------------------------------------------------------------------------------------
     def _shared(self, name: str, extent: PrimExpr, body: Callable[[Var], Stmt]) -> Stmt:
@@ -403,15 +466,15 @@ class Blocked:
         mine: list[Buffer] = []
         for side in (left, right):
             if side.source is Source.BLOCK:
-                shape = (side.per_block, tiles.depth, side.width)
+                shape = (side.most, tiles.depth, side.width)
                 side.packed = scratch(f"{side.name}_block", shape, self.held)
-                self._add_starts(side, side.per_block)
+                self._add_starts(side, side.most)
                 mine.append(side.packed)
                 if side is right and self.starts is not None:
                     mine.append(self.starts)
         part = None
         if not self.one_panel:
-            shape = (right.per_block, left.per_block, tiles.rows, tiles.columns)
+            shape = (right.most, left.most, tiles.rows, tiles.columns)
             part = scratch("part", shape, self.found.dtype)
             mine.append(part)
 
@@ -455,10 +518,10 @@ class Blocked:
             ]
             tile = loop(
                 "strip",
-                self._tiles_of(right, across),
+                right.tiles_of(across),
                 lambda s: loop(
                     "tile",
-                    self._tiles_of(left, down),
+                    left.tiles_of(down),
                     lambda t: self._tile(batch, (across, s), (down, t), panel, start, depth, part),
                 ),
             )
@@ -624,6 +687,8 @@ class Blocked:
         rows = lesser(imm64(tiles.rows), sub(left.extent, first[0]))
         columns = lesser(imm64(tiles.columns), sub(right.extent, first[1]))
         some = loop("r", rows, lambda r: loop("c", columns, lambda c: end(r, c, edge)))
+        if by_vectors and tiles.lanes > 1:
+            some = loop("r", rows, lambda r: self._in_vectors(columns, lambda c: end(r, c, edge)))
         if not direct:
             if by_vectors:
                 many = loop("r", imm64(tiles.rows), lambda r: vectors(r, edge))
@@ -637,6 +702,16 @@ class Blocked:
             return allocated([edge], copy_tile(edge, (), sums, tiles), some)
         spilled = allocated([edge], copy_tile(edge, (), sums, tiles), some)
         return IfThenElse(inside, full, spilled)
+
+    def _in_vectors(self, columns: PrimExpr, end: Callable[[PrimExpr], Stmt]) -> Stmt:
+        """Store some columns of a row: vectors, and one by one what fills none."""
+        lanes = self.tiles.lanes
+        whole = _divided(columns, lanes)
+        full = loop("v", whole, lambda v: vectorized("c", lanes, lambda c: end(at(v, lanes, c))))
+        if self.right.even or self.right.overlaps:
+            return full
+        done = mul(whole, imm64(lanes))
+        return seq([full, loop("c", sub(columns, done), lambda c: end(add(done, c)))])
 
     def _stored_by_columns(self) -> bool:
         """Whether neighbouring columns are neighbours in the result."""

@@ -21,7 +21,7 @@ from loomir.autoschedule.contraction.operand import (
 from loomir.autoschedule.stage import Axis
 from loomir.ir.substitution import substitute
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import PrimExpr, Var, cast
+from loomir.tir.expr import Eq, FloorDiv, IntImm, Max, PrimExpr, Select, Var, cast
 from loomir.tir.stmt import Stmt
 
 __all__ = ["Places", "Side", "Source", "Values", "at_tile", "bound", "vector_from"]
@@ -56,6 +56,8 @@ class Side:
         self.tiles = ceil_div(self.extent, width)
         self.per_block = per_block
         self.blocks = ceil_div(self.tiles, per_block)
+        self.most = per_block
+        """The tiles of the largest block."""
         self.source = Source.WHOLE
         self.ahead = False
         """Whether it is constant, and packed before any call."""
@@ -73,6 +75,36 @@ class Side:
     def kept(self) -> str:
         """Say where the micro kernel finds the factor."""
         return "constant, packed before all calls" if self.ahead else self.source.value
+
+    def overlap(self) -> None:
+        """Let the last tile begin early; it shares a block with the one before it.
+
+        So what two tiles have in common is stored by one thread: the last block has up to two
+        blocks' tiles.
+        """
+        self.overlaps = True
+        if isinstance(self.tiles, IntImm):
+            count = self.tiles.value
+            blocks = max(1, count // self.per_block)
+            if blocks == 1:
+                self.per_block = count
+            self.blocks, self.most = imm64(blocks), count - (blocks - 1) * self.per_block
+        else:
+            self.blocks = Max(FloorDiv(self.tiles, imm64(self.per_block)), imm64(1))
+            self.most = 2 * self.per_block - 1
+
+    def tiles_of(self, block: PrimExpr) -> PrimExpr:
+        """Count the tiles of a block; the last one may have fewer, or more where tiles overlap."""
+        each = imm64(self.per_block)
+        rest = sub(self.tiles, mul(block, each))
+        if self.overlaps and self.most > self.per_block:
+            return Select(Eq(block, sub(self.blocks, imm64(1))), rest, each)
+        if isinstance(self.tiles, IntImm):
+            if self.tiles.value % self.per_block == 0:
+                return each
+            if self.tiles.value < self.per_block:
+                return self.tiles
+        return lesser(each, rest)
 
     def first(self, tile: PrimExpr) -> PrimExpr:
         """Give the first row of a tile."""
