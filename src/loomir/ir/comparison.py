@@ -15,9 +15,10 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
+from textwrap import indent
 from typing import Any, Final, TypeAlias, cast
 
-from loomir.ir.node import Node, Role
+from loomir.ir.node import NODE_CLASSES, Node, Role
 from loomir.ir.visit import plan_of
 from loomir.support.dtype import DataType
 
@@ -25,6 +26,8 @@ __all__ = ["same_leaf", "same_program"]
 
 _LEVELS: Final = 10
 """How far a comparison goes down by calls."""
+_COMMON: Final = 2
+"""How many classes of leaves are told apart before others are looked up."""
 
 Pairs: TypeAlias = Callable[[Any, Any], Any]
 """Gives the definition that goes with one of the left side: the one given, where it has none."""
@@ -90,7 +93,7 @@ class _Comparison:
                 return False
             if len(set(known.values())) < len(known):
                 return False
-        return all(a is b or a in bound for a, b in known.items())
+        return all(known[a] is a for a in known.keys() - bound)
 
     def _stay(self, shared: list[Any], makes: bool) -> bool:
         """Tell whether the names in what is shared go with themselves."""
@@ -125,7 +128,11 @@ class _Comparison:
 # -- values of no class of nodes -----------------------------------------------------------------
 
 
-def _leaf(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> bool:
+def _value(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> bool:
+    return a == b
+
+
+def _float(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> bool:
     return same_leaf(a, b)
 
 
@@ -135,7 +142,8 @@ def _tuple(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs, makes:
     shared, table = (found.made, _MADE) if makes else (found.shared, _USED)
     for x, y in zip(a, b):
         if x is y:
-            shared.append(x)
+            if x.__class__ is not str:
+                shared.append(x)
         elif x.__class__ is not y.__class__ or not table[x.__class__](x, y, found, levels, pairs):
             return False
     return True
@@ -145,7 +153,8 @@ def _mapping(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs, make
     """Compare mappings: keyed by definitions in their order, keyed by strings in any."""
     if len(a) != len(b):
         return False
-    if all(isinstance(key, Node) for key in a):
+    kinds = set(map(type, a))
+    if str not in kinds and all(issubclass(kind, Node) for kind in kinds):
         keys = _tuple(tuple(a), tuple(b), found, levels, pairs, False)
         return keys and _tuple(tuple(a.values()), tuple(b.values()), found, levels, pairs, makes)
     if a.keys() != b.keys():
@@ -170,26 +179,20 @@ _NODE: Final = """
  if a is not b:
   k = a.__class__
   if k is not b.__class__: return False
-  same = {table}[k]
-  if same is use:
-   if pairs(a, b) is not b: return False
-  elif not same(a, b, found, levels, pairs): return False
+{compare}
  elif a is not None: found.{shared}.append(a)
 """
 _NODES: Final = """
- a = x.{name}; b = y.{name}
- if a is not b:
-  if len(a) != len(b): return False
-  for p, q in zip(a, b):
-   if p is not q:
-    k = p.__class__
-    if k is not q.__class__: return False
-    same = {table}[k]
-    if same is use:
-     if pairs(p, q) is not q: return False
-    elif not same(p, q, found, levels, pairs): return False
-   else: found.{shared}.append(p)
- elif a: found.{shared}.append(a)
+ p = x.{name}; q = y.{name}
+ if p is not q:
+  if len(p) != len(q): return False
+  for a, b in zip(p, q):
+   if a is not b:
+    k = a.__class__
+    if k is not b.__class__: return False
+{compare}
+   else: found.{shared}.append(a)
+ elif p: found.{shared}.append(p)
 """
 _TABLE: Final = """
  a = x.{name}; b = y.{name}
@@ -202,13 +205,13 @@ _NAME: Final = """
  if pairs(x.{name}, b) is not b: return False
 """
 _VALUE: Final = """
- if x.{name} is not y.{name}:
-  a = x.{name}; b = y.{name}
-  if a.__class__ is not b.__class__ or a != b: return False
+ if {x}.{name} is not {y}.{name}:
+  v = {x}.{name}; w = {y}.{name}
+  if v.__class__ is not w.__class__ or v != w: return False
 """
 _FLOAT: Final = """
- a = x.{name}; b = y.{name}
- if (a != b or not a) and not same_leaf(a, b): return False
+ v = {x}.{name}; w = {y}.{name}
+ if (v != w or not v) and not same_leaf(v, w): return False
 """
 _DEEPER: Final = """
  if not levels:
@@ -228,8 +231,8 @@ def _form(cls: type[Node], declared: str, makes: bool) -> str:
         return _FLOAT
     if declared in ("int", "str", "bool"):
         return _VALUE
-    named: object = vars(sys.modules[cls.__module__]).get(declared)
-    if isinstance(named, type):
+    named = _named(cls, declared)
+    if named is not None:
         if issubclass(named, (DataType, Enum)):
             return _VALUE
         if issubclass(named, Node) and named.is_definition and not makes:
@@ -237,13 +240,50 @@ def _form(cls: type[Node], declared: str, makes: bool) -> str:
     return _NODE
 
 
+def _named(cls: type[Node], declared: str) -> type | None:
+    """Find a class by the name that a declaration has for it."""
+    found: object = vars(sys.modules[cls.__module__]).get(declared)
+    return found if isinstance(found, type) else None
+
+
 _PLAIN: Final = (_VALUE, _FLOAT, _NAME)
 """What goes no level down."""
 
 
+def _declared(cls: type[Node]) -> dict[str, str]:
+    return {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
+
+
+def _values(cls: type[Node]) -> dict[str, str] | None:
+    """Tell how the fields of a class are compared where all are plain values; None elsewhere."""
+    declared = _declared(cls)
+    names = [f.name for f in cls.node_fields if f.role is not Role.META]
+    forms = {name: _form(cls, declared[name], makes=False) for name in names}
+    return forms if all(form in (_VALUE, _FLOAT) for form in forms.values()) else None
+
+
+def _leaves(cls: type[Node], declared: str, makes: bool) -> dict[type[Node], str]:
+    """Write how the commonest leaves that a field may hold are compared without a call."""
+    name = declared.removeprefix("tuple[").removesuffix(", ...]").removesuffix(" | None")
+    held = _named(cls, name)
+    found: dict[type[Node], str] = {}
+    for leaf in NODE_CLASSES.values() if held is not None else ():
+        if len(found) == _COMMON or not issubclass(leaf, cast("type", held)) or leaf.scan:
+            continue
+        if not leaf.is_definition:
+            forms = _values(leaf)
+            if forms:
+                lines = [form.format(x="a", y="b", name=name) for name, form in forms.items()]
+                found[leaf] = "".join(lines)
+        elif not makes:
+            found[leaf] = "\n if pairs(a, b) is not b: return False\n"
+    return found
+
+
 def _written(cls: type[Node], makes: bool) -> Same:
     """Write the function that compares the fields of two nodes, what is plain first."""
-    declared = {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
+    declared = _declared(cls)
+    names: dict[str, Any] = {"used": _USED, "made": _MADE, "same_leaf": same_leaf}
     fields = [(f.name, False) for f in cls.node_fields if f.role is Role.ATTR]
     fields += [(f.name, makes or f.role is Role.BINDS) for f in cls.scan]
     forms = [(name, inside, _form(cls, declared[name], inside)) for name, inside in fields]
@@ -257,9 +297,18 @@ def _written(cls: type[Node], makes: bool) -> Same:
             deeper = True
             lines.append(_DEEPER.format(makes=makes))
         table, shared = ("made", "made") if inside else ("used", "shared")
-        lines.append(form.format(name=name, table=table, shared=shared))
+        compare, word = "", "if"
+        for leaf, code in _leaves(cls, declared[name], inside).items():
+            names[leaf.__name__] = leaf
+            compare += f"{word} k is {leaf.__name__}:{indent(code, ' ')}"
+            word = "elif"
+        compare += f"{word} not {table}[k](a, b, found, levels, pairs): return False"
+        margin = " " * (2 if form is _NODE else 4)
+        compare = indent(compare, margin)
+        lines.append(
+            form.format(x="x", y="y", name=name, table=table, shared=shared, compare=compare)
+        )
     lines.append(" return True")
-    names: dict[str, Any] = {"used": _USED, "made": _MADE, "use": _use, "same_leaf": same_leaf}
     exec("\n".join(lines), names)  # noqa: S102 - written here, from the names of fields
     return cast("Same", names["same"])
 
@@ -282,7 +331,7 @@ class _Table(dict[type, Same]):
             return lambda a, b, found, levels, pairs: _tuple(a, b, found, levels, pairs, makes)
         if issubclass(kind, Mapping):
             return lambda a, b, found, levels, pairs: _mapping(a, b, found, levels, pairs, makes)
-        return _leaf
+        return _float if issubclass(kind, float) else _value
 
 
 _USED: Final = _Table(makes=False)
