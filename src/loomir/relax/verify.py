@@ -43,6 +43,9 @@ def judge(program: BaseFunc | IRModule) -> Verdict:
     found: list[Diagnostic] = []
     if isinstance(program, (PrimFunc, IRModule)):
         found += verify_kernels(program)
+    functions = program.functions.values() if isinstance(program, IRModule) else (program,)
+    if not any(isinstance(func, Function) for func in functions):
+        return Verdict(tuple(found), ())
     broken = well_formed(program)
     found += (d for d in broken if d.severity == "error")
     warnings = [d for d in broken if d.severity == "warning"]

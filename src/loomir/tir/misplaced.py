@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Effect, Op
@@ -32,14 +32,14 @@ def may_misplace(call: Call) -> bool:
     return _is_special(call) or any(arg.__class__ is Call for arg in call.args)
 
 
-def misplaced(call: Call, placed: Counter[int]) -> Diagnostic | None:
+def misplaced(call: Call, placed: defaultdict[int, int]) -> Diagnostic | None:
     """Say what is wrong with a call of ``SPECIAL_CALL_ARG`` that no call around it takes.
 
     To be asked of every call of a function, users before arguments; ``placed`` counts in between
     how often each may still come.
     """
     wrong: Diagnostic | None = None
-    if _is_special(call) and not placed[id(call)]:
+    if _is_special(call) and not placed.get(id(call)):
         name = _name(call)
         known = ", ".join(f"T.{n}" for n in sorted(BUILTINS[name].inside) if Op.get(f"tir.{n}"))
         wrong = Diagnostic(
@@ -48,7 +48,7 @@ def misplaced(call: Call, placed: Counter[int]) -> Diagnostic | None:
             call.span,
             help=f"make it an argument of {known or 'a call that takes it'}",
         )
-    elif placed[id(call)]:
+    elif placed.get(id(call)):
         placed[id(call)] -= 1
     for arg in call.args:
         if isinstance(arg, Call) and _is_special(arg) and _fits(arg, call):

@@ -7,9 +7,9 @@ blocks promise about order (``init_order``) and views about extents. All mistake
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
@@ -118,17 +118,14 @@ class _Loops(NamedTuple):
 _OUTSIDE: Final = _Loops("", "", False)
 
 
-class _Enter(NamedTuple):
-    """Walk a statement with names bound for it, which go out of scope afterwards."""
-
-    statement: Stmt
-    loops: _Loops
+_Task: TypeAlias = "tuple[Stmt, _Loops] | list[Node]"
+"""A statement to be walked, or the names that go out of scope once what binds them is."""
 
 
 class _Leave(NamedTuple):
-    """Take names out of scope."""
+    """Take a name out of scope."""
 
-    names: list[Node]
+    name: Var
 
 
 class _Bind(NamedTuple):
@@ -148,8 +145,8 @@ class _Walk:
         # Everything that was ever bound; a second binding is a mistake wherever it is.
         self.bound: dict[int, Node] = {}
         self.told: set[int] = set()
-        self.placed: Counter[int] = Counter()
-        self.stack: list[_Enter | _Leave] = []
+        self.placed: defaultdict[int, int] = defaultdict(int)
+        self.stack: list[_Task] = []
         self.returns = False
         self.has_blocks = False
         self.span: Span | None = func.span
@@ -161,14 +158,13 @@ class _Walk:
         for buffer in self.func.buffer_map.values():
             self._bind_fresh(buffer)
             self._bind_buffer(buffer)
-        self.stack.append(_Enter(self.func.body, _OUTSIDE))
+        self.stack.append((self.func.body, _OUTSIDE))
         while self.stack:
             task = self.stack.pop()
-            if isinstance(task, _Enter):
-                self._statement(task.statement, task.loops)
+            if isinstance(task, tuple):
+                self._statement(*task)
             else:
-                for name in task.names:
-                    self.live.discard(id(name))
+                self.live.difference_update(map(id, task))
         self._end()
         return self.found
 
@@ -204,6 +200,8 @@ class _Walk:
         """Bind the variables in a buffer's fields that are not bound yet; gives them."""
         fresh: list[Node] = []
         for part in _numbers(buffer):
+            if part.__class__ is IntImm:
+                continue
             for name in pre_order(part):
                 if isinstance(name, Var) and id(name) not in self.live:
                     self._bind(name)
@@ -242,7 +240,7 @@ class _Walk:
         """Bind names, and walk a body in their scope."""
         for name in names:
             self._bind(name)
-        self.stack += (_Leave(names), _Enter(body, loops))
+        self.stack += (names, (body, loops))
 
     # -- expressions -----------------------------------------------------------------------------
     def _constant_index(self, node: BufferLoad | BufferStore) -> None:
@@ -322,9 +320,9 @@ class _Walk:
                 # The value of a Let is done: its variable comes alive, and ends after its body.
                 self._bind(node.name)
                 body = stack.pop()
-                stack += (_Leave([node.name]), body)
+                stack += (_Leave(node.name), body)
             elif kind is _Leave:
-                live.difference_update(id(name) for name in node.names)
+                live.discard(id(node.name))
             elif kind.lowered_by:
                 self.found.append(mistake_of_foreign(node, self.span))
             else:
@@ -496,10 +494,10 @@ class _Walk:
             parts = children(node)
             self._expressions(tuple(p for p in parts if not isinstance(p, Stmt)), loops)
             bodies = [part for part in parts if isinstance(part, Stmt)]
-            self.stack.extend(_Enter(body, loops) for body in reversed(bodies))
+            self.stack.extend((body, loops) for body in reversed(bodies))
 
     def _seq(self, node: SeqStmt, loops: _Loops) -> None:
-        self.stack += [_Enter(part, loops) for part in reversed(node.seq)]
+        self.stack += [(part, loops) for part in reversed(node.seq)]
 
     def _store(self, node: BufferStore, loops: _Loops) -> None:
         self._element(node)
@@ -513,7 +511,7 @@ class _Walk:
     def _if(self, node: IfThenElse, loops: _Loops) -> None:
         self._expressions(node.condition, loops)
         cases = (node.then_case, node.else_case)
-        self.stack.extend(_Enter(c, loops) for c in reversed(cases) if c is not None)
+        self.stack.extend((c, loops) for c in reversed(cases) if c is not None)
 
     def _let(self, node: LetStmt, loops: _Loops) -> None:
         self._expressions(node.value, loops)
@@ -531,7 +529,7 @@ class _Walk:
     def _realize(self, node: BufferRealize, loops: _Loops) -> None:
         names = self._bind_fresh(node.buffer) + self._bind_buffer(node.buffer)
         self._expressions((node.bounds, node.condition), loops)
-        self.stack += (_Leave(names), _Enter(node.body, loops))
+        self.stack += (names, (node.body, loops))
 
     def _for(self, node: For, loops: _Loops) -> None:
         self._expression(node.min, loops, _LEVELS)
@@ -549,8 +547,10 @@ class _Walk:
             )
         if bound is not None and bound.var is not node.loop_var:
             names.append(bound.var)
-        if node.kind is ForKind.SERIAL and loops.innermost == "serial":
+        if node.kind is ForKind.SERIAL:
             inner = loops
+            if loops.innermost != "serial":
+                inner = _Loops("serial", loops.concurrent, loops.vectorized)
         else:
             word = _CONCURRENT.get(node.kind)
             inner = _Loops(
@@ -577,7 +577,7 @@ class _Walk:
                 f"a while loop with a constant condition {ends}",
                 help="leave it by break or return, or test something that changes",
             )
-        self.stack.append(_Enter(node.body, _Loops("serial", loops.concurrent, loops.vectorized)))
+        self.stack.append((node.body, _Loops("serial", loops.concurrent, loops.vectorized)))
 
     def _attr(self, node: AttrStmt, loops: _Loops) -> None:
         self._expressions(node.value, loops)
@@ -587,7 +587,7 @@ class _Walk:
         if node.is_binding and isinstance(subject, Var):
             self._run_in(node.body, [subject], _Loops("thread", "thread", loops.vectorized))
         else:
-            self.stack.append(_Enter(node.body, loops))
+            self.stack.append((node.body, loops))
 
     # -- blocks ----------------------------------------------------------------------------------
     def _block(self, node: BlockRealize, loops: _Loops) -> None:
@@ -611,9 +611,9 @@ class _Walk:
             names += self._bind_buffer(match.buffer)
             self._match(match)
         self._expressions((block.reads, block.writes, block.annotations), loops)
-        self.stack += (_Leave(names), _Enter(block.body, loops))
+        self.stack += (names, (block.body, loops))
         if block.init is not None:
-            self.stack.append(_Enter(block.init, loops))
+            self.stack.append((block.init, loops))
 
     def _iterator(self, block: Block, it: IterVar, value: PrimExpr) -> None:
         name = it.var.name_hint
