@@ -9,10 +9,12 @@ import numpy.typing as npt
 import pytest
 
 from loomir import te
+from loomir.ir.visit import by_class
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import For
 from tests.autoschedule.agreement import agrees, scheduled
 
 RANDOM = np.random.default_rng(5)
@@ -54,6 +56,25 @@ def test_normalisations(length: int):
 def test_what_is_computed_twice_is_computed_once():
     plan = scheduled(made(topi.layer_norm, (6, 64), (64,), (64,))).plans[0]
     assert "rows over v_i0: 5 passes over each of them" in plan.choices
+
+
+@pytest.mark.parametrize(
+    ("op", "length", "dtype", "where"),
+    [
+        (topi.softmax, 1000, "float32", 2),
+        (topi.rms_norm, 768, "float16", 2),
+        (topi.softmax, 64, "float32", 0),  # much of it is there before it is asked for
+        (topi.softmax, 1 << 20, "float32", 0),  # two rows are more than the caches hold
+        (lambda x: topi.sum(x, axis=1), 1000, "float32", 0),  # memory is read once, in order
+    ],
+)
+def test_the_next_row_is_fetched_while_a_row_is_gone_over_again(op, length, dtype, where):
+    shapes = [(18, length), (length,)][: 2 if op is topi.rms_norm else 1]
+    found = scheduled(made(op, *shapes, dtype=dtype), target="haswell")
+    text = "the next row is fetched into the caches in pass "
+    assert [c for c in found.plans[0].choices if text in c] == [f"{text}{where}"] * bool(where)
+    ahead = [s.annotations["fetch_ahead"] for s in by_class(found.func)[For] if s.annotations]
+    assert {int(a.value) for a in ahead} == ({length} if where else set())
 
 
 def test_a_power_and_its_sum_take_one_pass():

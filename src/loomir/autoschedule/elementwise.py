@@ -23,7 +23,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, Min, PrimExpr, Var
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
-__all__ = ["is_heavy", "lies_along", "plan_elementwise", "runs_in", "values_join"]
+__all__ = ["bytes_of", "is_heavy", "lies_along", "plan_elementwise", "runs_in", "values_join"]
 
 
 class Run(NamedTuple):
@@ -84,7 +84,7 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         stmt, how = shared(
             count, each * known, "rows", lambda r: piece(unfused(r, run.outer), zero, length)
         )
-    moved = None if elements is None else elements * _bytes_of(stage)
+    moved = None if elements is None else elements * bytes_of(stage)
     return Plan("element-wise", stmt, (*choices, how), None, moved)
 
 
@@ -109,7 +109,8 @@ def is_heavy(value: PrimExpr) -> bool:
     )
 
 
-def _bytes_of(stage: Stage) -> int:
+def bytes_of(stage: Stage) -> int:
+    """Give the bytes of what a stage loads and stores for an element."""
     loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
     return (stage.buffer.dtype.bits + sum(load.dtype.bits for load in loads)) // 8
 

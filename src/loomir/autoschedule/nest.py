@@ -9,7 +9,17 @@ from loomir.arith.fold import imm
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
-from loomir.tir.stmt import STEPS_AT_ONCE, TRUE, Block, BlockRealize, For, ForKind, Stmt, seq
+from loomir.tir.stmt import (
+    FETCH_AHEAD,
+    STEPS_AT_ONCE,
+    TRUE,
+    Block,
+    BlockRealize,
+    For,
+    ForKind,
+    Stmt,
+    seq,
+)
 
 __all__ = ["INDEX", "allocated", "loop", "parallel", "scratch", "unrolled", "vectorized"]
 
@@ -32,10 +42,20 @@ def _loop(
 
 
 def loop(
-    name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt], *, at_once: int = 1
+    name: str,
+    extent: PrimExpr | int,
+    body: Callable[[Var], Stmt],
+    *,
+    at_once: int = 1,
+    ahead: int = 0,
 ) -> Stmt:
-    """Run ``body`` for each value in order; native code writes out so many ``at_once``."""
+    """Run ``body`` for each value in order; native code writes out so many ``at_once``.
+
+    What lies so many elements ``ahead`` is brought into the caches besides.
+    """
     notes = {STEPS_AT_ONCE: imm(at_once, INDEX)} if at_once > 1 else {}
+    if ahead:
+        notes[FETCH_AHEAD] = imm(ahead, INDEX)
     return _loop(name, extent, ForKind.SERIAL, body, notes)
 
 

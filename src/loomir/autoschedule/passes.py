@@ -104,10 +104,13 @@ class _Sums(NamedTuple):
     single: Buffer
 
 
-def run_pass(walks: Sequence[Walk], target: Target, piece: Piece | None = None) -> Stmt:
+def run_pass(
+    walks: Sequence[Walk], target: Target, piece: Piece | None = None, *, ahead: int = 0
+) -> Stmt:
     """Go over the elements of a row once, or over a piece of them; all walks are of equal size.
 
-    An element of one walk is computed before the same element of the next one.
+    An element of one walk is computed before the same element of the next one. What lies so many
+    elements ``ahead`` is fetched into the caches.
     """
     start = run_start(walks)
     first = walks[0]
@@ -142,7 +145,8 @@ def run_pass(walks: Sequence[Walk], target: Target, piece: Piece | None = None) 
 
     def run(outer: Sequence[PrimExpr]) -> Stmt:
         sizes = list(dict.fromkeys([width, lanes, *parts, 1]))
-        return seq(in_steps(begin, length, sizes, lambda i, size: step(outer, i, size)))
+        steps = in_steps(begin, length, sizes, lambda i, size: step(outer, i, size), ahead=ahead)
+        return seq(steps)
 
     def nested(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
         if k == start:

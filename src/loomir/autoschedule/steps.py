@@ -29,9 +29,17 @@ def plus(low: PrimExpr, i: PrimExpr) -> PrimExpr:
 
 
 def in_steps(
-    begin: PrimExpr, length: PrimExpr, sizes: Sequence[int], body: Callable[[PrimExpr, int], Stmt]
+    begin: PrimExpr,
+    length: PrimExpr,
+    sizes: Sequence[int],
+    body: Callable[[PrimExpr, int], Stmt],
+    *,
+    ahead: int = 0,
 ) -> list[Stmt]:
-    """Cover a stretch by steps of the first size, what is left by the next size, and so on."""
+    """Cover a stretch by steps of the first size, what is left by the next size, and so on.
+
+    Vectors that lie so many elements ``ahead`` are fetched into the caches.
+    """
     made: list[Stmt] = []
     done: PrimExpr = imm64(0)
     for size in sizes:
@@ -47,6 +55,6 @@ def in_steps(
             return body(plus(base, i * imm64(size)) if size > 1 else plus(base, i), size)
 
         name = "i" if size == 1 else "v"
-        made.append(loop(name, left // step if size > 1 else left, one))
+        made.append(loop(name, left // step if size > 1 else left, one, ahead=ahead))
         done = length // step * step
     return made

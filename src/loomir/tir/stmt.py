@@ -32,6 +32,7 @@ from loomir.tir.rules import refuse
 from loomir.tir.types import PointerType, PrimType
 
 __all__ = [
+    "FETCH_AHEAD",
     "STEPS_AT_ONCE",
     "THREAD_KEYS",
     "TRUE",
@@ -55,6 +56,11 @@ __all__ = [
 ]
 
 TRUE = IntImm(1, BOOL)
+FETCH_AHEAD: Final = "fetch_ahead"
+"""The annotation of a serial loop that has caches fetch what lies so many elements further on.
+
+It is a hint for vectors of arrays whose place depends on more than the loop's variable.
+"""
 STEPS_AT_ONCE: Final = "steps_at_once"
 """The annotation of a serial loop that says how many of its steps native code writes out."""
 THREAD_KEYS: Final = frozenset({"thread_extent", "virtual_thread"})

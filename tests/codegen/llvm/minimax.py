@@ -194,32 +194,13 @@ def _cos(bits: float, count: int) -> Fit:
     return _fit(rest, 0, top, lambda z: z**2 / mpmath.cos(mpmath.sqrt(z)), bits, count)
 
 
-def _erf(less: int, bits: float, count: int) -> Fit:
-    """Fit erf(x) / x less a constant in powers of x**2."""
-
-    def ratio(z: mpf) -> mpf:
-        return mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z)
-
-    return _fit(lambda z: ratio(z) - less, 0, 1, lambda z: 1 / ratio(z), bits, count)
-
-
-def _erfc(x_of: Real, low: mpf, high: mpf, bits: float, count: int) -> Fit:
-    """Fit (1 - erf(x)) * exp(x**2) to its own relative error; x is made of the argument."""
-
-    def scaled(u: mpf) -> mpf:
-        x = x_of(u)
-        return mpmath.erfc(x) * mpmath.exp(x * x)
-
-    return _fit(scaled, low, high, lambda u: 1 / scaled(u), bits, count)
-
-
-def _erf_power(bits: float, count: int) -> Fit:
+def _erf_power(top: str, bits: float, count: int) -> Fit:
     """Fit -log(1 - erf(x)) / x - 1 to the relative error of erf(x)."""
 
     def weight(x: mpf) -> mpf:
         return x * mpmath.erfc(x) / mpmath.erf(x)
 
-    return _fit(lambda x: -mpmath.log(mpmath.erfc(x)) / x - 1, 0, mpf("3.95"), weight, bits, count)
+    return _fit(lambda x: -mpmath.log(mpmath.erfc(x)) / x - 1, 0, mpf(top), weight, bits, count)
 
 
 _QUARTER: Final = mpmath.pi / 4
@@ -250,11 +231,10 @@ POLYNOMIALS: Final[dict[str, Fit]] = {
     "cos double": _cos(59.5, 6),
     "atan single": _odd(mpmath.atan, 1.0, 26.5, 9),
     "asin single": _odd(mpmath.asin, 0.5, 29.9, 6),
-    "erf single": _erf_power(26.3, 9),
+    "erf single": _erf_power("3.95", 26.3, 9),
     "atan double": _odd(mpmath.atan, 1.0, 54.5, 20),
     "asin double": _odd(mpmath.asin, 0.5, 58.8, 13),
-    "erf double": _erf(1, 54.9, 12),
-    "erfc double": _erfc(lambda u: 3 * (1 + u) / (1 - u), mpf(-1) / 2, mpf(1) / 3, 52.6, 15),
+    "erf double": _erf_power("5.93", 54.9, 24),
 }
 """What each polynomial of the kernels is close to, and how close in bits.
 

@@ -34,11 +34,10 @@ KERNELS = {
     "cos double": trigonometry.COS,
     "atan single": inverse.ATAN_SINGLE,
     "asin single": inverse.ASIN_SINGLE,
-    "erf single": error.ERF_SINGLE,
+    "erf single": error.ERF[FLOAT],
     "atan double": inverse.ATAN,
     "asin double": inverse.ASIN,
-    "erf double": error.ERF,
-    "erfc double": error.ERFC,
+    "erf double": error.ERF[DOUBLE],
 }
 
 

@@ -11,20 +11,24 @@ from typing import Final
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.constants import stride_of
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.emit.memory import load_value, memory_type, store_value
+from loomir.codegen.llvm.emit.memory import element_size, load_value, memory_type, store_value
 from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.types import I64, Type
+from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, Type
 from loomir.codegen.llvm.values import Value, const, poison
-from loomir.ir.visit import Step
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import Step, by_class
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import PrimExpr, Ramp
+from loomir.tir.expr import PrimExpr, Ramp, Var
 from loomir.tir.stmt import BufferStore
 
 __all__ = ["Place", "addresses_of", "base_of", "load", "load_at", "place_of", "store"]
 
 _INT64: Final = DataType("int64")
+_LINE: Final = 64
+_KEEP: Final = 3
+_DATA: Final = 1
 _NARROW: Final = range(2, 5)
 """Strides at which it is faster to load what lies between lanes too, and drop it."""
 
@@ -117,6 +121,7 @@ def load_at(frame: Frame, e: BufferLoad, place: Place) -> Value:
     lanes = e.indices[0].dtype.lanes
     if place.start is not None and place.stride == 1:
         address = _address(b, element, base, place.start)
+        _fetch_ahead(frame, e, address, writes=False)
         return load_value(b, e.dtype, address, align=_align(frame, e.buffer), volatile=volatile)
     if place.start is not None and place.stride == -1:
         address = _address(b, element, base, b.sub(place.start, const(I64, lanes - 1)))
@@ -133,6 +138,28 @@ def load_at(frame: Frame, e: BufferLoad, place: Place) -> Value:
         return _joined(b, [one] * lanes, register_type(e.dtype))
     parts = [_one(frame, e.buffer, base, place.lane(b, i), volatile) for i in range(lanes)]
     return _joined(b, parts, register_type(e.dtype))
+
+
+def _fetch_ahead(
+    frame: Frame, access: BufferLoad | BufferStore, address: Value, *, writes: bool
+) -> None:
+    """Have the caches fetch what the loop asks for; an address outside of memory does no harm."""
+    index, buffer = access.indices[0], access.buffer
+    lanes = index.dtype.lanes
+    if frame.ahead is None or lanes == 1 or buffer.data in frame.owned:
+        return
+    var, distance, fetched = frame.ahead
+    same = (place for data, place in fetched if data is buffer.data)
+    if any(structural_equal(index, place) for place in same):
+        return
+    fetched.append((buffer.data, index))
+    if all(v is var for v in by_class(index).get(Var, ())):
+        return  # the same for all rows
+    b, size = frame.b, element_size(buffer.dtype)
+    flags = [const(I32, int(writes)), const(I32, _KEEP), const(I32, _DATA)]
+    for line in range(0, lanes * size, _LINE):
+        there = b.gep(I8, address, const(I64, distance * size + line))
+        b.intrinsic("llvm.prefetch", [there, *flags], result=VOID, overloads=[PTR])
 
 
 def _reversed(b: Builder, value: Value) -> Value:
@@ -196,6 +223,7 @@ def store(frame: Frame, s: BufferStore) -> Step[None]:
     align = _align(frame, s.buffer)
     if place.start is not None and place.stride == 1:
         address = _address(b, element, base, place.start)
+        _fetch_ahead(frame, s, address, writes=True)
         store_value(b, s.value.dtype, value, address, align=align, volatile=volatile)
         return
     if place.start is not None and place.stride == -1:

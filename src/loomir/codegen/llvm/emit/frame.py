@@ -130,9 +130,18 @@ ALIGNMENT: Final = 64
 """The alignment of memory that generated code gets for itself."""
 
 
+class Ahead(NamedTuple):
+    """A loop whose vectors are fetched ahead: its variable, how far, and what already is."""
+
+    loop_var: Var
+    distance: int
+    fetched: list[tuple[Var, PrimExpr]]
+
+
 class Frame:
     """The state of emitting one function.
 
+    - ``ahead`` is the loop whose vectors are fetched ahead.
     - ``env`` is what variables stand for; a buffer's data variable stands for the address.
     - ``ranges`` bounds loop variables; ``wide`` holds them as 64-bit integers.
     - ``views`` are addresses of declared buffers, their offset included; ``offsets`` those offsets.
@@ -142,6 +151,7 @@ class Frame:
 
     __slots__ = (
         "_b",
+        "ahead",
         "cleanup",
         "context",
         "derived",
@@ -169,6 +179,7 @@ class Frame:
         self._b = Builder(function)
         self.context = context
         self.result = result
+        self.ahead: Ahead | None = None
         self.env: dict[Var, Value] = {}
         self.ranges: dict[Var, Interval] = {}
         self.wide: dict[Var, Value] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.emit.constants import constant_of, range_of
-from loomir.codegen.llvm.emit.frame import Frame, Interval, Loop
+from loomir.codegen.llvm.emit.frame import Ahead, Frame, Interval, Loop
 from loomir.codegen.llvm.emit.parallel import run_parallel
 from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.text import Metadata
@@ -16,13 +16,14 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir.expr import IntImm
 from loomir.tir.faults import fault
-from loomir.tir.stmt import STEPS_AT_ONCE, For, ForKind, While
+from loomir.tir.stmt import FETCH_AHEAD, STEPS_AT_ONCE, For, ForKind, While
 
 __all__ = ["loop", "while_loop"]
 
 _INT64: Final = DataType("int64")
 _MAX64: Final = (1 << 63) - 1
 _MOST_AT_ONCE: Final = 64
+_MOST_AHEAD: Final = 1 << 32
 
 
 def loop(frame: Frame, s: For) -> Step[None]:
@@ -112,7 +113,9 @@ def _iterate(
     b.at(body)
     _bind(frame, s, counter, base)
     frame.loops.append(Loop(latch, after if exits else None, frame.cleanup))
+    outer, frame.ahead = frame.ahead, _ahead(s)
     yield frame.run(s.body)
+    frame.ahead = outer
     frame.loops.pop()
     b.br(latch)
     b.at(latch)
@@ -132,6 +135,15 @@ def _written_out(frame: Frame, s: For) -> dict[str, Metadata] | None:
     module = frame.unit.module
     count = module.metadata(f'!{{!"llvm.loop.unroll.count", i32 {steps}}}')
     return {"llvm.loop": module.metadata(f"!{{{{self}}, {count.text}}}", distinct=True)}
+
+
+def _ahead(s: For) -> Ahead | None:
+    distance = s.annotations.get(FETCH_AHEAD)
+    if isinstance(distance, IntImm):
+        distance = distance.value
+    if not isinstance(distance, int) or not 0 < distance <= _MOST_AHEAD:
+        return None
+    return Ahead(s.loop_var, distance, [])
 
 
 def _bind(frame: Frame, s: For, counter: Value, base: Value | None) -> None:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.kernels.parts import (
     bits_of,
+    chains,
     clamped,
     fma,
     format_of,
@@ -220,18 +221,27 @@ def exp10(b: Builder, x: Value) -> Value:
 
 
 def one_less_exp(b: Builder, x: Value, more: Value) -> Value:
-    """Emit ``1 - exp(-(x + more))`` of floats whose sum is from 0 to 80, ``more`` below x.
+    """Emit ``1 - exp(-(x + more))`` of numbers whose sum is from 0 to 80, ``more`` below x.
 
     As ``1 - u * exp(r)`` with u a power of two: ``(1 - u) - u * (exp(r) - 1)``. Where u is 1, x
     enters only by the last addition, so that its sum with ``more`` is not rounded twice.
     """
     t, form = x.type, format_of(x)
+    how = _EXP[t.element]
     magic = const(t, form.magic + form.bias)  # so the low bits are the exponent as u has it
-    moved = fma(b, b.fadd(x, more), -_LOG2_E, magic)
-    base = fma(b, b.fsub(moved, magic), -_LN2_SINGLE[0], b.fneg(x))
+    moved = fma(b, b.fadd(x, more), -how.steps, magic)
+    n = b.fsub(moved, magic)
+    base = fma(b, n, -how.high, b.fneg(x))
     u = b.bitcast(_exponent(b, b.bitcast(moved, integers(x)), x), t)
     r = b.fsub(base, more)
-    rest = fma(b, b.fmul(r, r), horner(b, r, EXPM1_SINGLE), b.fneg(more))
+    # Of floats, n times the rest of ln 2 would make no difference.
+    less = b.fneg(more) if t.bits == 32 else fma(b, n, -how.low, b.fneg(more))
+    square = b.fmul(r, r)
+    if t.bits == 32:
+        grown = horner(b, r, EXPM1_SINGLE)
+    else:
+        grown = chains(b, [r, square], EXP_DOUBLE)
+    rest = fma(b, square, grown, less)
     return fma(b, b.fneg(u), b.fadd(base, rest), b.fsub(const(t, 1.0), u))
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "absolute",
     "bits_of",
     "by_registers",
+    "chains",
     "clamped",
     "copysign",
     "fma",
@@ -86,6 +87,17 @@ def horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
     for c in reversed(coefficients[:-1]):
         result = multiply_add(b, result, x, const(x.type, c))
     return result
+
+
+def chains(b: Builder, powers: Sequence[Value], coefficients: Sequence[float]) -> Value:
+    """Emit a long polynomial of ``powers[0]`` in parts that do not wait for each other.
+
+    ``powers`` are x, x**2, x**4 ...: each but the first doubles the number of parts.
+    """
+    if len(powers) == 1:
+        return horner(b, powers[0], coefficients)
+    odd = chains(b, powers[1:], coefficients[1::2])
+    return multiply_add(b, odd, powers[0], chains(b, powers[1:], coefficients[::2]))
 
 
 def absolute(b: Builder, x: Value) -> Value:
