@@ -199,6 +199,28 @@ def test_rows_of_symbolic_number_with_an_epilogue_and_batches() -> None:
         check(func, lambda a, b: np.maximum(a @ b, 0), targets=("native",), count=2, m=rows)
 
 
+def test_rows_of_symbolic_number_by_columns_along_the_sum() -> None:
+    func = product(te.var("m"), 521, 69, right="nk")
+    plan = planned(func)
+    assert plan is not None
+    assert plan.choices[0].startswith("where rows are at most 1: dot products")
+    assert plan.choices[3].startswith("where rows are at most 128")
+    assert "right factor packed block by block" in plan.choices[3]
+    runs = [loomir.compile(scheduled(func, t), t, opt_level=1) for t in ("native", "haswell")]
+    for rows in (0, 1, 2, 7, 8, 9, 33, 129):
+        a, b, out = arrays_for(func, {"m": rows})
+        for run in runs:
+            out[:] = 7
+            run(a, b, out)
+            np.testing.assert_allclose(out, a.astype("float64") @ b.T, atol=1e-4)
+    small = product(te.var("m"), 5, 67, right="nk")
+    a, b, _ = arrays_for(small, {"m": 3})
+    held = [np.zeros((3, 5), "float32") for _ in range(2)]
+    loomir.compile(scheduled(small), opt_level=1)(a, b, held[0])
+    interpret(scheduled(small), a, b, held[1])
+    np.testing.assert_array_equal(held[0], held[1])
+
+
 @pytest.mark.parametrize("target", ["native", "haswell"])
 @pytest.mark.parametrize("right", ["kn", "nk"])
 def test_a_last_tile_of_columns_begins_early(target: str, right: str) -> None:

@@ -111,6 +111,10 @@ _ROWS: Final = (1, 4, MOST_STREAMED)
 """
 
 
+_PACKED_ROWS: Final = 128
+"""Rows up to which columns that must be packed are packed where they are used."""
+
+
 def _few_rows(
     found: Contraction, target: Target, inner: Set[Buffer], views: Views
 ) -> list[Blocked]:
@@ -122,12 +126,13 @@ def _few_rows(
     if m is None and len(many) != 1:
         return []
     made: list[Blocked] = []
-    for most in _ROWS if m is None else (m,):
+    for most in (*_ROWS, _PACKED_ROWS) if m is None else (m,):
         rows = found.rows
         if m is None and most == 1:  # the others are 0
             rows = tuple([axis if axis.size == 1 else Axis(axis.var, imm64(1)) for axis in rows])
         few = Blocked(replace(found, rows=rows), target, inner, views, frozenset(), most, many)
-        if few.streamed:
+        packed = most == _PACKED_ROWS and not made
+        if few.streamed or (packed and few.right.source is Source.BLOCK):
             made.append(few)
     return made
 
@@ -190,6 +195,8 @@ class Blocked:
         self.left = Side("left", factors[0], found.rows, tiles.rows, tiles.down)
         self.right = Side("right", factors[1], found.columns, tiles.columns, tiles.across)
         self.left.ahead, self.right.ahead = ahead
+        if most is not None and tiles.down * tiles.rows >= most:
+            self.left.blocks = imm64(1)
         self.starts: Buffer | None = None
         """What sums of each column start from, where that is not 0."""
         if self.lead:

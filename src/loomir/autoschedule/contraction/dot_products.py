@@ -7,6 +7,7 @@ one vector of sums for each pair of a row and a column, and adds up its lanes at
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from dataclasses import replace
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, sub
@@ -14,6 +15,7 @@ from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.micro_kernel import summing
 from loomir.autoschedule.contraction.operand import (
     at,
+    ceil_div,
     extent_of,
     lesser,
     reads_along,
@@ -31,11 +33,11 @@ from loomir.autoschedule.stage import Axis, may_do_nothing
 from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import LE, LT, Add, Broadcast, Eq, Let, PrimExpr, Var, const
+from loomir.tir.expr import LE, LT, Add, Broadcast, Eq, IntImm, Let, PrimExpr, Var, const
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
-__all__ = ["dot_products"]
+__all__ = ["dot_products", "few_as_dot_products"]
 
 _MOST_ROWS: Final = 12
 """Rows up to which dot products are no slower than turning columns in registers for tiles of sums.
@@ -51,9 +53,33 @@ _CHUNK: Final = 512
 """Steps that a tile takes before the next one, where several tiles read the same columns."""
 
 
-def dot_products(found: Contraction, target: Target, inner: Set[Buffer]) -> Plan | None:
-    """Plan a product with few rows as dot products; None where that does not fit."""
-    m, n, k = size_of(found.rows), size_of(found.columns), size_of(found.reduced)
+def few_as_dot_products(
+    found: Contraction, target: Target, inner: Set[Buffer]
+) -> list[tuple[int, Plan]]:
+    """List plans for at most so many rows, where their number is known at run time only.
+
+    The first of them is for exactly one row.
+    """
+    many = [axis for axis in found.rows if axis.size != 1]
+    if len(many) != 1 or many[0].size is not None:
+        return []
+    one = tuple([axis if axis.size == 1 else Axis(axis.var, imm64(1)) for axis in found.rows])
+    made: list[tuple[int, Plan]] = []
+    for most in (1, 4, 8):
+        rows = one if most == 1 else found.rows
+        plan = dot_products(replace(found, rows=rows), target, inner, most)
+        made += [] if plan is None else [(most, plan)]
+    return made
+
+
+def dot_products(
+    found: Contraction, target: Target, inner: Set[Buffer], most: int | None = None
+) -> Plan | None:
+    """Plan a product with few rows as dot products; None where that does not fit.
+
+    ``most``: what is known of the number of rows, where it is not.
+    """
+    m, n, k = size_of(found.rows) or most, size_of(found.columns), size_of(found.reduced)
     lanes = target.lanes(found.dtype.bits)
     if m is None or n is None or k is None or k < 4 * lanes or n < 2:
         return None
@@ -80,7 +106,7 @@ class _DotProducts:
         self.m, self.n, self.k = m, n, k
         self.registers = target.registers
         self.lanes = target.lanes(found.dtype.bits)
-        self.batch = extent_of(found.batch)
+        self.batch, self.extent = extent_of(found.batch), extent_of(found.rows)
         most = 24 if target.registers >= 32 else 12
         pieces = up(m, min(m, most // 3, 8))
         self.rows = up(m, pieces)
@@ -89,6 +115,8 @@ class _DotProducts:
         fit = range(1, max(1, min(streams, most // self.rows, n)) + 1)
         self.columns = max(fit, key=lambda c: n / up(n, c) / (self.rows + c))
         self.tiles = up(m, self.rows)
+        self.complete = isinstance(self.extent, IntImm) and m % self.rows == 0
+        """Whether each tile has all its rows."""
         self.strips = up(n, self.columns)
         whole = k - k % self.lanes
         self.chunk = whole
@@ -106,8 +134,8 @@ class _DotProducts:
     def plan(self) -> Plan:
         """Write the loops."""
         blocks = up(self.strips, self.per_block)
-        count = size_of(self.found.batch)
-        work = None if count is None else self.m * self.n * self.k * count
+        count, known = size_of(self.found.batch), isinstance(self.extent, IntImm)
+        work = None if count is None or not known else self.m * self.n * self.k * count
         worth = work is None or work >= WORTH_THREADS
         stmt = loop(
             "batch",
@@ -134,6 +162,7 @@ class _DotProducts:
         strips = lesser(imm64(self.per_block), sub(imm64(self.strips), first))
         if self.strips % self.per_block == 0:
             strips = imm64(self.per_block)
+        tiles = ceil_div(self.extent, self.rows)
         part = None
         if self.chunks > 1:
             shape = (self.per_block, self.tiles, self.rows, self.columns * self.lanes)
@@ -144,7 +173,7 @@ class _DotProducts:
                 "strip",
                 strips,
                 lambda s: loop(
-                    "tile", self.tiles, lambda t: self._tile(batch, add(first, s), s, t, c, part)
+                    "tile", tiles, lambda t: self._tile(batch, add(first, s), s, t, c, part)
                 ),
             )
 
@@ -209,7 +238,7 @@ class _DotProducts:
     def _row(self, first: PrimExpr, r: PrimExpr) -> PrimExpr:
         """Give a row to read; what is beyond the last is read there, and not stored."""
         index = add(first, r)
-        return index if self.m % self.rows == 0 else lesser(index, imm64(self.m - 1))
+        return index if self.complete else lesser(index, sub(self.extent, imm64(1)))
 
     def _column(self, first: PrimExpr, c: int) -> PrimExpr:
         index = add(first, imm64(c))
@@ -261,7 +290,11 @@ class _DotProducts:
             **split(found.columns, column),
         }
         stored = finished(found, self.inner, place, total)
-        for index, size, step in ((row, self.m, self.rows), (column, self.n, self.columns)):
-            if size % step:
-                stored = IfThenElse(LE(add(index, imm64(1)), imm64(size)), stored)
+        ends = (
+            (row, self.extent, self.complete),
+            (column, imm64(self.n), self.n % self.columns == 0),
+        )
+        for index, extent, complete in ends:
+            if not complete:
+                stored = IfThenElse(LE(add(index, imm64(1)), extent), stored)
         return stored

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
+from loomir.arith.fold import imm64
 from loomir.autoschedule.contraction.ahead import packs_ahead
 from loomir.autoschedule.contraction.blocks import blocked
 from loomir.autoschedule.contraction.convolution import convolution
-from loomir.autoschedule.contraction.dot_products import dot_products
+from loomir.autoschedule.contraction.dot_products import dot_products, few_as_dot_products
 from loomir.autoschedule.contraction.groups import grouped
 from loomir.autoschedule.contraction.join_axes import Views, inner_views
 from loomir.autoschedule.contraction.on_tiles import on_tiles
+from loomir.autoschedule.contraction.operand import extent_of
 from loomir.autoschedule.contraction.recognise import Contraction, by_channels, recognise
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Combine, Stage
 from loomir.target import Target
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import Var
+from loomir.tir.expr import LE, Eq, Var
+from loomir.tir.stmt import IfThenElse
 
 __all__ = ["plan_contraction"]
 
@@ -70,4 +73,17 @@ def _blocks_or_dots(
     plain = not found.ordered and grouped(found, target) is None
     if plan is None and plain and not packs_ahead(found, constants):
         plan = dot_products(found, target, unread)
+        few = few_as_dot_products(found, target, unread)
+        if few:
+            return _chosen(found, few, blocked(found, target, unread, views, constants))
     return plan or blocked(found, target, unread, views, constants)
+
+
+def _chosen(found: Contraction, few: Sequence[tuple[int, Plan]], many: Plan) -> Plan:
+    """Choose at run time between plans for at most so many rows, and one for more."""
+    stmt, choices, rows = many.stmt, many.choices, extent_of(found.rows)
+    for most, plan in reversed(few):
+        fits = Eq(rows, imm64(1)) if most == 1 else LE(rows, imm64(most))
+        stmt = IfThenElse(fits, plan.stmt, stmt)
+        choices = (f"where rows are at most {most}: {'; '.join(plan.choices)}", *choices)
+    return replace(many, stmt=stmt, choices=choices)
