@@ -126,3 +126,48 @@ def test_a_mistake_on_the_command_line_is_explained(words: tuple[str, ...], code
     assert status == 1
     assert f"error[{code}]" in output
     assert remedy in output
+
+
+TWO = """\
+from loomir.script import tir as T
+
+@T.prim_func
+def two(a: T.handle, b: T.Buffer((64, 64), "float32"), c: T.handle, e: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n, 64), "float32")
+    C = T.match_buffer(c, (n, 64), "float32")
+    E = T.match_buffer(e, (64, n), "float32")
+    D = T.alloc_buffer((n, 64), "float32")
+    for i, j, k in T.grid(n, 64, 64):
+        with T.sblock("D"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                D[vi, vj] = T.float32(0)
+            D[vi, vj] += A[vi, vk] * b[vk, vj]
+    for i, j, k in T.grid(n, 64, 64):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += D[vi, vk] * b[vk, vj]
+    for j, i in T.grid(64, n):
+        with T.sblock("E"):
+            vj, vi = T.axis.remap("SS", [j, i])
+            E[vj, vi] = D[vi, vj]
+"""
+
+
+def test_each_of_several_groups_is_measured_by_itself(tmp_path: Path):
+    (tmp_path / "two.py").write_text(TWO)
+    where = f"{tmp_path / 'two.py'}:two"
+    found = facts(where, "--size", "n=96")["two"]["two"]
+    groups = found["groups"]
+    assert isinstance(groups, list)
+    assert [g["stages"] for g in groups] == [["D"], ["C"], ["E"]]
+    assert all(g["seconds"] > 0 for g in groups)
+    assert all(g["roof"] == g["predicted"] / g["seconds"] for g in groups)
+    status, output = invoke("explain", where, "--size", "n=96")
+    assert status == 0
+    assert output.count("     by itself: ") == 3
+    _, output = invoke("explain", where, "--no-measure", "--size", "n=96")
+    assert "by itself" not in output

@@ -29,7 +29,7 @@ from loomir.autoschedule.scans import plan_scan
 from loomir.autoschedule.stage import Combine, Stage
 from loomir.autoschedule.tidy import tidied
 from loomir.autoschedule.transposes import plan_transpose
-from loomir.autoschedule.unit_axes import declared_ahead, without_unit_axes
+from loomir.autoschedule.unit_axes import Declare, declared_ahead, without_unit_axes
 from loomir.autoschedule.usage import Usage, reads_of, writes_of
 from loomir.autoschedule.windows import plan_windows
 from loomir.autoschedule.work import work_of
@@ -53,6 +53,10 @@ class Scheduled(NamedTuple):
 
     func: PrimFunc
     plans: tuple[Plan, ...]
+    between: tuple[Buffer, ...] = ()
+    """Arrays that the function allocates, of one group or between several."""
+    declare: Declare = lambda stmt: stmt
+    """Puts the names in scope that the statements of plans have for arrays from outside."""
 
 
 _REACH: Final = 64
@@ -187,7 +191,7 @@ def schedule_function(
     body = tidied(declare(allocated(left, *made, name="root")))
     attrs = {**func.attrs, SCHEDULED: True}
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
-    return Scheduled(new, tuple(plans))
+    return Scheduled(new, tuple(plans), left, declare)
 
 
 def _is_scheduled(func: PrimFunc) -> bool:

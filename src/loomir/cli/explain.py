@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 import loomir
+from loomir.autoschedule.alone import group_alone
 from loomir.autoschedule.constants import schedule_with_constants
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.schedule import Scheduled, schedule_function
@@ -175,9 +176,17 @@ class _Explained:
         numbers = {k: int(v) for k, v in self.settings.items()}
         sizes = numbers if measured is None else {**numbers, **measured.sizes}
         works = [_work(plan, sizes) for plan in scheduled.plans]
+        alone: list[float | None] = [None] * len(works)
+        if measured is not None:
+            # The only group of a kernel takes what the kernel takes.
+            alone = [measured.seconds] * len(works)
+            if len(works) > 1:
+                alone = [self._alone(scheduled, plan, sizes) for plan in scheduled.plans]
         groups = [
-            self._group(number, plan, work, roof)
-            for number, (plan, work) in enumerate(zip(scheduled.plans, works, strict=True), 1)
+            self._group(number, plan, work, roof, seconds, told=len(works) > 1)
+            for number, (plan, work, seconds) in enumerate(
+                zip(scheduled.plans, works, alone, strict=True), 1
+            )
         ]
         facts: dict[str, Any] = {"groups": groups}
         least = [None if w is None or roof is None else _seconds(roof, w) for w in works]
@@ -196,25 +205,58 @@ class _Explained:
             self.report.line(line, style="bold")
         return facts
 
+    def _alone(self, scheduled: Scheduled, plan: Plan, sizes: Mapping[str, int]) -> float | None:
+        """Run a group by itself; gives its best time, or None where it cannot be called so."""
+        func = group_alone(scheduled, plan)
+        if func is None:
+            return None
+        module = as_module(func)
+        make = partial(make_inputs, module, func.name, sizes, self.seed)
+        try:
+            check_indices(module, func.name, make)
+            arguments = make()
+        except LoomirError:  # made-up values are not what the groups before it would have given
+            return None
+        exe = loomir.compile(module)
+        calls = [
+            call for _ in range(_CALLS) for call in exe.profile(*arguments, name=func.name).calls
+        ]
+        return min((call.end - call.start for call in calls), default=0) / 1e9 or None
+
     def _group(
-        self, number: int, plan: Plan, work: StageWork | None, roof: Roof | None
+        self,
+        number: int,
+        plan: Plan,
+        work: StageWork | None,
+        roof: Roof | None,
+        seconds: float | None,
+        *,
+        told: bool,
     ) -> dict[str, Any]:
+        """Print a plan, and beside its work the time that it took, unless that is told below."""
         stages = [stage.name for stage in plan.stages]
         self.report.line(f"  {number}. {plan.kind}: {', '.join(stages)}")
         for choice in plan.choices:
             self.report.line(f"     - {choice}")
         facts: dict[str, Any] = {"kind": plan.kind, "stages": stages, "choices": plan.choices}
+        if seconds is not None:
+            facts["seconds"] = seconds
         if work is None:
             self.report.line("     work: depends on sizes; give them with --size")
             return facts
         facts |= work._asdict()
         line = f"     work: {work.flops:,} operations, {work.bytes:,} bytes"
         if roof is not None:
-            seconds = _seconds(roof, work)
-            limit = "memory" if seconds == work.bytes / roof.bandwidth else "arithmetic"
-            facts |= {"predicted": seconds, "limit": limit}
-            line += f"; at best {_time(seconds)}, by {limit}"
+            least = _seconds(roof, work)
+            limit = "memory" if least == work.bytes / roof.bandwidth else "arithmetic"
+            facts |= {"predicted": least, "limit": limit}
+            line += f"; at best {_time(least)}, by {limit}"
+            if seconds is not None:
+                facts["roof"] = least / seconds
         self.report.line(line)
+        if told and seconds is not None:
+            share = f": {facts['roof']:.1%} of the roof" if "roof" in facts else ""
+            self.report.line(f"     by itself: {_time(seconds)}{share}")
         return facts
 
 
