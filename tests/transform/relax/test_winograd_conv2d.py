@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,27 @@ def test_results(case: Any):
         np.testing.assert_allclose(plain, wanted, rtol=0, atol=bound(x, w, tile))
 
 
+def test_large_batches_are_cut(monkeypatch: pytest.MonkeyPatch):
+    source = import_module("loomir.transform.relax.winograd_conv2d")
+    monkeypatch.setattr(source, "_HELD", 4400)
+    w = random(4, 3, 3, 3, seed=1)
+    for batch, parts in ((5, 3), (4, 2), (2, 1), (0, 1)):  # an image holds 2,152 bytes
+        mod = convolution(f"{batch}, 3, 6, 5", "4, 3, 3, 3")
+        made = winograd_conv2d(mod, WinogradConv2DOptions(2, always=True))
+        assert made.script().count("R.matmul(") - 1 == parts  # and one for the kernel
+        x = random(batch, 3, 6, 5)
+        found = run(made, x, w)
+        assert found.shape == (batch, 4, 4, 3)
+        if batch:
+            np.testing.assert_allclose(found, direct(x, w), rtol=0, atol=bound(x, w, 2))
+
+
+def test_no_images():
+    mod = convolution('"n", 3, 6, 5', "4, 3, 3, 3")
+    made = winograd_conv2d(mod, WinogradConv2DOptions(4, always=True))
+    assert run(made, random(0, 3, 6, 5), random(4, 3, 3, 3)).shape == (0, 4, 4, 3)
+
+
 def test_other_targets_take_other_vectors():
     x, w = random(1, 20, 6, 6), random(12, 20, 3, 3, seed=1)
     mod = convolution("1, 20, 6, 6", "12, 20, 3, 3", ", padding=1")
@@ -189,6 +211,9 @@ def test_only_where_it_pays():
     assert taken('"n", 128, 28, 28', "128, 128, 3, 3")
     assert not taken("1, 3, 224, 224", "64, 3, 3, 3")
     assert not taken("1, 64, 4, 4", "64, 64, 3, 3")
+    assert taken("8, 64, 56, 56", "64, 64, 3, 3")
+    assert not taken('"n", 64, 56, 56', "64, 64, 3, 3")  # memory for 8 images is not kept
+    assert not taken("1, 64, 224, 224", "64, 64, 3, 3")
 
 
 def test_everything_else_stays_and_kernels_are_shared():

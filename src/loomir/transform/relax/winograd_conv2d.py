@@ -16,13 +16,13 @@ from loomir.relax.expr import Call, Constant, Var
 from loomir.relax.node import RelaxExpr
 from loomir.relax.op_reference import NPArray
 from loomir.relax.rewriter import Rewriter
-from loomir.relax.shape import Dim
-from loomir.relax.struct_info import TensorStructInfo
+from loomir.relax.shape import as_dim
 from loomir.support.array import Array
+from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.te.tensor import Tensor
 from loomir.te.topi.winograd import Plane, Winograd, winograd, winograd_image, winograd_result
-from loomir.tir.expr import IntImm
+from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.rules import refuse
 from loomir.transform.relax.graph_reading import extent_of, made, operator_of, tensor_info
 
@@ -78,7 +78,8 @@ def winograd_conv2d(
 class _Conv(NamedTuple):
     """What is known of a convolution that can be computed so."""
 
-    info: TensorStructInfo
+    batch: PrimExpr
+    dtype: DataType
     plane: Plane
     channels: int
     out_channels: int
@@ -86,12 +87,6 @@ class _Conv(NamedTuple):
     kernel_layout: str
     kernel: NPArray | None
     """Its contents, (O, I, H, W), where they are constant."""
-
-    @property
-    def batch(self) -> Dim:
-        """How many images there are."""
-        assert self.info.dims is not None
-        return self.info.dims[0]
 
 
 @cache
@@ -111,14 +106,25 @@ class _Rewriter(Rewriter):
         tile = None if conv is None else self._tile(conv)
         if conv is None or tile is None:
             return call
-        way = _way(tile)
+        kernel = self._kernel(call.args[1], conv, _way(tile))
+        cuts = _cuts(conv, _way(tile))
+        if len(cuts) == 1:
+            return self._convolved(call.args[0], kernel, conv, _way(tile))
         emit = self.builder.emit
-        data: RelaxExpr = call.args[0]
+        parts: list[RelaxExpr] = []
+        for first, end in cuts:
+            images = emit(made("strided_slice", call.args[0], [0], [first], [end]))
+            part = conv._replace(batch=as_dim(end - first))
+            parts.append(emit(self._convolved(images, kernel, part, _way(tile))))
+        return made("concat", parts, 0)
+
+    def _convolved(self, data: RelaxExpr, kernel: RelaxExpr, conv: _Conv, way: Winograd) -> Call:
+        """Write a product of transformed tiles."""
+        emit = self.builder.emit
         if not conv.channels_last:
             data = emit(made("permute_dims", data, [0, 2, 3, 1]))
-        lanes = self.machine.lanes(conv.info.dtype.bits)
-        tiles = _images(conv) * conv.plane.count(tile)
-        size = way.size**2 * tiles
+        lanes = self.machine.lanes(conv.dtype.bits)
+        size = way.size**2 * _images(conv) * conv.plane.count(way.step)
 
         def image(x: Tensor) -> Tensor:
             return winograd_image(x, way, conv.plane, lanes, _shared(size * conv.channels))
@@ -127,7 +133,6 @@ class _Rewriter(Rewriter):
             threads = _shared(size * conv.out_channels)
             return winograd_result(x, batch, way, conv.plane, lanes, threads)
 
-        kernel = self._kernel(call.args[1], conv, way)
         product = emit(made("matmul", emit(self._transform(image, data)), kernel))
         back = self._transform(result, product, conv.batch)
         if conv.channels_last:
@@ -155,7 +160,7 @@ class _Rewriter(Rewriter):
         order = [conv.kernel_layout.index(letter) for letter in "OIHW"]
         rows = conv.out_channels * conv.channels
         each = emit(made("reshape", emit(made("permute_dims", weight, order)), (rows, _KERNEL**2)))
-        factor = Constant(Array(both.T.astype(str(conv.info.dtype))))
+        factor = Constant(Array(both.T.astype(str(conv.dtype))))
         product = emit(made("matmul", each, factor))
         apart = (conv.out_channels, conv.channels, way.size**2)
         return emit(made("permute_dims", emit(made("reshape", product, apart)), [2, 1, 0]))
@@ -200,7 +205,9 @@ class _Rewriter(Rewriter):
         if found is not None:
             found = unpacked(found, kernel_layout, "OIHW")
         last = layout == "NHWC"
-        return _Conv(data, plane, channels, out_channels, last, kernel_layout, found)
+        return _Conv(
+            data.dims[0], data.dtype, plane, channels, out_channels, last, kernel_layout, found
+        )
 
     def _constant(self, leaf: RelaxExpr) -> NPArray | None:
         """Give the contents of a constant, which may be bound to a variable."""
@@ -211,13 +218,13 @@ class _Rewriter(Rewriter):
     def _tile(self, conv: _Conv) -> int | None:
         """Choose the tile of a convolution; None where it stays as it is."""
         sizes = _POINTS if self.options.tile is None else (self.options.tile,)
-        lanes = self.machine.lanes(conv.info.dtype.bits)
+        lanes = self.machine.lanes(conv.dtype.bits)
         costs = {tile: _transformed(conv, _way(tile), lanes) for tile in sizes}
         best = min(costs, key=lambda tile: costs[tile])
         if self.options.always:
             return best
         pays = costs[best] < _GAIN * _direct(conv, lanes)
-        return best if pays and _held(conv, _way(best)) <= _MOST_HELD else None
+        return best if pays and _fits(conv, _way(best)) else None
 
 
 # -- cost ----------------------------------------------------------------------------------------
@@ -231,6 +238,11 @@ _MOST_HELD: Final = 1 << 25
 """Bytes of tiles from which memory is fresh in each call: C libraries give larger blocks back to
 the system at once. Then 8 images of 64 channels of 56 x 56 took 1.5 of the time of the direct way,
 and a half where the memory was kept."""
+_HELD: Final = 1 << 23
+"""Bytes of tiles up to which several images are computed together. One by one, those 8 images took
+a half of the time for 4 together; but each time all weights are read."""
+_MOST_CUTS: Final = 16
+"""Parts of a batch at most: each is some calls."""
 _UNKNOWN: Final = 8
 """Images for which there must be memory where only a run tells how many there are."""
 
@@ -245,29 +257,51 @@ def _direct(conv: _Conv, lanes: int) -> float:
     """Estimate the time of a convolution as it is, in multiplications of vectors."""
     pairs = conv.channels * conv.out_channels * _KERNEL**2
     points = _images(conv) * conv.plane.out_height * conv.plane.out_width
-    return pairs * (points / lanes + conv.info.dtype.bits / 8 / _WEIGHT_BYTES)
+    return pairs * (points / lanes + conv.dtype.bits / 8 / _WEIGHT_BYTES)
 
 
 def _transformed(conv: _Conv, way: Winograd, lanes: int) -> float:
     """Estimate the time with transforms: products, tiles and weights that move."""
-    size = conv.info.dtype.bits / 8
+    size = conv.dtype.bits / 8
     tiles = _images(conv) * conv.plane.count(way.step)
     pairs = conv.channels * conv.out_channels
     moved = 2 * tiles * (conv.channels + conv.out_channels) * size
-    weights = pairs * size / _WEIGHT_BYTES
+    weights = pairs * size / _WEIGHT_BYTES * len(_cuts(conv, way))
     if conv.kernel is None:  # they are made in each call
-        weights *= 4
+        weights += 4 * pairs * size / _WEIGHT_BYTES
     return way.size**2 * (pairs * tiles / lanes + moved / _BYTES + weights)
 
 
 def _held(conv: _Conv, way: Winograd) -> int:
-    """Count the bytes that live at the same time: both kinds of tiles, and the image turned."""
+    """Count the bytes that live at the same time for an image: its tiles, and itself turned."""
     plane = conv.plane
     each = way.size**2 * plane.count(way.step) * (conv.channels + conv.out_channels)
     if not conv.channels_last:
         each += plane.height * plane.width * conv.channels
-    images = _images(conv) if isinstance(conv.batch, IntImm) else _UNKNOWN
-    return images * each * conv.info.dtype.bits // 8
+    return each * conv.dtype.bits // 8
+
+
+def _together(conv: _Conv, way: Winograd) -> int:
+    """Give how many images are computed together: as many in each part, where that is near."""
+    images, most = _images(conv), max(1, _HELD // _held(conv, way))
+    if images <= most:
+        return images
+    even = next(n for n in range(most, 0, -1) if images % n == 0)
+    return even if 2 * even > most else most
+
+
+def _cuts(conv: _Conv, way: Winograd) -> list[tuple[int, int]]:
+    """Cut a batch into parts; one where only a run tells how many images there are."""
+    images, together = _images(conv), _together(conv, way)
+    firsts = range(0, images, max(1, together))
+    return [(first, min(first + together, images)) for first in firsts] or [(0, 0)]
+
+
+def _fits(conv: _Conv, way: Winograd) -> bool:
+    """Whether there is memory that is kept between calls, and few parts."""
+    known = isinstance(conv.batch, IntImm)
+    images = _together(conv, way) if known else _UNKNOWN
+    return images * _held(conv, way) <= _MOST_HELD and len(_cuts(conv, way)) <= _MOST_CUTS
 
 
 def _shared(elements: int) -> bool:
