@@ -28,7 +28,7 @@ from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.autoschedule.steps import in_steps
 from loomir.autoschedule.usage import reads_of
 from loomir.ir.visit import by_class
-from loomir.support.diagnostics import InternalError
+from loomir.support.diagnostics import InternalError, counted
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -116,15 +116,20 @@ class _Phases:
     constants: Set[Var]
     rules: Rules
     apart: bool
-    """Whether each phase is a sum of its own, with conditions in place of a border."""
+    """Whether each phase is a sum of its own: nothing else is summed up."""
     ahead: list[Ahead] = field(default_factory=list[Ahead])
     notes: list[str] = field(default_factory=list[str])
     bordered: bool = False
+    shared: tuple[Buffer, list[int]] | None = None
+    """The image with its border for all phases, and where it begins."""
 
     def plan(self, parts: Sequence[Sequence[Phases]]) -> Plan:
         """Write the loops."""
         made: list[_Part] = []
         done: list[Stmt] = []
+        held: list[Buffer] = []
+        if self.apart:
+            held += self._share(parts, done)
         plain = not self.found.cut and all(line.stride == 1 for line in self.found.lines)
         for phases in choices(*parts):
             if any(not p.taps for p in phases):
@@ -133,18 +138,34 @@ class _Phases:
             to = None if plain else self._result(phases)
             done.append(self._convolution(phases, to))
             made.append(_Part(phases, to))
-        held = [part.buffer for part in made if part.buffer is not None]
+        count = len(done) - len(held)
+        held += [part.buffer for part in made if part.buffer is not None]
         if not plain:
             stmt, how = self._together(made)
             done.append(stmt)
             self.notes.append(f"phases are put together in rows: {how}")
         stmt = allocated(held, *done) if held else seq(done)
         strides = " x ".join(str(line.stride) for line in self.found.lines)
-        notes = [f"{strides} phases, as {len(held) or 1} convolutions", *self.notes]
+        notes = [f"{strides} phases, as {counted(count, 'convolution')}", *self.notes]
         if self.bordered and self.found.kernel.load.dtype.is_float:
             stmt = self._checked(stmt)
             notes.append("a kernel with numbers that are not finite meets no border")
         return Plan("transposed convolution", stmt, tuple(notes), ahead=tuple(self.ahead))
+
+    def _share(self, parts: Sequence[Sequence[Phases]], done: list[Stmt]) -> list[Buffer]:
+        """Make one image with its border for all phases, where there is one."""
+        reach: list[tuple[int, int]] = []
+        for line, phases in zip(self.found.lines, parts, strict=True):
+            ends = [_reach(line, p) for p in phases if p.taps]
+            reach.append(
+                (min((e[0] for e in ends), default=0), max((e[1] for e in ends), default=0))
+            )
+        if self._fits(reach):
+            return []
+        stage = self._border(reach)
+        done += [plan.stmt for plan in self._by_rules([stage], self.constants, [stage.buffer])]
+        self.shared = stage.buffer, [low for low, _ in reach]
+        return [stage.buffer]
 
     # -- convolutions ------------------------------------------------------------------------------
     def _trailing(self) -> tuple[Axis, ...]:
@@ -228,65 +249,69 @@ class _Phases:
         )
 
     def _alone(self, phases: Sequence[Phases]) -> PrimExpr:
-        """Give the terms of one phase, with conditions for what is beyond the image."""
+        """Give the terms of one phase of a sum along no channels: windows of the image."""
         found = self.found
+        buffer, low = found.image.load.buffer, [0] * len(found.lines)
+        if self.shared is not None:
+            buffer, low = self.shared
         image, kernel = list(found.image.load.indices), list(found.kernel.load.indices)
-        tests: list[PrimExpr] = []
         for i, (line, p) in enumerate(zip(found.lines, phases, strict=True)):
-            low, high = _reach(line, p)
             back = mul(line.kernel.var, imm64(p.back))
-            place = sub(add(line.axis.var, imm64(p.start)), back)
-            image[found.dims[i]] = place
+            image[found.dims[i]] = sub(add(line.axis.var, imm64(p.start - low[i])), back)
             kernel[found.taps[i]] = add(mul(line.kernel.var, imm64(p.step)), imm64(p.kernel))
-            tests += [LE(imm64(line.low), place)] if low < line.low else []
-            tests += [LT(place, imm64(line.high))] if high > line.high else []
-        one = converted(BufferLoad(found.image.load.buffer, tuple(image)), found.image.to)
+        one = converted(BufferLoad(buffer, tuple(image)), found.image.to)
         other = converted(BufferLoad(found.kernel.load.buffer, tuple(kernel)), found.kernel.to)
-        value = Mul(other, one) if found.swapped else Mul(one, other)
-        zero = const(0, value.dtype)
-        return Call(value.dtype, IF_THEN_ELSE, (_all(tests), value, zero)) if tests else value
+        return Mul(other, one) if found.swapped else Mul(one, other)
 
     def _image(self, phases: Sequence[Phases]) -> tuple[list[Stage], PrimExpr]:
         """Give what the sum takes of the image, and the stage that gives it a border."""
         found = self.found
         load = found.image.load
-        whole = load.buffer
         reach = [_reach(line, p) for line, p in zip(found.lines, phases, strict=True)]
-        fits = all(
-            line.low <= low and high <= line.high
-            for line, (low, high) in zip(found.lines, reach, strict=True)
-        )
+        fits = self._fits(reach)
         if not fits and all(p.taps == 1 for p in phases):
             # One more column: what is read is an image then, and no matrix of pixels.
             reach[-1] = (reach[-1][0], reach[-1][1] + 1)
-        axes = [Axis(Var(f"d{k}", INDEX), int64(n)) for k, n in enumerate(whole.shape)]
-        source: list[PrimExpr] = [axis.var for axis in axes]
         indices = list(load.indices)
-        tests: list[PrimExpr] = []
-        for line, p, dim, (low, high) in zip(found.lines, phases, found.dims, reach, strict=True):
+        for line, p, dim, (low, _) in zip(found.lines, phases, found.dims, reach, strict=True):
             back = mul(line.kernel.var, imm64(p.back))
             moved = p.start if fits else p.start - low
             indices[dim] = sub(add(line.axis.var, imm64(moved)), back)
+        if fits:
+            return [], BufferLoad(load.buffer, tuple(indices))
+        stage = self._border(reach)
+        return [stage], BufferLoad(stage.buffer, tuple(indices))
+
+    def _fits(self, reach: Sequence[tuple[int, int]]) -> bool:
+        return all(
+            line.low <= low and high <= line.high
+            for line, (low, high) in zip(self.found.lines, reach, strict=True)
+        )
+
+    def _border(self, reach: Sequence[tuple[int, int]]) -> Stage:
+        """Make a copy of the image, from where to where along each line; zeros are around it."""
+        found = self.found
+        load = found.image.load
+        axes = [Axis(Var(f"d{k}", INDEX), int64(n)) for k, n in enumerate(load.buffer.shape)]
+        source: list[PrimExpr] = [axis.var for axis in axes]
+        tests: list[PrimExpr] = []
+        for line, dim, (low, high) in zip(found.lines, found.dims, reach, strict=True):
             axes[dim] = Axis(axes[dim].var, imm64(high - low))
             source[dim] = place = add(axes[dim].var, imm64(low))
             tests += [LE(imm64(line.low), place)] if low < line.low else []
             tests += [LT(place, imm64(line.high))] if high > line.high else []
-        if fits:
-            return [], BufferLoad(whole, tuple(indices))
         self.bordered = True
-        bordered = scratch("image", [axis.extent for axis in axes], load.dtype)
-        value = BufferLoad(whole, tuple(source))
+        value = BufferLoad(load.buffer, tuple(source))
         zero = const(0, load.dtype)
-        stage = Stage(
+        return Stage(
             "image",
             tuple(axes),
             (),
-            bordered,
+            scratch("image", [axis.extent for axis in axes], load.dtype),
             tuple(axis.var for axis in axes),
             Call(load.dtype, IF_THEN_ELSE, (_all(tests), value, zero)),
             block=found.stage.block,
         )
-        return [stage], BufferLoad(bordered, tuple(indices))
 
     def _kernel(
         self, phases: Sequence[Phases], own: Sequence[Axis], taps: Sequence[Axis]
@@ -555,7 +580,11 @@ class _Row:
             return BufferStore(line, mixed, (span(start, n * stride),))
 
         most = self.lanes if stride & (stride - 1) else max(1, min(self.lanes, _LANES // stride))
-        mix = in_steps(imm64(0), imm64(last.turns), list(dict.fromkeys([most, 1])), some)
+        while most > last.turns:
+            most //= 2
+        mix = in_steps(imm64(0), imm64(last.turns // most * most), [most], some)
+        if last.turns % most:  # some are mixed twice, to the same
+            mix.append(some(imm64(last.turns - most), most))
         lead = imm64(last.lead)
         done = owner.in_vectors(
             last.axis.extent,

@@ -32,6 +32,9 @@ _NEAR_ROWS: Final = 128
 _STREAMED_COLUMNS: Final = (512, 1024)
 """Columns of a block: so few that threads have work, or a page of each row of a wide factor."""
 
+_LOWEST: Final = 4
+"""Rows of a tile that is worth ending where lines end: lines of 29 had tiles of one row."""
+
 _IN_FLIGHT: Final = 10
 """Sums that must be independent to keep two pipelines of five steps busy."""
 
@@ -83,7 +86,7 @@ def choose_tiles(
         lanes //= 2
     shapes = _shapes(target.registers - (not target.fma))  # a product waits to be added
     if run is not None:
-        shapes = [s for s in shapes if run % s[0] == 0] or shapes
+        shapes = [s for s in shapes if run % s[0] == 0 and s[0] >= min(run, _LOWEST)] or shapes
         if m is not None and n is not None:
             few = [s for s in shapes if up(m, s[0]) <= FEW_TILES and n % (s[1] * lanes) == 0]
             shapes = few or shapes
