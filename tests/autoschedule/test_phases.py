@@ -76,7 +76,8 @@ CASES = {
         (3, 2, 4, 2),
         {"stride": 2, "layout": "NHWC", "kernel_layout": "HWIO", "groups": 2},
     ),
-    "one": ((1, 1, 1, 1), (1, 1, 1, 1), {"stride": 2}),
+    "from one": ((2, 3, 1, 1), (3, 4, 4, 3), {}),
+    "a column": ((2, 3, 5, 1), (3, 4, 4, 1), {"stride": (2, 1), "padding": (1, 0)}),
 }
 
 

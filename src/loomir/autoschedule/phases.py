@@ -48,7 +48,7 @@ from loomir.tir.expr import (
     const,
 )
 from loomir.tir.op import IF_THEN_ELSE, call_builtin
-from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+from loomir.tir.stmt import BufferStore, DeclBuffer, IfThenElse, Stmt, seq
 
 __all__ = ["plan_phases"]
 
@@ -150,6 +150,8 @@ class _Phases:
         if self.bordered and self.found.kernel.load.dtype.is_float:
             stmt = self._checked(stmt)
             notes.append("a kernel with numbers that are not finite meets no border")
+        if self.found.view is not None:
+            stmt = DeclBuffer(self.found.view, stmt)
         return Plan("transposed convolution", stmt, tuple(notes), ahead=tuple(self.ahead))
 
     def _share(self, parts: Sequence[Sequence[Phases]], done: list[Stmt]) -> list[Buffer]:
@@ -258,7 +260,8 @@ class _Phases:
         for i, (line, p) in enumerate(zip(found.lines, phases, strict=True)):
             back = mul(line.kernel.var, imm64(p.back))
             image[found.dims[i]] = sub(add(line.axis.var, imm64(p.start - low[i])), back)
-            kernel[found.taps[i]] = add(mul(line.kernel.var, imm64(p.step)), imm64(p.kernel))
+            if found.taps[i] >= 0:
+                kernel[found.taps[i]] = add(mul(line.kernel.var, imm64(p.step)), imm64(p.kernel))
         one = converted(BufferLoad(buffer, tuple(image)), found.image.to)
         other = converted(BufferLoad(found.kernel.load.buffer, tuple(kernel)), found.kernel.to)
         return Mul(other, one) if found.swapped else Mul(one, other)
@@ -325,6 +328,8 @@ class _Phases:
         phase = [(axis, axis.var) for axis in own if axis.size != 1]
         steps = [(axis, axis.var) for axis in taps if axis.size != 1]
         for r, dim, tap, p in zip(own, found.taps, taps, phases, strict=True):
+            if dim < 0:
+                continue
             source[dim] = imm64(p.kernel)
             if tap.size != 1:
                 source[dim] = add(mul(tap.var, imm64(p.step)), source[dim])

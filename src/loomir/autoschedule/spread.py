@@ -21,7 +21,7 @@ from loomir.autoschedule.padding import Form, conjunction, form_of, test_of
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
-from loomir.tir.buffer import BufferLoad
+from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import Call, Eq, FloatImm, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var
 from loomir.tir.op import IF_THEN_ELSE
 
@@ -82,7 +82,8 @@ class Factor(NamedTuple):
 class Spread:
     """``image`` times ``kernel``, spread along ``lines``.
 
-    ``dims`` says which dimension of the image each line is, ``taps`` which of the kernel. ``axes``
+    ``dims`` says which dimension of the image each line is, ``taps`` which of the kernel, -1 where
+    it has one element and no dimension. ``axes``
     are those of the result in the order in which it lies, and ``channels`` what else is summed up.
     ``cut`` gives axes of the stage by those that they were cut into.
     """
@@ -97,6 +98,8 @@ class Spread:
     dims: tuple[int, ...]
     taps: tuple[int, ...]
     cut: Mapping[Var, PrimExpr]
+    view: Buffer | None
+    """The image with dimensions for lines along which it has one element, where it has none."""
 
 
 def phases_of(line: Line, *, together: bool) -> list[Phases]:
@@ -175,8 +178,7 @@ def _cut(stage: Stage) -> tuple[Stage, dict[Var, PrimExpr]]:
         known = groups.get(e.a) if isinstance(e.a, Var) else None
         return known[0] if known and isinstance(e.b, IntImm) and e.b.value == known[1] else e
 
-    many = tuple(axis for axis in stage.reduced if axis.size != 1 or axis.var in _tested(stage))
-    ones = {var: zero for var, zero in ones.items() if all(a.var is not var for a in many)}
+    many = tuple(axis for axis in stage.reduced if axis.size != 1)
     value = substitute(rewrite(stage.value, {FloorDiv: quotient}), {**ones, **cut})
     known = (*axes, *many)
 
@@ -186,12 +188,6 @@ def _cut(stage: Stage) -> tuple[Stage, dict[Var, PrimExpr]]:
     value = rewrite(value, {BufferLoad: load})
     indices = tuple(substitute(index, cut) for index in stage.indices)
     return replace(stage, axes=tuple(axes), reduced=many, indices=indices, value=value), cut
-
-
-def _tested(stage: Stage) -> set[Var]:
-    assert isinstance(stage.value, Call)
-    found: list[Var] = by_class(stage.value.args[0]).get(Var, [])
-    return set(found)
 
 
 def _summed(index: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
@@ -240,15 +236,18 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
         bounds[var] = low, high
     made: list[Line] = []
     for var, (form, stride) in found.items():
-        (step,) = (v for v in form.terms if v is not var)
+        step = next((v for v in form.terms if v is not var), None)
         rest = rewrite(form.rest, FOLDS)
         low, high = bounds.get(var, (-_FAR, _FAR))
-        axis, kernel = places[var], steps.get(step)
-        if kernel is None or kernel.size is None or axis.size is None:
+        axis, kernel = places[var], Axis(Var("k", INDEX), imm64(1))
+        if step is not None:
+            kernel = steps.get(step, Axis(step, step))
+        if kernel.size is None or axis.size is None:
             return None
         if not isinstance(rest, IntImm) or -_FAR in (low, -high) or high <= low:
             return None
-        made.append(Line(axis, kernel, stride, rest.value, -form.terms[step], low, high))
+        gap = 1 if step is None else -form.terms[step]
+        made.append(Line(axis, kernel, stride, rest.value, gap, low, high))
     if len({line.kernel.var for line in made}) != len(made):
         return None
     return sorted(made, key=lambda line: by_index(stage).index(line.axis))
@@ -258,10 +257,13 @@ _FAR: Final = 1 << 60
 
 
 def _own(form: Form, places: Mapping[Var, Axis]) -> Var | None:
-    """Give the axis of ``axis + shift - gap * step``; None where it is something else."""
+    """Give the axis of ``axis + shift - gap * step``; None where it is something else.
+
+    A kernel of one element has no steps.
+    """
     own = [var for var in form.terms if var in places]
     other = [times for var, times in form.terms.items() if var not in places]
-    if len(own) != 1 or form.terms[own[0]] != 1 or len(other) != 1 or other[0] >= 0:
+    if len(own) != 1 or form.terms[own[0]] != 1 or len(other) > 1 or any(n > 0 for n in other):
         return None
     return own[0]
 
@@ -329,10 +331,12 @@ def _factored(
     """See which factor is the image, and which of its dimensions lines are."""
     own = {line.axis.var for line in lines}
     sides = (product.a, product.b)
-    seen = [own & set(by_class(side).get(Var, ())) for side in sides]
-    if seen not in ([own, set()], [set(), own]):
+    taken = {line.kernel.var for line in lines}
+    used = [set(by_class(side).get(Var, ())) for side in sides]
+    moving, fixed = ([bool(names & some) for some in used] for names in (own, taken))
+    if all(moving) or not any((*moving, *fixed)):
         return None
-    swapped = not seen[0]
+    swapped = moving[1] or (not moving[0] and fixed[0])
     image, kernel = sides[::-1] if swapped else sides
     load, weights = plain_load(image), plain_load(kernel)
     if load is None or weights is None or load.buffer.strides or weights.buffer.strides:
@@ -351,15 +355,31 @@ def _factored(
             return None
         dims[line.axis.var] = place
         moved.append(line)
-    if dims.keys() != own:
+    left = [line for line in lines if line.axis.var not in dims]
+    if any((line.low, line.high) != (0, 1) for line in left):
         return None
+    whole, view = load.buffer, None
+    if left:  # the image has one element there, and no dimension for it
+        dims.update({line.axis.var: len(whole.shape) + i for i, line in enumerate(left)})
+        ones = [imm64(1)] * len(left)
+        view = decl_buffer(
+            (*whole.shape, *ones),
+            whole.dtype,
+            whole.name,
+            data=whole.data,
+            elem_offset=whole.elem_offset,
+            scope=whole.scope,
+            data_alignment=whole.data_alignment,
+        )
+        load = BufferLoad(view, (*load.indices, *(imm64(0) for _ in left)))
+        moved += left
     taps: dict[Var, int] = {}
     for place, index in enumerate(weights.indices):
         if names & set(by_class(index).get(Var, ())):
             if not isinstance(index, Var) or index in taps:
                 return None
             taps[index] = place
-    if taps.keys() != names - own:
+    if any(line.kernel.var not in taps and line.kernel.size != 1 for line in moved):
         return None
     moved.sort(key=lambda line: by_index(stage).index(line.axis))
     kernels = {line.kernel.var for line in moved}
@@ -372,8 +392,9 @@ def _factored(
         Factor(weights, tuple(conversions(kernel))),
         swapped,
         tuple(dims[line.axis.var] for line in moved),
-        tuple(taps[line.kernel.var] for line in moved),
+        tuple(taps.get(line.kernel.var, -1) for line in moved),
         cut,
+        view,
     )
 
 
@@ -385,7 +406,10 @@ def _open(load: BufferLoad) -> bool:
 def _read_line(index: PrimExpr, lines: Sequence[Line], axes: Sequence[Axis]) -> Line | None:
     """Give the line whose element an index is; with a stride of 1 it may be shifted."""
     for line in lines:
-        whole = Form({line.axis.var: 1, line.kernel.var: -line.gap}, imm64(line.shift))
+        terms = {line.axis.var: 1, line.kernel.var: -line.gap}
+        if line.kernel.size == 1:
+            del terms[line.kernel.var]
+        whole = Form(terms, imm64(line.shift))
         if _line_of(index, axes, {line.axis.var: (whole, line.stride)}) is not None:
             return line
         form = form_of(index, axes)
