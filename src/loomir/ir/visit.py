@@ -170,32 +170,30 @@ def nodes_in(value: object) -> Iterator[Node]:
 
 def children(node: Node) -> list[Node]:
     """List the owned parts of a node, in field order."""
-    cls = node.__class__
-    plan = _PLANS.get(cls) or plan_of(cls)
+    get = _PARTS[node.__class__]
+    if get is None:
+        return []
     found: list[Node] = []
-    for value in plan.get(node):
-        if value.__class__ is tuple:
-            for item in value:
-                if item.__class__ in _PLANS:
-                    found.append(item)
-                else:
-                    found.extend(nodes_in(item))
-        elif isinstance(value, Node):
-            found.append(value)
-        elif value:
-            found.extend(nodes_in(value))
+    for part in get(node):
+        if part.__class__ in _PLANS or isinstance(part, Node):
+            found.append(part)
+        elif part:
+            found.extend(nodes_in(part))
     return found
 
 
 def pre_order(root: Node) -> Iterator[Node]:
     """List ``root`` and all it owns, parents first, in program order."""
-    stack = [root]
+    stack: list[Any] = [root]
+    parts_of, no_nodes = _PARTS, _NO_NODES
     while stack:
         node = stack.pop()
-        yield node
-        parts = children(node)
-        parts.reverse()
-        stack.extend(parts)
+        kind = node.__class__
+        get = parts_of[kind]
+        if kind not in no_nodes:
+            yield node
+        if get is not None:
+            stack += get(node)[::-1]
 
 
 def post_order(root: Node) -> Iterator[Node]:
@@ -229,6 +227,8 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
     found: dict[type, list[Any]] = made
     for cls in _NO_NODES.intersection(found):
         del found[cls]
+    if len(todo) <= _FEW:
+        return found
     level: dict[type[Node], list[Any]] = {}
     _group(todo[_FEW:], level)
     while level:
@@ -426,6 +426,8 @@ def _rewrite_value(
     value: Any, done: dict[int, Any], leaves: set[type], table: Mapping[type, Rule], levels: int
 ) -> Any:
     """Rewrite what nodes are held in: a tuple or a mapping."""
+    if not value:
+        return value
     for part in nodes_in(value):
         if id(part) not in done:
             done[id(part)] = _REWRITERS[part.__class__](part, done, leaves, table, levels)
