@@ -25,7 +25,7 @@ from loomir.tir import PrimFunc
 from loomir.tir.signature import signature_of
 from loomir.transform.pipelines import lower
 
-__all__ = ["object_digest", "set_threads", "with_quick_codegen"]
+__all__ = ["object_digest", "quick_codegen", "set_threads", "with_quick_codegen"]
 
 _compile_ir = engine.compile_ir
 
@@ -62,7 +62,8 @@ def _compile_quickly(
 
 
 @contextmanager
-def _quick() -> Generator[None, None, None]:
+def quick_codegen() -> Generator[None, None, None]:
+    """Let what is compiled within, at level 0, be compiled quickly; much is at its first call."""
     engine.compile_ir = _compile_quickly
     try:
         yield
@@ -74,12 +75,12 @@ def with_quick_codegen(prepare: Callable[[IRModule], dict[str, Any]]) -> Any:
     """Let an engine compile quickly; it compiles when it first runs."""
 
     def quickly(module: IRModule) -> dict[str, Any]:
-        with _quick():
+        with quick_codegen():
             made = prepare(module)
 
         def wrapped(runner: Any) -> Any:
             def run(entry: str, args: list[Any]) -> Any:
-                with _quick():
+                with quick_codegen():
                     return runner(entry, args)
 
             return run
