@@ -199,6 +199,13 @@ def test_rows_of_symbolic_number_with_an_epilogue_and_batches() -> None:
         check(func, lambda a, b: np.maximum(a @ b, 0), targets=("native",), count=2, m=rows)
 
 
+@pytest.mark.parametrize("target", ["native", "haswell"])
+def test_a_last_tile_is_packed_in_vectors(target: str) -> None:
+    func = product(33, 31, 13)
+    check(func, lambda a, b: a @ b, targets=(target,), interpreted=target == "haswell")
+    check(product(te.var("m"), te.var("n"), 29), lambda a, b: a @ b, targets=(target,), m=70, n=93)
+
+
 def test_rows_of_symbolic_number_by_columns_along_the_sum() -> None:
     func = product(te.var("m"), 521, 69, right="nk")
     plan = planned(func)
