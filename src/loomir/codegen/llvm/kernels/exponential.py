@@ -185,20 +185,24 @@ def _exp(b: Builder, x: Value, how: _Exp) -> Value:
     """Emit the power; n is added to the exponent of the polynomial, which is about 1.
 
     What may be subnormal stays 2**64 times as large until the last multiplication rounds it. Where
-    one instruction does all that, the bits are the same.
+    one instruction does all that, the bits are the same. What is rounded to 0 is multiplied by 0
+    instead: an underflow takes CPUs as long as ten vectors, and masks of attention make many.
     """
+    t, i = x.type, integers(x)
+    lost = b.fcmp("olt", x, const(t, how.least))
     if may_scale(b, x):
         # Twice the largest number is still beyond it.
         r, n, _ = _parted(b, clamped(b, x, how.least, how.most + 1.0), how)
-        return scale_whole(b, horner(b, r, how.polynomial), n)
-    t, i = x.type, integers(x)
-    held = b.select(b.fcmp("olt", x, const(t, how.least)), const(t, how.least), x)
+        near = b.select(lost, const(t, 0.0), horner(b, r, how.polynomial))
+        return scale_whole(b, near, n)
+    held = b.select(lost, const(t, how.least), x)
     r, moved = _reduced(b, held, how)
     grown = b.bitcast(horner(b, r, how.polynomial), i)
     small = b.fcmp("olt", x, const(t, how.small))
     up = const(i, _LIFT << format_of(x).fraction)
     lifted = b.add(b.add(grown, _exponent(b, moved, x)), b.select(small, up, const(i, 0)))
     down = b.select(small, const(t, 2.0**-_LIFT), const(t, 1.0))
+    down = b.select(lost, const(t, 0.0), down)
     result = b.fmul(b.bitcast(lifted, t), down)
     # Too large, or NaN, of whose bits n is no integer.
     beyond = b.fcmp("ugt", x, const(t, how.most))
