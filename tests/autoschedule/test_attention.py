@@ -101,3 +101,64 @@ def test_rows_of_other_blocks_are_not_read() -> None:
     mixed = topi.matmul(topi.softmax(scores, 0), c)
     func = te.create_prim_func([a, b, c, mixed])
     assert "attention" not in check(func)
+
+
+def reference(q: Any, k: Any, v: Any, causal: bool) -> Any:
+    scores = np.einsum("bhsd,bhtd->bhst", q.astype("f8"), k.astype("f8")) * q.shape[3] ** -0.5
+    if causal:
+        s, t = (np.arange(n) for n in scores.shape[2:])
+        scores = np.where(t <= s[:, None] + (len(t) - len(s)), scores, -np.inf)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isinf(top), 0, top))
+    total = weights.sum(-1, keepdims=True)
+    return weights @ v.astype("f8") / np.where(total == 0, 1, total)
+
+
+@pytest.mark.parametrize(("target", "causal"), [("native", False), ("haswell", True)])
+def test_symbolic_sizes_go_in_blocks(target: str, causal: bool) -> None:
+    b, s, t = (te.size_var(n, "int64") for n in "bst")
+    shapes = [(b, 2, s, 8), (b, 2, t, 8), (b, 2, t, 8)]
+    given = [te.placeholder(shape, name=n) for shape, n in zip(shapes, "qkv", strict=True)]
+    options: Any = {"causal": "bottom_right"} if causal else {}
+    func = te.create_prim_func([*given, topi.attention(*given, **options)])
+    made = scheduled(func, target=target)
+    assert [plan.kind for plan in made.plans] == ["attention"]
+    assert not loomir.verify(made.func)
+    run = loomir.compile(made.func, target, cache=False, opt_level=1)
+    sizes = [(2, 130, 67), (1, 64, 1), (3, 1, 50), (1, 7, 0), (0, 5, 5), (1, 0, 4), (1, 65, 130)]
+    for m, n, keys in sizes:
+        q, k, v = (RANDOM.standard_normal((m, 2, d, 8)).astype("float32") for d in (n, keys, keys))
+        out = np.full(q.shape, 7, "float32")
+        run(q, k, v, out)
+        np.testing.assert_allclose(out, reference(q, k, v, causal), 1e-4, 1e-5)
+    small = [RANDOM.standard_normal((1, 2, d, 8)).astype("float32") for d in (3, 5, 5, 3)]
+    again = [array.copy() for array in small]
+    run(*small)
+    loomir.interpret(made.func, func.name, *again)
+    np.testing.assert_allclose(small[3], again[3], 1e-5, 1e-6)
+
+
+def test_many_keys_take_memory_for_few_rows() -> None:
+    func = attention((1, 1, 100, 8), (1, 1, 60000, 8))
+    (plan,) = scheduled(func).plans
+    assert "blocks of 8 rows" in plan.choices[0]
+
+
+def test_nothing_to_combine_is_part_of_the_stage() -> None:
+    """What a sum of no terms is comes from the same loops, so that they can be joined."""
+    n = te.size_var("n", "int64")
+    x = te.placeholder((5, n), name="x")
+    func = te.create_prim_func([x, topi.softmax(x), topi.sum(x, 1), topi.max(x, 0)])
+    made = scheduled(func)
+    assert [(plan.kind, len(plan.stages)) for plan in made.plans] == [("rows", 6), ("reduction", 1)]
+    assert not loomir.verify(made.func)
+    for size in (0, 1, 37):
+        arrays = [
+            RANDOM.standard_normal((5, size)).astype("float32"),
+            *(np.full(s, 7, "float32") for s in ((5, size), (5,), (size,))),
+        ]
+        wanted = [array.copy() for array in arrays]
+        loomir.interpret(func, func.name, *wanted)
+        loomir.compile(func, cache=False, opt_level=1)(*arrays)
+        for a, b in zip(arrays, wanted, strict=True):
+            np.testing.assert_allclose(a, b, 1e-5, 1e-6)

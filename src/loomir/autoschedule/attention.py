@@ -25,16 +25,18 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var
-from loomir.tir.stmt import For, ForKind, Stmt, seq
+from loomir.tir.expr import IntImm, Mul, PrimExpr, Var
+from loomir.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
 __all__ = ["plan_attention"]
 
 Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
 Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
 
-_BLOCKS: Final = (64, 48, 32, 24)
+_BLOCKS: Final = (64, 48, 32, 24, 16, 8)
 """Rows of a block, the best first: more share what is read of the other factors, fewer fit."""
+_USUAL: Final = 2048
+"""Keys that are assumed where their number is not known."""
 _FEWEST: Final = 16
 """Rows below which the products are better planned alone."""
 _LONGEST: Final = 24
@@ -48,6 +50,7 @@ class _Chain:
     stages: tuple[Stage, ...]
     outer: tuple[Axis, ...]
     """Axes of the first product, but for its last: batches, then rows."""
+    keys: Axis
     own: tuple[Mapping[Var, int], ...]
     """For each stage, which of its axes are which of those."""
     places: Mapping[Buffer, tuple[int, ...]]
@@ -66,23 +69,30 @@ def plan_attention(
     chain = _chained(stages, inner)
     if chain is None:
         return None
-    rows = chain.outer[-1].size or 0
-    keys = chain.stages[0].axes[-1].size or 0
+    rows = chain.outer[-1].size
+    keys = _size(chain.keys, _USUAL)
     room = (target.caches[1] or 8 * target.caches[0]) // 2
     size = chain.stages[0].buffer.dtype.itemsize
-    fit = [b for b in _BLOCKS if 2 * b * keys * size <= room and b <= rows]
-    if not fit:
-        fit = [rows] if rows < _BLOCKS[-1] else []
-    if not fit:
-        return None
-    block = next((b for b in fit if rows % b == 0), fit[0])
+    # Of any number of keys some rows go through: memory grows with the keys, not with their square.
+    fit = [b for b in _BLOCKS if 2 * b * keys * size <= room] or [_BLOCKS[-1]]
+    if rows is None:
+        block = fit[0]
+    elif rows < _BLOCKS[-3]:
+        block = min(rows, fit[0])
+    else:
+        fit = [b for b in fit if b <= rows] or fit
+        block = next((b for b in fit if rows % b == 0), fit[0])
     return _Blocks(chain, target, rules, block, inner(len(chain.stages))).plan(), len(chain.stages)
+
+
+def _size(axis: Axis, usual: int) -> int:
+    return usual if axis.size is None else axis.size
 
 
 # -- recognition -------------------------------------------------------------------------------
 def _chained(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
     first = stages[0]
-    if not _multiplies(first) or any(axis.size is None for axis in (*first.axes, *first.reduced)):
+    if not _multiplies(first):
         return None
     wide = [axis for axis in first.axes if axis.size != 1]
     if len(wide) < 2 or any(not isinstance(i, (Var, IntImm)) for i in first.indices):
@@ -92,7 +102,7 @@ def _chained(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
         return None
     wide.sort(key=lambda axis: order[axis.var])
     outer, keys = tuple(wide[:-1]), wide[-1]
-    if (outer[-1].size or 0) < _FEWEST or not _splits(first, outer[-1], keys):
+    if _size(outer[-1], _FEWEST) < _FEWEST or not _splits(first, outer[-1], keys):
         return None
     places = {first.buffer: tuple(order[axis.var] for axis in outer)}
     own = [{axis.var: k for k, axis in enumerate(outer)}]
@@ -117,7 +127,7 @@ def _chained(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
     held = inner(len(own))
     if any(stage.buffer not in held for stage in chain[:second]) or _overlap(chain):
         return None
-    return _Chain(tuple(chain), outer, tuple(own), places, second)
+    return _Chain(tuple(chain), outer, keys, tuple(own), places, second)
 
 
 def _multiplies(stage: Stage) -> bool:
@@ -153,8 +163,7 @@ def _follows(
 
     After the second product (``before``) only what uses its elements one by one belongs here.
     """
-    known = all(axis.size is not None for axis in (*stage.axes, *stage.reduced))
-    if not known or stage.in_place or (stage.reduced and stage.init is None):
+    if stage.in_place or (stage.reduced and stage.init is None):
         return None
     if before is not None and (stage.reduced or stage.combine is not Combine.NONE):
         return None
@@ -215,23 +224,31 @@ class _Blocks:
     def plan(self) -> Plan:
         """Write the loops."""
         chain = self.chain
-        rows = chain.outer[-1].size or 0
+        rows = chain.outer[-1]
         batch = product(axis.extent for axis in chain.outer[:-1])
         before = self._turned()
-        whole, rest = divmod(rows, self.block)
-        share = parallel if self._work() >= WORTH_THREADS else loop
+        size = imm64(self.block)
+        whole: PrimExpr = (
+            rows.extent // size if rows.size is None else imm64(rows.size // self.block)
+        )
+        first = mul(whole, size)
+        rest = rows.extent - first if rows.size is None else rows.size % self.block
+        share = parallel if self._is_worth() else loop
+        single = isinstance(whole, IntImm) and whole.value <= 1
 
         def some(number: PrimExpr) -> Stmt:
-            index = FloorDiv(number, imm64(whole)) if whole > 1 else number
-            place: PrimExpr = FloorMod(number, imm64(whole)) if whole > 1 else imm64(0)
-            return self._rows(index, mul(place, imm64(self.block)), self.block)
+            index = number if single else number // whole
+            place: PrimExpr = imm64(0) if single else number % whole
+            return self._rows(index, mul(place, size), self.block)
 
         parts = [before] if before is not None else []
-        parts.append(share("block", mul(batch, imm64(whole)), some))
+        parts.append(share("block", mul(batch, whole), some))
         plans = self.plans[:]
-        if rest:
-            last = imm64(whole * self.block)
-            parts.append(share("block", batch, lambda b: self._rows(b, last, rest)))
+        if isinstance(rest, PrimExpr):
+            last = share("block", batch, lambda b: self._rows(b, first, rest))
+            parts.append(IfThenElse(imm64(0) < rest, last))
+        elif rest:
+            parts.append(share("block", batch, lambda b: self._rows(b, first, rest)))
         stmt = seq(parts) if self.turned is None else allocated([self.turned], *parts)
         choices = [f"blocks of {self.block} rows go through {len(chain.stages)} stages in cache"]
         if self.turned is not None:
@@ -239,12 +256,14 @@ class _Blocks:
         choices += [f"{plan.kind}: {text}" for plan in plans for text in plan.choices]
         return Plan("attention", stmt, tuple(choices))
 
-    def _work(self) -> int:
+    def _is_worth(self) -> bool:
         total = 0
         for stage in (self.chain.stages[0], self.chain.stages[self.chain.second]):
             size = product(axis.extent for axis in (*stage.axes, *stage.reduced))
-            total += size.value if isinstance(size, IntImm) else 0
-        return total
+            if not isinstance(size, IntImm):
+                return True
+            total += size.value
+        return total >= WORTH_THREADS
 
     def _turned(self) -> Stmt | None:
         """Copy the factor of the keys, where it lies along the sum, so that keys are neighbours."""
@@ -261,9 +280,10 @@ class _Blocks:
         batch = [a for a in self.chain.outer[:-1] if a.var in _vars(factor)]
         lanes = self.target.lanes(factor.dtype.bits)
         # Rows of a power of two would share few sets of a cache.
-        length = -(-(axis.size or 0) // lanes) * lanes + lanes
+        step = imm64(lanes)
+        length = mul(add(axis.extent, imm64(2 * lanes - 1)) // step, step)
         axes = (*batch, many[0], axis)
-        shape = [*(a.extent for a in axes[:-1]), imm64(length)]
+        shape = [*(a.extent for a in axes[:-1]), length]
         self.turned = scratch("turned", shape, factor.dtype)
         where: tuple[PrimExpr, ...] = tuple(a.var for a in axes)
         single = (a.var for a in (*first.axes, *first.reduced) if a.size == 1)
@@ -284,11 +304,16 @@ class _Blocks:
         wide = {a.var for a in self.chain.stages[0].axes if a.size != 1}
         return var in wide and all(a.var is not var for a in self.chain.outer)
 
-    def _rows(self, batch: PrimExpr, start: PrimExpr, count: int) -> Stmt:
+    def _rows(self, batch: PrimExpr, start: PrimExpr, count: int | PrimExpr) -> Stmt:
         """Take some rows of one batch through all stages."""
         outer = self.chain.outer
         table = unfused(batch, outer[:-1])
-        at = [table[axis.var] for axis in outer[:-1]]
+        # Divisions by symbolic sizes are made once, and not wherever an element is read.
+        names = [Var(axis.var.name_hint, INDEX) for axis in outer]
+        places = [*(table[axis.var] for axis in outer[:-1]), start]
+        lets = [(n, p) for n, p in zip(names, places) if not isinstance(p, (Var, IntImm))]
+        at = [n if (n, p) in lets else p for n, p in zip(names, places)]
+        start = at.pop()
         held: dict[Buffer, Buffer] = {}
         stages = [
             self._block_of(number, at, start, count, held) for number in range(len(self.stages))
@@ -302,14 +327,17 @@ class _Blocks:
             made.append(_serial(plan.stmt))
             place += covered
         used = {load.buffer for stmt in made for load in by_class(stmt).get(BufferLoad, ())}
-        return allocated([b for b in held.values() if b in used], *made)
+        stmt = allocated([b for b in held.values() if b in used], *made)
+        for name, value in reversed(lets):
+            stmt = LetStmt(name, value, stmt)
+        return stmt
 
     def _block_of(
         self,
         number: int,
         batch: Sequence[PrimExpr],
         start: PrimExpr,
-        count: int,
+        count: int | PrimExpr,
         held: dict[Buffer, Buffer],
     ) -> Stage:
         """Give a stage for some rows; what lives within the chain has memory for those alone."""
@@ -337,8 +365,9 @@ class _Blocks:
             made: PrimExpr = substitute(rewrite(expr, {BufferLoad: moved}), table)
             return made
 
+        many = imm64(count) if isinstance(count, int) else count
         axes = tuple(
-            Axis(near, imm64(count)) if axis.var is row else axis
+            Axis(near, many) if axis.var is row else axis
             for axis in stage.axes
             if axis.var is row or axis.var not in mine
         )
@@ -349,7 +378,7 @@ class _Blocks:
             dims = self.chain.places[buffer]
             shape = list(buffer.shape)
             for k, dim in enumerate(dims):
-                shape[dim] = imm64(count if k == last else 1)
+                shape[dim] = many if k == last else imm64(1)
             small = held[stage.buffer] = scratch(buffer.name, shape, buffer.dtype)
             buffer, indices = small, local(dims, stage.indices)
         return replace(stage, axes=axes, value=value, init=init, buffer=buffer, indices=indices)

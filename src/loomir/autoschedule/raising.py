@@ -16,6 +16,7 @@ from loomir.arith.interval import Interval
 from loomir.arith.widen import Widener
 from loomir.autoschedule.checks import checks_apart
 from loomir.autoschedule.distribution import distribute, without_allocations
+from loomir.autoschedule.empty import always_started
 from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.own_buffers import in_buffers_of_their_own, same_elements
 from loomir.autoschedule.stage import Axis, Combine, Kernel, Stage
@@ -86,10 +87,25 @@ def read_kernel(func: PrimFunc) -> Kernel:
     read: list[Stage | Stmt] = []
     for place, part in enumerate(parts):
         found, new = _read(reader, part, alone.get(place, {}))
+        if len(found) == 1:
+            found = (_joined(reader, read, found[0]),)
         read += found
         between += new
     stages, new = in_buffers_of_their_own(_with_starts(read))
     return Kernel(func, stages, (*between, *new))
+
+
+def _joined(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
+    """Take what fills a buffer where a reduction does nothing into that reduction."""
+    last = before[-1] if before else None
+    if not isinstance(part, Stage) or not isinstance(last, IfThenElse):
+        return part
+    fill = reader.read(last.then_case)
+    made = None if fill is None else always_started(last, fill, part)
+    if made is None:
+        return part
+    before.pop()
+    return made
 
 
 def _used_once(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
