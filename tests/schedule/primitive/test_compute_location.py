@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loomir import Schedule, ScheduleError, te
+from loomir.script import from_source
 from tests.schedule.meaning import same_meaning
 from tests.schedule.programs import chain, matmul, softmax
 
@@ -139,3 +140,23 @@ def test_a_block_with_a_choice_is_computed_where_all_is_made():
     sch.reverse_compute_at("C", sch.get_loops("B")[0])
     assert len(sch.get_child_blocks(sch.get_loops("B")[0])) == 2
     same_meaning(before, sch, native=False, tracked=True)
+
+
+def test_what_a_loop_makes_of_an_array_from_outside_is_not_all_of_it():
+    before = from_source(
+        """from loomir.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((6, 5), "int32"), C: T.Buffer((6, 5), "int32")):
+    for i, j in T.grid(6, 4):
+        with T.sblock("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj + 1] = 7
+    for i, j in T.grid(6, 5):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"""
+    )
+    sch = Schedule(before, debug_mask="all")
+    with pytest.raises(ScheduleError, match="may run where no element of 'A' is made"):
+        sch.reverse_compute_at("C", sch.get_loops("A")[1])

@@ -463,7 +463,9 @@ def _made_there(ref: Ref, loop: Ref) -> Access | Refusal:
         )
     if why := cannot_cover(writers[0]):
         return why
-    if not is_plain(ref.block) and not _makes_all(writers[0], ref, first, plain):
+    # What is taken of an array from outside need not be what the loop makes.
+    own = is_plain(ref.block) and any(b is buffer for b in ref.scope.block.alloc_buffers)
+    if not own and not _makes_all(writers[0], ref, first, plain):
         return _refusal(
             "SCH0006",
             ref,
