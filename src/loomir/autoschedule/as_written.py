@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from loomir.autoschedule.instance import number, time_of
+from loomir.arith import Analyzer
+from loomir.autoschedule.instance import time_of
+from loomir.autoschedule.lanes import innermost_in_lanes
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_worth
 from loomir.ir.visit import by_class, children, rebuild
 from loomir.schedule.dependence import carried_by
+from loomir.schedule.nests import knowing
+from loomir.target import Target
 from loomir.tir.buffer import Range
 from loomir.tir.effects import Does, effects_of_node
 from loomir.tir.expr import IntImm, PrimExpr, Var
@@ -16,8 +23,9 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.init_order import check_init_order
 from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, Stmt
 
-__all__ = ["plan_as_written"]
+__all__ = ["plan_as_written", "time_of_statement"]
 
+_NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
 _STEPS: Final = 64
 """Iterations of a loop that are assumed where the number is not known."""
 _DEPTH: Final = 8
@@ -26,25 +34,35 @@ _MOST: Final = 600
 """Nodes of a nest that is looked at: proofs compare all of its accesses."""
 
 
-def plan_as_written(stmt: Stmt) -> Plan | None:
-    """Share a loop of a nest between threads; None where none is proved, or worth it."""
+def plan_as_written(
+    stmt: Stmt, target: Target, around: Mapping[Var, Range] = _NOTHING
+) -> Plan | None:
+    """Share a loop of a nest between threads; None where none is proved, or worth it.
+
+    ``around`` are the loops around the statement.
+    """
     if sum(map(len, by_class(stmt).values())) > _MOST or _stops(stmt):
         return None
     stmt = _bare(stmt)
     outer: list[For] = []
-    ranges: dict[Var, Range] = {}
-    work = _time(stmt)
+    ranges = dict(around)
+    work = time_of_statement(stmt, around)
     while isinstance(stmt, For) and len(outer) < _DEPTH:
         if stmt.kind is not ForKind.SERIAL or stmt.annotations or not is_worth(work):
             return None
         if not _is_single(stmt) and not carried_by(stmt, ranges):
-            made = _nested(outer, rebuild(stmt, {"kind": ForKind.PARALLEL}))
+            body = innermost_in_lanes(stmt.body, {**ranges, stmt.loop_var: _range(stmt)}, target)
+            shared = rebuild(stmt, {"kind": ForKind.PARALLEL, "body": body})
+            made = _nested(outer, shared)
             if not check_init_order(PrimFunc((), made)):
                 name = stmt.loop_var.name_hint
-                return Plan("loops as written", made, (f"threads share the iterations of {name}",))
+                how = (f"threads share the iterations of {name}",)
+                if body is not stmt.body:
+                    how += (f"innermost loops in vectors of {target.vector_bits} bits",)
+                return Plan("loops as written", made, how)
         outer.append(stmt)
-        ranges[stmt.loop_var] = Range(stmt.min, stmt.extent)
-        work /= max(1, _iterations(stmt))
+        ranges[stmt.loop_var] = _range(stmt)
+        work /= max(1.0, _iterations(stmt, knowing(ranges)))
         stmt = stmt.body
     return None
 
@@ -59,6 +77,10 @@ def _bare(stmt: Stmt) -> Stmt:
             return stmt
         stmt = block.body
     return stmt
+
+
+def _range(loop: For) -> Range:
+    return Range(loop.min, loop.extent)
 
 
 def _is_single(loop: For) -> bool:
@@ -81,21 +103,25 @@ def _stops(stmt: Stmt) -> bool:
     )
 
 
-def _iterations(loop: For) -> int:
-    known = number(loop.extent)
-    return _STEPS if known is None else max(0, known)
+def _iterations(loop: For, analyzer: Analyzer) -> float:
+    """Estimate how often a loop runs: the mean of what is known."""
+    least, most, *_ = analyzer.const_int_bound(loop.extent)
+    return _STEPS if math.isinf(most) else (max(0, least) + max(0, most)) / 2
 
 
-def _time(stmt: Stmt) -> float:
-    """Estimate the nanoseconds of a nest."""
+def time_of_statement(stmt: Stmt, around: Mapping[Var, Range]) -> float:
+    """Estimate the nanoseconds of a nest; ``around`` are the loops around it."""
+    analyzer = knowing(around)
     total = 0.0
-    pending: list[tuple[Stmt, int]] = [(stmt, 1)]
+    pending: list[tuple[Stmt, float]] = [(stmt, 1.0)]
     while pending:
         part, times = pending.pop()
         if isinstance(part, BufferStore):
             total += times * time_of(part.value, part.buffer.dtype)
         if isinstance(part, For):
-            times *= _iterations(part)
+            times *= _iterations(part, analyzer)
+            if not analyzer.is_bound(part.loop_var):
+                analyzer.bind(part.loop_var, Range(part.min, part.extent))
         inner = children(part)
         pending += [(child, times) for child in inner if isinstance(child, Stmt)]
     return total

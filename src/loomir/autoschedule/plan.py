@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from loomir.autoschedule.stage import Stage
 from loomir.tir.buffer import Buffer
+from loomir.tir.expr import PrimExpr
 from loomir.tir.stmt import Stmt
 
 __all__ = ["Ahead", "Plan"]
@@ -38,3 +39,5 @@ class Plan:
     inner: frozenset[Buffer] = frozenset()
     ahead: tuple[Ahead, ...] = ()
     """What ``stmt`` finds done, where arguments are known to be constant."""
+    repeats: tuple[PrimExpr, ...] = ()
+    """Iterations of loops in ``stmt`` that run the stages again and again."""

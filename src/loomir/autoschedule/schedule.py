@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from loomir.autoschedule.as_written import plan_as_written
@@ -24,6 +25,7 @@ from loomir.autoschedule.nest import allocated
 from loomir.autoschedule.phases import plan_phases
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
+from loomir.autoschedule.repeated import is_repeated
 from loomir.autoschedule.rows import plan_rows
 from loomir.autoschedule.scans import plan_scan
 from loomir.autoschedule.stage import Combine, Stage
@@ -34,10 +36,10 @@ from loomir.autoschedule.usage import Usage, reads_of, writes_of
 from loomir.autoschedule.windows import plan_windows
 from loomir.autoschedule.work import work_of
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
-from loomir.ir.visit import by_class
+from loomir.ir.visit import by_class, rebuild
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
-from loomir.tir.buffer import Buffer
+from loomir.tir.buffer import Buffer, Range
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, For, ForKind, Stmt
@@ -59,6 +61,10 @@ class Scheduled(NamedTuple):
     """Puts the names in scope that the statements of plans have for arrays from outside."""
 
 
+_NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
+
+_DEPTH: Final = 4
+"""Loops around loops of which each iteration is planned by itself."""
 _REACH: Final = 64
 """Stages that a rule sees at most, so that the time for a long function is linear."""
 
@@ -165,6 +171,26 @@ def schedule_function(
     """
     if _is_scheduled(func):
         return Scheduled(func, ())
+    made = _statements(func, target, constants)
+    if not made.plans:
+        return Scheduled(func, ())
+    attrs = {**func.attrs, SCHEDULED: True}
+    body = tidied(made.stmt)
+    new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
+    return Scheduled(new, made.plans, made.between, made.declare)
+
+
+class _Made(NamedTuple):
+    stmt: Stmt
+    plans: tuple[Plan, ...]
+    between: tuple[Buffer, ...] = ()
+    declare: Declare = lambda stmt: stmt
+
+
+def _statements(
+    func: PrimFunc, target: Target, constants: Set[Var], around: Mapping[Var, Range] = _NOTHING
+) -> _Made:
+    """Plan the body of a function, or of loops in it, which are ``around``."""
     kernel, declare = without_unit_axes(inline_stages(read_kernel(func)))
     made: list[Stmt] = []
     plans: list[Plan] = []
@@ -179,19 +205,37 @@ def schedule_function(
             made.append(plan.stmt)
             plans.append(declared_ahead(plan, declare))
             place += covered
-        else:
-            plan = plan_choice(part, target) or plan_scan(part) or plan_as_written(part)
-            made.append(part if plan is None else plan.stmt)
-            plans += [] if plan is None else [plan]
-            place += 1
-    if not plans:
-        return Scheduled(func, ())
+            continue
+        plan = plan_choice(part, target) or plan_scan(part) or plan_as_written(part, target, around)
+        inner = _Made(part, ()) if plan is None else _Made(plan.stmt, (plan,))
+        if plan is None and len(around) < _DEPTH and is_repeated(part, around):
+            inner = _repeated(func, part, target, around)
+        made.append(inner.stmt)
+        plans += inner.plans
+        place += 1
     used = set[int]().union(*(reads_of(part) for part in made))
     left = tuple(b for b in kernel.between if id(b.data) in used)
-    body = tidied(declare(allocated(left, *made, name="root")))
-    attrs = {**func.attrs, SCHEDULED: True}
-    new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
-    return Scheduled(new, tuple(plans), left, declare)
+    return _Made(declare(allocated(left, *made, name="root")), tuple(plans), left, declare)
+
+
+def _repeated(func: PrimFunc, part: For, target: Target, around: Mapping[Var, Range]) -> _Made:
+    """Plan what each iteration of a loop does, where the loop runs in order."""
+    body = PrimFunc(func.params, part.body, func.ret_type, func.buffer_map, func.attrs)
+    ranges = {**around, part.loop_var: Range(part.min, part.extent)}
+    made = _statements(body, target, frozenset(), ranges)
+    if not made.plans:
+        return _Made(part, ())
+
+    def repeat(plan: Plan) -> Plan:
+        body = made.declare(allocated(made.between, plan.stmt))
+        return replace(
+            plan,
+            stmt=rebuild(part, {"body": body}),
+            choices=(f"in each iteration of {part.loop_var.name_hint}", *plan.choices),
+            repeats=(part.extent, *plan.repeats),
+        )
+
+    return _Made(rebuild(part, {"body": made.stmt}), tuple(map(repeat, made.plans)))
 
 
 def _is_scheduled(func: PrimFunc) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Set
 from functools import partial
 from types import ModuleType
@@ -235,14 +236,16 @@ class _Explained:
     ) -> dict[str, Any]:
         """Print a plan, and beside its work the time that it took, unless that is told below."""
         stages = [stage.name for stage in plan.stages]
-        self.report.line(f"  {number}. {plan.kind}: {', '.join(stages)}")
+        names = f": {', '.join(stages)}" if stages else ""
+        self.report.line(f"  {number}. {plan.kind}{names}")
         for choice in plan.choices:
             self.report.line(f"     - {choice}")
         facts: dict[str, Any] = {"kind": plan.kind, "stages": stages, "choices": plan.choices}
         if seconds is not None:
             facts["seconds"] = seconds
         if work is None:
-            self.report.line("     work: depends on sizes; give them with --size")
+            why = "depends on sizes; give them with --size" if plan.stages else "not counted"
+            self.report.line(f"     work: {why}")
             return facts
         facts |= work._asdict()
         line = f"     work: {work.flops:,} operations, {work.bytes:,} bytes"
@@ -266,7 +269,13 @@ def _seconds(roof: Roof, work: StageWork) -> float:
 
 def _work(plan: Plan, sizes: Mapping[str, int]) -> StageWork | None:
     """Count the work of a group, with the sizes that have been given by name."""
-    return work_of(plan.stages, plan.inner, partial(_size, sizes))
+    size = partial(_size, sizes)
+    once = work_of(plan.stages, plan.inner, size) if plan.stages else None
+    times = [size(extent) for extent in plan.repeats]
+    if once is None or any(n is None for n in times):
+        return None
+    many = math.prod(max(n or 0, 0) for n in times)
+    return StageWork(once.flops * many, once.bytes * many)
 
 
 def _size(sizes: Mapping[str, int], extent: PrimExpr) -> int | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from loomir.arith import Analyzer
 from loomir.arith.iter_map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
@@ -14,6 +16,13 @@ from loomir.tir.expr import LT, IntImm, PrimExpr, Var
 from loomir.tir.stmt import For
 
 __all__ = ["carried_by", "carrying"]
+
+
+class Ends(NamedTuple):
+    """The first and the last index of a stretch."""
+
+    low: PrimExpr
+    high: PrimExpr
 
 
 def carrying(loops: Sequence[For], outer: Mapping[Var, Range]) -> list[tuple[For, str]]:
@@ -51,7 +60,7 @@ def _separate(loop: For, group: list[Access], nest: Nest, outer: Mapping[Var, Ra
     buffer = group[0].buffer
     if any(a.buffer is not buffer for a in group):
         return False
-    distinct = _distinct(group)
+    distinct = _touched(_distinct(group), nest, outer)
     if len(distinct) == 1 and _injective(loop.loop_var, distinct[0], nest, outer):
         return True
     return any(_ordered(loop, axis, distinct, nest, outer) for axis in range(len(buffer.shape)))
@@ -64,6 +73,37 @@ def _distinct(group: list[Access]) -> list[Access]:
         if not any(_same_box(access, other) for other in found):
             found.append(access)
     return found
+
+
+def _touched(group: list[Access], nest: Nest, outer: Mapping[Var, Range]) -> list[Access]:
+    """Drop reads of what no iteration writes: an axis tells them from every write."""
+    reads = [a for a in group if not a.is_write]
+    writes = [a for a in group if a.is_write]
+    if not reads:
+        return group
+    analyzer = knowing(outer)
+    ends: dict[int, list[Ends | None]] = {}
+    for access in group:
+        ends[id(access)] = [_ends(r, nest, analyzer) for r in access.region]
+
+    def apart(a: Access, b: Access) -> bool:
+        pairs = zip(ends[id(a)], ends[id(b)], strict=True)
+        return any(
+            x is not None and y is not None and (before(x, y) or before(y, x)) for x, y in pairs
+        )
+
+    def before(a: Ends, b: Ends) -> bool:
+        return a.high.dtype is b.low.dtype and analyzer.can_prove(LT(a.high, b.low))
+
+    return [a for a in group if a.is_write or not all(apart(a, w) for w in writes)]
+
+
+def _ends(r: Range, nest: Nest, analyzer: Analyzer) -> Ends | None:
+    """Give the first and the last index that a range has in any iteration."""
+    extent = IntImm(1, r.min.dtype) if r.extent is None else r.extent
+    low = analyzer.int_set(r.min, nest.loops).min_value
+    high = analyzer.int_set(r.min + extent - 1, nest.loops).max_value
+    return None if low is None or high is None else Ends(low, high)
 
 
 def _same_box(a: Access, b: Access) -> bool:

@@ -250,3 +250,24 @@ def test_a_scalar_picked_from_scalars():
         body("for j in T.vectorized(T.int64(8)):\n    A[j] = T.Shuffle([n, B[j]], [1])"),
         body("A[T.int64(0) : T.int64(8)] = B[T.int64(0) : T.int64(8)]"),
     )
+
+
+@pytest.mark.parametrize(
+    ("element", "serial"),
+    [
+        ("A[n + 16]", True),  # nothing is known of n
+        ("A[i * 64 + 20]", False),  # before the stores of its row
+        ("A[i * 64 + 21]", True),
+        ("A[i * 64 + 36]", True),
+        ("A[i * 64 + 37]", False),  # behind them
+        ("A[1000]", False),
+        ("A[i + 25]", True),  # within those of the first row
+    ],
+)
+def test_one_element_for_all_lanes_that_none_of_them_stores(element: str, serial: bool):
+    text = f"""
+for i in range(5):
+    for j in T.vectorized(16):
+        A[i * 64 + 21 + j] = A[i * 64 + 21 + j] * {element} + B[j]
+"""
+    assert is_serial(text) == serial

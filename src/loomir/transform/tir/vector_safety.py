@@ -209,7 +209,11 @@ def _moves(e: PrimExpr, known: Loop) -> bool:
 
 def _meet(store: Access, other: Access, known: Loop, lanes: int, bounds: Bounds) -> bool:
     """Tell whether different lanes certainly, or for all we know in inner loops, meet."""
-    if store.step != other.step or store.step is None:
+    if store.step is None or other.step is None:
+        return True
+    if other.step == 0 and not other.stores:
+        return not _is_clear(store, other, known, lanes, bounds)
+    if store.step != other.step:
         return True
     difference = linear_of(store.start).minus(linear_of(other.start))
     low, high, grain = 0, 0, 0
@@ -227,3 +231,18 @@ def _meet(store: Access, other: Access, known: Loop, lanes: int, bounds: Bounds)
     reach = [store.step * t for t in range(1 - lanes, lanes) if t]
     apart = (m for m in reach if low <= m <= high)
     return any(grain == 0 or (m - difference.constant) % grain == 0 for m in apart)
+
+
+def _is_clear(store: Access, load: Access, known: Loop, lanes: int, bounds: Bounds) -> bool:
+    """Tell whether one element that all lanes read lies before or behind what they store."""
+    assert store.step is not None
+    if _moves(store.start, known) or _moves(load.start, known):
+        return False
+    difference = linear_of(load.start).minus(linear_of(store.start))
+    low = high = difference.constant
+    for term, factor in difference.terms:
+        span = bounds.of(term)
+        ends = (span.low * factor, span.high * factor)
+        low, high = low + min(ends), high + max(ends)
+    ends = (0, store.step * (lanes - 1))
+    return high < min(ends) or low > max(ends)
