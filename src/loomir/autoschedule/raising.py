@@ -317,7 +317,7 @@ class Reader:
             moved.value(term),
             combine,
             None if init is None else moved.value(init.value),
-            body.block is not None,
+            body.block is not None or not store.buffer.dtype.is_float,  # integers wrap
             in_place,
             body.block,
         )

@@ -54,7 +54,8 @@ class Stage:
     ``buffer``, but for the element that is stored where nothing is reduced (``in_place``).
     ``init`` is what an element starts from, None where it starts from what it holds.
     ``free_order``: the terms may be combined in any order and grouping (iterators of a block that
-    reduce); otherwise each element takes its terms in the order of ``reduced``, the last fastest.
+    reduce, and integers, which wrap); otherwise each element takes its terms in the order of
+    ``reduced``, the last fastest.
     """
 
     name: str
