@@ -48,5 +48,7 @@ def crossing(A: T.Buffer((9, 300), "float32")):
         A[i + 1, j] = A[i, j] + A[i, j + 1]
 
 
-def test_what_reads_other_columns_stays():
-    assert not scheduled(crossing, "native", tasks=True).plans
+def test_what_reads_other_columns_of_the_row_before_is_shared_within_a_row():
+    (plan,) = scheduled(crossing, "native", tasks=True).plans
+    assert plan.choices == ("threads share the iterations of j",)
+    same(crossing, (9, 300))

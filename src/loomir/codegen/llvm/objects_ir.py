@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.kept_ir import KeptMemory, place
 from loomir.codegen.llvm.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, function, struct
 from loomir.codegen.llvm.values import NULL, Value, const
@@ -61,11 +62,6 @@ RELEASER: Final = function(VOID, [I64])
 _LARGEST: Final = 2**62
 
 
-def place(b: Builder, base: Value, offset: int) -> Value:
-    """Compute the address of a field."""
-    return b.gep(I8, base, const(I64, offset), inbounds=True) if offset else base
-
-
 class _Objects:
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -73,6 +69,7 @@ class _Objects:
         self.counting = module.define_global("counting", const(I32, 0), align=64)
         self.malloc = module.declare("malloc", PTR, [I64])
         self.free = module.declare("free", VOID, [PTR])
+        self.kept = KeptMemory(module, self.malloc, self.free)
 
     def open(self, name: str) -> tuple[Function, Builder]:
         """Begin a function of the table."""
@@ -165,8 +162,8 @@ class _Objects:
         b.condbr(b.icmp("ne", current, NULL), one, done)
         b.at(one)
         b.store(b.load(PTR, place(b, current, at.COUNT)), head)
-        tensor, items, callee, foreign, gone = (
-            b.append(n) for n in ("tensor", "items", "callee", "foreign", "gone")
+        tensor, items, callee, foreign, gone, counted = (
+            b.append(n) for n in ("tensor", "items", "callee", "foreign", "gone", "counted")
         )
         b.switch(
             b.load(I32, place(b, current, at.KIND)),
@@ -180,8 +177,9 @@ class _Objects:
             ],
         )
         b.at(tensor)
-        self.push(b, b.load(PTR, place(b, current, at.TENSOR_OWNER)), head)
-        b.br(gone)
+        owner = b.load(PTR, place(b, current, at.TENSOR_OWNER))
+        self.push(b, owner, head)
+        self.kept.give(b, current, owner, gone, counted)
         for block, offset in ((items, at.ITEMS), (callee, at.CAPTURED)):
             b.at(block)
             self.push_items(b, current, offset, head)
@@ -192,6 +190,8 @@ class _Objects:
         b.br(gone)
         b.at(gone)
         b.call(self.free, [current])
+        b.br(counted)
+        b.at(counted)
         self.count(b, -1)
         b.br(look)
         b.at(done)
@@ -285,7 +285,7 @@ class _Objects:
         rank = _rank(b, word)
         start = b.add(const(I64, at.TENSOR_EXTENTS), b.shl(rank, const(I64, 3)))
         room = b.add(start, const(I64, at.DATA_ALIGNMENT - 1))
-        block = b.call(self.malloc, [b.add(room, count)])
+        block = b.call(self.kept.take, [b.add(room, count)])
         self.give(b, block, const(I32, at.TENSOR), const(I32, 0))
         end = b.gep(I8, block, start)
         step = b.and_(b.neg(b.ptrtoint(end, I64)), const(I64, at.DATA_ALIGNMENT - 1))
