@@ -340,7 +340,8 @@ class _Call:
     def _raise(self, report: bytes, signature: Signature, args: tuple[object, ...]) -> NoReturn:
         failure = self._failure(report, signature, args)
         try:
-            raise failure
+            # Where the words of the failure were found is nothing to its reader.
+            raise failure.with_traceback(None)
         finally:
             # Its traceback holds this frame, which must not hold it.
             self.error = None
