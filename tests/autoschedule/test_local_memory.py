@@ -78,8 +78,8 @@ SPLIT = {
     "softmax": (softmax, [(17, 40), (17, 40)], "rows"),
     "row": (row, [(9, 30), (9, 30)], "element-wise"),
     "product": (product, [(19, 37), (37, 23), (19, 23)], "matrix product"),
-    "symbolic": (symbolic, [(13, 8), (13,)], "rows"),
-    "empty": (symbolic, [(0, 8), (0,)], "rows"),
+    "symbolic": (symbolic, [(13, 8), (13,)], "reduction"),
+    "empty": (symbolic, [(0, 8), (0,)], "reduction"),
 }
 
 

@@ -243,3 +243,25 @@ def in_order(A: T.Buffer((7, 50), "float32"), B: T.Buffer((7, 50), "float32")):
 def test_sums_of_loops_keep_their_order():
     agrees(in_order, [drawn(7, 50), drawn(7, 50)], rtol=0)
     assert "total: in order, element by element" in scheduled(in_order).plans[0].choices
+
+
+@T.prim_func
+def biased(
+    A: T.Buffer((6, 9, 40), "float32"),
+    W: T.Buffer((6, 3), "float32"),
+    B: T.Buffer((6,), "float32"),
+    C: T.Buffer((9, 38), "float32"),
+):
+    for i, j in T.grid(9, 38):
+        total = B[0]
+        for c, k in T.grid(6, 3):
+            total += A[c, i, j + k] * W[c, k]
+        C[i, j] = T.max(total, T.float32(0))
+
+
+def test_sums_in_order_without_vectors_in_a_row_are_of_neighbouring_rows():
+    made = scheduled(biased)
+    assert "rows" not in {plan.kind for plan in made.plans}
+    assert "T.vectorized" in made.func.script()
+    shapes = [(6, 9, 40), (6, 3), (6,), (9, 38)]
+    agrees(biased, [np.array(RANDOM.standard_normal(s), "float32") for s in shapes], rtol=0)

@@ -56,6 +56,8 @@ def plan_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Pl
             break
     if len(group.stages) == 1 and not _is_alone_worth(group.stages[0], target):
         return None
+    if not any(_has_vectors(stage, group.inside(stage)) for stage in group.stages):
+        return None
     each = sum(_time(stage, group.inside(stage)) for stage in group.stages)
     count = number(product(axis.extent for axis in group.rows))
     known = all(axis.size is not None for s in group.stages for axis in group.inside(s))
@@ -79,6 +81,15 @@ def _is_alone_worth(stage: Stage, target: Target) -> bool:
         return False
     axes = tuple(_wide(stage.reduced))
     return width_of([Walk(stage, {}, axes)], axes[-1].size, target)[1] > 1
+
+
+def _has_vectors(stage: Stage, inside: Sequence[Axis]) -> bool:
+    """Whether elements of a row are computed side by side.
+
+    Sums in order are not: neighbouring rows are then, by other rules, which takes 0.2 of the time
+    for a convolution that starts from a bias.
+    """
+    return bool(inside) and (stage.free_order or not stage.reduced)
 
 
 def _time(stage: Stage, inside: Sequence[Axis]) -> float:
