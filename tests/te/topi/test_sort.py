@@ -128,7 +128,8 @@ def test_rows_are_shared_between_threads(cpu: str):
             x = te.placeholder(shape, name="x")
             func = te.create_prim_func([x, take(x)])
             plan = schedule_function(func, target).plans[0]
-            assert (plan.kind, len(plan.choices)) == ("loops as written", 1)
+            assert plan.kind == "loops as written"
+            assert plan.choices[0].startswith("threads share")
 
 
 def test_other_targets():
