@@ -23,7 +23,7 @@ from loomir.ir import (
     to_json,
 )
 from loomir.ir.equality import first_difference
-from loomir.ir.node import NODE_CLASSES, Role
+from loomir.ir.node import DECLARED, NODE_CLASSES, Role, node
 from loomir.ir.visit import by_class, fold, rebuild, trampoline
 from loomir.relax import BindingBlock, Function, MatchCast, SeqExpr, TensorStructInfo
 from loomir.relax import Var as RelaxVar
@@ -34,6 +34,7 @@ from loomir.tir import (
     BufferLoad,
     BufferStore,
     DeclBuffer,
+    Evaluate,
     For,
     ForKind,
     IfThenElse,
@@ -41,11 +42,14 @@ from loomir.tir import (
     Let,
     LetStmt,
     Mul,
+    PrimExpr,
+    PrimFunc,
     Stmt,
     Var,
     const,
     decl_buffer,
 )
+from loomir.tir.types import VOID_TYPE, Type
 
 PROGRAM = """
 from loomir.script import ir as I
@@ -205,6 +209,27 @@ def test_names_are_matched_one_to_one():
     assert not structural_equal(Let(x, one, x + z), Let(y, one, y + y))
     assert not structural_equal(x + y, y + x)
     assert structural_equal(x + y, x + y)
+
+
+def test_names_in_what_both_sides_hold_keep_their_meaning():
+    def made(size: Var, kind: Type) -> PrimFunc:
+        return PrimFunc((size,), Evaluate(size), kind)
+
+    x, y = Var("x", "int32"), Var("y", "int32")
+    assert structural_equal(made(x, VOID_TYPE), made(y, VOID_TYPE))
+
+    class Sized(Type):  # declared after the comparison of such functions was written
+        extent: PrimExpr
+
+    declared = node(Sized)
+    try:
+        kind = declared(x)
+        assert structural_equal(made(x, kind), made(y, declared(y)))
+        assert not structural_equal(made(x, kind), made(y, kind))
+        assert structural_equal(made(x, kind), made(x, kind))
+    finally:
+        del NODE_CLASSES[declared.node_kind]
+        DECLARED.remove(declared)
 
 
 def test_json_keeps_the_program():

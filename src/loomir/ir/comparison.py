@@ -13,12 +13,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from textwrap import indent
-from typing import Any, Final, TypeAlias, cast
+from operator import is_
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from loomir.ir.node import NODE_CLASSES, Node, Role
+from loomir.ir.node import DECLARED, NODE_CLASSES, Node, Role
 from loomir.ir.visit import plan_of
 from loomir.support.dtype import DataType
 
@@ -48,23 +48,27 @@ def same_leaf(a: object, b: object) -> bool:
 
 def same_program(left: Node, right: Node) -> bool:
     """Tell whether two programs are the same up to what their definitions are called."""
+    if len(DECLARED) != _Table.classes:  # what a field may hold has changed
+        _Table.classes = len(DECLARED)
+        _USED.clear()
+        _MADE.clear()
     return _Comparison().holds(left, right)
 
 
 class _Comparison:
     """What is known while two programs are compared."""
 
-    __slots__ = ("bound", "later", "made", "pairs", "shared")
+    __slots__ = ("bound", "later", "made", "shared", "used")
 
     def __init__(self) -> None:
-        self.pairs: dict[Any, Any] = {}
-        """The definition of the right side that goes with one of the left."""
-        self.bound: set[Any] = set()
-        """The definitions of the left side that were met where they are made."""
+        self.used: dict[Any, Any] = {}
+        """The definition that the right side uses where the left uses one."""
+        self.bound: dict[Any, Any] = {}
+        """The definition that the right side makes where the left makes one."""
         self.later: dict[tuple[Any, Any, bool], None] = {}
         """What was put off, and whether names in it are made there."""
         self.shared: list[Any] = []
-        """What both sides hold."""
+        """What both sides hold and may hold names."""
         self.made: list[Any] = []
         """What both sides hold where names are made."""
 
@@ -74,9 +78,19 @@ class _Comparison:
             return True
         if left.__class__ is not right.__class__:
             return False
-        pairs = self.pairs.setdefault
+        pairs = self.used.setdefault
         if not _USED[left.__class__](left, right, self, _LEVELS, pairs):
             return False
+        if self.later and not self._rest_holds(pairs):
+            return False
+        used, bound = self.used, self.bound
+        if not (self.shared or self.made) and all(map(is_, map(bound.get, used), used.values())):
+            # All that is used is made on both sides.
+            return len(set(bound.values())) == len(bound)
+        return self._names_hold()
+
+    def _rest_holds(self, pairs: Pairs) -> bool:
+        """Compare what was put off."""
         done: set[tuple[Any, Any, bool]] = set()
         while self.later:
             batch, self.later = self.later, {}
@@ -86,18 +100,25 @@ class _Comparison:
                     a, b, makes = key
                     if not (_MADE if makes else _USED)[a.__class__](a, b, self, _LEVELS, pairs):
                         return False
-        known, bound = self.pairs, self.bound
-        if any(known[a] is not a for a in bound):
+        return True
+
+    def _names_hold(self) -> bool:
+        """Tell whether definitions go with one another throughout."""
+        used, bound = self.used, self.bound
+        pairs = used.setdefault
+        if any(pairs(a, b) is not b for a, b in bound.items()):
+            return False
+        if any(a is not b for a, b in bound.items()):
             # A name that is shared may mean one thing on the left and another on the right.
             if not (self._stay(self.shared, False) and self._stay(self.made, True)):
                 return False
-            if len(set(known.values())) < len(known):
+            if len(set(used.values())) < len(used):
                 return False
-        return all(known[a] is a for a in known.keys() - bound)
+        return all(a is b for a, b in used.items() if a not in bound)
 
     def _stay(self, shared: list[Any], makes: bool) -> bool:
         """Tell whether the names in what is shared go with themselves."""
-        pairs = self.pairs.setdefault
+        pairs = self.used.setdefault
         distinct = {id(part): part for part in shared}
         stack: list[tuple[Any, bool]] = [(part, makes) for part in distinct.values()]
         seen: set[tuple[int, bool]] = set()
@@ -112,7 +133,7 @@ class _Comparison:
                         return False
                     if not makes:
                         continue
-                    self.bound.add(value)
+                    self.bound[value] = value
                 plan = plan_of(value.__class__)
                 stack += [(part, False) for part in plan.get_attrs(value)]
                 stack += [(get(value), makes or binds) for get, binds in plan.scan_columns]
@@ -127,6 +148,9 @@ class _Comparison:
 
 # -- values of no class of nodes -----------------------------------------------------------------
 
+_NAMELESS: Final = frozenset({str, int, bool, float, type(None), DataType})
+"""Classes of plain values, which hold no names."""
+
 
 def _value(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> bool:
     return a == b
@@ -137,12 +161,22 @@ def _float(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> boo
 
 
 def _tuple(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs, makes: bool) -> bool:
-    if len(a) != len(b):
-        return False
+    return len(a) == len(b) and _items(a, b, found, levels, pairs, makes)
+
+
+def _items(
+    a: Iterable[Any],
+    b: Iterable[Any],
+    found: _Comparison,
+    levels: int,
+    pairs: Pairs,
+    makes: bool,
+) -> bool:
+    """Compare as many values of the right side as there are on the left."""
     shared, table = (found.made, _MADE) if makes else (found.shared, _USED)
     for x, y in zip(a, b):
         if x is y:
-            if x.__class__ is not str:
+            if x.__class__ not in _NAMELESS:
                 shared.append(x)
         elif x.__class__ is not y.__class__ or not table[x.__class__](x, y, found, levels, pairs):
             return False
@@ -153,13 +187,18 @@ def _mapping(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs, make
     """Compare mappings: keyed by definitions in their order, keyed by strings in any."""
     if len(a) != len(b):
         return False
+    for x, y in zip(a, b):
+        if x is not y or x.__class__ is not str:
+            break
+    else:  # the same names in the same order
+        return _items(a.values(), b.values(), found, levels, pairs, makes)
     kinds = set(map(type, a))
     if str not in kinds and all(issubclass(kind, Node) for kind in kinds):
-        keys = _tuple(tuple(a), tuple(b), found, levels, pairs, False)
-        return keys and _tuple(tuple(a.values()), tuple(b.values()), found, levels, pairs, makes)
+        keys = _items(a, b, found, levels, pairs, False)
+        return keys and _items(a.values(), b.values(), found, levels, pairs, makes)
     if a.keys() != b.keys():
         return False
-    return _tuple(tuple(a.values()), tuple([b[key] for key in a]), found, levels, pairs, makes)
+    return _items(a.values(), [b[key] for key in a], found, levels, pairs, makes)
 
 
 def _use(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> bool:
@@ -169,75 +208,39 @@ def _use(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs) -> bool:
 
 # -- nodes ---------------------------------------------------------------------------------------
 
-_NEW: Final = """
- if pairs(x, y) is not y: return False
- if x in found.bound: return True
- found.bound.add(x)
-"""
-_NODE: Final = """
- a = x.{name}; b = y.{name}
- if a is not b:
-  k = a.__class__
-  if k is not b.__class__: return False
-{compare}
- elif a is not None: found.{shared}.append(a)
-"""
-_NODES: Final = """
- p = x.{name}; q = y.{name}
- if p is not q:
-  if len(p) != len(q): return False
-  for a, b in zip(p, q):
-   if a is not b:
-    k = a.__class__
-    if k is not b.__class__: return False
-{compare}
-   else: found.{shared}.append(a)
- elif p: found.{shared}.append(p)
-"""
-_TABLE: Final = """
- a = x.{name}; b = y.{name}
- if a is not b:
-  if (a or b) and not {table}[a.__class__](a, b, found, levels, pairs): return False
- elif a: found.{shared}.append(a)
-"""
-_NAME: Final = """
- b = y.{name}
- if pairs(x.{name}, b) is not b: return False
-"""
-_VALUE: Final = """
- if {x}.{name} is not {y}.{name}:
-  v = {x}.{name}; w = {y}.{name}
-  if v.__class__ is not w.__class__ or v != w: return False
-"""
-_FLOAT: Final = """
- v = {x}.{name}; w = {y}.{name}
- if (v != w or not v) and not same_leaf(v, w): return False
-"""
-_DEEPER: Final = """
- if not levels:
-  found.later[x, y, {makes}] = None
-  return True
- levels -= 1
-"""
+
+class _Form(Enum):
+    """How values of a field are compared."""
+
+    VALUE = "plain data"
+    FLOAT = "a float"
+    NAME = "a reference to a definition"
+    NODE = "a node, or what its class says"
+    NODES = "a tuple of nodes"
+    TABLE = "a mapping"
 
 
-def _form(cls: type[Node], declared: str, makes: bool) -> str:
+_FLAT: Final = (_Form.VALUE, _Form.FLOAT, _Form.NAME)
+"""What goes no level down."""
+
+
+def _form(cls: type[Node], declared: str, makes: bool) -> _Form:
     """Choose how values of a declared type are compared."""
     if declared.startswith("tuple[") and "|" not in declared:
-        return _NODES
+        return _Form.NODES
     if declared.startswith("Mapping[") and "|" not in declared:
-        return _TABLE
+        return _Form.TABLE
     if declared == "float":
-        return _FLOAT
-    if declared in ("int", "str", "bool"):
-        return _VALUE
+        return _Form.FLOAT
+    if declared in _PLAIN:
+        return _Form.VALUE
     named = _named(cls, declared)
     if named is not None:
         if issubclass(named, (DataType, Enum)):
-            return _VALUE
+            return _Form.VALUE
         if issubclass(named, Node) and named.is_definition and not makes:
-            return _NAME
-    return _NODE
+            return _Form.NAME
+    return _Form.NODE
 
 
 def _named(cls: type[Node], declared: str) -> type | None:
@@ -246,75 +249,195 @@ def _named(cls: type[Node], declared: str) -> type | None:
     return found if isinstance(found, type) else None
 
 
-_PLAIN: Final = (_VALUE, _FLOAT, _NAME)
-"""What goes no level down."""
+_PLAIN: Final[dict[str, type]] = {"int": int, "str": str, "bool": bool, "float": float}
 
 
-def _declared(cls: type[Node]) -> dict[str, str]:
-    return {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
+def _held(cls: type[Node], declared: str) -> list[type | None]:
+    """Find the classes that a field may hold, or whose values its tuple may."""
+    item = declared.removeprefix("tuple[").removesuffix(", ...]")
+    names = [name for name in item.split(" | ") if name != "None"]
+    return [_PLAIN.get(name) or _named(cls, name) for name in names]
 
 
-def _values(cls: type[Node]) -> dict[str, str] | None:
-    """Tell how the fields of a class are compared where all are plain values; None elsewhere."""
-    declared = _declared(cls)
-    names = [f.name for f in cls.node_fields if f.role is not Role.META]
-    forms = {name: _form(cls, declared[name], makes=False) for name in names}
-    return forms if all(form in (_VALUE, _FLOAT) for form in forms.values()) else None
+def _compared(cls: type[Node]) -> dict[str, str]:
+    """Give the declared types of the fields that count, plain data first."""
+    declared = {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
+    names = [f.name for f in cls.node_fields if f.role is Role.ATTR]
+    return {name: declared[name] for name in (*names, *(f.name for f in cls.scan))}
 
 
-def _leaves(cls: type[Node], declared: str, makes: bool) -> dict[type[Node], str]:
-    """Write how the commonest leaves that a field may hold are compared without a call."""
-    name = declared.removeprefix("tuple[").removesuffix(", ...]").removesuffix(" | None")
-    held = _named(cls, name)
-    found: dict[type[Node], str] = {}
-    for leaf in NODE_CLASSES.values() if held is not None else ():
-        if len(found) == _COMMON or not issubclass(leaf, cast("type", held)) or leaf.scan:
-            continue
-        if not leaf.is_definition:
-            forms = _values(leaf)
-            if forms:
-                lines = [form.format(x="a", y="b", name=name) for name, form in forms.items()]
-                found[leaf] = "".join(lines)
-        elif not makes:
-            found[leaf] = "\n if pairs(a, b) is not b: return False\n"
-    return found
+def _is_nameless(cls: type[Node], declared: str, met: set[type]) -> bool:
+    """Tell whether no value of a declared type holds names, by the classes that there are."""
+    for held in _held(cls, declared):
+        if held is None or not issubclass(held, (Node, DataType, Enum, int, str, float)):
+            return False
+        if held not in met:
+            met.add(held)
+            for kind in DECLARED:
+                if issubclass(kind, held) and (
+                    kind.is_definition
+                    or not all(_is_nameless(kind, d, met) for d in _compared(kind).values())
+                ):
+                    return False
+    return True
 
 
-def _written(cls: type[Node], makes: bool) -> Same:
-    """Write the function that compares the fields of two nodes, what is plain first."""
-    declared = _declared(cls)
-    names: dict[str, Any] = {"used": _USED, "made": _MADE, "same_leaf": same_leaf}
-    fields = [(f.name, False) for f in cls.node_fields if f.role is Role.ATTR]
-    fields += [(f.name, makes or f.role is Role.BINDS) for f in cls.scan]
-    forms = [(name, inside, _form(cls, declared[name], inside)) for name, inside in fields]
-    forms.sort(key=lambda part: part[2] not in _PLAIN)
-    lines = ["def same(x, y, found, levels, pairs):"]
-    deeper = makes and cls.is_definition
-    if deeper:  # what is put off is not met yet; fields are compared the first time
-        lines += (_DEEPER.format(makes=makes), _NEW)
-    for name, inside, form in forms:
-        if form not in _PLAIN and not deeper:
-            deeper = True
-            lines.append(_DEEPER.format(makes=makes))
-        table, shared = ("made", "made") if inside else ("used", "shared")
-        compare, word = "", "if"
-        for leaf, code in _leaves(cls, declared[name], inside).items():
-            names[leaf.__name__] = leaf
-            compare += f"{word} k is {leaf.__name__}:{indent(code, ' ')}"
+def _inside(lines: Iterable[str]) -> list[str]:
+    return [f" {line}" for line in lines]
+
+
+class _Writer:
+    """Writes the function that compares the fields of two nodes of a class."""
+
+    def __init__(self, makes: bool) -> None:
+        self.makes = makes
+        self.names: dict[str, Any] = {"used": _USED, "made": _MADE, "same_leaf": same_leaf}
+
+    def function(self, cls: type[Node]) -> Same:
+        """Write it, what is plain first."""
+        deeper = [
+            "if not levels:",
+            f" found.later[x, y, {self.makes}] = None",
+            " return True",
+            "levels -= 1",
+        ]
+        lines: list[str] = []
+        if self.makes and cls.is_definition:
+            # What is put off is not met yet; fields are compared the first time.
+            lines += deeper
+            deeper = []
+            lines += [
+                "known = found.bound",
+                "if x in known: return known[x] is y",
+                "known[x] = y",
+            ]
+        flat, deep = self._fields(cls, "x", "y", self.makes)
+        lines += flat
+        if deep:
+            lines += deeper + deep
+        lines.append("return True")
+        text = "\n".join(["def same(x, y, found, levels, pairs):", *_inside(lines)])
+        exec(text, self.names)  # noqa: S102 - written here, from the names of fields
+        return cast("Same", self.names["same"])
+
+    def _fields(self, cls: type[Node], x: str, y: str, makes: bool) -> tuple[list[str], list[str]]:
+        """Compare fields: those that go no level down, and the others."""
+        flat: list[str] = []
+        deep: list[str] = []
+        binds = {f.name for f in cls.scan if makes or f.role is Role.BINDS}
+        for name, declared in _compared(cls).items():
+            inside = name in binds
+            form = _form(cls, declared, inside)
+            if form in _FLAT:
+                flat += self._flat(form, x, y, name)
+            elif x != "x":
+                deep += self._elsewhere(cls, declared, x, y, name, inside)
+            else:
+                deep += self._deep(cls, declared, form, name, inside)
+        return flat, deep
+
+    def _flat(self, form: _Form, x: str, y: str, name: str) -> list[str]:
+        v, w = f"{x}.{name}", f"{y}.{name}"
+        if form is _Form.NAME:
+            return [f"w = {w}", f"if pairs({v}, w) is not w: return False"]
+        if form is _Form.FLOAT:
+            return [
+                f"v = {v}; w = {w}",
+                "if (v != w or not v) and not same_leaf(v, w): return False",
+            ]
+        return [
+            f"if {v} is not {w}:",
+            f" v = {v}; w = {w}",
+            " if v.__class__ is not w.__class__ or v != w: return False",
+        ]
+
+    def _elsewhere(
+        self, cls: type[Node], declared: str, x: str, y: str, name: str, makes: bool
+    ) -> list[str]:
+        """Compare a field of a part by a call."""
+        table = "made" if makes else "used"
+        return [
+            f"v = {x}.{name}; w = {y}.{name}",
+            "if v is not w:",
+            " if v.__class__ is not w.__class__: return False",
+            f" if not {table}[v.__class__](v, w, found, levels, pairs): return False",
+            *self._shared(cls, declared, "v is not None", makes),
+        ]
+
+    def _deep(
+        self, cls: type[Node], declared: str, form: _Form, name: str, makes: bool
+    ) -> list[str]:
+        table = "made" if makes else "used"
+        if form is _Form.TABLE:
+            return [
+                f"a = x.{name}; b = y.{name}",
+                "if a is not b:",
+                f" if (a or b) and not {table}[a.__class__](a, b, found, levels, pairs):",
+                "  return False",
+                f"elif a: {self._list(makes)}.append(a)",
+            ]
+        part = ["k = a.__class__", "if k is not b.__class__: return False"]
+        word = "if"
+        for leaf, lines in self._leaves(cls, declared, makes).items():
+            self.names[leaf.__name__] = leaf
+            part += [f"{word} k is {leaf.__name__}:", *_inside(lines)]
             word = "elif"
-        compare += f"{word} not {table}[k](a, b, found, levels, pairs): return False"
-        margin = " " * (2 if form is _NODE else 4)
-        compare = indent(compare, margin)
-        lines.append(
-            form.format(x="x", y="y", name=name, table=table, shared=shared, compare=compare)
-        )
-    lines.append(" return True")
-    exec("\n".join(lines), names)  # noqa: S102 - written here, from the names of fields
-    return cast("Same", names["same"])
+        part.append(f"{word} not {table}[k](a, b, found, levels, pairs): return False")
+        node = [
+            "if a is not b:",
+            *_inside(part),
+            *self._shared(cls, declared, "a is not None", makes),
+        ]
+        if form is _Form.NODE:
+            return [f"a = x.{name}; b = y.{name}", *node]
+        return [
+            f"p = x.{name}; q = y.{name}",
+            "if p is not q:",
+            " if len(p) != len(q): return False",
+            " for a, b in zip(p, q):",
+            *_inside(_inside(node)),
+            *self._shared(cls, declared, "p", makes),
+        ]
+
+    def _list(self, makes: bool) -> str:
+        return "found.made" if makes else "found.shared"
+
+    def _shared(self, cls: type[Node], declared: str, held: str, makes: bool) -> list[str]:
+        """Remember what both sides hold, unless it can hold no names."""
+        if _is_nameless(cls, declared, set()):
+            return []
+        return [f"elif {held}: {self._list(makes)}.append({held[0]})"]
+
+    def _leaves(self, cls: type[Node], declared: str, makes: bool) -> dict[type[Node], list[str]]:
+        """Write how the commonest leaves that a field may hold are compared without a call."""
+        found: dict[type[Node], list[str]] = {}
+        held = _held(cls, declared)
+        if len(held) != 1 or held[0] is None or not issubclass(held[0], Node):
+            return found
+        for leaf in NODE_CLASSES.values():
+            if len(found) == _COMMON or not issubclass(leaf, held[0]) or leaf.scan:
+                continue
+            flat, deep = self._fields(leaf, "a", "b", leaf.is_definition)
+            if leaf.is_definition and not makes:
+                found[leaf] = ["if pairs(a, b) is not b: return False"]
+            elif leaf.is_definition and leaf is held[0]:
+                found[leaf] = [
+                    "known = found.bound",
+                    "if a not in known:",
+                    " known[a] = b",
+                    *_inside(flat + deep),
+                    "elif known[a] is not b: return False",
+                ]
+            elif flat and not deep and not leaf.is_definition:
+                found[leaf] = flat
+        return found
 
 
 class _Table(dict[type, Same]):
     """Functions by class, written when a class is met for the first time."""
+
+    classes: ClassVar[int] = 0
+    """How many classes of nodes there were when they were written."""
 
     def __init__(self, makes: bool) -> None:
         self._makes = makes
@@ -326,7 +449,7 @@ class _Table(dict[type, Same]):
     def _of(self, kind: type) -> Same:
         makes = self._makes
         if issubclass(kind, Node):
-            return _use if kind.is_definition and not makes else _written(kind, makes)
+            return _use if kind.is_definition and not makes else _Writer(makes).function(kind)
         if issubclass(kind, tuple):
             return lambda a, b, found, levels, pairs: _tuple(a, b, found, levels, pairs, makes)
         if issubclass(kind, Mapping):

@@ -27,6 +27,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.printing import to_text
 
 __all__ = [
+    "DECLARED",
     "NODE_CLASSES",
     "Field",
     "Node",
@@ -62,6 +63,8 @@ class Field(NamedTuple):
 
 NODE_CLASSES: dict[str, type[Node]] = {}
 """Every node class by its qualified name, such as ``tir.Add``."""
+DECLARED: list[type[Node]] = []
+"""Every node class, in the order of declaration."""
 
 
 class Node:
@@ -181,6 +184,7 @@ def node(cls: type[_N]) -> type[_N]:
     package = made.__module__.split(".")[1]
     made.node_kind = f"{package}.{made.__name__}"
     NODE_CLASSES[made.node_kind] = made
+    DECLARED.append(made)
     return made
 
 

@@ -19,7 +19,7 @@ from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
 from loomir.tir.rules import refuse
-from loomir.tir.types import PointerType, PrimType
+from loomir.tir.types import PointerType, PrimType, pointer_type
 
 __all__ = [
     "Buffer",
@@ -234,7 +234,7 @@ def decl_buffer(
     """Make a buffer, with a fresh data variable of its name where none is given."""
     element = DataType(dtype) if isinstance(dtype, str) else dtype
     if data is None:
-        data = Var(name, type_annotation=PointerType(PrimType(element), scope))
+        data = Var(name, type_annotation=pointer_type(element, scope))
     return Buffer(
         data,
         element,

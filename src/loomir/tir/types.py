@@ -15,6 +15,7 @@ __all__ = [
     "TupleType",
     "Type",
     "dtype_of_type",
+    "pointer_type",
     "prim_type",
 ]
 
@@ -60,6 +61,7 @@ class TupleType(Type):
 
 VOID_TYPE = TupleType(())
 _PRIM_TYPES: Final[dict[DataType, PrimType]] = {}
+_POINTER_TYPES: Final[dict[tuple[DataType, str], PointerType]] = {}
 
 
 def prim_type(dtype: DataType) -> PrimType:
@@ -67,6 +69,14 @@ def prim_type(dtype: DataType) -> PrimType:
     found = _PRIM_TYPES.get(dtype)
     if found is None:
         found = _PRIM_TYPES[dtype] = PrimType(dtype)
+    return found
+
+
+def pointer_type(dtype: DataType, scope: str = "global") -> PointerType:
+    """Give the type of pointers to elements of a dtype, one object for each kind of memory."""
+    found = _POINTER_TYPES.get((dtype, scope))
+    if found is None:
+        found = _POINTER_TYPES[dtype, scope] = PointerType(prim_type(dtype), scope)
     return found
 
 
