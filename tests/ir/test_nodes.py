@@ -22,8 +22,9 @@ from loomir.ir import (
     substitute,
     to_json,
 )
+from loomir.ir import node as ir_node
 from loomir.ir.equality import first_difference
-from loomir.ir.node import DECLARED, NODE_CLASSES, Role, node
+from loomir.ir.node import DECLARED, NODE_CLASSES, Role
 from loomir.ir.visit import by_class, fold, rebuild, trampoline
 from loomir.relax import BindingBlock, Function, MatchCast, SeqExpr, TensorStructInfo
 from loomir.relax import Var as RelaxVar
@@ -221,7 +222,7 @@ def test_names_in_what_both_sides_hold_keep_their_meaning():
     class Sized(Type):  # declared after the comparison of such functions was written
         extent: PrimExpr
 
-    declared = node(Sized)
+    declared = ir_node.node(Sized)
     try:
         kind = declared(x)
         assert structural_equal(made(x, kind), made(y, declared(y)))
