@@ -22,7 +22,7 @@ from loomir.ir import (
     substitute,
     to_json,
 )
-from loomir.ir import node as ir_node
+from loomir.ir import node as declare
 from loomir.ir.equality import first_difference
 from loomir.ir.node import DECLARED, NODE_CLASSES, Role
 from loomir.ir.visit import by_class, fold, rebuild, trampoline
@@ -222,7 +222,7 @@ def test_names_in_what_both_sides_hold_keep_their_meaning():
     class Sized(Type):  # declared after the comparison of such functions was written
         extent: PrimExpr
 
-    declared = ir_node.node(Sized)
+    declared = declare(Sized)
     try:
         kind = declared(x)
         assert structural_equal(made(x, kind), made(y, declared(y)))
