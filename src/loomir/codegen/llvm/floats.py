@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.saturating import float_to_int
 from loomir.codegen.llvm.types import (
     DOUBLE,
     FLOAT,
@@ -109,8 +110,7 @@ def _from_float(b: Builder, x: Value, source: DataType, target: DataType) -> Val
         x = half_to_float(b, x)
     to = register_type(target)
     if not target.is_float:
-        name = "llvm.fptosi.sat" if target.is_int else "llvm.fptoui.sat"
-        return b.intrinsic(name, [x], result=to, overloads=[to, x.type])
+        return float_to_int(b, x, to, signed=target.is_int)
     if target.bits == 16:
         if x.type.bits == 64:
             x = double_to_float_odd(b, x)

@@ -1,0 +1,76 @@
+"""Floats as integers: the same in vectors as one by one, at every edge of the range."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import loomir
+from loomir.script import from_source
+from loomir.target import Target
+
+TARGETS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+TEXT = """
+from loomir.script import tir as T
+
+@T.prim_func
+def f(X: T.Buffer(({n},), "{source}"), {params}):
+    for i in range({n}):
+{stores}
+"""
+
+
+def edges(dtype: type[np.floating]) -> np.ndarray:
+    """Give every limit of an integer and its neighbours, halves, and what is no number."""
+    found = [0.0, -0.0, 0.5, -0.5, 0.99, -0.99, 1.5, math.nan, -math.nan, math.inf, -math.inf, 1e30]
+    for bits in (7, 8, 15, 16, 31, 32, 63, 64):
+        for value in (2.0**bits, -(2.0**bits)):
+            found += [value, value - 1, value + 1, value - 0.5, value + 0.5]
+    with np.errstate(over="ignore"):
+        made = np.array([*found, *np.random.default_rng(4).standard_normal(40) * 300], dtype)
+        near = [np.nextafter(made, dtype(s * math.inf), dtype=dtype) for s in (1, -1)]
+    return np.concatenate([made, *near])
+
+
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("cpu", ["native", "haswell", "x86-64"])
+def test_conversions_are_held_to_the_range(source: str, cpu: str):
+    data = edges(np.dtype(source).type)
+    params = ", ".join(f'{t}: T.Buffer(({len(data)},), "{t}")' for t in TARGETS)
+    stores = "\n".join(f'        {t}[i] = T.Cast("{t}", X[i])' for t in TARGETS)
+    func = from_source(TEXT.format(n=len(data), source=source, params=params, stores=stores))
+    wanted = [np.zeros(len(data), t) for t in TARGETS]
+    for target, out in zip(TARGETS, wanted):
+        info = np.iinfo(target)
+        for k, x in enumerate(data.tolist()):
+            cut = (
+                0
+                if math.isnan(x)
+                else info.max
+                if x > info.max
+                else info.min
+                if x < info.min
+                else 0
+            )
+            out[k] = cut or (int(x) if info.min <= x <= info.max else 0)
+    for schedule in (True, False):
+        made = [np.ones(len(data), t) for t in TARGETS]
+        loomir.compile(func, Target(cpu), schedule=schedule, cache=False)(data, *made)
+        for target, a, b in zip(TARGETS, wanted, made):
+            np.testing.assert_array_equal(b, a, err_msg=target)
+
+
+def test_vectors_are_not_taken_apart():
+    func = from_source(
+        TEXT.format(
+            n=4096,
+            source="float32",
+            params='Y: T.Buffer((4096,), "int32")',
+            stores='        Y[i] = T.Cast("int32", X[i])',
+        )
+    )
+    assembly = loomir.compile(func, Target("haswell")).assembly()
+    assert "vcvttps2dq" in assembly
+    assert "vcvttss2si" not in assembly.split("f.checked")[0]
