@@ -15,10 +15,12 @@ from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.nest import allocated
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
+from loomir.autoschedule.schedule import schedule_function
 from loomir.autoschedule.stage import Kernel, Stage
 from loomir.interp import interpret
 from loomir.script import tir as T
 from loomir.target import Target
+from loomir.te import topi
 from loomir.te.topi.conv import conv
 from loomir.tir.expr import IntImm, Max, const
 from loomir.tir.function import PrimFunc
@@ -607,3 +609,16 @@ def test_what_is_no_product_is_left() -> None:
     b = te.placeholder((8, 9), name="B")
     both = te.compute((8,), lambda i: te.sum(a[i, k] * b[i, k], k))
     assert planned(te.create_prim_func([a, b, both])) is None
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("columns", [0, 2])
+@pytest.mark.parametrize("steps", [0, 5])
+def test_results_without_elements_and_any_number_of_steps(rows: int, columns: int, steps: int):
+    k = te.var("k", "int64")
+    a, b = te.placeholder((rows, k), "int32"), te.placeholder((k, columns), "int32")
+    made = schedule_function(te.create_prim_func([a, b, topi.matmul(a, b)]), Target("native"))
+    x, y = np.ones((rows, steps), "int32"), np.ones((steps, columns), "int32")
+    out = np.full((rows, columns), 7, "int32")
+    loomir.interpret(made.func, made.func.name, x, y, out)  # which looks at every index
+    np.testing.assert_array_equal(out, x @ y)

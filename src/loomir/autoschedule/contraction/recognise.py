@@ -63,7 +63,7 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
     ordered = not stage.free_order and stage.buffer.dtype.is_float
     if ordered and not (_starts_from_zero(stage) and stage.buffer.dtype.bits >= 32):
         return None
-    if any(axis.size == 0 for axis in stage.reduced):
+    if any(axis.size == 0 for axis in (*stage.axes, *stage.reduced)):
         return None
     if _factors(stage.value, stage.buffer.dtype) is None or overlaps(stages):
         return None
