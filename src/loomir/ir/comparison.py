@@ -187,11 +187,17 @@ def _mapping(a: Any, b: Any, found: _Comparison, levels: int, pairs: Pairs, make
     """Compare mappings: keyed by definitions in their order, keyed by strings in any."""
     if len(a) != len(b):
         return False
-    for x, y in zip(a, b):
+    shared, table = (found.made, _MADE) if makes else (found.shared, _USED)
+    for (x, v), (y, w) in zip(a.items(), b.items()):
         if x is not y or x.__class__ is not str:
             break
+        if v is w:
+            if v.__class__ not in _NAMELESS:
+                shared.append(v)
+        elif v.__class__ is not w.__class__ or not table[v.__class__](v, w, found, levels, pairs):
+            return False
     else:  # the same names in the same order
-        return _items(a.values(), b.values(), found, levels, pairs, makes)
+        return True
     kinds = set(map(type, a))
     if str not in kinds and all(issubclass(kind, Node) for kind in kinds):
         keys = _items(a, b, found, levels, pairs, False)
@@ -257,6 +263,12 @@ def _held(cls: type[Node], declared: str) -> list[type | None]:
     item = declared.removeprefix("tuple[").removesuffix(", ...]")
     names = [name for name in item.split(" | ") if name != "None"]
     return [_PLAIN.get(name) or _named(cls, name) for name in names]
+
+
+def _key(cls: type[Node], declared: str) -> type[Node] | None:
+    """Find the class of nodes that are the keys of a declared mapping."""
+    named = _named(cls, declared.removeprefix("Mapping[").split(",")[0])
+    return named if named is not None and issubclass(named, Node) else None
 
 
 def _compared(cls: type[Node]) -> dict[str, str]:
@@ -368,6 +380,8 @@ class _Writer:
         self, cls: type[Node], declared: str, form: _Form, name: str, makes: bool
     ) -> list[str]:
         table = "made" if makes else "used"
+        if form is _Form.TABLE and (key := _key(cls, declared)) is not None:
+            return self._table(cls, key, name, makes)
         if form is _Form.TABLE:
             return [
                 f"a = x.{name}; b = y.{name}",
@@ -397,6 +411,33 @@ class _Writer:
             " for a, b in zip(p, q):",
             *_inside(_inside(node)),
             *self._shared(cls, declared, "p", makes),
+        ]
+
+    def _table(self, cls: type[Node], key: type[Node], name: str, makes: bool) -> list[str]:
+        """Compare mappings keyed by nodes in their order."""
+        table = "made" if makes else "used"
+        if key.is_definition:
+            keys = ["if pairs(i, j) is not j: return False"]
+        else:
+            keys = [
+                "if i is not j:",
+                " k = i.__class__",
+                " if k is not j.__class__ or not used[k](i, j, found, levels, pairs):",
+                "  return False",
+                *self._shared(cls, key.__name__, "i", makes=False),
+            ]
+        return [
+            f"p = x.{name}; q = y.{name}",
+            "if p is not q:",
+            " if len(p) != len(q): return False",
+            " for (i, a), (j, b) in zip(p.items(), q.items()):",
+            *_inside(_inside(keys)),
+            "  if a is not b:",
+            "   k = a.__class__",
+            f"   if k is not b.__class__ or not {table}[k](a, b, found, levels, pairs):",
+            "    return False",
+            f"  else: {self._list(makes)}.append(a)",
+            f"elif p: {self._list(makes)}.append(p)",
         ]
 
     def _list(self, makes: bool) -> str:
