@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import loomir
 from loomir import te
 from loomir.ir.visit import by_class
 from loomir.script import from_source
@@ -265,3 +266,15 @@ def test_sums_in_order_without_vectors_in_a_row_are_of_neighbouring_rows():
     assert "T.vectorized" in made.func.script()
     shapes = [(6, 9, 40), (6, 3), (6,), (9, 38)]
     agrees(biased, [np.array(RANDOM.standard_normal(s), "float32") for s in shapes], rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (3, 700), (1, 40000)])
+def test_a_sum_of_zeros_below_zero_is_one(shape: tuple[int, int]):
+    x = te.placeholder(shape, "float32", name="x")
+    k = te.reduce_axis((0, shape[1]), "k")
+    total = te.comm_reducer(lambda a, b: a + b, lambda dtype: te.const(-0.0, dtype))
+    func = te.create_prim_func([x, te.compute(shape[:1], lambda i: total(x[i, k], axis=k))])
+    agrees(func, [np.full(shape, -0.0, "float32"), np.ones(shape[:1], "float32")], rtol=0)
+    out = np.ones(shape[:1], "float32")
+    loomir.compile(func)(np.full(shape, -0.0, "float32"), out)
+    assert np.signbit(out).all()

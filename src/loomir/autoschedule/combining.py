@@ -42,6 +42,8 @@ def identity(combine: Combine, dtype: DataType) -> PrimExpr:
         return const(float("-inf") if dtype.is_float else dtype.min_value, dtype)
     if combine is Combine.MIN:
         return const(float("inf") if dtype.is_float else dtype.max_value, dtype)
+    if combine is Combine.SUM and dtype.is_float:
+        return const(-0.0, dtype)  # 0.0 would make a sum of zeros below 0 one above
     return const(1 if combine in (Combine.PROD, Combine.AND) else 0, dtype)
 
 
