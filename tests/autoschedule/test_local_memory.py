@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from loomir.autoschedule.schedule import schedule_function
+from loomir.ir.visit import pre_order
+from loomir.schedule.dependence import carried_by
+from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import For
 from tests.autoschedule.agreement import agrees, scheduled
 
 RANDOM = np.random.default_rng(6)
@@ -167,3 +171,26 @@ def test_memory_that_is_not_filled_first_stays(size: int):
     made = schedule_function(partly, Target("native"))
     assert "held" not in [stage.buffer.name for plan in made.plans for stage in plan.stages]
     agrees(partly, [np.arange(-10, 10, dtype="int32"), np.zeros(20, "int32")], rtol=0, always=False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "n = T.int32(0)\n        n = J[i]\n        A[i + n % 8] = i",
+        "with T.LetStmt(J[i]) as n:\n            A[i + n % 8] = i",
+        "with T.LetStmt(J[i] % 8) as n:\n            B[i, n + 1] = B[0, n] + i",
+        "n = T.int32(0)\n        n = J[i]\n        B[i, n % 8 + 1] = B[0, n % 8] + i",
+    ],
+)
+def test_indices_that_iterations_find_for_themselves_tell_nothing_apart(body: str):
+    text = f"""
+from loomir.script import tir as T
+@T.prim_func
+def found(J: T.Buffer((40,), "int32"), A: T.Buffer((48,), "int32"), B: T.Buffer((40, 9), "int32")):
+    for i in range(40):
+        {body}
+"""
+    func = from_source(text)
+    loop = next(part for part in pre_order(func.body) if isinstance(part, For))
+    assert "share elements" in carried_by(loop, {})
+    assert not scheduled(func, tasks=True).plans

@@ -14,7 +14,7 @@ from loomir.schedule.regions import narrowed
 from loomir.tir.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
 from loomir.tir.effects import Does, effects_of_node
-from loomir.tir.expr import Call, IntImm, PrimExpr, Var
+from loomir.tir.expr import Call, IntImm, Let, PrimExpr, Var
 from loomir.tir.fresh import definitions_in
 from loomir.tir.stmt import (
     Allocate,
@@ -26,6 +26,7 @@ from loomir.tir.stmt import (
     BufferStore,
     DeclBuffer,
     For,
+    LetStmt,
     Stmt,
     While,
     seq,
@@ -119,7 +120,20 @@ def nest_of(stmt: Stmt) -> Nest:
             loops[node.loop_var] = Range(node.min, node.extent)
         elif isinstance(node, BufferStore):
             found.append(Access(node.buffer, _box(node), True))
-    return Nest(tuple(found), loops, obstacle_in(stmt))
+    bound = {id(n.var) for n in pre_order(stmt) if isinstance(n, (Let, LetStmt))}
+    return Nest(tuple(_known(a, bound) for a in found), loops, obstacle_in(stmt))
+
+
+def _known(access: Access, bound: set[int]) -> Access:
+    """Give an access all of an axis whose index is found in the nest: it may differ each time."""
+
+    def is_found(r: Range) -> bool:
+        return any(isinstance(n, BufferLoad) or id(n) in bound for n in pre_order(r.min))
+
+    if not any(map(is_found, access.region)):
+        return access
+    pairs = zip(access.region, access.buffer.whole().region)
+    return access._replace(region=tuple(all_of if is_found(r) else r for r, all_of in pairs))
 
 
 def iteration_of(loop: For) -> Nest:
