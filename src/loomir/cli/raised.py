@@ -20,10 +20,11 @@ _SHOWN = 500
 
 
 @contextmanager
-def raised_in(path: Path | str | None) -> Generator[None]:
+def raised_in(path: Path | str | None, way: str = "") -> Generator[None]:
     """Run code of a file. Errors: SCR0001 where it is no Python, CLI0011 for what it raises.
 
-    Mistakes of programs, which say themselves where they stand, pass as they are.
+    Mistakes of programs, which say themselves where they stand, pass as they are. ``way`` is how to
+    see it in Python, where that is not to run the file.
     """
     try:
         yield
@@ -33,12 +34,13 @@ def raised_in(path: Path | str | None) -> Generator[None]:
         file = str(path or "the file")
         if isinstance(error, SyntaxError) and error.filename == file:
             parse_text(Source(file, _text(file)))  # raises where, and what to do
-        raise _told(error, file) from error
+        raise _told(error, file, way or f"run `python {file}`") from error
 
 
 def ask(file: ModuleType | None, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call what a file defines. Errors: CLI0011."""
-    with raised_in(getattr(file, "__file__", None)):
+    way = f"call {getattr(function, '__name__', 'it')} in Python"
+    with raised_in(getattr(file, "__file__", None), way):
         return function(*args, **named)
 
 
@@ -49,7 +51,7 @@ def _text(file: str) -> str:
         return ""
 
 
-def _told(error: Exception, file: str) -> CompileError:
+def _told(error: Exception, file: str, way: str) -> CompileError:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == file]
     what = "".join(traceback.format_exception_only(error)).strip()
@@ -66,7 +68,7 @@ def _told(error: Exception, file: str) -> CompileError:
             span,
             "here" if own else "",
             notes=notes,
-            help=f"run `python {file}`, which shows every call that leads there",
+            help=f"mend it; {way}, which shows every call that leads there",
         )
     )
 
