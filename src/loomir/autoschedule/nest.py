@@ -21,7 +21,16 @@ from loomir.tir.stmt import (
     seq,
 )
 
-__all__ = ["INDEX", "allocated", "loop", "parallel", "scratch", "unrolled", "vectorized"]
+__all__ = [
+    "INDEX",
+    "allocated",
+    "loop",
+    "parallel",
+    "scratch",
+    "unrolled",
+    "vectorized",
+    "with_shape",
+]
 
 INDEX = DataType("int64")
 """The dtype of the loops that schedules make: products of extents fit."""
@@ -79,6 +88,19 @@ def scratch(
 ) -> Buffer:
     """Make a buffer for use inside of a kernel; ``allocated`` gives it memory."""
     return decl_buffer(tuple(shape), dtype, name, scope=scope)
+
+
+def with_shape(buffer: Buffer, shape: Sequence[PrimExpr]) -> Buffer:
+    """See the memory of a buffer without strides as an array of another shape."""
+    return decl_buffer(
+        tuple(shape),
+        buffer.dtype,
+        buffer.name,
+        data=buffer.data,
+        elem_offset=buffer.elem_offset,
+        scope=buffer.scope,
+        data_alignment=buffer.data_alignment,
+    )
 
 
 def allocated(buffers: Iterable[Buffer], *body: Stmt, name: str = "scratch") -> Stmt:

@@ -16,12 +16,12 @@ from loomir.arith.fold import FOLDS, add, imm64, mul
 from loomir.autoschedule.contraction.operand import conversions, plain_load
 from loomir.autoschedule.contraction.recognise import is_zero
 from loomir.autoschedule.instance import by_index
-from loomir.autoschedule.nest import INDEX
+from loomir.autoschedule.nest import INDEX, with_shape
 from loomir.autoschedule.padding import Form, conjunction, form_of, test_of
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
-from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
+from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, Eq, FloatImm, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var
 from loomir.tir.op import IF_THEN_ELSE
 
@@ -362,15 +362,7 @@ def _factored(
     if left:  # the image has one element there, and no dimension for it
         dims.update({line.axis.var: len(whole.shape) + i for i, line in enumerate(left)})
         ones = [imm64(1)] * len(left)
-        view = decl_buffer(
-            (*whole.shape, *ones),
-            whole.dtype,
-            whole.name,
-            data=whole.data,
-            elem_offset=whole.elem_offset,
-            scope=whole.scope,
-            data_alignment=whole.data_alignment,
-        )
+        view = with_shape(whole, (*whole.shape, *ones))
         load = BufferLoad(view, (*load.indices, *(imm64(0) for _ in left)))
         moved += left
     taps: dict[Var, int] = {}

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from loomir.autoschedule.nest import with_shape
 from loomir.autoschedule.plan import Ahead, Plan
 from loomir.autoschedule.stage import Kernel, Stage
 from loomir.autoschedule.usage import reads_of
 from loomir.ir.visit import by_class, rewrite
-from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
+from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
 
@@ -106,12 +107,4 @@ def _count(buffer: Buffer) -> int:
 
 
 def _cut(buffer: Buffer) -> Buffer:
-    return decl_buffer(
-        buffer.shape[: _count(buffer)],
-        buffer.dtype,
-        buffer.name,
-        data=buffer.data,
-        elem_offset=buffer.elem_offset,
-        scope=buffer.scope,
-        data_alignment=buffer.data_alignment,
-    )
+    return with_shape(buffer, buffer.shape[: _count(buffer)])

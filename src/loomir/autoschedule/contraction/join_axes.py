@@ -6,10 +6,11 @@ from collections.abc import Sequence, Set
 from itertools import pairwise
 
 from loomir.arith.fold import mul, product
+from loomir.autoschedule.nest import with_shape
 from loomir.autoschedule.stage import Axis, Stage
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, pre_order, rewrite
-from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
+from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Var
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
 
@@ -29,15 +30,7 @@ class Views:
         if key not in self.made:
             size = product(buffer.shape[at : at + count])
             shape = (*buffer.shape[:at], size, *buffer.shape[at + count :])
-            view = decl_buffer(
-                shape,
-                buffer.dtype,
-                buffer.name,
-                data=buffer.data,
-                elem_offset=buffer.elem_offset,
-                scope=buffer.scope,
-                data_alignment=buffer.data_alignment,
-            )
+            view = with_shape(buffer, shape)
             self.made[key] = view
             self.of[view] = buffer
         return self.made[key]
