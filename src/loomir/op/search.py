@@ -19,12 +19,8 @@ from loomir.relax.op_reference import NPArray, widened, xp
 from loomir.relax.op_rules import common_device, common_dtype, need, operand, tensor_info
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType
-from loomir.te import reduction as te
 from loomir.te import topi
 from loomir.te.tensor import Tensor
-from loomir.te.topi.shape import dims, make
-from loomir.tir.expr import GE, GT, Not, PrimExpr
-from loomir.tir.expr import cast as cast_to
 
 __all__ = ["argmax", "argmin", "bucketize", "where"]
 
@@ -138,17 +134,7 @@ def _infer_bucketize(c: OpContext) -> StructInfo:
 
 
 def _lower_bucketize(x: Tensor, boundaries: Tensor, out_int32: bool, right: bool) -> Tensor:
-    dtype = DataType("int32" if out_int32 else "int64")
-    over = te.reduce_axis((0, boundaries.shape[0]), "k")
-
-    def element(*i: PrimExpr) -> PrimExpr:
-        # Counts boundaries in front. NaN is not below any, and so comes after all.
-        value, boundary = x(*i), boundaries(over.var)
-        after = GT(boundary, value) if right else GE(boundary, value)
-        return te.sum(cast_to(Not(after), dtype), axis=over)
-
-    made: Tensor = make("bucketize", dims(x), element)
-    return made
+    return topi.searchsorted(boundaries, x, right, "int32" if out_int32 else "int64")
 
 
 def _bucketize(x: NPArray, boundaries: NPArray, out_int32: bool, right: bool) -> NPArray:

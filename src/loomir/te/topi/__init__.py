@@ -12,6 +12,7 @@ from loomir.te.topi.broadcast import *  # noqa: F403
 from loomir.te.topi.conv import *  # noqa: F403
 from loomir.te.topi.create import *  # noqa: F403
 from loomir.te.topi.distinct import *  # noqa: F403
+from loomir.te.topi.einsum import *  # noqa: F403
 from loomir.te.topi.elementwise import *  # noqa: F403
 from loomir.te.topi.index import *  # noqa: F403
 from loomir.te.topi.loss import *  # noqa: F403
@@ -23,4 +24,5 @@ from loomir.te.topi.pool import *  # noqa: F403
 from loomir.te.topi.reduction import *  # noqa: F403
 from loomir.te.topi.resize import *  # noqa: F403
 from loomir.te.topi.scan import *  # noqa: F403
+from loomir.te.topi.search import *  # noqa: F403
 from loomir.te.topi.sort import *  # noqa: F403

@@ -7,18 +7,15 @@ Both keep equal keys in the order of their places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from loomir.support.dtype import DataType
-from loomir.te.topi.loops import counting
+from loomir.te.topi.loops import counting, holding
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import And, Eq, IntImm, PrimExpr, Select, Var, cast, const
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import (
-    TRUE,
-    Block,
-    BlockRealize,
     BufferStore,
     For,
     ForKind,
@@ -88,11 +85,6 @@ def keyed_order(count: PrimExpr, kept: PrimExpr, dtype: DataType, key: Key, stor
     return IfThenElse(count <= const(_FEW, _INT64), few, many)
 
 
-def _with(buffers: Sequence[Buffer], body: Sequence[Stmt]) -> Stmt:
-    block = Block((), (), (), "row", seq(body), None, tuple(buffers))
-    return BlockRealize((), TRUE, block)
-
-
 def _named(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     var = Var(name, value.dtype)
     return LetStmt(var, value, body(var))
@@ -126,7 +118,7 @@ class _Inserted:
             var = Var("i", _INT64)
             parts.append(For(var, kept, count - kept, ForKind.SERIAL, later(var)))
         parts.append(counting("i", kept, lambda i: store(i, BufferLoad(self.places, (i,)))))
-        return _with([self.keys, self.places, self.hole], parts)
+        return holding([self.keys, self.places, self.hole], parts)
 
     def _insert(self, at: PrimExpr, key: PrimExpr, place: PrimExpr) -> Stmt:
         """Move greater keys up, from the one before ``at`` on, and fill the hole."""
@@ -179,7 +171,7 @@ class _Counted:
         )
         parts.append(rest if many is self.count else LetStmt(some, following, rest))
         block = [self.keys, self.places, self.ends, *self.cells]
-        return _with(block, [IfThenElse(kept > _ZERO, seq(parts))])
+        return holding(block, [IfThenElse(kept > _ZERO, seq(parts))])
 
     def _set(self, cell: int, value: PrimExpr) -> Stmt:
         return BufferStore(self.cells[cell], value, (_ZERO,))

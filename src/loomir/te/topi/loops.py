@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from loomir.te.topi.shape import Size
+from loomir.tir.buffer import Buffer
 from loomir.tir.expr import (
     ExprLike,
     IntImm,
@@ -18,9 +19,9 @@ from loomir.tir.expr import (
     convert,
     match_dtypes,
 )
-from loomir.tir.stmt import For, ForKind, Stmt
+from loomir.tir.stmt import TRUE, Block, BlockRealize, For, ForKind, Stmt, seq
 
-__all__ = ["counting", "greater_size", "lesser_size", "nest", "saturated", "wide"]
+__all__ = ["counting", "greater_size", "holding", "lesser_size", "nest", "saturated", "wide"]
 
 
 def wide(value: ExprLike) -> PrimExpr:
@@ -49,6 +50,12 @@ def nest(extents: Sequence[PrimExpr], body: Callable[[Sequence[Any]], Stmt]) -> 
     for var, extent in zip(reversed(at), reversed(extents), strict=True):
         made = For(var, IntImm(0, var.dtype), extent, ForKind.SERIAL, made)
     return made
+
+
+def holding(buffers: Sequence[Buffer], body: Sequence[Stmt]) -> Stmt:
+    """Run statements with buffers of their own."""
+    block = Block((), (), (), "row", seq(body), None, tuple(buffers))
+    return BlockRealize((), TRUE, block)
 
 
 def greater_size(a: Size, b: Size) -> Size:

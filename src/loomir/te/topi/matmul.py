@@ -1,4 +1,4 @@
-"""Products of matrices, and sums of products by subscripts.
+"""Products of matrices.
 
 Floats of 16 bits are summed in float32 and rounded once; integers wrap in their own dtype, unless
 ``out_dtype`` says another.
@@ -6,8 +6,6 @@ Floats of 16 bits are summed in float32 and rounded once; integers wrap in their
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import TypeVar
 
 from loomir.support.dtype import DataType
@@ -15,7 +13,6 @@ from loomir.te import reduction as te
 from loomir.te.tensor import Tensor
 from loomir.te.topi.elementwise import cast
 from loomir.te.topi.shape import (
-    Size,
     bad,
     broadcast_shapes,
     dims,
@@ -26,12 +23,12 @@ from loomir.te.topi.shape import (
     refuse_shapes,
     working,
 )
-from loomir.tir.expr import Mul, PrimExpr, convert
+from loomir.tir.expr import PrimExpr, convert
 from loomir.tir.expr import cast as converted
 
 _T = TypeVar("_T")
 
-__all__ = ["batch_matmul", "dense", "einsum", "matmul"]
+__all__ = ["batch_matmul", "dense", "matmul"]
 
 
 def _dtypes(x: Tensor, out_dtype: str | None) -> tuple[DataType, DataType]:
@@ -148,48 +145,3 @@ def batch_matmul(
         return te.sum(converted(x, wide) * converted(y, wide), axis=k)
 
     return rounded(make("batch_matmul", [batch, n, m], element), out)
-
-
-def _subscripts(text: str, count: int) -> tuple[list[str], str]:
-    """Read the letters of the operands and of the result, in NumPy's order where it is implied."""
-    found = re.fullmatch(r"([A-Za-z]*(?:,[A-Za-z]*)*)(->([A-Za-z]*))?", text.replace(" ", ""))
-    if found is None:
-        bad("einsum", f"{text!r} are no subscripts", 'write letters, as in "ij,jk->ik"')
-    inputs = found[1].split(",")
-    every = "".join(inputs)
-    output = found[3] if found[2] else "".join(c for c in sorted({*every}) if every.count(c) == 1)
-    if len(inputs) != count or len({*output}) < len(output) or not {*output} <= {*every}:
-        bad("einsum", f"{text!r} does not fit {count} operands", "name each axis of each operand")
-    return inputs, output
-
-
-def einsum(subscripts: str, *operands: Tensor) -> Tensor:
-    """Sum products over letters: ``einsum("ij,jk->ik", a, b)``; without ``->``, over repeated ones.
-
-    Shapes: those of the letters, each of one extent, or 1. Errors: TE0101, TE0103, TE0104.
-    """
-    if not operands:
-        bad("einsum", "there are no operands", "give a tensor for each group of letters")
-    need("einsum", "number", *operands)
-    inputs, output = _subscripts(subscripts, len(operands))
-    extents: dict[str, Size] = {}
-    for letters, x in zip(inputs, operands, strict=True):
-        if len(letters) != x.ndim:
-            bad("einsum", f"{letters!r} does not name {x.ndim} axes", "name each axis")
-        for letter, d in zip(letters, dims(x), strict=True):
-            before = extents.get(letter, 1)
-            (extents[letter],) = broadcast_shapes("einsum", [before], [d])
-    out, wide = _dtypes(operands[0], None)
-    summed = [c for c in extents if c not in output]
-    axes = {c: te.reduce_axis((0, convert(extents[c])), c) for c in summed}
-
-    def element(*i: PrimExpr) -> PrimExpr:
-        at: dict[str, PrimExpr] = {**dict(zip(output, i, strict=True)), **axes}
-        made: PrimExpr | None = None
-        for letters, x in zip(inputs, operands, strict=True):
-            value = converted(read(x, [at[c] for c in letters]), wide)
-            made = value if made is None else Mul(made, value)
-        return te.sum(made, axis=list(axes.values())) if axes else made  # pyright: ignore[reportReturnType]
-
-    shape: Sequence[Size] = [extents[c] for c in output]
-    return rounded(make("einsum", shape, element), out)
