@@ -15,6 +15,7 @@ from loomir.autoschedule.contraction.ahead import (
     in_streams,
     is_constant,
 )
+from loomir.autoschedule.contraction.beginning import begun
 from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.groups import WORD, Groups, grouped
 from loomir.autoschedule.contraction.join_axes import Views
@@ -568,12 +569,15 @@ class Blocked:
             )
             first, later = self._starts(at(batch, right.tiles, column_tile), strip[1])
             finish = self._finish(batch, (row, column), (rows, columns), sums)
+            fill = fill_tile(sums, tiles, first)
+            if self.found.begins:
+                fill = self._begin(batch, (row, column), (rows, columns), sums)
             if part is None:
-                return allocated([sums], fill_tile(sums, tiles, first), steps, finish)
+                return allocated([sums], fill, steps, finish)
             slot = (strip[1], tile[1])
             begin = IfThenElse(
                 Eq(panel, imm64(0)),
-                fill_tile(sums, tiles, first),
+                fill,
                 load_tile(sums, part, slot, tiles, later),
             )
             last = LE(self.panels, add(panel, imm64(1)))
@@ -653,7 +657,37 @@ class Blocked:
             return lambda k, whole, at_k, i: side.vector(add(first, i), table, at_k)
         return lambda k, whole, at_k, i: side.element(table, at_k, places(i))
 
-    # -- the end of a tile -------------------------------------------------------------------------
+    # -- the ends of a tile ------------------------------------------------------------------------
+    def _inside(self, first: tuple[PrimExpr, PrimExpr]) -> PrimExpr:
+        """Say when a tile does not go beyond the result."""
+        inside: PrimExpr = TRUE
+        for side, begin in ((self.left, first[0]), (self.right, first[1])):
+            if not side.even and not side.overlaps:
+                fits = LE(add(begin, imm64(side.width)), side.extent)
+                inside = fits if inside is TRUE else And(inside, fits)
+        return inside
+
+    def _begin(
+        self,
+        batch: PrimExpr,
+        first: tuple[PrimExpr, PrimExpr],
+        places: tuple[Places, Places],
+        sums: Buffer,
+    ) -> Stmt:
+        near = [
+            side.clamped(*given) for side, given in zip((self.left, self.right), zip(places, first))
+        ]
+        return begun(
+            self.found,
+            self.tiles,
+            sums,
+            split(self.found.batch, batch),
+            places,
+            (near[0], near[1]),
+            self._inside(first),
+            by_vectors=self._stored_by_columns(),
+        )
+
     def _finish(
         self,
         batch: PrimExpr,
@@ -679,11 +713,7 @@ class Blocked:
                 ),
             )
 
-        inside: PrimExpr = TRUE
-        for side, begin in ((left, first[0]), (right, first[1])):
-            if not side.even and not side.overlaps:
-                fits = LE(add(begin, imm64(side.width)), side.extent)
-                inside = fits if inside is TRUE else And(inside, fits)
+        inside = self._inside(first)
         light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
         by_vectors = self._stored_by_columns()
         direct = light * tiles.rows * tiles.vectors <= _WRITTEN_OUT and by_vectors

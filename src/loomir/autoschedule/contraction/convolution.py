@@ -13,6 +13,7 @@ from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.contraction.ahead import in_streams, is_constant
+from loomir.autoschedule.contraction.beginning import begun
 from loomir.autoschedule.contraction.copies import (
     copied_image,
     find_pieces,
@@ -27,8 +28,8 @@ from loomir.autoschedule.contraction.join_axes import Views
 from loomir.autoschedule.contraction.leftover import Leftover, left_over
 from loomir.autoschedule.contraction.micro_kernel import (
     copy_tile,
-    fill_tile,
     load_tile,
+    multiply_then_add,
     run_tile,
     summing,
 )
@@ -55,6 +56,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     LE,
     LT,
+    And,
     Broadcast,
     Eq,
     FloorDiv,
@@ -65,7 +67,7 @@ from loomir.tir.expr import (
     Var,
     const,
 )
-from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["convolution"]
 
@@ -112,7 +114,7 @@ class _Convolution:
         self.batch, self.count = extent_of(found.batch), size_of(found.batch)
         lanes = target.lanes(found.dtype.bits)
         self.rest = 0
-        if self.n <= 16 * lanes:  # among more pixels, one vector is little
+        if self.n <= 16 * lanes and not found.ordered:  # among more pixels, one vector is little
             self.rest = left_over(image, self.n, self.k, lanes)
         self.whole = self.n - self.rest
         self.tiles = tiles = self._choose_tiles()
@@ -407,17 +409,16 @@ class _Convolution:
                     lambda r: kernel(r, add(start, k)),
                     pixels,
                     tiles,
-                    summing(self.target),
+                    multiply_then_add if self.found.ordered else summing(self.target),
                 )
 
             steps = in_streams(mul(self._depth(panel), imm64(self.unit)), 1, self.target, one)
             end = self._end(batch, row, column, rows, sums)
+            fill = self._begin(fixed, row, column, (rows, source), sums)
             if part is None:
-                return allocated([sums], fill_tile(sums, tiles), steps, end)
+                return allocated([sums], fill, steps, end)
             place = (strip, tile[1])
-            begin = IfThenElse(
-                Eq(panel, imm64(0)), fill_tile(sums, tiles), load_tile(sums, part, place, tiles)
-            )
+            begin = IfThenElse(Eq(panel, imm64(0)), fill, load_tile(sums, part, place, tiles))
             last = Eq(panel, imm64(self.panels - 1))
             return allocated(
                 [sums], begin, steps, IfThenElse(last, end, copy_tile(part, place, sums, tiles))
@@ -475,7 +476,34 @@ class _Convolution:
         """Store nothing beyond the last row."""
         return stmt if self.left.even else IfThenElse(LT(add(row, r), imm64(self.m)), stmt)
 
-    # -- the end of a tile -------------------------------------------------------------------------
+    # -- the ends of a tile ------------------------------------------------------------------------
+    def _begin(
+        self,
+        table: Values,
+        row: PrimExpr,
+        column: PrimExpr,
+        rows: tuple[Places, Places],
+        sums: Buffer,
+    ) -> Stmt:
+        """Set sums to what they start from; ``rows`` are those of the tile, and the nearest."""
+        tiles, left = self.tiles, self.left
+        (pixels,) = self.found.columns
+        last = imm64(self.whole - 1)
+        inside: PrimExpr = TRUE if left.even else LE(add(row, imm64(tiles.rows)), left.extent)
+        if self.whole % tiles.columns:
+            fits = LE(add(column, imm64(tiles.columns)), imm64(self.whole))
+            inside = fits if left.even else And(inside, fits)
+        return begun(
+            self.found,
+            tiles,
+            sums,
+            table,
+            (rows[0], lambda c: {pixels.var: add(column, c)}),
+            (rows[1], lambda c: {pixels.var: lesser(add(column, c), last)}),
+            inside,
+            by_vectors=True,
+        )
+
     def _end(
         self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, rows: Places, sums: Buffer
     ) -> Stmt:
@@ -519,7 +547,9 @@ class _Convolution:
         kept = (
             "read where they are" if self.kernels is None else "constant, packed before all calls"
         )
+        order = ("terms of an element in the order of the program, products rounded",)
         return (
+            *(order if self.found.ordered else ()),
             f"tile of {tiles.rows} x {tiles.columns}: {sums} of {registers} registers hold sums",
             f"kernels are {kept}, vectors lie along pixels",
             f"panels of {tiles.depth} steps, in {self.pieces} pieces each",

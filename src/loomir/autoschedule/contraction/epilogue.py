@@ -31,7 +31,7 @@ def finished(
     start = stage.init
     if start is None:
         start = BufferLoad(stage.buffer, stage.indices)
-    if not is_zero(start):
+    if not found.begins and not is_zero(start):
         total = Add(cast(substitute(start, table), total.dtype), total)
     value = cast(total, stage.buffer.dtype)
     held: dict[Buffer, Var] = {}

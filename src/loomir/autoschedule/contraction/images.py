@@ -124,7 +124,7 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     sizes = [axis.size for axis in (*found.rows, *many[-1:], *found.reduced)]
     if not many or load is None or weights is None or None in sizes or found.dtype not in _SUMS:
         return None
-    if found.ordered or found.stage.init is None or load.buffer.strides or load.dtype.lanes != 1:
+    if found.stage.init is None or load.buffer.strides or load.dtype.lanes != 1:
         return None
     if pad is not None and load.buffer is not pad.buffer:
         return None
@@ -137,6 +137,8 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     if any(axis.size is None for axis in places):
         return None
     reduced = _by_weight(found)
+    if found.ordered and reduced != tuple(axis for axis in found.reduced if axis.size != 1):
+        return None
     step = Var("k", INDEX)
     flat = views.flat(weights, reduced, step)
     apart = pad is not None or count < len(many)

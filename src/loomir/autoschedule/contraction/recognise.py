@@ -53,6 +53,8 @@ class Contraction:
     """Whether each element takes its terms one by one in order, each product rounded before."""
     by_vector: bool = False
     """Whether one factor is a vector, for which there is a row of its own here."""
+    begins: bool = False
+    """Whether terms join what an element starts from, and are not summed before."""
 
 
 def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
@@ -61,7 +63,7 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
     if stage.combine is not Combine.SUM or not stage.reduced:
         return None
     ordered = not stage.free_order and stage.buffer.dtype.is_float
-    if ordered and not (_starts_from_zero(stage) and stage.buffer.dtype.bits >= 32):
+    if ordered and stage.buffer.dtype.bits < 32:
         return None
     if any(axis.size == 0 for axis in (*stage.axes, *stage.reduced)):
         return None
@@ -111,6 +113,7 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         cut,
         ordered,
         by_vector,
+        ordered and not _starts_from_zero(stage),
     )
 
 

@@ -1,0 +1,341 @@
+"""Plain loops keep the order of their sums, whatever these start from, and are fast all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import loomir
+from loomir.script import tir as T
+from loomir.tir.expr import IntImm
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.held import kinds, scheduled
+
+RANDOM = np.random.default_rng(5)
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42)
+ARRAY = npt.NDArray[np.generic]
+
+
+def exactly(
+    func: PrimFunc, *arrays: ARRAY, targets: Sequence[str] = ("native", "haswell")
+) -> list[str]:
+    """Hold what is scheduled to what is written, bit for bit; give the rules."""
+    wanted = [array.copy() for array in arrays]
+    loomir.compile(func, schedule=False, opt_level=0)(*wanted)
+    for tasks, target in enumerate(targets):
+        made = scheduled(func, target, tasks=bool(tasks))
+        assert not loomir.verify(made.func)
+        native = [array.copy() for array in arrays]
+        level = 0 if tasks else 2
+        run = loomir.compile(made.func, target, schedule=False, cache=False, opt_level=level)
+        run(*native)
+        for a, b in zip(wanted, native, strict=True):
+            np.testing.assert_array_equal(b, a)  # NaN is NaN, of whatever bits
+            np.testing.assert_array_equal(np.signbit(b[b == b]), np.signbit(a[a == a]))
+    return kinds(scheduled(func, targets[0], tasks=False))
+
+
+def interpreted(func: PrimFunc, *arrays: ARRAY) -> None:
+    """Hold the interpreter of what is scheduled to that of what is written, bit for bit."""
+    wanted = [array.copy() for array in arrays]
+    loomir.interpret(func, func.name, *wanted)
+    got = [array.copy() for array in arrays]
+    loomir.interpret(scheduled(func, "native", tasks=False).func, func.name, *got)
+    for a, b in zip(wanted, got, strict=True):
+        np.testing.assert_array_equal(b, a)
+
+
+def drawn(*shape: int, dtype: str = "float32", special: bool = False) -> ARRAY:
+    made = np.array(RANDOM.standard_normal(shape) * 4, dtype)
+    if special:
+        places = RANDOM.integers(0, made.size, len(SPECIAL))
+        made.reshape(-1)[places] = SPECIAL
+    return made
+
+
+def arrays_for(func: PrimFunc, *, special: bool = False) -> list[ARRAY]:
+    made: list[ARRAY] = []
+    for buffer in func.buffer_map.values():
+        shape = [e.value for e in buffer.shape if isinstance(e, IntImm)]
+        made.append(drawn(*shape, dtype=str(buffer.dtype), special=special))
+    return made
+
+
+# -- products that start from something --------------------------------------------------------
+def product(m: int, n: int, k: int, start: str, dtype: str = "float32") -> PrimFunc:
+    """Give loops of a product that starts as told."""
+
+    @T.prim_func
+    def by_column(
+        a: T.Buffer((m, k), dtype),
+        b: T.Buffer((k, n), dtype),
+        d: T.Buffer((n,), dtype),
+        c: T.Buffer((m, n), dtype),
+    ):
+        for i, j in T.grid(m, n):
+            c[i, j] = d[j]
+            for x in range(k):
+                c[i, j] += a[i, x] * b[x, j]
+
+    @T.prim_func
+    def by_row(
+        a: T.Buffer((m, k), dtype),
+        b: T.Buffer((n, k), dtype),
+        d: T.Buffer((m,), dtype),
+        c: T.Buffer((m, n), dtype),
+    ):
+        for i, j in T.grid(m, n):
+            acc = d[i] * T.Cast(dtype, 2)
+            for x in range(k):
+                acc += a[i, x] * b[j, x]
+            c[i, j] = T.max(acc, T.Cast(dtype, 0))
+
+    @T.prim_func
+    def held(a: T.Buffer((m, k), dtype), b: T.Buffer((k, n), dtype), c: T.Buffer((m, n), dtype)):
+        for i, j, x in T.grid(m, n, k):
+            c[i, j] = c[i, j] + a[i, x] * b[x, j]
+
+    @T.prim_func
+    def scaled(a: T.Buffer((m, k), dtype), b: T.Buffer((k, n), dtype), c: T.Buffer((m, n), dtype)):
+        for i, j in T.grid(m, n):
+            c[i, j] = c[i, j] * T.Cast(dtype, 0.5)
+            for x in range(k):
+                c[i, j] += T.Cast(dtype, 1.5) * a[i, x] * b[x, j]
+
+    @T.prim_func
+    def turned(a: T.Buffer((k, m), dtype), b: T.Buffer((k, n), dtype), c: T.Buffer((n, m), dtype)):
+        for j, i in T.grid(n, m):
+            c[j, i] = T.Cast(dtype, -0.0)
+            for x in range(k):
+                c[j, i] += a[x, i] * b[x, j]
+
+    kinds = {
+        "column": by_column,
+        "row": by_row,
+        "held": held,
+        "scaled": scaled,
+        "turned": turned,
+    }
+    return kinds[start]
+
+
+@pytest.mark.parametrize(
+    ("start", "m", "n", "k", "dtype"),
+    [
+        ("column", 7, 33, 13, "float32"),
+        ("column", 40, 32, 1300, "float32"),
+        ("row", 5, 30, 9, "float64"),
+        ("held", 33, 2, 31, "float32"),
+        ("scaled", 6, 33, 700, "float32"),
+        ("turned", 9, 17, 9, "float32"),
+    ],
+)
+def test_products_start_from_anything(start: str, m: int, n: int, k: int, dtype: str) -> None:
+    func = product(m, n, k, start, dtype)
+    assert exactly(func, *arrays_for(func, special=k < 100))[-1] == "matrix product"
+
+
+def test_a_product_of_zeros_below_zero_stays_so() -> None:
+    func = product(6, 32, 5, "turned")
+    a, b, c = -np.zeros((5, 6), "f"), np.zeros((5, 32), "f"), np.ones((32, 6), "f")
+    exactly(func, a, b, c)
+    interpreted(func, a, b, c)
+    loomir.compile(func)(a, b, c)
+    assert np.signbit(c).all()
+
+
+@T.prim_func
+def convolution(
+    x: T.Buffer((2, 3, 17, 14), "float32"),
+    w: T.Buffer((9, 3, 3, 3), "float32"),
+    b: T.Buffer((9,), "float32"),
+    y: T.Buffer((2, 9, 15, 12), "float32"),
+):
+    for n, o, h, v in T.grid(2, 9, 15, 12):
+        acc = b[o]
+        for c, i, j in T.grid(3, 3, 3):
+            acc += x[n, c, h + i, v + j] * w[o, c, i, j]
+        y[n, o, h, v] = T.max(acc, T.float32(0))
+
+
+@T.prim_func
+def in_another_order(
+    x: T.Buffer((2, 3, 17, 14), "float32"),
+    w: T.Buffer((9, 3, 3, 3), "float32"),
+    b: T.Buffer((9,), "float32"),
+    y: T.Buffer((2, 9, 15, 12), "float32"),
+):
+    for n, o, h, v in T.grid(2, 9, 15, 12):
+        y[n, o, h, v] = b[o] + T.Cast("float32", v)
+        for j, i, c in T.grid(3, 3, 3):
+            y[n, o, h, v] += x[n, c, h + i, v + j] * w[o, c, i, j]
+
+
+@T.prim_func
+def deep(
+    x: T.Buffer((40, 9, 9), "float32"),
+    w: T.Buffer((5, 40, 5, 5), "float32"),
+    y: T.Buffer((5, 5, 5), "float32"),
+):
+    for o, h, v in T.grid(5, 5, 5):
+        y[o, h, v] = T.float32(0)
+        for c, i, j in T.grid(40, 5, 5):
+            y[o, h, v] += x[c, h + i, v + j] * w[o, c, i, j]
+
+
+@T.prim_func
+def channels_last(
+    x: T.Buffer((17, 14, 8), "float32"),
+    w: T.Buffer((3, 3, 8, 20), "float32"),
+    b: T.Buffer((20,), "float32"),
+    y: T.Buffer((15, 12, 20), "float32"),
+):
+    for h, v, o in T.grid(15, 12, 20):
+        y[h, v, o] = b[o]
+        for i, j, c in T.grid(3, 3, 8):
+            y[h, v, o] += x[h + i, v + j, c] * w[i, j, c, o]
+
+
+@pytest.mark.parametrize(
+    ("func", "kind"),
+    [
+        (convolution, "convolution"),
+        (in_another_order, "matrix product"),
+        (deep, "convolution"),
+        (channels_last, "matrix product"),
+    ],
+)
+def test_convolutions_keep_their_order(func: PrimFunc, kind: str) -> None:
+    arrays = arrays_for(func)
+    assert exactly(func, *arrays) == [kind]
+
+
+@T.prim_func
+def of_any_size(a_: T.handle, b_: T.handle, d_: T.handle, c_: T.handle):
+    m, n, k = T.int64(), T.int64(), T.int64()
+    a = T.match_buffer(a_, (m, k))
+    b = T.match_buffer(b_, (k, n))
+    d = T.match_buffer(d_, (n,))
+    c = T.match_buffer(c_, (m, n))
+    for i, j in T.grid(m, n):
+        c[i, j] = d[j]
+        for x in range(k):
+            c[i, j] += a[i, x] * b[x, j]
+
+
+@T.prim_func
+def added_of_any_size(a_: T.handle, b_: T.handle, c_: T.handle):
+    m, n, k = T.int64(), T.int64(), T.int64()
+    a = T.match_buffer(a_, (m, k))
+    b = T.match_buffer(b_, (k, n))
+    c = T.match_buffer(c_, (m, n))
+    for i, j, x in T.grid(m, n, k):
+        c[i, j] += a[i, x] * b[x, j]
+
+
+def test_sizes_are_known_at_run_time() -> None:
+    for func in (of_any_size, added_of_any_size):
+        run = loomir.compile(func)
+        written = loomir.compile(func, schedule=False, opt_level=0)
+        for m, n, k in ((0, 3, 3), (3, 0, 3), (3, 5, 0), (1, 1, 1), (3, 70, 600), (40, 33, 17)):
+            arrays = [drawn(m, k), drawn(k, n), drawn(n), drawn(m, n)]
+            if func is added_of_any_size:
+                del arrays[2]
+            wanted = [array.copy() for array in arrays]
+            run(*arrays)
+            written(*wanted)
+            np.testing.assert_array_equal(arrays[-1], wanted[-1])
+
+
+# -- what is no product, though it looks like one ----------------------------------------------
+@T.prim_func
+def reads_its_result(a: T.Buffer((20, 20), "float32"), c: T.Buffer((20, 20), "float32")):
+    for i, j in T.grid(20, 20):
+        c[i, j] = a[j, i]
+        for x in range(20):
+            c[i, j] += a[i, x] * c[x, j]
+
+
+@T.prim_func
+def starts_from_another_element(
+    a: T.Buffer((20, 20), "float32"),
+    b: T.Buffer((20, 20), "float32"),
+    c: T.Buffer((21, 20), "float32"),
+):
+    for i, j in T.grid(20, 20):
+        c[i + 1, j] = c[i, j]
+        for x in range(20):
+            c[i + 1, j] += a[i, x] * b[x, j]
+
+
+@T.prim_func
+def starts_from_what_follows(
+    a: T.Buffer((20, 20), "float32"),
+    b: T.Buffer((20, 20), "float32"),
+    d: T.Buffer((20,), "float32"),
+    c: T.Buffer((20, 20), "float32"),
+):
+    acc = T.alloc_buffer((1,), "float32")
+    for i, j in T.grid(20, 20):
+        acc[0] = d[j]
+        for x in range(20):
+            acc[0] += a[i, x] * b[x, j]
+        c[i, j] = acc[0]
+        d[j] = acc[0] * T.float32(0.01)
+
+
+@T.prim_func
+def starts_from_its_loop(
+    a: T.Buffer((20, 20), "float32"),
+    b: T.Buffer((20, 20), "float32"),
+    d: T.Buffer((20, 20), "float32"),
+    c: T.Buffer((20, 20), "float32"),
+):
+    for i, j in T.grid(20, 20):
+        for x in range(20):
+            c[i, j] = d[j, x]
+            c[i, j] += a[i, x] * b[x, j]
+
+
+@T.prim_func
+def starts_again(
+    a: T.Buffer((20, 20), "float32"),
+    b: T.Buffer((20, 20), "float32"),
+    c: T.Buffer((20, 20), "float32"),
+):
+    for i in range(20):
+        for j in range(20):
+            c[i, j] = T.float32(1)
+        for x in range(20):
+            for j in range(20):
+                c[i, j] += a[i, x] * b[x, j]
+            for j in range(20):
+                c[i, j] = c[i, j] * T.float32(0.5)
+
+
+@T.prim_func
+def one_memory(a: T.Buffer((20, 20), "float32"), m: T.Buffer((40, 20), "float32")):
+    for i, j in T.grid(20, 20):
+        m[i + 20, j] = m[i, j]
+        for x in range(20):
+            m[i + 20, j] += a[i, x] * m[x, j]
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        reads_its_result,
+        starts_from_another_element,
+        starts_from_what_follows,
+        starts_from_its_loop,
+        starts_again,
+        one_memory,
+    ],
+)
+def test_what_only_looks_like_a_product_is_as_written(func: PrimFunc) -> None:
+    arrays = arrays_for(func)
+    exactly(func, *arrays)
+    assert "matrix product" not in kinds(scheduled(func, "native", tasks=False))
