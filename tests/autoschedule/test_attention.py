@@ -9,8 +9,10 @@ import pytest
 
 import loomir
 from loomir import te
+from loomir.ir.visit import by_class
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Block
 from tests.autoschedule.agreement import scheduled
 
 RANDOM = np.random.default_rng(5)
@@ -70,12 +72,26 @@ def attention(
         attention((2, 1, 48, 5), (2, 1, 17, 5), (2, 1, 17, 9), causal="bottom_right"),
         attention((1, 4, 16, 16), (1, 2, 20, 16), mask=(1, 1, 16, 20)),  # heads share keys
         attention((1, 17, 2, 8), (1, 19, 2, 8), layout="BSHD", dtype="float16"),
+        attention((1, 65, 4, 3), (1, 7, 2, 3), layout="BSHD", dtype="float16"),  # values copied
     ],
-    ids=["rest", "causal", "mask", "half"],
+    ids=["rest", "causal", "mask", "half", "copied"],
 )
 def test_attention_goes_in_blocks(func: PrimFunc) -> None:
     half = any(str(b.dtype) == "float16" for b in func.buffer_map.values())
     assert check(func, tolerance=2e-3 if half else 1e-5) == ["attention"]
+
+
+def test_heads_that_share_values_share_their_copy() -> None:
+    def copied(heads: int, rows: int) -> dict[str, list[Any]]:
+        made = scheduled(attention((1, rows, 6, 8), (1, 9, heads, 8), layout="BSHD"))
+        held = [b for block in by_class(made.func.body)[Block] for b in block.alloc_buffers]
+        shapes = {b.name: [getattr(e, "value", None) for e in b.shape[:-1]] for b in held}
+        return {name: shape for name, shape in shapes.items() if name in ("turned", "beside")}
+
+    assert copied(6, 64) == {"turned": [6, 8], "beside": [6, 9]}
+    assert copied(2, 64) == {"turned": [2, 8], "beside": [2, 9]}
+    assert copied(2, 40) == {"turned": [2, 8]}  # values for few rows are read where they are
+    assert copied(1, 64) == {"turned": [1, 8]}  # values of one head lie side by side
 
 
 def test_softmax_between_products_goes_in_blocks() -> None:
@@ -139,7 +155,7 @@ def test_symbolic_sizes_go_in_blocks(target: str, causal: bool) -> None:
 
 
 def test_many_keys_take_memory_for_few_rows() -> None:
-    func = attention((1, 1, 100, 8), (1, 1, 60000, 8))
+    func = attention((1, 1, 100, 8), (1, 1, 600000, 8))
     (plan,) = scheduled(func).plans
     assert "blocks of 8 rows" in plan.choices[0]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product
-from loomir.autoschedule.contraction.operand import reads_along
+from loomir.autoschedule.attention_factors import Shared, beside, turned, vars_of
 from loomir.autoschedule.contraction.tiles import WORTH_THREADS
 from loomir.autoschedule.instance import unfused
 from loomir.autoschedule.nest import INDEX, allocated, loop, parallel, scratch
@@ -35,6 +35,13 @@ Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] |
 
 _BLOCKS: Final = (64, 48, 32, 24, 16, 8)
 """Rows of a block, the best first: more share what is read of the other factors, fewer fit."""
+_SHARING: Final = 32
+"""Rows of a block where none fits: keys and values for fewer cost more than rows beyond the cache.
+
+8192 keys take 1.4 times as long in blocks of 16 rows.
+"""
+_LONG: Final = 1 << 25
+"""Bytes between the products from which on blocks have the fewest rows: memory has an end."""
 _USUAL: Final = 2048
 """Keys that are assumed where their number is not known."""
 _FEWEST: Final = 16
@@ -57,6 +64,8 @@ class _Chain:
     """For what lives within the chain, the dimensions that those index."""
     second: int
     """The number of the second product."""
+    between: int = 2
+    """How many numbers a block keeps for each row and key."""
 
 
 def plan_attention(
@@ -69,12 +78,15 @@ def plan_attention(
     chain = _chained(stages, inner)
     if chain is None:
         return None
+    chain = _in_place(chain)
     rows = chain.outer[-1].size
     keys = _size(chain.keys, _USUAL)
     room = (target.caches[1] or 8 * target.caches[0]) // 2
-    size = chain.stages[0].buffer.dtype.itemsize
+    size = chain.between * keys * chain.stages[0].buffer.dtype.itemsize
     # Of any number of keys some rows go through: memory grows with the keys, not with their square.
-    fit = [b for b in _BLOCKS if 2 * b * keys * size <= room] or [_BLOCKS[-1]]
+    fit = [b for b in _BLOCKS if b * size <= room]
+    if not fit or fit[0] < _SHARING:
+        fit = [_SHARING if _SHARING * size <= _LONG else _BLOCKS[-1]]
     if rows is None:
         block = fit[0]
     elif rows < _BLOCKS[-3]:
@@ -139,13 +151,8 @@ def _multiplies(stage: Stage) -> bool:
 def _splits(first: Stage, rows: Axis, keys: Axis) -> bool:
     """Whether one factor runs over the rows, and the other one over the keys."""
     assert isinstance(first.value, Mul)
-    seen = [{rows.var, keys.var} & set(_vars(part)) for part in (first.value.a, first.value.b)]
+    seen = [{rows.var, keys.var} & set(vars_of(part)) for part in (first.value.a, first.value.b)]
     return seen in ([{rows.var}, {keys.var}], [{keys.var}, {rows.var}])
-
-
-def _vars(expr: PrimExpr) -> list[Var]:
-    found: list[Var] = by_class(expr).get(Var, [])
-    return found
 
 
 def _loads(stage: Stage) -> list[BufferLoad]:
@@ -202,6 +209,37 @@ def _overlap(chain: Sequence[Stage]) -> bool:
     return False
 
 
+def _in_place(chain: _Chain) -> _Chain:
+    """Keep what is made of the products in their place: twice the rows fit a cache."""
+    first = chain.stages[0].buffer
+    readers = [k for k, s in enumerate(chain.stages) if any(p.buffer is first for p in _loads(s))]
+    number = readers[-1] if readers else 0
+    last = chain.stages[number]
+    # Where nothing is combined before it, the last reader belongs to the end of the first product.
+    combined = any(s.combine is not Combine.NONE for s in chain.stages[1:number])
+    if number >= chain.second or last.combine is not Combine.NONE or last.in_place or not combined:
+        return chain
+    new, places = last.buffer, chain.places
+    alike = first.dtype is new.dtype and len(first.shape) == len(new.shape)
+    alike = alike and all(structural_equal(a, b) for a, b in zip(first.shape, new.shape))
+    if not alike or first.strides or new.strides or places[first] != places[new]:
+        return chain
+    own = [load.indices for load in _loads(last) if load.buffer is first]
+    if not all(structural_equal(a, b) for at in own for a, b in zip(at, last.indices)):
+        return chain
+
+    def load(p: BufferLoad) -> BufferLoad:
+        return BufferLoad(first, p.indices) if p.buffer is new else p
+
+    made = list(chain.stages)
+    made[number] = replace(last, buffer=first, in_place=True)
+    for k in range(number + 1, len(made)):
+        init, value = made[k].init, rewrite(made[k].value, {BufferLoad: load})
+        init = None if init is None else rewrite(init, {BufferLoad: load})
+        made[k] = replace(made[k], value=value, init=init)
+    return replace(chain, stages=tuple(made), between=1)
+
+
 # -- code --------------------------------------------------------------------------------------
 class _Blocks:
     def __init__(
@@ -218,7 +256,7 @@ class _Blocks:
         self.block = block
         self.inner = inner
         self.plans: list[Plan] = []
-        self.turned: Buffer | None = None
+        self.shared: list[Shared] = []
         self.stages = chain.stages
 
     def plan(self) -> Plan:
@@ -226,7 +264,7 @@ class _Blocks:
         chain = self.chain
         rows = chain.outer[-1]
         batch = product(axis.extent for axis in chain.outer[:-1])
-        before = self._turned()
+        before = self._shared()
         size = imm64(self.block)
         whole: PrimExpr = (
             rows.extent // size if rows.size is None else imm64(rows.size // self.block)
@@ -241,7 +279,7 @@ class _Blocks:
             place: PrimExpr = imm64(0) if single else number % whole
             return self._rows(index, mul(place, size), self.block)
 
-        parts = [before] if before is not None else []
+        parts = before
         parts.append(share("block", mul(batch, whole), some))
         plans = self.plans[:]
         if isinstance(rest, PrimExpr):
@@ -249,10 +287,10 @@ class _Blocks:
             parts.append(IfThenElse(imm64(0) < rest, last))
         elif rest:
             parts.append(share("block", batch, lambda b: self._rows(b, first, rest)))
-        stmt = seq(parts) if self.turned is None else allocated([self.turned], *parts)
+        held = [copy.buffer for copy in self.shared]
+        stmt = allocated(held, *parts) if held else seq(parts)
         choices = [f"blocks of {self.block} rows go through {len(chain.stages)} stages in cache"]
-        if self.turned is not None:
-            choices.append(f"{self.turned.name}: a factor turned once, for all blocks")
+        choices += [f"{copy.buffer.name}: {copy.text}" for copy in self.shared]
         choices += [f"{plan.kind}: {text}" for plan in plans for text in plan.choices]
         return Plan("attention", stmt, tuple(choices))
 
@@ -265,44 +303,26 @@ class _Blocks:
             total += size.value
         return total >= WORTH_THREADS
 
-    def _turned(self) -> Stmt | None:
-        """Copy the factor of the keys, where it lies along the sum, so that keys are neighbours."""
-        first = self.stages[0]
-        assert isinstance(first.value, Mul)
-        keys = next(i for i in reversed(first.indices) if isinstance(i, Var) and self._is_key(i))
-        axis = next(a for a in first.axes if a.var is keys)
-        many = [a for a in first.reduced if a.size != 1]
-        left, right = first.value.a, first.value.b
-        swapped = keys in _vars(left)
-        factor = left if swapped else right
-        if len(many) != 1 or not reads_along(factor, first.reduced):
-            return None
-        batch = [a for a in self.chain.outer[:-1] if a.var in _vars(factor)]
-        lanes = self.target.lanes(factor.dtype.bits)
-        # Rows of a power of two would share few sets of a cache.
-        step = imm64(lanes)
-        length = mul(add(axis.extent, imm64(2 * lanes - 1)) // step, step)
-        axes = (*batch, many[0], axis)
-        shape = [*(a.extent for a in axes[:-1]), length]
-        self.turned = scratch("turned", shape, factor.dtype)
-        where: tuple[PrimExpr, ...] = tuple(a.var for a in axes)
-        single = (a.var for a in (*first.axes, *first.reduced) if a.size == 1)
-        ones: dict[Var, PrimExpr] = dict.fromkeys(single, imm64(0))
-        copy = Stage(
-            "turned", axes, (), self.turned, where, substitute(factor, ones), block=first.block
-        )
-        load = BufferLoad(self.turned, where)
-        value = Mul(load, right) if swapped else Mul(left, load)
-        self.stages = (replace(first, value=value), *self.stages[1:])
-        for rule in self.rules:
-            found = rule([copy], lambda count: frozenset[Buffer](), self.target)
-            if found is not None:
-                return found[0].stmt
-        return None
-
-    def _is_key(self, var: Var) -> bool:
-        wide = {a.var for a in self.chain.stages[0].axes if a.size != 1}
-        return var in wide and all(a.var is not var for a in self.chain.outer)
+    def _shared(self) -> list[Stmt]:
+        """Bring factors that all blocks read into a better order."""
+        chain = self.chain
+        first, second = self.stages[0], self.stages[chain.second]
+        mine = {
+            k: axis for axis in second.axes if (k := chain.own[chain.second].get(axis.var, -1)) >= 0
+        }
+        outer = [mine[k] for k in range(len(chain.outer))]
+        made: list[Stmt] = []
+        for number, copy in (
+            (0, turned(first, chain.outer, chain.keys, self.target)),
+            (chain.second, beside(second, outer)),
+        ):
+            if copy is None:
+                continue
+            self.shared.append(copy)
+            self.stages = (*self.stages[:number], copy.reader, *self.stages[number + 1 :])
+            plan, _ = self._first_of([copy.copy], lambda count: frozenset[Buffer]())
+            made.append(plan.stmt)
+        return made
 
     def _rows(self, batch: PrimExpr, start: PrimExpr, count: int | PrimExpr) -> Stmt:
         """Take some rows of one batch through all stages."""
@@ -376,10 +396,12 @@ class _Blocks:
         buffer, indices = stage.buffer, tuple(substitute(i, table) for i in stage.indices)
         if buffer in self.inner and buffer in self.chain.places:
             dims = self.chain.places[buffer]
-            shape = list(buffer.shape)
-            for k, dim in enumerate(dims):
-                shape[dim] = many if k == last else imm64(1)
-            small = held[stage.buffer] = scratch(buffer.name, shape, buffer.dtype)
+            if buffer not in held:
+                shape = list(buffer.shape)
+                for k, dim in enumerate(dims):
+                    shape[dim] = many if k == last else imm64(1)
+                held[buffer] = scratch(buffer.name, shape, buffer.dtype)
+            small = held[buffer]
             buffer, indices = small, local(dims, stage.indices)
         return replace(stage, axes=axes, value=value, init=init, buffer=buffer, indices=indices)
 
@@ -396,8 +418,11 @@ class _Blocks:
             read = {load.buffer for stage in others for load in _loads(stage)}
             return frozenset((held & group) - read)
 
+        return self._first_of(left, inner)
+
+    def _first_of(self, stages: Sequence[Stage], inner: Inner) -> tuple[Plan, int]:
         for rule in self.rules:
-            found = rule(left, inner, self.target)
+            found = rule(stages, inner, self.target)
             if found is not None:
                 return found
         raise InternalError("no rule takes a stage")
