@@ -6,6 +6,7 @@ Python alone; `make lint` runs only them. The layers have tests of their own (te
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,10 @@ TOOLS = {
 @pytest.mark.static
 @pytest.mark.parametrize("tool", TOOLS)
 def test_source_passes(tool: str):
-    done = subprocess.run(TOOLS[tool], cwd=ROOT, capture_output=True, text=True, check=False)
+    # Collecting garbage often is a fifth of the work of the type checker, which runs in Node.
+    env = {**os.environ, "NODE_OPTIONS": "--max-semi-space-size=128"}
+    done = subprocess.run(
+        TOOLS[tool], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         pytest.fail(f"{done.stdout}\n{done.stderr}", pytrace=False)

@@ -15,8 +15,8 @@ Nodes are slotted, compared by identity, and read-only: the type checker forbids
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import operator
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
@@ -216,14 +216,44 @@ def _tupled(value: object) -> object:
 
 def freeze_nodes() -> None:
     """Make writing to a finished node raise; for tests, since the check costs time."""
+    for cls in DECLARED:
+        setattr(cls, "__init__", _past_the_guard(cls))  # noqa: B010 - no type allows it
     write = object.__setattr__
-    caller = sys._getframe  # pyright: ignore[reportPrivateUsage]
 
     def guard(self: Node, name: str, value: object) -> None:
-        # A generated constructor writes its own fields once, and most writes are of these.
-        if caller(1).f_code.co_name != "__init__" and hasattr(self, name):
+        if hasattr(self, name):
             raise InternalError(f"field {name!r} of a finished {type(self).__name__} was written")
         write(self, name, value)
 
     setter: Callable[[Node, str, object], None] = guard
     Node.__setattr__ = setter
+
+
+def _past_the_guard(cls: type[Node]) -> Callable[..., None]:
+    """Make the constructor that a class has, but one that asks no guard: most writes are of these.
+
+    It fills the slots of the node, which is new, by what Python fills them with.
+    """
+    made = cast("Callable[..., None]", cls.__init__)
+    takes = inspect.signature(made)
+    known: dict[str, Any] = {}
+    lines: list[str] = []
+    for field in dataclasses.fields(cast("Any", cls)):
+        name, value = field.name, field.name
+        known[f"set_{name}"] = getattr(cls, name).__set__
+        if field.default_factory is not dataclasses.MISSING:
+            known[f"no_{name}"] = takes.parameters[name].default
+            known[f"make_{name}"] = field.default_factory
+            value = f"make_{name}() if {name} is no_{name} else {name}"
+        lines.append(f" set_{name}(self, {value})\n")
+    if hasattr(cls, "__post_init__"):
+        lines.append(" self.__post_init__()\n")
+    plain = [
+        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
+        for p in takes.parameters.values()
+    ]
+    head = inspect.Signature(plain)
+    exec(f"def __init__{head}:\n{''.join(lines)}", known)  # noqa: S102 - names of fields
+    changed: Any = known["__init__"]
+    changed.__defaults__, changed.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+    return changed
