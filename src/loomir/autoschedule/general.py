@@ -7,7 +7,7 @@ Each element takes its terms in the order in which they were written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from loomir.arith.fold import imm, product
@@ -16,6 +16,7 @@ from loomir.autoschedule.instance import at, by_index, time_of, unfused, widest
 from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, vectorized
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import shared
+from loomir.autoschedule.side_by_side import SideBySide, side_by_side
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.visit import by_class
 from loomir.target import Target
@@ -45,6 +46,9 @@ def plan_general(stage: Stage, target: Target) -> Plan:
     for axis in stage.reduced:
         steps *= _STEPS if axis.size is None else axis.size
     each = time_of(stage.value, stage.buffer.dtype) * max(steps, 1)
+    together = _together(stage, placed, target)
+    if together is not None:
+        return _rows_at_once(stage, unit, placed, together, each)
     if width == 1:
         outer = (*unit, *placed)
         count = product(axis.extent for axis in outer)
@@ -68,6 +72,44 @@ def plan_general(stage: Stage, target: Target) -> Plan:
     stmt, how = shared(count, each * width / 2, "pieces", piece)
     along = f"{width} neighbours along {across.var.name_hint} are combined in registers"
     return Plan("reduction", _guarded(stage, stmt), (along, how))
+
+
+def _together(stage: Stage, placed: Sequence[Axis], target: Target) -> SideBySide | None:
+    """See whether elements along the last axis, or along all, are combined in lanes."""
+    if stage.combine is Combine.NONE or not placed:
+        return None
+    ways = [placed[-1:], placed]
+    size = placed[-1].size
+    if size is not None and size < target.lanes(stage.buffer.dtype.bits):
+        ways.reverse()
+    for rows in ways:
+        found = side_by_side(stage, rows, target)
+        if found is not None:
+            return found
+    return None
+
+
+def _rows_at_once(
+    stage: Stage,
+    unit: Sequence[Axis],
+    placed: Sequence[Axis],
+    together: SideBySide,
+    each: float,
+) -> Plan:
+    rows = together.along
+    outer = (*unit, *placed[: len(placed) - len(rows)])
+    extent = product(axis.extent for axis in rows)
+    size = imm(together.rows, INDEX)
+    pieces = (extent + imm(together.rows - 1, INDEX)) // size
+
+    def piece(t: PrimExpr) -> Stmt:
+        row = unfused(t // pieces, outer)
+        first = (t % pieces) * size
+        return together.tile(first, extent, lambda n: {**row, **unfused(n, rows)})
+
+    count = product(axis.extent for axis in outer) * pieces
+    stmt, how = shared(count, each * together.rows / 4, "pieces", piece)
+    return Plan("reduction", _guarded(stage, stmt), (together.text, how))
 
 
 def _may_skip(stage: Stage) -> bool:

@@ -7,7 +7,7 @@ row of the others only, so that threads share the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
@@ -15,10 +15,11 @@ from typing import Final
 from loomir.arith.fold import imm64, int64, product
 from loomir.autoschedule.elementwise import bytes_of, is_heavy
 from loomir.autoschedule.instance import by_index, number, time_of, unfused
-from loomir.autoschedule.nest import scratch
-from loomir.autoschedule.passes import Walk, run_pass, run_start, width_of
+from loomir.autoschedule.nest import INDEX, loop, scratch
+from loomir.autoschedule.passes import Place, Walk, run_pass, run_start, width_of
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_long, is_worth, shared
+from loomir.autoschedule.side_by_side import SideBySide, side_by_side
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.autoschedule.usage import reads_of
 from loomir.ir.equality import structural_equal
@@ -26,7 +27,7 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import Min, PrimExpr, Var
 from loomir.tir.stmt import Stmt, seq
 
 __all__ = ["FEW", "lies_inside", "plan_rows"]
@@ -202,8 +203,11 @@ class _Group:
     def plan(self, inner: AbstractSet[Buffer], each: float, target: Target) -> Plan:
         """Write the loop over the rows."""
         stages, lent = self._lent(_without_copies(self.stages, inner), inner)
-        small = self._shrunk(stages, inner)
         passes = self._passes(stages)
+        together = self._together(passes, target)
+        if together:
+            return self._in_blocks(passes, together, lent, inner, each, target)
+        small = self._shrunk(stages, inner)
         held = [buffer for buffer, _ in small.values()]
         made = [[_moved(stage, small) for stage in stages_of] for stages_of in passes]
 
@@ -226,6 +230,73 @@ class _Group:
         if held:
             between = ", ".join(buffer.name for buffer in held)
             choices.append(f"{between}: held for one row, never written to memory as a whole")
+        choices += [f"{a.name}: in the place of {b.name} until that is known" for a, b in lent]
+        return Plan("rows", stmt, tuple(choices))
+
+    def _together(
+        self, passes: Sequence[Sequence[Stage]], target: Target
+    ) -> dict[Stage, SideBySide]:
+        """Say how sums that keep their order are made for several rows at once, if all are."""
+        made: dict[Stage, SideBySide] = {}
+        for stage in (p[0] for p in passes if p[0].reduced and not p[0].free_order):
+            rows = self.row_of(stage)
+            found = side_by_side(stage, rows, target) if rows else None
+            if found is None:
+                return {}
+            made[stage] = found
+        return made if len({found.rows for found in made.values()}) == 1 else {}
+
+    def _in_blocks(
+        self,
+        passes: Sequence[Sequence[Stage]],
+        together: Mapping[Stage, SideBySide],
+        lent: Sequence[tuple[Buffer, Buffer]],
+        inner: AbstractSet[Buffer],
+        each: float,
+        target: Target,
+    ) -> Plan:
+        """Write the loop over blocks of rows, which go through a pass before the next one."""
+        slot = Var("slot", INDEX)
+        size = next(iter(together.values())).rows
+        small = self._shrunk([stage for p in passes for stage in p], inner, size)
+        count = product(axis.extent for axis in self.rows)
+
+        def place(stage: Stage, row: PrimExpr, first: PrimExpr) -> Place:
+            table = unfused(row, self.rows)
+            walk = self._walk(stage, [table[axis.var] for axis in self.rows])
+            return {**walk.place, slot: row - first}
+
+        def one(p: Sequence[Stage], first: PrimExpr) -> Stmt:
+            moved = [_moved(stage, small, slot) for stage in p]
+            if p[0] in together:
+                found = side_by_side(moved[0], self.row_of(p[0]) or (), target, slot)
+                assert found is not None
+                return found.tile(first, count, lambda row: place(p[0], row, first))
+
+            def row(r: PrimExpr) -> Stmt:
+                walks = [
+                    Walk(new, place(stage, first + r, first), self.inside(stage))
+                    for stage, new in zip(p, moved)
+                ]
+                return run_pass(walks, target)
+
+            return loop("row", Min(imm64(size), count - first), row)
+
+        def block(t: PrimExpr) -> Stmt:
+            first = t * imm64(size)
+            return seq(one(p, first) for p in passes)
+
+        held = [buffer for buffer, _ in small.values()]
+        blocks = (count + imm64(size - 1)) // imm64(size)
+        stmt, how = shared(blocks, each * size, "blocks of rows", block, held=held)
+        names = ", ".join(axis.var.name_hint for axis in self.rows)
+        choices = [f"blocks of {size} rows over {names}: {len(passes)} passes over each", how]
+        choices += [
+            f"{p[0].name}: {together[p[0]].text}"
+            if p[0] in together
+            else self._pass_text(p, target)
+            for p in passes
+        ]
         choices += [f"{a.name}: in the place of {b.name} until that is known" for a, b in lent]
         return Plan("rows", stmt, tuple(choices))
 
@@ -369,17 +440,18 @@ class _Group:
         return _equal(tuple(substitute(i, table) for i in last.indices), first.indices)
 
     def _shrunk(
-        self, stages: Sequence[Stage], inner: AbstractSet[Buffer]
+        self, stages: Sequence[Stage], inner: AbstractSet[Buffer], rows: int = 1
     ) -> dict[Buffer, tuple[Buffer, tuple[int, ...]]]:
-        """Give buffers for one row for those that nothing else uses, and the dimensions kept."""
+        """Give buffers for so many rows for those that nothing else uses, and what is kept."""
         made: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
         for buffer in dict.fromkeys(stage.buffer for stage in stages):
             if buffer not in inner or buffer.strides:
                 continue
             dims = self.written[id(buffer.data)][1]
             kept = tuple(k for k in range(len(buffer.shape)) if k not in dims)
-            shape = [int64(buffer.shape[k]) for k in kept] or [1]
-            size = number(product(int64(e) for e in shape if isinstance(e, PrimExpr)))
+            shape = [int64(buffer.shape[k]) for k in kept] or [imm64(1)]
+            shape = [imm64(rows), *shape] if rows > 1 else shape
+            size = number(product(shape))
             scope = "local" if size is not None and size <= _FEW_ELEMENTS else "global"
             made[buffer] = (scratch(buffer.name, shape, buffer.dtype, scope), kept)
         return made
@@ -410,11 +482,14 @@ def _equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
 
 
-def _moved(stage: Stage, small: dict[Buffer, tuple[Buffer, tuple[int, ...]]]) -> Stage:
-    """Let a stage use buffers for one row."""
+def _moved(
+    stage: Stage, small: dict[Buffer, tuple[Buffer, tuple[int, ...]]], slot: Var | None = None
+) -> Stage:
+    """Let a stage use buffers for one row, or those for several at ``slot``."""
 
     def indices_of(indices: Sequence[PrimExpr], kept: Sequence[int]) -> tuple[PrimExpr, ...]:
-        return tuple(indices[k] for k in kept) or (imm64(0),)
+        made = tuple(indices[k] for k in kept) or (imm64(0),)
+        return made if slot is None else (slot, *made)
 
     def load(p: BufferLoad) -> PrimExpr:
         found = small.get(p.buffer)
