@@ -339,3 +339,60 @@ def test_what_only_looks_like_a_product_is_as_written(func: PrimFunc) -> None:
     arrays = arrays_for(func)
     exactly(func, *arrays)
     assert "matrix product" not in kinds(scheduled(func, "native", tasks=False))
+
+
+# -- starts and sums that are not side by side -------------------------------------------------
+@T.prim_func
+def two_sums(
+    x: T.Buffer((40, 40), "float32"),
+    s: T.Buffer((40,), "float32"),
+    q: T.Buffer((40,), "float32"),
+):
+    for i in range(40):
+        s[i] = x[0, i]
+        q[i] = T.float32(1)
+        for j in range(40):
+            s[i] += x[i, j]
+            q[i] += x[i, j] * x[i, j]
+
+
+@T.prim_func
+def changed_between(
+    x: T.Buffer((40, 40), "float32"), b: T.Buffer((40,), "float32"), s: T.Buffer((40,), "float32")
+):
+    for i in range(40):
+        s[i] = b[i]
+    for i in range(40):
+        b[i] = b[i] * T.float32(2)
+    for i, j in T.grid(40, 40):
+        s[i] += x[i, j]
+
+
+@T.prim_func
+def read_between(
+    x: T.Buffer((40, 40), "float32"), b: T.Buffer((40,), "float32"), s: T.Buffer((40,), "float32")
+):
+    for i in range(40):
+        s[i] = T.float32(3)
+    for i in range(40):
+        b[i] = s[39 - i] * T.float32(2)
+    for i, j in T.grid(40, 40):
+        s[i] += x[i, j]
+
+
+@T.prim_func
+def partly_written_between(
+    x: T.Buffer((40, 40), "float32"), b: T.Buffer((20,), "float32"), s: T.Buffer((40,), "float32")
+):
+    for i in range(40):
+        s[i] = T.float32(3)
+    for i in range(20):
+        s[i * 2] = b[i]
+    for i, j in T.grid(40, 40):
+        s[i] += x[i, j]
+
+
+def test_sums_begin_before_others() -> None:
+    assert exactly(two_sums, *arrays_for(two_sums)) == ["reduction", "reduction"]
+    for func in (changed_between, read_between, partly_written_between):
+        exactly(func, *arrays_for(func))

@@ -243,7 +243,7 @@ def in_order(A: T.Buffer((7, 50), "float32"), B: T.Buffer((7, 50), "float32")):
 
 def test_sums_of_loops_keep_their_order():
     agrees(in_order, [drawn(7, 50), drawn(7, 50)], rtol=0)
-    assert "total: in order, element by element" in scheduled(in_order).plans[0].choices
+    assert any("each in order" in choice for choice in scheduled(in_order).plans[0].choices)
 
 
 @T.prim_func

@@ -463,27 +463,39 @@ def _once(indices: tuple[PrimExpr, ...], axes: tuple[Axis, ...], reduced: tuple[
 
 
 def _with_starts(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
-    """Join a nest that fills a buffer with the next one, which combines terms into it."""
-    made: list[Stage | Stmt] = []
+    """Join a nest that fills a buffer with the next one that uses it, which combines terms."""
+    made: list[Stage | Stmt | None] = []
+    used: dict[int, int] = {}  # the last part that uses some memory
+    written: dict[int, int] = {}  # the last one that writes it
     for part in parts:
-        last = made[-1] if made else None
         if isinstance(part, Evaluate) and isinstance(part.value, IntImm):
             continue
-        if (
-            isinstance(part, Stage)
-            and isinstance(last, Stage)
-            and part.buffer is last.buffer
-            and part.combine is not Combine.NONE
-            and part.init is None
-            and last.combine is Combine.NONE
-            and not last.in_place
-            and same_elements(last, part)
-        ):
-            table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
-            made[-1] = _started(part, substitute(last.value, table))
-        else:
-            made.append(part)
-    return tuple(made)
+        place = used.get(id(part.buffer.data)) if isinstance(part, Stage) else None
+        last = None if place is None else made[place]
+        joined = part
+        if isinstance(part, Stage) and isinstance(last, Stage) and _starts(last, part):
+            assert place is not None
+            if all(written.get(data, -1) <= place for data in last.reads()):
+                table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
+                joined = _started(part, substitute(last.value, table))
+                made[place] = None
+        writes = writes_of(joined)
+        used.update(dict.fromkeys(reads_of(joined) | writes, len(made)))
+        written.update(dict.fromkeys(writes, len(made)))
+        made.append(joined)
+    return tuple([part for part in made if part is not None])
+
+
+def _starts(fill: Stage, part: Stage) -> bool:
+    """Whether a stage fills what another one combines terms into."""
+    return (
+        part.buffer is fill.buffer
+        and part.combine is not Combine.NONE
+        and part.init is None
+        and fill.combine is Combine.NONE
+        and not fill.in_place
+        and same_elements(fill, part)
+    )
 
 
 def _started(stage: Stage, init: PrimExpr) -> Stage:

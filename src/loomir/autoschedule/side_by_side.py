@@ -77,7 +77,7 @@ def _turns(
     value: PrimExpr, along: Sequence[Axis], run: Axis, slot: Var | None
 ) -> list[BufferLoad] | None:
     """List the loads that lie along a row; None where others move with both."""
-    rows = {axis.var for axis in along} | ({slot} if slot is not None else set())
+    rows = {*(axis.var for axis in along), *(() if slot is None else (slot,))}
     found: list[BufferLoad] = []
     loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
     for load in loads:
