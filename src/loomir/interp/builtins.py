@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from loomir.interp.arithmetic import float_quotient, wrapper
-from loomir.interp.values import format_of, pack, round_exact, rounder, unpack
+from loomir.interp.values import pack, rounder, unpack
 from loomir.support.dtype import DataType, TypeCode
 from loomir.tir.accuracy import ACCURACY, apart
 
@@ -177,7 +176,7 @@ TOLERANCE: Final[dict[str, int]] = {
 
 # -- functions that depend on the dtype ----------------------------------------------------------
 def _fma(dtype: DataType) -> Function:
-    form = format_of(dtype)
+    once = _rounded_once if dtype.bits == 64 else _narrow_fma(rounder(dtype))
 
     def fma(a: float, b: float, c: float) -> float:
         if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)) or not a or not b:
@@ -185,8 +184,34 @@ def _fma(dtype: DataType) -> Function:
             if math.isfinite(a) and math.isfinite(b):
                 return c if not math.isfinite(c) else a * b + c
             return a * b + c
-        exact = Fraction(a) * Fraction(b) + Fraction(c)
-        return round_exact(exact, form)
+        return once(a, b, c)
+
+    return fma
+
+
+def _rounded_once(a: float, b: float, c: float) -> float:
+    (x, m), (y, n), (z, k) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
+    above = x * y * k + z * m * n
+    try:
+        return above / (m * n * k)  # a quotient of integers is rounded once
+    except OverflowError:
+        return math.inf if above > 0 else -math.inf
+
+
+def _narrow_fma(cut: Callable[[float], float]) -> Callable[[float, float, float], float]:
+    """Compute in float64, where products of narrower floats are exact, and round the sum to odd.
+
+    What was rounded to odd can be rounded again, to two bits fewer or less, as if at once.
+    """
+
+    def fma(a: float, b: float, c: float) -> float:
+        product = a * b
+        total = product + c
+        rest = total - product
+        lost = (product - (total - rest)) + (c - rest)
+        if lost and not int(math.ldexp(math.frexp(total)[0], 53)) & 1:
+            total = math.nextafter(total, math.inf if lost > 0 else -math.inf)
+        return cut(total)
 
     return fma
 

@@ -230,10 +230,13 @@ def _let(node: Let, parts: list[Code], scope: Scope) -> Code:
 
 # -- vectors -----------------------------------------------------------------------------------
 def _ramp(node: Ramp, parts: list[Code], scope: Scope) -> Code:
-    wrap, lanes = wrapper(node.base.dtype), range(node.lanes)
+    wrap, count = wrapper(node.base.dtype), node.lanes
 
     def ramp(base: int, step: int) -> Value:
-        return tuple(wrap(base + i * step) for i in lanes)
+        end = base + (count - 1) * step
+        if step and wrap(base) == base and wrap(end) == end:  # and so are all between them
+            return tuple(range(base, end + (1 if step > 0 else -1), step))
+        return tuple([wrap(base + i * step) for i in range(count)])
 
     return strict(parts, ramp)
 
@@ -293,7 +296,7 @@ def find_view(buffer: Buffer, scope: Scope, span: Span | None) -> Callable[[Envi
 def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
     view_in, span = find_view(node.buffer, scope, node.span), node.span
     if node.indices and node.indices[-1].dtype.is_vector:
-        return reading(parts, _load_lanes(view_in, span))
+        return reading(parts, _load_lanes(view_in, span, node.buffer.dtype))
     decode = decoder(node.buffer.dtype)
 
     def one(env: Environment, i: int) -> Value:
@@ -315,14 +318,28 @@ def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
         return view.read((i, j), span)
 
     def any_rank(env: Environment, *indices: int) -> Value:
-        return view_in(env).read(indices, span)
+        view = view_in(env)
+        if view.direct:
+            cell = view.cells[view.locate(indices, span)]
+            return cell if decode is None else decode(cell)
+        return view.read(indices, span)
 
     return reading(parts, {1: one, 2: two}.get(len(parts), any_rank))
 
 
-def _load_lanes(view_in: Callable[[Environment], View], span: Span | None) -> Callable[..., Value]:
+def _load_lanes(
+    view_in: Callable[[Environment], View], span: Span | None, dtype: DataType
+) -> Callable[..., Value]:
+    decode = decoder(dtype)
+
     def load(env: Environment, *indices: Any) -> Value:
         view = view_in(env)
+        places = view.places(indices) if view.direct else None
+        if places is not None:
+            cells = view.cells
+            if decode is None:
+                return tuple([cells[at] for at in places])
+            return tuple([decode(cells[at]) for at in places])
         lanes: list[Any] = []
         for last in indices[-1]:
             view.locate((*indices[:-1], last), span)

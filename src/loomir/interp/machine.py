@@ -133,6 +133,9 @@ def strict(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
     if len(operands) == 2:
         a, b = operands[0].run, operands[1].run
         return Code(lambda env: function(a(env), b(env)), height)
+    if len(operands) == 3:
+        a, b, c = operands[0].run, operands[1].run, operands[2].run
+        return Code(lambda env: function(a(env), b(env), c(env)), height)
     runs = [c.run for c in operands]
     return Code(lambda env: function(*[r(env) for r in runs]), height)
 
@@ -148,6 +151,9 @@ def reading(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
     if len(operands) == 2:
         a, b = operands[0].run, operands[1].run
         return Code(lambda env: function(env, a(env), b(env)), height)
+    if len(operands) == 3:
+        a, b, c = operands[0].run, operands[1].run, operands[2].run
+        return Code(lambda env: function(env, a(env), b(env), c(env)), height)
     runs = [c.run for c in operands]
     return Code(lambda env: function(env, *[r(env) for r in runs]), height)
 

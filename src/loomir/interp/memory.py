@@ -168,6 +168,23 @@ class View:
             at += index * axis.stride
         return self.start + at * self.dtype.lanes
 
+    def places(self, indices: Sequence[Any]) -> list[int] | None:
+        """Give the cells at indices of which the last is a vector; None where one is outside.
+
+        For a view whose valid indices need no other check.
+        """
+        *outer, lanes = indices
+        *axes, last = self.axes
+        at = self.start
+        for axis, index in zip(axes, outer, strict=True):
+            if not axis.low <= index < axis.high:
+                return None
+            at += index * axis.stride
+        if min(lanes) < last.low or max(lanes) >= last.high:
+            return None
+        stride = last.stride
+        return [at + index * stride for index in lanes]
+
     def address(self, indices: Sequence[int], span: Span | None) -> Pointer:
         """Give where the element at ``indices`` lies."""
         at = self.locate(indices, span)

@@ -25,6 +25,7 @@ from loomir.interp.values import Value, encoder
 from loomir.interp.writer import Label, Writer
 from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import with_article
+from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import IterVar
 from loomir.tir.expr import Call, IntImm, PrimExpr, StringImm, Var
@@ -177,7 +178,7 @@ def _store(node: BufferStore, w: Writer) -> None:
     view_in, span = find_view(node.buffer, w.scope, node.span), node.span
     operands = [w.expr(node.value), *w.exprs(node.indices)]
     if node.indices and node.indices[-1].dtype.is_vector:
-        w.add(operands, lambda after: _store_lanes(view_in, span, after))
+        w.add(operands, lambda after: _store_lanes(view_in, span, node.buffer.dtype, after))
         return
     encode = encoder(node.buffer.dtype)
 
@@ -210,7 +211,11 @@ def _store(node: BufferStore, w: Writer) -> None:
 
     def any_rank(after: int) -> Callable[..., int]:
         def store(env: Environment, value: Value, *indices: int) -> int:
-            view_in(env).write(indices, value, span)
+            view = view_in(env)
+            if view.direct:
+                view.cells[view.locate(indices, span)] = encode(value) if encode else value
+            else:
+                view.write(indices, value, span)
             return after
 
         return store
@@ -219,10 +224,18 @@ def _store(node: BufferStore, w: Writer) -> None:
 
 
 def _store_lanes(
-    view_in: Callable[[Environment], View], span: Span | None, after: int
+    view_in: Callable[[Environment], View], span: Span | None, dtype: DataType, after: int
 ) -> Callable[..., int]:
+    encode = encoder(dtype)
+
     def store(env: Environment, value: Value, *indices: Any) -> int:
         view = view_in(env)
+        places = view.places(indices) if view.direct else None
+        if places is not None:
+            cells = view.cells
+            for at, part in zip(places, value, strict=True):
+                cells[at] = encode(part) if encode else part
+            return after
         width = view.dtype.lanes
         for last in indices[-1]:
             view.locate((*indices[:-1], last), span)
