@@ -12,8 +12,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from loomir.arith.fold import add, imm64, mul, product
-from loomir.autoschedule.attention_factors import Shared, beside, turned, vars_of
+from loomir.arith.fold import add, imm64, mul, product, sub
+from loomir.autoschedule.attention_factors import (
+    Shared,
+    beside,
+    finite,
+    turned,
+    up_to,
+    vars_of,
+)
+from loomir.autoschedule.attention_masks import Mask, mask_of
+from loomir.autoschedule.contraction.operand import ceil_div
 from loomir.autoschedule.contraction.tiles import WORTH_THREADS
 from loomir.autoschedule.instance import unfused
 from loomir.autoschedule.nest import INDEX, allocated, loop, parallel, scratch
@@ -25,8 +34,8 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import IntImm, Mul, PrimExpr, Var
-from loomir.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt, seq
+from loomir.tir.expr import IntImm, Max, Min, Mul, PrimExpr, Select, Var, const
+from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
 __all__ = ["plan_attention"]
 
@@ -44,6 +53,15 @@ _LONG: Final = 1 << 25
 """Bytes between the products from which on blocks have the fewest rows: memory has an end."""
 _USUAL: Final = 2048
 """Keys that are assumed where their number is not known."""
+_STRIP: Final = 48
+"""Keys at a time where their number is not known, or differs from block to block.
+
+A multiple of the columns of the tiles that most machines take.
+"""
+_SEEN: Final = 64
+"""Keys that a mask hides are left out by so many, so that what is left fills vectors."""
+_MASKED: Final = 128
+"""Keys from which on a mask may hide enough of them."""
 _FEWEST: Final = 16
 """Rows below which the products are better planned alone."""
 _LONGEST: Final = 24
@@ -66,6 +84,7 @@ class _Chain:
     """The number of the second product."""
     between: int = 2
     """How many numbers a block keeps for each row and key."""
+    mask: Mask | None = None
 
 
 def plan_attention(
@@ -139,7 +158,8 @@ def _chained(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
     held = inner(len(own))
     if any(stage.buffer not in held for stage in chain[:second]) or _overlap(chain):
         return None
-    return _Chain(tuple(chain), outer, keys, tuple(own), places, second)
+    mask = mask_of(chain, second, outer, keys) if _size(keys, _MASKED) >= _MASKED else None
+    return _Chain(tuple(chain), outer, keys, tuple(own), places, second, mask=mask)
 
 
 def _multiplies(stage: Stage) -> bool:
@@ -257,7 +277,14 @@ class _Blocks:
         self.inner = inner
         self.plans: list[Plan] = []
         self.shared: list[Shared] = []
+        self.held: list[Buffer] = []
         self.stages = chain.stages
+        self.strip = 1
+        """Keys that the first product takes at a time, where it does not take them all at once."""
+        self.hides: PrimExpr | None = None
+        """What holds where hidden keys may be left out; None where no keys are hidden."""
+        self.seen: PrimExpr = chain.keys.extent
+        """How many keys the block at hand goes over."""
 
     def plan(self) -> Plan:
         """Write the loops."""
@@ -287,10 +314,11 @@ class _Blocks:
             parts.append(IfThenElse(imm64(0) < rest, last))
         elif rest:
             parts.append(share("block", batch, lambda b: self._rows(b, first, rest)))
-        held = [copy.buffer for copy in self.shared]
-        stmt = allocated(held, *parts) if held else seq(parts)
+        stmt = allocated(self.held, *parts) if self.held else seq(parts)
         choices = [f"blocks of {self.block} rows go through {len(chain.stages)} stages in cache"]
         choices += [f"{copy.buffer.name}: {copy.text}" for copy in self.shared]
+        if self.hides is not None:
+            choices.append("keys that no row of a block sees are left out")
         choices += [f"{plan.kind}: {text}" for plan in plans for text in plan.choices]
         return Plan("attention", stmt, tuple(choices))
 
@@ -311,18 +339,63 @@ class _Blocks:
             k: axis for axis in second.axes if (k := chain.own[chain.second].get(axis.var, -1)) >= 0
         }
         outer = [mine[k] for k in range(len(chain.outer))]
+        strip = _STRIP if chain.mask is not None or chain.keys.size is None else 1
         made: list[Stmt] = []
         for number, copy in (
-            (0, turned(first, chain.outer, chain.keys, self.target)),
+            (0, turned(first, chain.outer, chain.keys, self.target, strip)),
             (chain.second, beside(second, outer)),
         ):
             if copy is None:
                 continue
             self.shared.append(copy)
             self.stages = (*self.stages[:number], copy.reader, *self.stages[number + 1 :])
-            plan, _ = self._first_of([copy.copy], lambda count: frozenset[Buffer]())
-            made.append(plan.stmt)
+            made.append(self._alone(copy.copy))
+            if number == 0 and strip > 1:
+                self.strip = strip
+                made.append(_cleared(copy.copy, strip))
+        asked = None
+        if chain.mask is not None and self.strip > 1:
+            asked = finite(self.stages[chain.second], outer)
+        if asked is not None:
+            stage, holds = asked
+            names = {axis.var: chain.outer[k].var for k, axis in mine.items()}
+            self.hides = substitute(holds, names)
+            made.append(self._alone(stage))
         return made
+
+    def _alone(self, stage: Stage) -> Stmt:
+        """Plan a stage that comes before all blocks."""
+        self.held.append(stage.buffer)
+        return self._first_of([stage], lambda count: frozenset[Buffer]())[0].stmt
+
+    def _seen(self, at: Sequence[PrimExpr], start: PrimExpr, count: int | PrimExpr) -> PrimExpr:
+        """Say how many keys some rows go over: one of them at least, if there are any."""
+        chain = self.chain
+        assert chain.mask is not None
+        assert self.hides is not None
+        many = imm64(count) if isinstance(count, int) else count
+        last = sub(add(start, many), imm64(1))
+        table = {axis.var: place for axis, place in zip(chain.outer, [*at, last], strict=True)}
+        most = up_to(Max(substitute(chain.mask.limit, table), imm64(1)), _SEEN)
+        whole = chain.keys.extent
+        return Select(substitute(self.hides, table), Min(whole, most), whole)
+
+    def _strips(self, first: Stage) -> Stmt:
+        """Go through the first product by some keys at a time."""
+        keys = self.chain.keys.var
+
+        def some(strip: PrimExpr) -> Stmt:
+            near = Var(keys.name_hint, INDEX)
+            table = {keys: add(mul(strip, imm64(self.strip)), near)}
+            axes = [Axis(near, imm64(self.strip)) if a.var is keys else a for a in first.axes]
+            value: PrimExpr = substitute(first.value, table)
+            indices = tuple(substitute(i, table) for i in first.indices)
+            part = replace(first, axes=tuple(axes), value=value, indices=indices)
+            plan, _ = self._first_of([part], lambda count: frozenset[Buffer]())
+            self.plans.append(plan)
+            return _serial(plan.stmt)
+
+        return loop("strip", ceil_div(self.seen, self.strip), some)
 
     def _rows(self, batch: PrimExpr, start: PrimExpr, count: int | PrimExpr) -> Stmt:
         """Take some rows of one batch through all stages."""
@@ -334,6 +407,9 @@ class _Blocks:
         lets = [(n, p) for n, p in zip(names, places) if not isinstance(p, (Var, IntImm))]
         at = [n if (n, p) in lets else p for n, p in zip(names, places)]
         start = at.pop()
+        if self.hides is not None:
+            seen = self.seen = Var("seen", INDEX)
+            lets.append((seen, self._seen(at, start, count)))
         held: dict[Buffer, Buffer] = {}
         stages = [
             self._block_of(number, at, start, count, held) for number in range(len(self.stages))
@@ -341,6 +417,9 @@ class _Blocks:
         self.plans = []
         made: list[Stmt] = []
         place = 0
+        if self.strip > 1:
+            made.append(self._strips(stages[0]))
+            place = 1
         while place < len(stages):
             plan, covered = self._planned(stages, place, set(held.values()))
             self.plans.append(plan)
@@ -386,11 +465,13 @@ class _Blocks:
             return made
 
         many = imm64(count) if isinstance(count, int) else count
+        key = self.chain.mask.keys[number] if self.chain.mask and self.hides is not None else None
         axes = tuple(
-            Axis(near, many) if axis.var is row else axis
+            Axis(near, many) if axis.var is row else self._of_seen(axis, key)
             for axis in stage.axes
             if axis.var is row or axis.var not in mine
         )
+        reduced = tuple(self._of_seen(axis, key) for axis in stage.reduced)
         value = within(stage.value)
         init = None if stage.init is None else within(stage.init)
         buffer, indices = stage.buffer, tuple(substitute(i, table) for i in stage.indices)
@@ -400,10 +481,17 @@ class _Blocks:
                 shape = list(buffer.shape)
                 for k, dim in enumerate(dims):
                     shape[dim] = many if k == last else imm64(1)
+                if number == 0 and self.strip > 1:
+                    dim = next(k for k, i in enumerate(stage.indices) if i is self.chain.keys.var)
+                    shape[dim] = up_to(shape[dim], self.strip)
                 held[buffer] = scratch(buffer.name, shape, buffer.dtype)
             small = held[buffer]
             buffer, indices = small, local(dims, stage.indices)
-        return replace(stage, axes=axes, value=value, init=init, buffer=buffer, indices=indices)
+        made = replace(stage, axes=axes, reduced=reduced, value=value, init=init)
+        return replace(made, buffer=buffer, indices=indices)
+
+    def _of_seen(self, axis: Axis, key: Var | None) -> Axis:
+        return Axis(axis.var, self.seen) if axis.var is key else axis
 
     def _planned(
         self, stages: Sequence[Stage], place: int, held: AbstractSet[Buffer]
@@ -415,8 +503,8 @@ class _Blocks:
         def inner(count: int) -> frozenset[Buffer]:
             group = {stage.buffer for stage in stages[place : place + count]}
             others = [*stages[:place], *stages[place + count :]]
-            read = {load.buffer for stage in others for load in _loads(stage)}
-            return frozenset((held & group) - read)
+            used = {load.buffer for stage in others for load in _loads(stage)}
+            return frozenset((held & group) - used - {stage.buffer for stage in others})
 
         return self._first_of(left, inner)
 
@@ -436,3 +524,18 @@ def _serial(stmt: Stmt) -> Stmt:
 
     made: Stmt = rewrite(stmt, {For: one})
     return made
+
+
+def _cleared(copy: Stage, strip: int) -> Stmt:
+    """Fill the room behind the last key, which strips go over: what comes of it is not used."""
+    size = copy.axes[-1].extent
+    room = sub(up_to(size, strip), size)
+
+    def fill(place: tuple[PrimExpr, ...]) -> Stmt:
+        if len(place) < len(copy.axes) - 1:
+            axis = copy.axes[len(place)]
+            return loop(axis.var.name_hint, axis.extent, lambda i: fill((*place, i)))
+        zero = const(0, copy.buffer.dtype)
+        return loop("room", room, lambda i: BufferStore(copy.buffer, zero, (*place, add(size, i))))
+
+    return fill(())

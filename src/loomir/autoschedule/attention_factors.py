@@ -8,20 +8,21 @@ from typing import Final, NamedTuple
 
 from loomir.arith.fold import add, imm64, mul
 from loomir.autoschedule.contraction.operand import (
+    ceil_div,
     conversions,
     plain_load,
     reads_along,
     stride_along,
 )
 from loomir.autoschedule.nest import INDEX, scratch
-from loomir.autoschedule.stage import Axis, Stage
+from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import FloorDiv, IntImm, Mul, PrimExpr, Var
+from loomir.tir.expr import Eq, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, const
 
-__all__ = ["Shared", "beside", "turned", "vars_of"]
+__all__ = ["Shared", "beside", "finite", "turned", "up_to", "vars_of"]
 
 _ENOUGH: Final = 64
 """Rows from which on a factor is copied: the copy takes as long as 1 to 2 rows."""
@@ -41,14 +42,24 @@ class Shared(NamedTuple):
         return self.copy.buffer
 
 
+def up_to(size: PrimExpr, step: int) -> PrimExpr:
+    """Give the next multiple of ``step``."""
+    return mul(ceil_div(size, step), imm64(step))
+
+
 def vars_of(expr: PrimExpr) -> list[Var]:
     """List the variables of an expression, once for each use."""
     found: list[Var] = by_class(expr).get(Var, [])
     return found
 
 
-def turned(product: Stage, outer: Sequence[Axis], keys: Axis, target: Target) -> Shared | None:
-    """Copy the factor of the keys, where it lies along the sum, so that keys are neighbours."""
+def turned(
+    product: Stage, outer: Sequence[Axis], keys: Axis, target: Target, whole: int = 1
+) -> Shared | None:
+    """Copy the factor of the keys, where it lies along the sum, so that keys are neighbours.
+
+    There is room for a ``whole`` number of keys.
+    """
     assert isinstance(product.value, Mul)
     swapped = keys.var in vars_of(product.value.a)
     factor = product.value.a if swapped else product.value.b
@@ -57,8 +68,7 @@ def turned(product: Stage, outer: Sequence[Axis], keys: Axis, target: Target) ->
         return None
     lanes = target.lanes(factor.dtype.bits)
     # Rows of a power of two would share few sets of a cache.
-    step = imm64(lanes)
-    length = mul(add(keys.extent, imm64(2 * lanes - 1)) // step, step)
+    length = add(up_to(keys.extent, max(whole, lanes)), imm64(lanes))
     made = _copied("turned", product, factor, outer[:-1], (many[0], keys), length)
     return _shared(product, made, swapped, "a factor turned once, for all blocks")
 
@@ -102,6 +112,18 @@ def _copied(
     length: PrimExpr,
 ) -> tuple[Stage, PrimExpr]:
     """Give the stage that copies a factor, and what is read of it instead."""
+    axes, where, value = _spread(product, factor, batch)
+    buffer = scratch(name, [*(a.extent for a in axes), inner[0].extent, length], factor.dtype)
+    last = tuple(a.var for a in inner)
+    stored = (*(a.var for a in axes), *last)
+    stage = Stage(name, (*axes, *inner), (), buffer, stored, value, block=product.block)
+    return stage, BufferLoad(buffer, (*where, *last))
+
+
+def _spread(
+    product: Stage, factor: PrimExpr, batch: Sequence[Axis]
+) -> tuple[list[Axis], list[PrimExpr], PrimExpr]:
+    """Give axes of what a factor has for batches, the place of a batch there, and the factor."""
     value = factor
     axes: list[Axis] = []
     where: list[PrimExpr] = []
@@ -119,12 +141,39 @@ def _copied(
             axes.append(axis)
         where.append(place)
     ones = [a.var for a in (*product.axes, *product.reduced) if a.size == 1]
-    value = substitute(value, dict.fromkeys(ones, imm64(0)))
-    buffer = scratch(name, [*(a.extent for a in axes), inner[0].extent, length], factor.dtype)
-    last = tuple(a.var for a in inner)
-    stored = (*(a.var for a in axes), *last)
-    stage = Stage(name, (*axes, *inner), (), buffer, stored, value, block=product.block)
-    return stage, BufferLoad(buffer, (*where, *last))
+    return axes, where, substitute(value, dict.fromkeys(ones, imm64(0)))
+
+
+def finite(product: Stage, outer: Sequence[Axis]) -> tuple[Stage, PrimExpr] | None:
+    """Ask whether all that the second product reads of its right factor for a batch is finite.
+
+    Gives the stage that finds it out, and what is true where it is.
+    """
+    assert isinstance(product.value, Mul)
+    rows = outer[-1]
+    swapped = rows.var not in vars_of(product.value.a)
+    factor = product.value.a if swapped else product.value.b
+    if rows.var in vars_of(factor):
+        return None
+    among = {axis.var for axis in outer}
+    wide = [a for a in product.axes if a.size != 1 and a.var not in among]
+    axes, where, value = _spread(product, factor, outer[:-1])
+    buffer = scratch("strange", [a.extent for a in axes] or [1], factor.dtype)
+    stored = tuple(a.var for a in axes) or (imm64(0),)
+    many = tuple(a for a in product.reduced if a.size != 1)
+    # Of what is finite the difference is 0, of infinities and NaN it is NaN.
+    stage = Stage(
+        "strange",
+        tuple(axes),
+        (*many, *wide),
+        buffer,
+        stored,
+        Sub(value, value),
+        Combine.SUM,
+        const(0, factor.dtype),
+        block=product.block,
+    )
+    return stage, Eq(BufferLoad(buffer, tuple(where) or (imm64(0),)), const(0, factor.dtype))
 
 
 def _shared_by(axis: Axis, factor: PrimExpr) -> int:
