@@ -192,12 +192,12 @@ class Given:
         stack = [_walk(value, name, wanted)]
         try:
             while True:
-                for item, inner, kind in stack[-1]:
+                for item, place, kind in stack[-1]:
                     if isinstance(item, tuple) and not isinstance(item, Shape):
-                        stack.append(_walk(cast("tuple[Any, ...]", item), inner, kind))
+                        stack.append(_walk(cast("tuple[Any, ...]", item), place, kind))
                         made.append([])
                         break
-                    one = self._leaf(item, inner, kind)
+                    one = self._leaf(item, str(place), kind)
                     made[-1].append(one)
                     if one in self.lent:
                         # The tuple may stay longer than the call, or go earlier.
@@ -320,10 +320,30 @@ class Given:
                 release(address)
 
 
-def _walk(value: tuple[Any, ...], name: str, wanted: Wanted) -> Iterator[tuple[Any, str, Wanted]]:
+class _Place:
+    """Where an item is; its name, as long as the place is deep, is made when it is asked for."""
+
+    __slots__ = ("index", "whole")
+
+    def __init__(self, whole: str | _Place, index: int) -> None:
+        self.whole = whole
+        self.index = index
+
+    def __str__(self) -> str:
+        indices: list[str] = []
+        at: str | _Place = self
+        while isinstance(at, _Place):
+            indices.append(f"[{at.index}]")
+            at = at.whole
+        return at + "".join(reversed(indices))
+
+
+def _walk(
+    value: tuple[Any, ...], name: str | _Place, wanted: Wanted
+) -> Iterator[tuple[Any, _Place, Wanted]]:
     kinds = wanted if isinstance(wanted, tuple) and len(wanted) == len(value) else None
     for index, item in enumerate(value):
-        yield item, f"{name}[{index}]", None if kinds is None else kinds[index]
+        yield item, _Place(name, index), None if kinds is None else kinds[index]
 
 
 # -- scalars -----------------------------------------------------------------------------------
