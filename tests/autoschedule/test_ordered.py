@@ -50,7 +50,7 @@ def interpreted(func: PrimFunc, *arrays: ARRAY) -> None:
 
 def drawn(*shape: int, dtype: str = "float32", special: bool = False) -> ARRAY:
     made = np.array(RANDOM.standard_normal(shape) * 4, dtype)
-    if special:
+    if special and made.dtype.kind == "f":
         places = RANDOM.integers(0, made.size, len(SPECIAL))
         made.reshape(-1)[places] = SPECIAL
     return made
@@ -61,6 +61,17 @@ def arrays_for(func: PrimFunc, *, special: bool = False) -> list[ARRAY]:
     for buffer in func.buffer_map.values():
         shape = [e.value for e in buffer.shape if isinstance(e, IntImm)]
         made.append(drawn(*shape, dtype=str(buffer.dtype), special=special))
+    return made
+
+
+def nothing_in(arrays: Sequence[ARRAY]) -> list[ARRAY]:
+    """Give arrays of zeros, above and below, of which sums are other zeros."""
+    made: list[ARRAY] = []
+    for array in arrays:
+        zeros = np.zeros_like(array)
+        if array.dtype.kind == "f":
+            zeros[RANDOM.random(array.shape) < 0.7] = -0.0
+        made.append(array if array.dtype.kind != "f" else zeros)
     return made
 
 
@@ -396,3 +407,114 @@ def test_sums_begin_before_others() -> None:
     assert exactly(two_sums, *arrays_for(two_sums)) == ["reduction", "reduction"]
     for func in (changed_between, read_between, partly_written_between):
         exactly(func, *arrays_for(func))
+
+
+# -- terms that are taken away, and terms under conditions -------------------------------------
+@T.prim_func
+def taken_away(
+    a: T.Buffer((9, 21), "float32"),
+    b: T.Buffer((21, 33), "float32"),
+    c: T.Buffer((9, 33), "float32"),
+):
+    for i, j, k in T.grid(9, 33, 21):
+        c[i, j] = c[i, j] - a[i, k] * b[k, j]
+
+
+@T.prim_func
+def residual(
+    a: T.Buffer((19, 40), "float32"), b: T.Buffer((40,), "float32"), c: T.Buffer((19,), "float32")
+):
+    for i in range(19):
+        for k in range(40):
+            c[i] -= b[k] - a[i, k]
+
+
+@T.prim_func
+def counted_down(a: T.Buffer((19, 40), "int8"), c: T.Buffer((19,), "int8")):
+    for i in range(19):
+        for k in range(40):
+            c[i] = c[i] - a[i, k]
+
+
+@T.prim_func
+def taken_from(a: T.Buffer((19, 40), "float32"), c: T.Buffer((19,), "float32")):
+    for i in range(19):
+        for k in range(40):
+            c[i] = a[i, k] - c[i]
+
+
+@pytest.mark.parametrize(
+    ("func", "kind"),
+    [
+        (taken_away, "matrix product"),
+        (residual, "reduction"),
+        (counted_down, "rows"),
+        (taken_from, ""),
+    ],
+)
+def test_terms_are_taken_away(func: PrimFunc, kind: str) -> None:
+    arrays = arrays_for(func, special=func is not counted_down)
+    assert "".join(exactly(func, *arrays)) == kind
+    exactly(func, *nothing_in(arrays))
+
+
+@T.prim_func
+def padded(
+    x: T.Buffer((3, 8, 20), "float32"),
+    w: T.Buffer((5, 3, 3, 3), "float32"),
+    b: T.Buffer((5,), "float32"),
+    y: T.Buffer((5, 8, 20), "float32"),
+):
+    for o, h, v in T.grid(5, 8, 20):
+        acc = b[o]
+        for c, i, j in T.grid(3, 3, 3):
+            if h + i >= 1 and h + i < 9 and v + j >= 1 and v + j < 21:
+                acc += x[c, h + i - 1, v + j - 1] * w[o, c, i, j]
+        y[o, h, v] = acc
+
+
+@T.prim_func
+def some_terms(
+    x: T.Buffer((20, 40), "float32"), n: T.Buffer((40,), "int32"), s: T.Buffer((20,), "float32")
+):
+    for i, j in T.grid(20, 40):
+        if n[j] > i:
+            s[i] = s[i] * x[i, j]
+
+
+@T.prim_func
+def most_of_some(
+    x: T.Buffer((20, 40), "float32"), n: T.Buffer((40,), "int32"), s: T.Buffer((20,), "float32")
+):
+    for i, j in T.grid(20, 40):
+        if n[j] > i:
+            s[i] = T.max(s[i], x[i, j])
+
+
+@T.prim_func
+def until_enough(
+    x: T.Buffer((20, 40), "float32"), n: T.Buffer((40,), "int32"), s: T.Buffer((20,), "float32")
+):
+    for i, j in T.grid(20, 40):
+        if s[i] < T.Cast("float32", n[j]):
+            s[i] += T.abs(x[i, j])
+
+
+@T.prim_func
+def inside_only(
+    x: T.Buffer((20, 40), "float32"), n: T.Buffer((40,), "int32"), s: T.Buffer((20,), "float32")
+):
+    for i in range(20):
+        s[i] = T.float32(0)
+        for j in range(40):
+            if n[j] < 20 and n[j] >= 0:
+                s[i] += x[n[j], j] * x[i, 39 - n[j]]
+
+
+@pytest.mark.parametrize("func", [padded, some_terms, most_of_some, until_enough, inside_only])
+def test_terms_under_conditions_join_where_these_hold(func: PrimFunc) -> None:
+    arrays = arrays_for(func, special=True)
+    if func is not padded:
+        arrays[1] = RANDOM.integers(-5, 25, 40).astype("int32")
+    exactly(func, *arrays)
+    exactly(func, *nothing_in(arrays))

@@ -15,6 +15,7 @@ from loomir.arith.bounds import Bounds
 from loomir.arith.interval import Interval
 from loomir.arith.widen import Widener
 from loomir.autoschedule.checks import checks_apart
+from loomir.autoschedule.combining import identity
 from loomir.autoschedule.distribution import distribute, without_allocations
 from loomir.autoschedule.empty import always_started
 from loomir.autoschedule.nest import INDEX
@@ -45,7 +46,9 @@ from loomir.tir.expr import (
     Mul,
     Or,
     PrimExpr,
+    Sub,
     Var,
+    const,
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import IF_THEN_ELSE
@@ -235,9 +238,7 @@ class Reader:
         block = realize.block
         if block.alloc_buffers or block.match_buffers or block.annotations:
             return None
-        inner, guard = block.body, None
-        if isinstance(inner, IfThenElse) and inner.else_case is None:
-            inner, guard = inner.then_case, inner.condition
+        guard, inner = _guard(block.body)
         store = _stored(inner)
         init = None if block.init is None else _stored(block.init)
         if not _is(realize.predicate, 1) or store is None or (init is None and block.init):
@@ -288,11 +289,10 @@ class Reader:
         combine, term, in_place = split
         store, init = body.store, body.init
         if body.guard is not None:
-            if init is None or not _is_neutral(init.value, combine):
+            nothing = _nothing(body, combine)
+            if nothing is None or _loads(body.guard, store.buffer):
                 return None
-            if _loads(body.guard, store.buffer):
-                return None
-            term = Call(term.dtype, IF_THEN_ELSE, (body.guard, term, init.value))
+            term = Call(term.dtype, IF_THEN_ELSE, (body.guard, term, nothing))
         parts = [term, *store.indices]
         if init is not None:
             if init.buffer is not store.buffer or not _equal_all(init.indices, store.indices):
@@ -323,6 +323,18 @@ class Reader:
         )
 
 
+def _nothing(body: Body, combine: Combine) -> PrimExpr | None:
+    """Give what leaves an element as it is, where there is such a value."""
+    if body.block is not None:
+        start = None if body.init is None else body.init.value
+        return start if start is not None and _is_neutral(start, combine) else None
+    dtype = body.store.buffer.dtype
+    known = combine in (Combine.SUM, Combine.PROD) or dtype.is_integer
+    if combine is Combine.NONE or not known or dtype.lanes != 1:
+        return None
+    return identity(combine, dtype)
+
+
 def _is_neutral(start: PrimExpr, combine: Combine) -> bool:
     """Whether an element that starts so is left as it is by a term of that value."""
     if not isinstance(start, (IntImm, FloatImm)):
@@ -343,6 +355,7 @@ def _bare(loops: list[Loop], inner: Stmt) -> Body | None:
     if isinstance(inner, SeqStmt) and len(inner.seq) == 2:
         init = _stored(inner.seq[0])
         more, last = _nest(inner.seq[1])
+        guard, last = _guard(last)
         store = _stored(last)
         if init is None or store is None or not more:
             return None
@@ -352,14 +365,22 @@ def _bare(loops: list[Loop], inner: Stmt) -> Body | None:
             for edge in (loop.start, loop.extent):
                 if effects(edge) or _mentions(edge, (*loops, *more)):
                     return None
-        return Body(store.buffer.name, tuple(loops), tuple(more), store, init, None)
+        return Body(store.buffer.name, tuple(loops), tuple(more), store, init, None, guard)
+    guard, inner = _guard(inner)
     store = _stored(inner)
     if store is None:
         return None
     used = {p for i in store.indices for p in by_class(i).get(Var, ())}
     axes = tuple(loop for loop in loops if loop.var in used)
     reduced = tuple(loop for loop in loops if loop.var not in used)
-    return Body(store.buffer.name, axes, reduced, store, None, None)
+    return Body(store.buffer.name, axes, reduced, store, None, None, guard)
+
+
+def _guard(stmt: Stmt) -> tuple[PrimExpr | None, Stmt]:
+    """Take a condition off a statement."""
+    if isinstance(stmt, IfThenElse) and stmt.else_case is None:
+        return stmt.condition, stmt.then_case
+    return None, stmt
 
 
 def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
@@ -370,6 +391,8 @@ def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     while isinstance(value, Let):
         lets.append(value)
         value = value.body
+    if isinstance(value, Sub) and body.block is None:
+        value = _added(value)
     combine = _COMBINES.get(type(value))
     if combine is not None and (body.reduced or body.init is not None):
         assert isinstance(value, (Add, Mul, Max, Min, And, Or))
@@ -389,6 +412,17 @@ def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     if any(not _equal_all(load.indices, store.indices) for load in own):
         return None
     return Combine.NONE, store.value, bool(own)
+
+
+def _added(value: Sub) -> PrimExpr:
+    """Add what is taken away, turned below zero: that is the same number, and -0.0 for 0.0."""
+    dtype, term = value.dtype, value.b
+    if not (dtype.is_float or dtype.is_int) or dtype.lanes != 1:
+        return value
+    minus = const(-1, dtype)
+    if isinstance(term, Mul):
+        return Add(value.a, Mul(Mul(term.a, minus), term.b))
+    return Add(value.a, Mul(term, minus))
 
 
 def _loads(value: PrimExpr, buffer: Buffer) -> bool:
