@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from loomir.ir.comparison import same_leaf, same_program
+from loomir.ir.comparison import same_program
+from loomir.ir.comparison_code import same_leaf
 from loomir.ir.node import Node, Role
 from loomir.support.diagnostics import CompileError, Diagnostic
 

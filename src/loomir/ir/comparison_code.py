@@ -1,0 +1,484 @@
+"""The functions that compare nodes, written from the roles of the fields of their classes.
+
+Most nodes of most programs are of few classes, which one loop treats where they stand; a function
+for each other class does the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from itertools import islice, takewhile
+from typing import Any, ClassVar, Final, TypeAlias, cast
+
+from loomir.ir.node import DECLARED, NODE_CLASSES, Node, Role
+from loomir.support.dtype import DataType
+
+__all__ = ["MOST", "Found", "Nodes", "comparer", "same_leaf"]
+
+MOST: Final = 4_000
+"""How many pairs are compared before it is seen whether the others are there more than once."""
+_COMMON: Final = (
+    "tir.Var",
+    "tir.IntImm",
+    "tir.BufferLoad",
+    "tir.BufferStore",
+    "tir.Add",
+    "tir.For",
+    "tir.Mul",
+    "tir.FloatImm",
+    "tir.Call",
+    "tir.SeqStmt",
+    "ir.IRModule",
+    "tir.PrimFunc",
+    "tir.Buffer",
+)
+"""The kinds of nodes that are treated without calls: those that most programs hold most of, and
+those that every program of TIR holds, since what runs once takes long where it lies apart."""
+
+Nodes: TypeAlias = list[Any]
+_Pairs: TypeAlias = Callable[[Any, Any], Any]
+"""Gives the definition that goes with one of the left side: the one given, where it has none."""
+Found: TypeAlias = tuple[Nodes, Nodes, Nodes, Nodes, _Pairs, _Pairs, Nodes, Nodes]
+"""What is known while two programs are compared.
+
+The pairs to be compared, left and right; those in which names are made; the definition that the
+right side uses where the left uses one; that it makes where the left makes one; what both sides
+hold and may hold names; what both sides hold where names are made.
+"""
+_UNPACK: Final = "left, right, made_left, made_right, pairs, binds, shared, made = found"
+Same: TypeAlias = Callable[[Any, Any, Found], bool]
+"""Compares two values of one class and adds pairs of their parts; False where they differ."""
+
+
+def same_leaf(a: object, b: object) -> bool:
+    """Tell whether plain values are the same; NaN is, zeros of different signs are not."""
+    if a is b:
+        return True
+    if isinstance(a, float) and isinstance(b, float):
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+        return a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
+    return type(a) is type(b) and a == b
+
+
+# -- values of no class of nodes -----------------------------------------------------------------
+
+
+def _value(x: Any, y: Any, found: Found) -> bool:
+    return x == y
+
+
+def _float(x: Any, y: Any, found: Found) -> bool:
+    return same_leaf(x, y)
+
+
+def _used_tuple(x: Any, y: Any, found: Found) -> bool:
+    return _add(found[0], found[1], x, y)
+
+
+def _made_tuple(x: Any, y: Any, found: Found) -> bool:
+    return _add(found[2], found[3], x, y)
+
+
+def _used_mapping(x: Any, y: Any, found: Found) -> bool:
+    return _mapping(x, y, found, found[0], found[1])
+
+
+def _made_mapping(x: Any, y: Any, found: Found) -> bool:
+    return _mapping(x, y, found, found[2], found[3])
+
+
+def _add(left: Nodes, right: Nodes, x: Iterable[Any], y: Iterable[Any]) -> bool:
+    """Add pairs, where there are as many on both sides."""
+    left += x
+    right += y
+    return len(left) == len(right)
+
+
+def _mapping(x: Any, y: Any, found: Found, left: Nodes, right: Nodes) -> bool:
+    """Compare mappings: keyed by definitions in their order, keyed by strings in any."""
+    kinds = set(map(type, x))
+    if str not in kinds and all(issubclass(kind, Node) for kind in kinds):
+        return _add(found[0], found[1], x, y) and _add(left, right, x.values(), y.values())
+    return x.keys() == y.keys() and _add(left, right, x.values(), [y[key] for key in x])
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+
+class _Form(Enum):
+    """How values of a field are compared."""
+
+    VALUE = "plain data"
+    FLOAT = "a float"
+    NAME = "a reference to a definition"
+    NODE = "a node, or what its class says"
+    NODES = "a tuple of nodes"
+    TABLE = "a mapping"
+
+
+_FLAT: Final = (_Form.VALUE, _Form.FLOAT, _Form.NAME)
+"""What goes no level down."""
+
+
+def _form(cls: type[Node], declared: str, makes: bool) -> _Form:
+    """Choose how values of a declared type are compared."""
+    if declared.startswith("tuple[") and "|" not in declared:
+        return _Form.NODES
+    if declared.startswith("Mapping[") and "|" not in declared:
+        return _Form.TABLE
+    if declared == "float":
+        return _Form.FLOAT
+    if declared in _PLAIN:
+        return _Form.VALUE
+    named = _named(cls, declared)
+    if named is not None:
+        if issubclass(named, (DataType, Enum)):
+            return _Form.VALUE
+        if issubclass(named, Node) and named.is_definition and not makes:
+            return _Form.NAME
+    return _Form.NODE
+
+
+def _named(cls: type[Node], declared: str) -> type | None:
+    """Find a class by the name that a declaration has for it."""
+    found: object = vars(sys.modules[cls.__module__]).get(declared)
+    return found if isinstance(found, type) else None
+
+
+_PLAIN: Final[dict[str, type]] = {"int": int, "str": str, "bool": bool, "float": float}
+
+
+def _held(cls: type[Node], declared: str) -> list[type | None]:
+    """Find the classes that a field may hold, or whose values its tuple may."""
+    item = declared.removeprefix("tuple[").removesuffix(", ...]")
+    names = [name for name in item.split(" | ") if name != "None"]
+    return [_PLAIN.get(name) or _named(cls, name) for name in names]
+
+
+def _key(cls: type[Node], declared: str) -> type[Node] | None:
+    """Find the class of nodes that are the keys of a declared mapping."""
+    named = _named(cls, declared.removeprefix("Mapping[").split(",")[0])
+    return named if named is not None and issubclass(named, Node) else None
+
+
+def _compared(cls: type[Node]) -> dict[str, str]:
+    """Give the declared types of the fields that count, plain data first."""
+    declared = {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
+    names = [f.name for f in cls.node_fields if f.role is Role.ATTR]
+    return {name: declared[name] for name in (*names, *(f.name for f in cls.scan))}
+
+
+def _is_nameless(cls: type[Node], declared: str, met: set[type]) -> bool:
+    """Tell whether no value of a declared type holds names, by the classes that there are."""
+    for held in _held(cls, declared):
+        if held is None or not issubclass(held, (Node, DataType, Enum, int, str, float)):
+            return False
+        if held not in met:
+            met.add(held)
+            for kind in DECLARED:
+                if issubclass(kind, held) and (
+                    kind.is_definition
+                    or not all(_is_nameless(kind, d, met) for d in _compared(kind).values())
+                ):
+                    return False
+    return True
+
+
+def _is_rare(cls: type[Node], name: str) -> bool:
+    """Tell whether a field holds nothing where it is not given."""
+    for field in dataclasses.fields(cast("Any", cls)):
+        if field.name == name:
+            return field.default in (None, ()) or field.default_factory is dict
+    return False
+
+
+def _inside(lines: Iterable[str]) -> list[str]:
+    return [f" {line}" for line in lines]
+
+
+class _Nameless(dict[type, bool]):
+    """Whether values of a class hold no names; found when a class is met for the first time."""
+
+    def __missing__(self, kind: type) -> bool:
+        made = issubclass(kind, (DataType, Enum, *_PLAIN.values(), type(None)))
+        if issubclass(kind, Node) and not kind.is_definition:
+            made = all(_is_nameless(kind, d, {kind}) for d in _compared(kind).values())
+        self[kind] = made
+        return made
+
+
+class _Writer:
+    """Writes how the fields of two nodes are compared.
+
+    Most comparisons are of programs that are the same, and in a small program most classes are met
+    once or twice: so the code is short, and what is rarely run is jumped over in one piece.
+    """
+
+    def __init__(self, makes: bool) -> None:
+        self.makes = makes
+        self.names: dict[str, Any] = {
+            "islice": islice,
+            "len": len,
+            "made_table": _MADE,
+            "mapping": _mapping,
+            "most": MOST,
+            "nameless": _NAMELESS,
+            "same_leaf": same_leaf,
+            "used_table": _USED,
+            "zip": zip,
+        }
+
+    def function(self, cls: type[Node]) -> Same:
+        """Write the function for a class."""
+        return cast("Same", self._run("same(x, y, found", [*self.node(cls), "return True"]))
+
+    def loop(self) -> Callable[[Found], bool]:
+        """Write the loop, which treats the commonest classes without calls."""
+        common = [NODE_CLASSES[kind] for kind in _COMMON if kind in NODE_CLASSES]
+        lines: list[str] = []
+        for makes in (False, True):
+            self.makes = makes
+            first = [c for c in common if c.is_definition and (makes or self._is_known(c))]
+            others = [c for c in common if not c.is_definition]
+            leaves = list(takewhile(self._is_flat, others))
+            others = [] if makes else others[len(leaves) :]
+            if makes:
+                first, leaves = [], first + leaves
+            left, right = self._to(makes)
+            lines += [
+                f"for x, y in islice(zip({left}, {right}), most):",
+                " k = x.__class__",
+                *_inside(self._cases(first, "if")),
+                f" {'elif' if first else 'if'} k is not y.__class__: return False",
+                *_inside(self._cases(leaves, "elif")),
+                " elif x is y:",
+                f"  if not nameless[k]: {'made' if makes else 'shared'}.append(x)",
+                *_inside(self._cases(others, "elif")),
+                f" elif not {'made' if makes else 'used'}_table[k](x, y, found): return False",
+                f"del {left}[:most], {right}[:most]",
+            ]
+        return cast("Callable[[Found], bool]", self._run("loop(found", [*lines, "return True"]))
+
+    def _run(self, head: str, lines: list[str]) -> Any:
+        """Make a function; what it needs are arguments, which are read fastest."""
+        text = "\n".join(lines)
+        needs = [name for name in self.names if name in text]
+        arguments = "".join(f", {name}={name}" for name in needs)
+        code = "\n".join([f"def {head}{arguments}):", *_inside([_UNPACK, *lines])])
+        exec(code, self.names)  # noqa: S102 - written here, from the names of fields
+        return self.names[head.split("(")[0]]
+
+    def _cases(self, classes: list[type[Node]], word: str) -> list[str]:
+        lines: list[str] = []
+        for cls in classes:
+            lines += [f"{word} k is {self._name(cls)}:", *_inside(self.node(cls))]
+            word = "elif"
+        return lines
+
+    def _name(self, cls: type[Node]) -> str:
+        name = cls.node_kind.replace(".", "_")
+        self.names[name] = cls
+        return name
+
+    # -- fields ----------------------------------------------------------------------------------
+    def _is_flat(self, cls: type[Node]) -> bool:
+        """Tell whether nodes of a class have no parts that are compared apart."""
+        return all(form in _FLAT for _, form, _ in self._fields(cls, self.makes).values())
+
+    def _is_known(self, cls: type[Node] | None) -> bool:
+        """Tell whether two nodes are the same, up to their names, if all their fields are."""
+        return cls is not None and all(
+            _is_nameless(cls, declared, {cls}) for declared in _compared(cls).values()
+        )
+
+    def _fields(self, cls: type[Node], makes: bool) -> dict[str, tuple[str, _Form, bool]]:
+        """List fields: as what each is declared, how it is compared, whether it makes names."""
+        binds = {f.name for f in cls.scan if makes or f.role is Role.BINDS}
+        return {
+            name: (declared, _form(cls, declared, name in binds), name in binds)
+            for name, declared in _compared(cls).items()
+        }
+
+    def node(self, cls: type[Node]) -> list[str]:
+        """Compare the fields of two nodes of a class."""
+        lines: list[str] = []
+        if cls.is_definition:
+            lines = [f"if {'binds' if self.makes else 'pairs'}(x, y) is not y: return False"]
+            if not self.makes:
+                return lines
+        usual: list[str] = []
+        rare: list[str] = []
+        given: list[str] = []
+        together: dict[bool, list[str]] = {}
+        same: dict[str, list[str]] = {}
+        for name, (declared, form, makes) in self._fields(cls, self.makes).items():
+            v, w = f"x.{name}", f"y.{name}"
+            add = self._add("v", "w", makes)
+            if form is _Form.NAME:
+                lines += [f"w = {w}", f"if pairs({v}, w) is not w: return False"]
+            elif form is _Form.FLOAT:
+                lines += [
+                    f"v = {v}; w = {w}",
+                    "if (v != w or not v) and not same_leaf(v, w): return False",
+                ]
+            elif form is _Form.VALUE:
+                same[name] = [
+                    "if v is not w and (v != w or v.__class__ is not w.__class__): return False"
+                ]
+            elif form is _Form.NODE and _is_nameless(cls, declared, set()):
+                same[name] = [f"if v is not w: {add}"]
+            elif (
+                form is _Form.NODE
+                and not _is_rare(cls, name)
+                and not self._definition(cls, declared, makes)
+            ):
+                together.setdefault(makes, []).append(name)
+            else:
+                code = self._deep(cls, declared, form, name, makes)
+                if _is_rare(cls, name):
+                    test = " is not None" if form is _Form.NODE else ""
+                    given += [f"{v}{test}", f"{w}{test}"]
+                    rare += code
+                else:
+                    usual += code
+        if same:
+            lines.append(f"if {' or '.join(f'x.{name} is not y.{name}' for name in same)}:")
+            for name, code in same.items():
+                lines += [f" v = x.{name}; w = y.{name}", *_inside(code)]
+        lines += usual
+        for makes, names in together.items():
+            lines += self._add_fields(names, makes)
+        if rare:
+            lines += [f"if {' or '.join(given)}:", *_inside(rare)]
+        return lines
+
+    def _to(self, makes: bool) -> tuple[str, str]:
+        """Name the lists to which pairs are added."""
+        return ("made_left", "made_right") if makes else ("left", "right")
+
+    def _add(self, x: str, y: str, makes: bool) -> str:
+        left, right = self._to(makes)
+        return f"{left}.append({x}); {right}.append({y})"
+
+    def _add_all(self, x: str, y: str, makes: bool) -> str:
+        left, right = self._to(makes)
+        return f"{left} += {x}; {right} += {y}"
+
+    def _add_fields(self, names: list[str], makes: bool) -> list[str]:
+        if len(names) == 1:
+            return [self._add(f"x.{names[0]}", f"y.{names[0]}", makes)]
+        x, y = (", ".join(f"{side}.{name}" for name in names) for side in "xy")
+        return [self._add_all(f"({x})", f"({y})", makes)]
+
+    def _definition(self, cls: type[Node], declared: str, makes: bool) -> type[Node] | None:
+        """Find the class of a field that makes names which have nothing in them but plain data."""
+        held = _held(cls, declared)
+        kind = held[0] if makes and len(held) == 1 else None
+        if kind is None or not issubclass(kind, Node) or not kind.is_definition:
+            return None
+        return kind if self._is_known(kind) else None
+
+    def _deep(
+        self, cls: type[Node], declared: str, form: _Form, name: str, makes: bool
+    ) -> list[str]:
+        """Compare what has parts."""
+        if form is _Form.TABLE:
+            return self._table(cls, declared, name, makes)
+        kind = self._definition(cls, declared, makes)
+        if form is _Form.NODE:
+            if kind is None:
+                return [self._add(f"x.{name}", f"y.{name}", makes)]
+            return [f"a = x.{name}; b = y.{name}", *self._bind(kind)]
+        lines = [f"p = x.{name}; q = y.{name}", "if len(p) != len(q): return False"]
+        if kind is None:
+            return [*lines, self._add_all("p", "q", makes)]
+        return [*lines, "for a, b in zip(p, q):", *_inside(self._bind(kind))]
+
+    def _differs(self, kind: type[Node], a: str, b: str) -> str:
+        """Tell whether two nodes may differ in more than their names."""
+        name = self._name(kind)
+        tests = [f"{a}.__class__ is not {name}", f"{b}.__class__ is not {name}"]
+        return " or ".join([*tests, *(f"{a}.{f} is not {b}.{f}" for f in _compared(kind))])
+
+    def _bind(self, kind: type[Node]) -> list[str]:
+        return [
+            f"if {self._differs(kind, 'a', 'b')}: {self._add('a', 'b', True)}",
+            "elif binds(a, b) is not b: return False",
+        ]
+
+    def _table(self, cls: type[Node], declared: str, name: str, makes: bool) -> list[str]:
+        """Compare mappings: keyed by nodes in their order."""
+        key = _key(cls, declared)
+        if key is None:
+            left, right = self._to(makes)
+            return [
+                f"p = x.{name}; q = y.{name}",
+                "if len(p) != len(q): return False",
+                f"if p is q: {'made' if makes else 'shared'}.append(p)",
+                "else:",
+                " for i, j in zip(p, q):",
+                "  if i is not j or i.__class__ is not str:",
+                f"   if not mapping(p, q, found, {left}, {right}): return False",
+                "   break",
+                f" else: {self._add_all('p.values()', 'q.values()', makes)}",
+            ]
+        lines = [f"p = x.{name}; q = y.{name}", "if len(p) != len(q): return False"]
+        if key.is_definition:
+            lines += [
+                "for i, j in zip(p, q):",
+                " if pairs(i, j) is not j: return False",
+            ]
+        elif self._is_known(key):
+            lines += [
+                "for i, j in zip(p, q):",
+                f" if i is not j and ({self._differs(key, 'i', 'j')}):",
+                f"  {self._add('i', 'j', False)}",
+            ]
+        else:
+            lines.append(self._add_all("p", "q", False))
+        return [*lines, self._add_all("p.values()", "q.values()", makes)]
+
+
+class _Table(dict[type, Same]):
+    """Functions by class, written when a class is met for the first time."""
+
+    classes: ClassVar[int] = 0
+    """How many classes of nodes there were when they were written."""
+
+    def __init__(self, makes: bool) -> None:
+        self._makes = makes
+
+    def __missing__(self, kind: type) -> Same:
+        made = self[kind] = self._of(kind)
+        return made
+
+    def _of(self, kind: type) -> Same:
+        makes = self._makes
+        if issubclass(kind, Node):
+            return _Writer(makes).function(kind)
+        if issubclass(kind, tuple):
+            return _made_tuple if makes else _used_tuple
+        if issubclass(kind, Mapping):
+            return _made_mapping if makes else _used_mapping
+        return _float if issubclass(kind, float) else _value
+
+
+_NAMELESS: Final = _Nameless()
+_USED: Final = _Table(makes=False)
+_MADE: Final = _Table(makes=True)
+_LOOP: Final[list[Callable[[Found], bool]]] = []
+
+
+def comparer() -> Callable[[Found], bool]:
+    """Give the loop that compares pairs, as many as ``MOST``; those that are left stay listed."""
+    if len(DECLARED) != _Table.classes:  # what a field may hold has changed
+        _Table.classes = len(DECLARED)
+        for table in (_NAMELESS, _USED, _MADE, _LOOP):
+            table.clear()
+        _LOOP.append(_Writer(makes=False).loop())
+    return _LOOP[0]
