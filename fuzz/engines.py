@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -17,13 +16,11 @@ from fuzz.kinds import kinds_of
 from fuzz.metamorphic import renamed, with_dead_code
 from fuzz.native import set_threads, with_quick_codegen
 from fuzz.program import INPUTS, ArraySpec, Program, bits_of, same_scalar
-from loomir.autoschedule import sharing
-from loomir.autoschedule.schedule import schedule_module
+from fuzz.scheduling import scheduled
 from loomir.interp import Interpreter
 from loomir.ir.module import IRModule
 from loomir.support.diagnostics import RunError
 from loomir.support.dtype import DataType
-from loomir.target import Target
 from loomir.tir import PrimFunc, PrimType
 from loomir.transform.pipelines import LowerOptions, lower
 
@@ -141,12 +138,6 @@ def _changed(change: Callable[[IRModule], IRModule]) -> Engine:
     return prepare
 
 
-def _scheduled(module: IRModule) -> IRModule:
-    """Schedule as if there were much to do, so that small programs get tasks as well."""
-    with mock.patch.multiple(sharing, WORTH=0.0, TASK=4.0):
-        return schedule_module(module, Target("native"))
-
-
 ENGINES: dict[str, Engine] = {
     "native": _native(),
     "native-O0": _native(opt_level=0),
@@ -166,7 +157,8 @@ ENGINES: dict[str, Engine] = {
     "reparsed": _reparsed,
     "renamed": _changed(renamed),
     "dead-code": _changed(with_dead_code),
-    "scheduled": _changed(_scheduled),
+    "scheduled": _changed(scheduled("native")),
+    "scheduled-haswell": _changed(scheduled("haswell")),
     "watched": _watched,
 }
 """``native`` is what ``loomir.compile`` gives; ``quick`` leaves LLVM's passes and its slow

@@ -77,6 +77,9 @@ __all__ = ["Blocked", "blocked"]
 Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
 """Gives a vector of what sums of columns start from."""
 
+_TURNED: Final = 16
+"""The most rows of a block that is turned in registers: more would be much code for little."""
+
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
 
@@ -346,8 +349,10 @@ class Blocked:
         if self.groups is not None:
             return self.groups.packing(side, value, factor, depth, self.tiles.lanes)
 
+        size = min(self.tiles.lanes, _TURNED)
+
         def along(place: Values, k: PrimExpr) -> PrimExpr:
-            return vector_from(factor, value(place, k), self.tiles.lanes)
+            return vector_from(factor, value(place, k), size)
 
         # What runs once had better be compiled fast: blocks that are turned are much code.
         turns = self.tiles.lanes > 1 and not side.ahead
@@ -357,6 +362,7 @@ class Blocked:
             self.tiles.lanes,
             stride_along(side.factor, side.axes) == 1,
             along if turns and reads_along(factor, depth) else None,
+            steps=size,
         )
 
     def _flat(self, side: Side) -> tuple[PrimExpr, tuple[Axis, ...]]:

@@ -143,6 +143,7 @@ class Groups:
             across if reads_along(factor, side.axes) else None,
             last,
             complete,
+            steps=lanes,
         )
 
     def make_up(

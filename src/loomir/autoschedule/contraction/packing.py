@@ -7,7 +7,7 @@ What lies beyond the last row is zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.contraction.micro_kernel import span, wide
@@ -36,13 +36,15 @@ class Packing:
     lanes: int
     side_by_side: bool
     along: Callable[[Values, PrimExpr], PrimExpr] | None
-    """Gives a vector of steps from one on, where these lie side by side."""
+    """Gives a vector of ``steps`` from one on, where these lie side by side."""
     across: Callable[[Values, PrimExpr], PrimExpr] | None = None
     """Gives a vector of rows from one on, where ``value`` does not give it in a vectorized loop."""
     last: Callable[[Values, PrimExpr], PrimExpr] | None = None
     """Gives a step that is not complete, where steps are several of the reduced axes."""
     complete: PrimExpr | None = None
     """The number of complete steps, None where all are."""
+    steps: int = field(kw_only=True)
+    """The rows and steps of a block that is turned, a divisor of ``lanes``."""
 
 
 def pack_tile(
@@ -223,29 +225,29 @@ def _turned(
     depth: PrimExpr,
 ) -> Stmt:
     """Copy a tile whose rows lie along the reduced axes: vectors of steps become those of rows."""
-    lanes, width = what.lanes, what.side.width
+    size, width = what.steps, what.side.width
     whole = (
-        IntImm(depth.value // lanes, depth.dtype)
+        IntImm(depth.value // size, depth.dtype)
         if isinstance(depth, IntImm)
-        else FloorDiv(depth, imm64(lanes))
+        else FloorDiv(depth, imm64(size))
     )
 
     def block(v: PrimExpr, kb: PrimExpr) -> Stmt:
-        first = mul(kb, imm64(lanes))
-        rows = [along(places(at(v, lanes, imm64(i))), add(start, first)) for i in range(lanes)]
+        first = mul(kb, imm64(size))
+        rows = [along(places(at(v, size, imm64(i))), add(start, first)) for i in range(size)]
 
         def stored(columns: Sequence[PrimExpr]) -> Stmt:
             made: list[Stmt] = []
             for j, column in enumerate(columns):
-                buffer, indices = into(add(first, imm64(j)), mul(v, imm64(lanes)))
-                made.append(BufferStore(buffer, column, (*indices[:-1], span(indices[-1], lanes))))
+                buffer, indices = into(add(first, imm64(j)), mul(v, imm64(size)))
+                made.append(BufferStore(buffer, column, (*indices[:-1], span(indices[-1], size))))
             return seq(made)
 
         return turned(rows, stored)
 
-    done = mul(whole, imm64(lanes))
+    done = mul(whole, imm64(size))
     rest = sub(depth, done)
-    blocks = loop("v", width // lanes, lambda v: loop("block", whole, lambda kb: block(v, kb)))
+    blocks = loop("v", width // size, lambda v: loop("block", whole, lambda kb: block(v, kb)))
     if isinstance(rest, IntImm) and rest.value == 0:
         return blocks
     tail = loop("k", rest, lambda k: loop("r", width, lambda r: put(add(done, k), r, False)))

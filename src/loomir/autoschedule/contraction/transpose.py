@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from loomir.autoschedule.contraction.operand import let
 from loomir.support.dtype import DataType
-from loomir.tir.expr import IntImm, PrimExpr, Shuffle
-from loomir.tir.stmt import Stmt
+from loomir.tir.expr import IntImm, PrimExpr, Shuffle, Var
+from loomir.tir.stmt import LetStmt, Stmt
 
 __all__ = ["turned"]
 
@@ -30,18 +29,21 @@ def turned(rows: Sequence[PrimExpr], body: Callable[[Sequence[PrimExpr]], Stmt])
             low = [j if not j & distance else size + j - distance for j in range(size)]
             high = [j + distance if not j & distance else size + j for j in range(size)]
             made[i], made[i + distance] = _picked(pair, low), _picked(pair, high)
-        return named([made[i] for i in range(size)], [], lambda v: stage(v, 2 * distance))
+        return named([made[i] for i in range(size)], lambda v: stage(v, 2 * distance))
 
-    return named(list(rows), [], lambda v: stage(v, 1))
+    return named(rows, lambda v: stage(v, 1))
 
 
-def named(
-    left: list[PrimExpr], done: list[PrimExpr], body: Callable[[list[PrimExpr]], Stmt]
-) -> Stmt:
-    """Bind values to names, one after the other."""
-    if not left:
-        return body(done)
-    return let("v", left[0], lambda v: named(left[1:], [*done, v], body))
+def named(values: Sequence[PrimExpr], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
+    """Bind values to names around what uses them.
+
+    Bytes have hundreds of them, so that they are not bound by calls of one another.
+    """
+    names = [Var("v", value.dtype) for value in values]
+    made = body([*names])
+    for var, value in zip(reversed(names), reversed(values), strict=True):
+        made = LetStmt(var, value, made)
+    return made
 
 
 def _picked(pair: tuple[PrimExpr, PrimExpr], lanes: list[int]) -> PrimExpr:
