@@ -140,6 +140,13 @@ def test_rows_along_the_sum_are_turned_while_packed(m: int, n: int, k: int) -> N
     check(product(m, n, k, right="nk"), lambda a, b: a @ b.T, interpreted=n == 8)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_many_short_numbers_are_turned_in_small_blocks(dtype: str) -> None:
+    k = te.var("k", "int64")
+    func = product(70, 130, k, left="km", right="nk", dtype=dtype)
+    check(func, lambda a, b: a.T @ b.T, k=37)
+
+
 @T.prim_func
 def symbolic(p: T.handle, q: T.handle, r: T.handle) -> None:
     m, n, k = T.int64(), T.int64(), T.int64()

@@ -137,3 +137,20 @@ def test_innermost_loops_of_tasks_are_vectors(func: PrimFunc, lanes: bool):
     assert ("T.vectorized" in made.func.script()) == lanes
     arrays = [np.array(RANDOM.standard_normal((64, 64)), "float32") for _ in range(2)]
     agrees(func, arrays, rtol=0, always=False, targets=("native", "haswell"))
+
+
+@T.prim_func
+def backward(A: T.Buffer((64,), "float32"), B: T.Buffer((64, 64), "float32")):
+    held = T.alloc_buffer((64,), "float32")
+    for j in range(64):
+        held[j] = A[j]
+    for i in range(64):
+        for j in range(2, 1):
+            held[j] = A[i]
+        for j in range(64):
+            B[i, j] = held[j] * A[i]
+
+
+def test_a_loop_that_ends_before_it_begins_has_no_iterations():
+    arrays = [np.array(RANDOM.standard_normal(s), "float32") for s in ((64,), (64, 64))]
+    agrees(backward, arrays, rtol=0, always=False, targets=("native", "haswell"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loomir.arith.fold import FOLDS, imm
-from loomir.autoschedule.instance import number, widest
+from loomir.autoschedule.instance import widest
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.schedule.dependence import carried_by
@@ -81,7 +81,7 @@ def _is_next(index: PrimExpr, var: Var) -> bool:
 def _cut(loop: For, width: int, outer: Mapping[Var, Range]) -> Stmt:
     """Run vectors of iterations, then those that are left one by one."""
     var, extent = loop.loop_var, loop.extent
-    if number(extent) is None and not knowing(outer).can_prove(extent >= 0):
+    if not knowing(outer).can_prove(extent >= 0):
         extent = Max(extent, imm(0, extent.dtype))
     size = imm(width, extent.dtype)
     step, lane, left = (Var(f"{var.name_hint}_{n}", var.dtype) for n in ("v", "lane", "left"))
