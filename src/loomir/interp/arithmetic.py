@@ -225,6 +225,10 @@ def _to_integer(target: DataType) -> Unary:
     return convert
 
 
+_WHOLE: Final = 1 << 53
+"""Up to here, every integer is a float64."""
+
+
 @cache
 def conversion(source: DataType, target: DataType) -> Unary:
     """Give what a cast does to a scalar.
@@ -239,9 +243,10 @@ def conversion(source: DataType, target: DataType) -> Unary:
         if source.is_float:
             return rounder(target)
         form = format_of(target)
-        if source.bits < form.precision:
-            return float
-        return lambda x: round_exact(int(x), form)
+        if source.bits < form.precision or target.bits == 64:
+            return float  # which rounds once
+        cut = rounder(target)
+        return lambda x: cut(float(x)) if -_WHOLE <= x <= _WHOLE else round_exact(int(x), form)
     if source.is_float:
         return _to_integer(target)
     return wrapper(target) if not source.is_bool else int

@@ -71,24 +71,27 @@ def round_exact(number: int | Fraction, form: FloatFormat) -> float:
     """Round an exact number to a format; beyond its range lies infinity."""
     if not number:
         return 0.0
-    size = Fraction(number)
+    numerator, below = number.as_integer_ratio()
+    above = abs(numerator)
     # The size lies in the octave of 2**top or the one below; then it is found which.
-    top = abs(size.numerator).bit_length() - size.denominator.bit_length()
-    if abs(size) < _power(top):
+    top = above.bit_length() - below.bit_length()
+    if above < below << top if top >= 0 else above << -top < below:
         top -= 1
     shift = max(top + 1 - form.precision, form.least)
-    units = round(size / _power(shift))
+    if shift >= 0:
+        below <<= shift
+    else:
+        above <<= -shift
+    units, rest = divmod(above, below)
+    if 2 * rest > below or (2 * rest == below and units & 1):  # half to even
+        units += 1
     try:
         rounded = math.ldexp(float(units), shift)
     except OverflowError:
         rounded = math.inf
-    if abs(rounded) > form.limit:
+    if rounded > form.limit:
         rounded = math.inf
-    return math.copysign(rounded, -1 if size < 0 else 1)
-
-
-def _power(exponent: int) -> Fraction:
-    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+    return -rounded if numerator < 0 else rounded
 
 
 def _float_rounder(form: FloatFormat) -> Callable[[float], float]:

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -40,21 +39,17 @@ def exact(value: float | int, name: str) -> float:
     if isinstance(value, float) and not math.isfinite(value):
         return value
     precision, low = FORMATS[name]
-    exponent = max(magnitude(value), low) - precision + 1
-    unit = Fraction(2) ** exponent
-    rounded = round(Fraction(value) / unit) * unit
-    top = (2 - Fraction(2) ** (1 - precision)) * Fraction(2) ** (1 - low)
-    if abs(rounded) > top:
-        return math.copysign(math.inf, value)
-    return math.copysign(float(rounded), value)
-
-
-def magnitude(value: float | int) -> int:
-    if value == 0:
-        return -2000
-    x = abs(Fraction(value))
-    e = x.numerator.bit_length() - x.denominator.bit_length()
-    return e if x >= Fraction(2) ** e else e - 1
+    size, below = abs(value).as_integer_ratio()
+    octave = size.bit_length() - below.bit_length()  # or the one below
+    if size and size << max(0, -octave) < below << max(0, octave):
+        octave -= 1
+    exponent = max(octave, low) - precision + 1
+    units, rest = divmod(size << max(0, -exponent), below << max(0, exponent))
+    twice = 2 * rest - (below << max(0, exponent))
+    units += twice > 0 or (twice == 0 and units % 2)
+    rounded = math.ldexp(units, exponent)
+    top = (2 - 2.0 ** (1 - precision)) * 2.0 ** (1 - low)
+    return math.copysign(math.inf if rounded > top else rounded, value)
 
 
 def expected(value, source: str, target: str):
