@@ -97,7 +97,7 @@ SHARES = [
 
 
 NOT_BY_LANE = {
-    *("address_of", "handle_add_byte_offset", "ptr_byte_offset", "isnullptr"),
+    *("address_of", "handle_add_byte_offset", "ptr_byte_offset", "isnullptr", "prefetch"),
     *("vectorlow", "vectorhigh", "vectorcombine", "dp2a", "dp4a", "get_active_lane_mask"),
     "q_multiply_shift_per_axis",
 }

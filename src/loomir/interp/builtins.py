@@ -53,6 +53,7 @@ CONTROL: Final = frozenset(
         "handle_add_byte_offset",
         "ptr_byte_offset",
         "isnullptr",
+        "prefetch",
         "type_annotation",
         "tvm_access_ptr",
         "undef",

@@ -137,6 +137,13 @@ def _is_null(node: Call, parts: list[Code], scope: Scope) -> Code:
     return strict(parts, is_null)
 
 
+def _prefetch(node: Call, parts: list[Code], scope: Scope) -> Code:
+    def fetch(*given: Value) -> None:
+        pass
+
+    return strict(parts, fetch)
+
+
 # -- what only tells something -----------------------------------------------------------------
 def _undef(node: Call, parts: list[Code], scope: Scope) -> Code:
     one = undefined(node.dtype)
@@ -162,6 +169,7 @@ SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "ptr_byte_offset": _add_bytes,
     "tvm_access_ptr": _access_ptr,
     "isnullptr": _is_null,
+    "prefetch": _prefetch,
     "undef": _undef,
     "type_annotation": _nothing,
     "assume": _nothing,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.ir.op import Effect, Op
-from loomir.support.dtype import BOOL, HANDLE, DataType
+from loomir.support.dtype import BOOL, HANDLE, VOID, DataType
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.expr import Call, PrimExpr, Var
+from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 from loomir.tir.op_table import Accepts, Args, Kind, Param, row
 from loomir.tir.types import PointerType, PrimType
 
@@ -90,6 +90,36 @@ row(
     "whether a pointer is null",
     family=FAMILY,
     corners="null is what T.reinterpret makes a handle of the int64 0",
+)
+
+
+# -- caches ------------------------------------------------------------------------------------
+def _void(args: Args) -> DataType:
+    return VOID
+
+
+def _up_to(most: int) -> Kind:
+    def fits(arg: PrimExpr) -> bool:
+        return isinstance(arg, IntImm) and 0 <= arg.value <= most
+
+    return Kind(f"a constant from 0 to {most}", fits)
+
+
+row(
+    "prefetch",
+    (
+        Param("address", _HANDLE),
+        Param("rw", _up_to(1)),
+        Param("locality", _up_to(3)),
+        Param("cache", _up_to(1)),
+    ),
+    Accepts.EACH,
+    _void,
+    "a statement that the line of memory at an address is wanted in the caches soon",
+    family=FAMILY,
+    effect=Effect.OPAQUE,
+    corners="the address is computed, and means nothing else; rw: to read (0) or to write (1); "
+    "locality: from not again (0) to often (3); cache: of instructions (0) or of data (1)",
 )
 
 

@@ -147,6 +147,7 @@ USES: dict[str, str] = {
     "tvm_access_ptr": "T.evaluate(T.tvm_access_ptr(T.type_annotation('float32'), A.data, 0, 8, 1))",
     "type_annotation": "T.evaluate(T.tvm_access_ptr(T.type_annotation('float32'), A.data, 0, 8, 1))",
     "isnullptr": "T.evaluate(T.isnullptr(p))",
+    "prefetch": "T.prefetch(A.data, 1)",
     "q_multiply_shift": "B[0] = T.q_multiply_shift(x, y, 31, 1)",
     "q_multiply_shift_per_axis": "B[0] = T.q_multiply_shift_per_axis(x, y, 1, 1, 31, b, b)",
     "tvm_tuple": "T.evaluate(T.tvm_tuple(x, y))",

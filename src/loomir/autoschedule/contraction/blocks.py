@@ -488,18 +488,12 @@ class Blocked:
                     mine.append(self.starts)
         part = None
         if not self.one_panel:
-            shape = (right.most, left.most, tiles.rows, tiles.columns)
+            shape = (self.strips, left.most, tiles.rows, tiles.columns)
             part = scratch("part", shape, self.found.dtype)
             mine.append(part)
 
         def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
-            if self.one_panel:
-                body = self._panel(batch, across, down, imm64(0), part)
-            else:
-                most = self.panels
-                if not isinstance(most, IntImm):  # without a panel nothing would be stored
-                    most = Max(most, imm64(1))
-                body = loop("panel", most, lambda p: self._panel(batch, across, down, p, part))
+            body = self._in_block(batch, across, down, part)
             return allocated(mine, body) if mine else body
 
         return let(
@@ -507,6 +501,21 @@ class Blocked:
             batch,
             lambda b: let("across", across, lambda a: let("down", down, lambda d: inside(b, a, d))),
         )
+
+    @property
+    def strips(self) -> int:
+        """The strips of a block whose sums wait for the next panel."""
+        return self.right.most
+
+    def _in_block(
+        self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
+    ) -> Stmt:
+        if self.one_panel:
+            return self._panel(batch, across, down, imm64(0), part)
+        most = self.panels
+        if not isinstance(most, IntImm):  # without a panel nothing would be stored
+            most = Max(most, imm64(1))
+        return loop("panel", most, lambda p: self._panel(batch, across, down, p, part))
 
     def _panel(
         self,
@@ -580,7 +589,7 @@ class Blocked:
                 fill = self._begin(batch, (row, column), (rows, columns), sums)
             if part is None:
                 return allocated([sums], fill, steps, finish)
-            slot = (strip[1], tile[1])
+            slot = (strip[1] if self.strips > 1 else imm64(0), tile[1])
             begin = IfThenElse(
                 Eq(panel, imm64(0)),
                 fill,

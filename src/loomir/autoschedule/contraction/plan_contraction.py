@@ -15,6 +15,7 @@ from loomir.autoschedule.contraction.join_axes import Views, inner_views
 from loomir.autoschedule.contraction.on_tiles import on_tiles
 from loomir.autoschedule.contraction.operand import extent_of
 from loomir.autoschedule.contraction.recognise import Contraction, by_channels, recognise
+from loomir.autoschedule.contraction.strips import in_strips
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Combine, Stage
 from loomir.target import Target
@@ -52,7 +53,8 @@ def plan_contraction(
     if found.by_vector:  # nothing is read more than once: only rows that lie along the sum gain
         plan = None if pad or found.ordered else dot_products(found, target, unwritten(found))
     else:
-        plan = convolution(found, target, unwritten, views, pad, constants)
+        plan = None if pad else in_strips(found, target, unwritten, views, constants)
+        plan = plan or convolution(found, target, unwritten, views, pad, constants)
     if plan is None and pad is None and not found.by_vector:
         plan = _blocks_or_dots(by_channels(found), target, unwritten, views, constants)
     if plan is None:

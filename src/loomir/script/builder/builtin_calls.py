@@ -30,6 +30,7 @@ __all__ = [
     "ignore_loop_partition",
     "isnullptr",
     "logaddexp",
+    "prefetch",
     "ptr_byte_offset",
     "q_multiply_shift",
     "q_multiply_shift_per_axis",
@@ -239,6 +240,14 @@ def tvm_access_ptr(
     numbers = [as_expr(v) for v in (offset, extent, rw_mask)]
     pointer = _pointer(data, "the pointer")
     return call_builtin("tvm_access_ptr", _annotation(ptype), pointer, *numbers)
+
+
+def prefetch(
+    address: PrimExpr | Buffer, rw: ExprLike = 0, locality: ExprLike = 3, cache: ExprLike = 1
+) -> PrimExpr:
+    """Have the caches fetch the line of memory at an address, to read it (0) or write it (1)."""
+    numbers = [as_expr(v) for v in (rw, locality, cache)]
+    return call_builtin("prefetch", _pointer(address, "the address"), *numbers)
 
 
 def dot_tiles(

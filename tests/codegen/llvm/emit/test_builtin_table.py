@@ -224,6 +224,10 @@ PROGRAMS = {
             "x[2] = T.cast(T.isnullptr(T.address_of(y[3])), 'int32')",
         )
     ],
+    "prefetch": [
+        one("T.prefetch(T.address_of(y[x[0] % 8]), 1)", "T.prefetch(y, 0, 2)", "y[0] = 1.0"),
+        one("for i in T.unroll(8):", "    T.prefetch(T.address_of(y[i]))", "    y[i] = y[i] + 1.0"),
+    ],
     "assume": [
         one("T.assume(x[0] // (x[1] - x[1]) == 3)", "y[0] = 1.0"),
         one("for i in T.vectorized(8):", "    T.assume(i // 0 < x[i])", "    y[i] = y[i] + 1.0"),

@@ -9,11 +9,11 @@ from loomir.codegen.llvm.emit.dots import DOTS
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.tiles import dot_tiles
 from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.types import I8, I16, I64
+from loomir.codegen.llvm.types import I8, I16, I32, I64, PTR, VOID
 from loomir.codegen.llvm.values import NULL, Value, const, poison
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
-from loomir.tir.expr import Call
+from loomir.tir.expr import Call, IntImm
 from loomir.tir.op_hint import undefined
 
 __all__ = ["WHOLE"]
@@ -86,6 +86,12 @@ def _is_null(frame: Frame, e: Call) -> Step[Value]:
     return frame.b.icmp("eq", pointer, NULL)
 
 
+def _prefetch(frame: Frame, e: Call) -> Step[Value]:
+    address: Value = yield frame.value(e.args[0])
+    how = [const(I32, part.value) for part in e.args[1:] if isinstance(part, IntImm)]
+    return frame.b.intrinsic("llvm.prefetch", [address, *how], result=VOID, overloads=[PTR])
+
+
 # -- what is nothing in particular -------------------------------------------------------------
 def _undef(frame: Frame, e: Call) -> Step[Value]:
     t, dtype = register_type(e.dtype), e.dtype
@@ -105,6 +111,7 @@ WHOLE: Final[dict[str, Callable[[Frame, Call], Step[Value]]]] = {
     "get_active_lane_mask": _lane_mask,
     "handle_add_byte_offset": _add_bytes,
     "isnullptr": _is_null,
+    "prefetch": _prefetch,
     "undef": _undef,
 }
 """By name of the builtin."""

@@ -1,0 +1,277 @@
+"""Products whose right factor is read where it lies, strip by strip: 1 x 1 convolutions.
+
+A strip is the columns of a tile. Its panels of few steps stay in the first cache while all rows use
+them; meanwhile, and evenly, the caches fetch the next panel: what is read for the first time would
+keep the tile that reads it waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, replace
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.contraction.ahead import in_streams
+from loomir.autoschedule.contraction.blocks import Blocked
+from loomir.autoschedule.contraction.epilogue import finished
+from loomir.autoschedule.contraction.groups import grouped
+from loomir.autoschedule.contraction.join_axes import Views
+from loomir.autoschedule.contraction.operand import (
+    at,
+    conversions,
+    lesser,
+    let,
+    plain_load,
+    size_of,
+    split,
+)
+from loomir.autoschedule.contraction.recognise import Contraction
+from loomir.autoschedule.contraction.sides import Source, Values
+from loomir.autoschedule.contraction.tiles import Tiles, choose_tiles, up
+from loomir.autoschedule.nest import loop
+from loomir.autoschedule.plan import Plan
+from loomir.ir.visit import pre_order
+from loomir.support.dtype import DataType
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Eq, FloorDiv, IntImm, PrimExpr, Select, Var, const
+from loomir.tir.op import call_builtin
+from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt, seq
+
+__all__ = ["in_strips"]
+
+_STEPS: Final = 64
+"""Steps of a panel: 64 x 48 floats, with the lines at their ends, are a third of the first cache.
+
+64 rows by 256 steps by 3136 columns take 0.64 ms so, 0.65 with 128 steps, 0.67 with 32.
+"""
+_AT_ONCE: Final = 8
+"""Steps that are written out, between which lines are fetched."""
+_INT32: Final = DataType("int32")
+_KEEP, _DATA = 3, 1
+_WASTED: Final = 0.1
+"""The share of columns that the last strip may compute again, to end in time."""
+_STRIPS: Final = 4
+"""Strips of a block, where that leaves blocks enough for threads."""
+_BLOCKS: Final = 16
+_FAR: Final = 8
+"""Second caches that the right factor fills at most: longer rows are better for what is farther.
+
+32 x 4096 x 4096, of which 64 MB come from memory, take half as long again in strips.
+"""
+_ROWS: Final = 256
+"""Rows up to which sums of a strip stay in the second cache, with the rows of a panel."""
+
+
+def in_strips(
+    found: Contraction,
+    target: Target,
+    inner: Callable[[Contraction], Set[Buffer]],
+    views: Views,
+    constants: Set[Var],
+) -> Plan | None:
+    """Plan a product in strips of columns; None where another order is better, or sizes unknown."""
+    many = [axis for axis in found.columns if axis.size != 1]
+    if found.ordered or found.begins or found.stage.init is None or not many:
+        return None
+    if grouped(found, target) is not None:
+        return None
+    if len(many) > 1:  # images of a batch
+        batch = (*found.batch, *(axis for axis in found.columns if axis is not many[-1]))
+        found = replace(found, batch=batch, columns=(many[-1],))
+    sizes = [size_of(axes) for axes in (found.batch, found.rows, found.columns, found.reduced)]
+    if None in sizes or plain_load(found.left) is None or conversions(found.right):
+        return None
+    plan = _Strips(found, target, inner(found), views, constants)
+    return plan.plan() if plan.is_good() else None
+
+
+class _Strips(Blocked):
+    here: _Here
+    """The tile whose loops are being written."""
+
+    def _tiles(self) -> Tiles:
+        tiles = choose_tiles(
+            self.m, self.n, self.steps, self.found.dtype, self.target, streamed=True
+        )
+        strips = up(self.n or 1, tiles.columns)
+        across = max(1, min(_STRIPS, strips // _BLOCKS))
+        k = self.k or 1
+        depth = min(k, up(up(k, up(k, _STEPS + _STEPS // 4)), _AT_ONCE) * _AT_ONCE)
+        return replace(tiles, depth=depth, down=up(self.m or 1, tiles.rows), across=across)
+
+    def is_good(self) -> bool:
+        """Whether the right factor is columns side by side, of many rows and neither near nor far.
+
+        A factor that the first cache holds is read from there in any order.
+        """
+        tiles, right, size = self.tiles, self.right, self.found.dtype.itemsize
+        first, second, _ = self.target.caches
+        far = _FAR * (second or first * 8)
+        m, n, k = self.m or 0, self.n or 0, self.k or 0
+        wasted = up(n, tiles.columns) * tiles.columns - n
+        return (
+            not right.ahead
+            and not self.lead
+            and self._vectors_in_place()
+            and n >= 2 * tiles.columns
+            and wasted <= _WASTED * n
+            and m <= _ROWS
+            and (second or first * 8) // 8 < n * k * size <= far
+            and tiles.lanes > 1
+        )
+
+    def _choose_sources(self) -> None:
+        left, right = self.left, self.right
+        right.source = Source.DIRECT
+        if not right.even:
+            right.overlap()
+        if not left.ahead and (self._rows_in_place() or plain_load(left.factor) is not None):
+            left.source = Source.DIRECT
+
+    @property
+    def strips(self) -> int:
+        """One: its panels follow each other."""
+        return 1
+
+    def _in_block(
+        self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
+    ) -> Stmt:
+        def panel(s: PrimExpr, p: PrimExpr) -> Stmt:
+            start = mul(p, imm64(self.tiles.depth))
+            depth: PrimExpr = imm64(self.tiles.depth)
+            if (self.k or 0) % self.tiles.depth:
+                depth = lesser(depth, sub(self.depth, start))
+
+            def tile(t: PrimExpr, depth: PrimExpr) -> Stmt:
+                self.here = _Here(batch, (across, s), t, p)
+                return self._tile(batch, (across, s), (down, t), p, start, depth, part)
+
+            return let(
+                "depth",
+                depth,
+                lambda d: loop("tile", self.left.tiles_of(down), lambda t: tile(t, d)),
+            )
+
+        count = self.right.tiles_of(across)
+        if self.one_panel:
+            return loop("strip", count, lambda s: panel(s, imm64(0)))
+        return loop("strip", count, lambda s: loop("panel", self.panels, lambda p: panel(s, p)))
+
+    def _choices(self) -> tuple[str, ...]:
+        return (*super()._choices(), "strip by strip, while caches fetch the next panel")
+
+    # -- what is fetched meanwhile -----------------------------------------------------------------
+    def _steps(
+        self, start: PrimExpr, depth: PrimExpr, body: Callable[[PrimExpr, Values], Stmt]
+    ) -> Stmt:
+        """Go along the reduced axes, some steps at a time, with lines to fetch in between."""
+        reduced, here = self.found.reduced, self.here
+
+        def step(k: PrimExpr) -> Stmt:
+            return body(k, split(reduced, add(start, k)))
+
+        def some(turn: PrimExpr) -> Stmt:
+            first = mul(turn, imm64(_AT_ONCE))
+            steps = in_streams(imm64(_AT_ONCE), 1, self.target, lambda s: step(add(first, s)))
+            return seq([self._panel_wanted(here, turn), self._results_wanted(here, turn), steps])
+
+        turns = _turns(depth)
+        done = mul(turns, imm64(_AT_ONCE))
+        made = [loop("turn", turns, some)]
+        if self.k is not None and (self.k % self.tiles.depth or self.tiles.depth % _AT_ONCE):
+            made.append(loop("k", sub(depth, done), lambda k: step(add(done, k))))
+        return seq(made)
+
+    def _panel_wanted(self, here: _Here, turn: PrimExpr) -> Stmt:
+        """Fetch rows of the next panel: all tiles and turns together fetch all of it."""
+        right, depth = self.right, self.tiles.depth
+        each = up(depth, up(self.m or 1, self.left.width) * self.turns)
+        row = mul(at(here.tile, self.turns, turn), imm64(each))
+        column = add(self._column(here), imm64(right.width))
+        if self.last:
+            ends = Eq(here.panel, imm64(self.last))
+            further = mul(add(here.panel, imm64(1)), imm64(depth))
+            row = add(Select(ends, imm64(0), further), row)
+            column = Select(ends, column, self._column(here))
+        column = lesser(column, imm64((self.n or 0) - right.width))
+        table = split(self.found.batch, here.batch)
+
+        def line(row: PrimExpr, column: PrimExpr, i: int) -> list[Stmt]:
+            step = split(self.found.reduced, lesser(add(row, imm64(i)), imm64((self.k or 1) - 1)))
+            made: list[Stmt] = []
+            for end in self._ends():
+                place = split(right.axes, add(column, imm64(end)))
+                wanted = plain_load(right.element(table, step, place))
+                made += [] if wanted is None else [_fetched(wanted, 0)]
+            return made
+
+        return let(
+            "row",
+            row,
+            lambda r: let(
+                "column", column, lambda c: seq(s for i in range(each) for s in line(r, c, i))
+            ),
+        )
+
+    def _results_wanted(self, here: _Here, turn: PrimExpr) -> Stmt:
+        """Fetch in the last panel the lines to which the tile will be written."""
+        left, right = self.left, self.right
+        each = up(left.width, self.turns)
+        table = split(self.found.batch, here.batch)
+
+        def line(column: PrimExpr, i: int) -> Iterator[Stmt]:
+            row = add(at(here.tile, left.width, mul(turn, imm64(each))), imm64(i))
+            rows = split(left.axes, lesser(row, imm64((self.m or 1) - 1)))
+            for end in (0, *self._ends()):
+                place = {**table, **rows, **split(right.axes, add(column, imm64(end)))}
+                stored = finished(self.found, self.inner, place, const(0, self.found.dtype))
+                for store in pre_order(stored):
+                    if isinstance(store, BufferStore):
+                        yield _fetched(BufferLoad(store.buffer, store.indices), 1)
+
+        made = let(
+            "column", self._column(here), lambda c: seq(s for i in range(each) for s in line(c, i))
+        )
+        return made if not self.last else IfThenElse(Eq(here.panel, imm64(self.last)), made)
+
+    @property
+    def turns(self) -> int:
+        """The times that some steps are done at once, for a tile and a panel."""
+        return max(1, self.tiles.depth // _AT_ONCE)
+
+    @property
+    def last(self) -> int:
+        """The number of the last panel."""
+        return up(self.k or 1, self.tiles.depth) - 1
+
+    def _column(self, here: _Here) -> PrimExpr:
+        return self.right.first(at(here.strip[0], self.right.per_block, here.strip[1]))
+
+    def _ends(self) -> range:
+        """Give the last element of each vector: its line is not that of the vector before."""
+        lanes = self.tiles.lanes
+        return range(lanes - 1, self.right.width, lanes)
+
+
+def _turns(depth: PrimExpr) -> PrimExpr:
+    if isinstance(depth, IntImm):
+        return imm64(depth.value // _AT_ONCE)
+    return FloorDiv(depth, imm64(_AT_ONCE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """Which tile of all it is."""
+
+    batch: PrimExpr
+    strip: tuple[PrimExpr, PrimExpr]
+    tile: PrimExpr
+    panel: PrimExpr
+
+
+def _fetched(wanted: BufferLoad, write: int) -> Stmt:
+    """Bring the line of an element into the caches."""
+    how = [IntImm(value, _INT32) for value in (write, _KEEP, _DATA)]
+    return Evaluate(call_builtin("prefetch", call_builtin("address_of", wanted), *how))
