@@ -69,7 +69,20 @@ from loomir.ir.visit import pre_order
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import LE, LT, And, Eq, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var, cast
+from loomir.tir.expr import (
+    LE,
+    LT,
+    And,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    PrimExpr,
+    Var,
+    cast,
+)
 from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 
 __all__ = ["Blocked", "blocked"]
@@ -130,6 +143,10 @@ def _few_rows(
     if m is None and len(many) != 1:
         return []
     made: list[Blocked] = []
+    known = m if m is not None else _at_most(many[0].extent)
+    if m is None and known is not None:
+        few = Blocked(found, target, inner, views, frozenset(), known)
+        return [few] if few.streamed else []
     for most in (*_ROWS, _PACKED_ROWS) if m is None else (m,):
         rows = found.rows
         if m is None and most == 1:  # the others are 0
@@ -139,6 +156,12 @@ def _few_rows(
         if few.streamed or (packed and few.right.source is Source.BLOCK):
             made.append(few)
     return made
+
+
+def _at_most(extent: PrimExpr) -> int | None:
+    """Give how many rows there are at most, where they are few for certain."""
+    bounds = [extent.a, extent.b] if isinstance(extent, Min) else []
+    return next((b.value for b in bounds if isinstance(b, IntImm) and b.value > 0), None)
 
 
 class Blocked:
