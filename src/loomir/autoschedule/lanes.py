@@ -19,7 +19,7 @@ from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import Call, Let, Max, PrimExpr, Var
 from loomir.tir.stmt import BufferStore, For, ForKind, SeqStmt, Stmt, seq
 
-__all__ = ["innermost_in_lanes"]
+__all__ = ["innermost_in_lanes", "lies_along"]
 
 
 def innermost_in_lanes(stmt: Stmt, around: Mapping[Var, Range], target: Target) -> Stmt:
@@ -29,7 +29,7 @@ def innermost_in_lanes(stmt: Stmt, around: Mapping[Var, Range], target: Target) 
     def lanes(loop: For) -> Stmt:
         plain = loop.kind is ForKind.SERIAL and not loop.annotations
         stores = _stores(loop.body)
-        if not plain or not stores or not all(_lies_along(s, loop.loop_var) for s in stores):
+        if not plain or not stores or not all(lies_along(s, loop.loop_var) for s in stores):
             return loop
         outer = {var: r for var, r in ranges.items() if var is not loop.loop_var}
         if carried_by(loop, outer):
@@ -46,7 +46,7 @@ def _stores(body: Stmt) -> list[BufferStore]:
     return stores if len(stores) == len(parts) else []
 
 
-def _lies_along(store: BufferStore, var: Var) -> bool:
+def lies_along(store: BufferStore, var: Var) -> bool:
     """Whether a store, and all that it reads, are at neighbours in neighbouring iterations."""
     found = by_class(store)
     if found.keys() & {Let, Call} and not _is_pure(found.get(Call, [])):

@@ -13,6 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+from loomir.autoschedule.around_one import plan_around_one
 from loomir.autoschedule.as_written import plan_as_written
 from loomir.autoschedule.attention import plan_attention
 from loomir.autoschedule.choosing import plan_choice
@@ -210,6 +211,8 @@ def _statements(
         inner = _Made(part, ()) if plan is None else _Made(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
             inner = _repeated(func, part, target, around)
+        one = None if inner.plans else plan_around_one(part, target, around)
+        inner = inner if one is None else _Made(one.stmt, (one,))
         made.append(inner.stmt)
         plans += inner.plans
         place += 1
