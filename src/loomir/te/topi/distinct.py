@@ -12,10 +12,10 @@ from loomir.support.dtype import DataType
 from loomir.te import reduction as te
 from loomir.te.operation import extern
 from loomir.te.tensor import Tensor
+from loomir.te.topi.keys import Keys, keyed_order
 from loomir.te.topi.loops import counting, nest, wide
 from loomir.te.topi.manipulate import reshape
 from loomir.te.topi.shape import Size, bad, dims, make, product, shown
-from loomir.te.topi.sort import Row, merge_passes, order_of
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import GT, NE, And, Eq, Not, Or, PrimExpr, Select, StringImm, const, convert
 from loomir.tir.op import call_builtin
@@ -78,15 +78,6 @@ def nonzero(x: Tensor, count: Size) -> Tensor:
 
 
 # -- rows --------------------------------------------------------------------------------------
-class _Column(Row):
-    """Sorts the places of rows by what they have in one column."""
-
-    column: PrimExpr
-
-    def value(self, i: PrimExpr) -> PrimExpr:
-        return BufferLoad(self.source, (self.entry(i), self.column))
-
-
 def _differ(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     if not a.dtype.is_float:
         return NE(a, b)
@@ -105,18 +96,27 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if x.ndim != 2:
         bad("group_rows", f"the tensor has shape {shown(dims(x))}", "give a matrix")
     rows, columns = x.shape
-    zero, one = const(0, _INT64), const(1, _INT64)
+    zero, one, count = const(0, _INT64), const(1, _INT64), wide(rows)
+    keys = Keys(x.dtype, descending=False, nan_greatest=False)
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
         (source,) = ins
-        order, group, groups, room, heads, differs = outs
+        order, group, groups, room, differs = outs
 
         def by_column(c: PrimExpr) -> Stmt:
-            row = _Column(
-                source, order, room, heads, lambda i: (i,), wide(rows), order_of(False, False)
+            """Sort what is in order of later columns: rows that are equal here stay in it."""
+            column = wide(columns) - 1 - wide(c)
+
+            def key(i: PrimExpr) -> PrimExpr:
+                return keys.of(BufferLoad(source, (BufferLoad(order, (i,)), column)))
+
+            def store(i: PrimExpr, found: PrimExpr) -> Stmt:
+                return BufferStore(room, BufferLoad(order, (found,)), (i,))
+
+            back = counting(
+                "i", wide(rows), lambda i: BufferStore(order, BufferLoad(room, (i,)), (i,))
             )
-            row.column = wide(columns) - 1 - wide(c)
-            return merge_passes(row)
+            return seq([keyed_order(count, count, keys.dtype, key, store), back])
 
         def compare(i: PrimExpr) -> Stmt:
             here, before = (BufferLoad(order, (k,)) for k in (i, i - 1))
@@ -147,8 +147,8 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             ]
         )
 
-    shapes = [(rows,), (rows,), (1,), (rows,), (2,), (1,)]
-    made: tuple[Tensor, ...] = extern(shapes, [x], body, name="groups", dtype=[_INT64] * 6)
+    shapes = [(rows,), (rows,), (1,), (rows,), (1,)]
+    made: tuple[Tensor, ...] = extern(shapes, [x], body, name="groups", dtype=[_INT64] * 5)
     return made[0], made[1], made[2]
 
 
