@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import log
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from loomir.te.scalar import if_then_else, select
 from loomir.te.tensor import Tensor
@@ -184,6 +184,10 @@ fmod = _operator(
 )
 
 
+_AT_ONCE: Final = 4
+"""Bits of an exponent after which it is asked for more: few are large."""
+
+
 def _integer_power(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """Multiply the squares of squares that the bits of the exponent name."""
     dtype = a.dtype
@@ -193,20 +197,28 @@ def _integer_power(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     base = if_then_else(LT(b, zero), Div(one, a), a) if signed else a
     first = Var("base", dtype)
     exponent = Var("exponent", dtype)
-    bound: list[tuple[Var, PrimExpr]] = [(first, base)]
-    bound.append((exponent, select(LT(b, zero), zero - b, b) if signed else b))
+    steps: list[tuple[Var, PrimExpr]] = [(first, base)]
+    steps.append((exponent, select(LT(b, zero), zero - b, b) if signed else b))
     square, made = first, one
+    bound: list[list[tuple[Var, PrimExpr]]] = []
     for bit in range(dtype.bits):
         if bit:
-            bound.append((Var(f"square{bit}", dtype), square * square))
-            square = bound[-1][0]
+            steps.append((Var(f"square{bit}", dtype), square * square))
+            square = steps[-1][0]
         shifted = call_builtin("shift_right", exponent, const(bit, dtype))
         odd = NE(call_builtin("bitwise_and", shifted, one), zero)
-        bound.append((Var(f"power{bit}", dtype), select(odd, made * square, made)))
-        made = bound[-1][0]
+        steps.append((Var(f"power{bit}", dtype), select(odd, made * square, made)))
+        made = steps[-1][0]
+        if (bit + 1) % _AT_ONCE == 0:
+            bound.append(steps)
+            steps = []
     body: PrimExpr = made
-    for var, value in reversed(bound):
-        body = Let(var, value, body)
+    for done in reversed(range(len(bound))):
+        if done + 1 < len(bound):
+            left = call_builtin("shift_right", exponent, const((done + 1) * _AT_ONCE, dtype))
+            body = if_then_else(left.equal(zero), bound[done][-1][0], body)
+        for var, value in reversed(bound[done]):
+            body = Let(var, value, body)
     return body
 
 
