@@ -111,6 +111,8 @@ def _is_worth(stage: Stage, readers: list[tuple[int, Stage]]) -> bool:
         return False  # borders are asked for once, not at each step of a product
     if len(sites) == 1 and _covers(*sites[0]):
         return True
+    if _is_view(stage) and all(_covers(*site) for site in sites):
+        return True
     if Let in found or len(sites) > _FEW:
         return False
     for cls, nodes in found.items():
@@ -119,6 +121,18 @@ def _is_worth(stage: Stage, readers: list[tuple[int, Stage]]) -> bool:
         if issubclass(cls, Call) and any(node.op is not IF_THEN_ELSE for node in nodes):
             return False
     return size <= _CHEAP
+
+
+def _is_view(stage: Stage) -> bool:
+    """Whether elements are read as they are, rows of them as rows: to copy them wins nothing."""
+    load = stage.value
+    if not isinstance(load, BufferLoad) or not load.indices or not stage.indices:
+        return False
+    last = stage.indices[-1]
+    *outer, along = (form_of(int64(index), stage.axes) for index in load.indices)
+    if not isinstance(last, Var) or along is None or along.terms.get(last) != 1:
+        return False
+    return all(form is not None and last not in form.terms for form in outer)
 
 
 def _size(value: PrimExpr) -> int:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from loomir.op.arguments import as_floats, dims_of, need_rank, number_of, plain, product
-from loomir.relax.node import StructInfo
+from loomir.relax.block_builder import BlockBuilder
+from loomir.relax.expr import Call, Tuple
+from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
 from loomir.relax.op_params import integer, ints, number, tensor, text
@@ -269,8 +271,12 @@ def _dropout(data: NPArray, rate: float) -> tuple[NPArray, NPArray]:
     return data, np.ones_like(data)
 
 
-def _lower_dropout(data: Tensor, rate: float) -> list[Tensor]:
-    return [topi.identity(data), topi.ones_like(data)]
+def _legalize_dropout(b: BlockBuilder, call: Call) -> RelaxExpr:
+    (data,) = call.args
+    info = b.struct_info_of(data)
+    if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype.is_void:
+        return call
+    return Tuple((data, b.emit(b.call_te(topi.ones_like, data, primfunc_name_hint="mask"))))
 
 
 dropout = define_op(
@@ -282,7 +288,7 @@ dropout = define_op(
 
 Shapes: a tuple of two, both that of ``data``.""",
     family="shaping",
-    lower=_lower_dropout,
+    legalize=_legalize_dropout,
     reference=_dropout,
     samples=(
         Sample((_X,)),

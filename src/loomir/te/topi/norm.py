@@ -10,6 +10,7 @@ from loomir.te.topi.assume import assume_shape
 from loomir.te.topi.reduction import counted_as, reduced, wide_mean, wide_variance
 from loomir.te.topi.shape import (
     Axes,
+    Size,
     as_axes,
     as_axis,
     bad,
@@ -21,7 +22,7 @@ from loomir.te.topi.shape import (
     refuse_shapes,
     working,
 )
-from loomir.tir.expr import PrimExpr, const
+from loomir.tir.expr import PrimExpr, const, convert
 from loomir.tir.expr import cast as converted
 from loomir.tir.op import call_builtin
 
@@ -128,7 +129,7 @@ def layer_norm(
     scaled = _scaled("layer_norm", x, axes, gamma, beta)
     wide = working(x.dtype)
     middle = wide_mean(x, axes, keepdims=True)
-    spread = wide_variance(x, axes, keepdims=True)
+    spread = wide_variance(x, axes, keepdims=True, middle=middle)
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = _with(i, *axes)
@@ -250,7 +251,7 @@ def instance_norm(
     scaled = _scaled("instance_norm", x, [channel], gamma, beta)
     wide = working(x.dtype)
     middle = wide_mean(x, over, keepdims=True)
-    spread = wide_variance(x, over, keepdims=True)
+    spread = wide_variance(x, over, keepdims=True, middle=middle)
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = _with(i, *over)
@@ -297,13 +298,23 @@ def group_norm(
     shape = dims(x)
     x = assume_shape(x, [per * groups if a == channel else n for a, n in enumerate(shape)])
 
+    over = [a for a in rest if a != channel]
+    if channel == x.ndim - 1 and over:
+        middle, factor = _group_statistics(x, groups, per, over, epsilon)
+
+        def last(*i: PrimExpr) -> PrimExpr:
+            at = _with(i, *over)
+            return scaled((converted(x(*i), wide) - middle(*at)) / factor(*at), i)
+
+        return make("group_norm", shape, last)
+
     def member(*i: PrimExpr) -> PrimExpr:
         return x(*i[:channel], i[channel] * per + i[channel + 1], *i[channel + 2 :])
 
     parts = make("parts", [*shape[:channel], groups, per, *shape[channel + 1 :]], member)
     over = sorted({channel + 1, *(a + (a > channel) for a in rest)})
     middle = wide_mean(parts, tuple(over), keepdims=True)
-    spread = wide_variance(parts, tuple(over), keepdims=True)
+    spread = wide_variance(parts, tuple(over), keepdims=True, middle=middle)
 
     def element(*i: PrimExpr) -> PrimExpr:
         place = [*i[:channel], i[channel] // per, i[channel] % per, *i[channel + 1 :]]
@@ -313,3 +324,43 @@ def group_norm(
 
     made: Tensor = make("group_norm", shape, element)
     return made
+
+
+def _group_statistics(
+    x: Tensor, groups: int, per: Size, over: Sequence[int], epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """Give the mean and the divisor of each channel, where channels are the last axis.
+
+    Channels are summed side by side, as they lie, and only then together.
+    """
+    wide, shape = working(x.dtype), dims(x)
+    count = counted_as(product([per, *(shape[a] for a in over)]), wide)
+
+    def averaged(name: str, value: Callable[[Sequence[PrimExpr]], PrimExpr]) -> Tensor:
+        each = reduced(name, x, tuple(over), True, lambda at, _: value(at), te.sum)
+        member = te.reduce_axis((0, convert(per)), "c")
+
+        def grouped(*i: PrimExpr) -> PrimExpr:
+            return te.sum(each(*i[:-1], i[-1] * per + member), axis=member)
+
+        total = make(f"{name}_of_groups", [*dims(each)[:-1], groups], grouped)
+        made: Tensor = make("mean", dims(total), lambda *i: total(*i) / count)
+        return made
+
+    def spread(*i: PrimExpr) -> list[PrimExpr]:
+        return [*i[:-1], i[-1] // per]
+
+    mean = averaged("sum", lambda at: converted(x(*at), wide))
+    own = [1 if a in over else n for a, n in enumerate(shape)]
+    middle: Tensor = make("middle", own, lambda *i: mean(*spread(*i)))
+
+    def square(at: Sequence[PrimExpr]) -> PrimExpr:
+        rest = converted(x(*at), wide) - middle(*_with(at, *over))
+        return rest * rest
+
+    variance = averaged("squares", square)
+
+    def divisor(*i: PrimExpr) -> PrimExpr:
+        return call_builtin("sqrt", variance(*spread(*i)) + const(epsilon, wide))
+
+    return middle, make("factor", own, divisor)

@@ -233,11 +233,19 @@ def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 
 
 def wide_variance(
-    x: Tensor, axes: tuple[int, ...], keepdims: bool, correction: float = 0
+    x: Tensor,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    correction: float = 0,
+    middle: Tensor | None = None,
 ) -> Tensor:
-    """Give variances in the dtype to compute in, from the squares of distances to the mean."""
+    """Give variances in the dtype to compute in, from the squares of distances to the mean.
+
+    ``middle`` is the mean with axes of extent 1, where there is one already.
+    """
     wide = working(x.dtype)
-    middle = wide_mean(x, axes, keepdims=True)
+    if middle is None:
+        middle = wide_mean(x, axes, keepdims=True)
 
     def square(at: Sequence[PrimExpr], _: Sequence[PrimExpr]) -> PrimExpr:
         rest = converted(x(*at), wide) - middle(*(0 if a in axes else i for a, i in enumerate(at)))
