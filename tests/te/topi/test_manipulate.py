@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,32 @@ def test_reshape():
     empty = numbers(0, 3)
     check([empty], [(lambda a: topi.reshape(a, (3, 0)), empty.reshape(3, 0))])
     check([empty], [(lambda a: topi.reshape(a, (-1, 3)), empty), (topi.flatten, empty.ravel())])
+
+
+PARTS = [
+    ("bsx", "bshd"), ("bshd", "bsx"), ("bsx", "tx"), ("tx", "bsx"), ("b1sx", "bsx"), ("bsx", "b1s1x"),
+    ("bshd", "tx"), ("bsx", "y"), ("bhds", "bxs"), ("xb", "hdb"), ("bx", "bhd1"), ("bhd", "1bx"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), PARTS)
+@pytest.mark.parametrize("sizes", [(2, 3), (1, 5), (0, 4), (7, 0)])
+def test_axes_that_stay_are_not_divided(before: str, after: str, sizes: tuple[int, int]):
+    b, s = te.size_var("b", "int64"), te.size_var("s", "int64")
+    known = {"b": b, "s": s, "x": 12, "h": 3, "d": 4, "1": 1, "t": b * s, "y": b * s * 12}
+    m, n = sizes
+    sized = {**known, "b": m, "s": n, "t": m * n, "y": m * n * 12}
+    x = te.placeholder([known[k] for k in before], "int32", name="x")
+    func = te.create_prim_func([b, s, x, topi.reshape(x, [known[k] for k in after])])
+    if not {"t", "y"} & {*before, *after}:
+        assert not {"% s", "% b"} & {*re.findall("% .", func.script())}
+    given = numbers(*(sized[k] for k in before)).astype("int32")
+    out = np.full([sized[k] for k in after], -1, "int32")
+    loomir.interpret(func, *sizes, given, out)
+    np.testing.assert_array_equal(out, given.reshape(out.shape))
+    native = np.full_like(out, -1)
+    loomir.compile(func, opt_level=0, cache=False)(*sizes, given, native)
+    np.testing.assert_array_equal(native, out)
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 4), (0, 3, 4), (5, 1, 4)])

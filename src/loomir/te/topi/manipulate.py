@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
 from loomir.te.scalar import if_then_else
 from loomir.te.tensor import Tensor
@@ -143,7 +144,61 @@ def _regrouped(name: str, x: Tensor, shape: Sequence[Size]) -> Tensor:
             name, shape, lambda *i: x(*(i[empty] if _is(0, d) else const(0, "int32") for d in own))
         )
     wide = not isinstance(total, int) or total > _INT32_MAX
-    return make(name, shape, lambda *i: x(*_places(_flat(i, shape, wide), own)))
+    groups = [(own, list(shape))] if isinstance(total, int) else _groups(own, list(shape))
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        at: list[PrimExpr] = []
+        start = 0
+        for before, after in groups:
+            here = i[start : start + len(after)]
+            start += len(after)
+            same = len(before) == len(after) == 1
+            at += here if same else _places(_flat(here, after, wide), before)
+        return x(*at)
+
+    return make(name, shape, element)
+
+
+_Group: TypeAlias = tuple[list[Size], list[Size]]
+
+
+def _groups(own: list[Size], shape: list[Size]) -> list[_Group]:
+    """Part two shapes so that parts have as many elements: a symbolic axis is not divided in vain.
+
+    Axes that are the same at the start and at the end are parts, and so are numbers of one product
+    at the end; what is left between is one part.
+    """
+    first: list[_Group] = []
+    while own and shape and equal_sizes(own[0], shape[0]):
+        first.append(([own[0]], [shape[0]]))
+        own, shape = own[1:], shape[1:]
+    last: list[_Group] = []
+    while (found := _tail(own, shape)) is not None:
+        last.append((own[-found[0] :], shape[-found[1] :]))
+        own, shape = own[: -found[0]], shape[: -found[1]]
+    between: list[_Group] = [(own, shape)] if own or shape else []
+    return [*first, *between, *last[::-1]]
+
+
+def _tail(a: list[Size], b: list[Size]) -> tuple[int, int] | None:
+    """Give how many axes at the end of two shapes have one product, None where that is not sure."""
+    if not a or not b:
+        return None
+    if equal_sizes(a[-1], b[-1]):
+        return 1, 1
+    counts, products = [1, 1], [a[-1], b[-1]]
+    while True:
+        one, other = products
+        if not isinstance(one, int) or not isinstance(other, int) or not one or not other:
+            return None
+        if one == other:
+            return counts[0], counts[1]
+        k = int(one > other)
+        shape = (a, b)[k]
+        if counts[k] == len(shape):
+            return None
+        products[k] = product([products[k], shape[-1 - counts[k]]])
+        counts[k] += 1
 
 
 def reshape(x: Tensor, shape: Sequence[Size]) -> Tensor:
