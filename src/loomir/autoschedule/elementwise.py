@@ -8,11 +8,13 @@ thread has its own part.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
 
-from loomir.arith.fold import imm, product
+from loomir.arith.fold import FOLDS, imm, product
 from loomir.autoschedule.instance import at, by_index, is_short, number, time_of, unfused, widest
-from loomir.autoschedule.nest import INDEX, vectorized
+from loomir.autoschedule.nest import INDEX, loop, vectorized
+from loomir.autoschedule.padding import Form, conjunction, form_of, test_of
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_worth, items_together, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
@@ -20,10 +22,35 @@ from loomir.autoschedule.steps import in_steps, parts_of
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Call, Min, PrimExpr, Var
+from loomir.tir.expr import GE, GT, LE, LT, Call, CmpOp, IntImm, Max, Min, PrimExpr, Var, const
+from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
-__all__ = ["bytes_of", "is_heavy", "lies_along", "plan_elementwise", "runs_in", "values_join"]
+__all__ = [
+    "bytes_of",
+    "is_heavy",
+    "lies_along",
+    "plan_elementwise",
+    "runs_in",
+    "runs_long",
+    "values_join",
+]
+
+
+_SHORT: Final = 4096
+"""Elements of rows that are counted by loops of their own."""
+_EDGES: Final = 9
+"""Places at which a run is parted at most: each part has code of its own."""
+
+_Place: TypeAlias = Mapping[Var, PrimExpr]
+
+
+class _Stretch(NamedTuple):
+    """What a run computes from one place up to another."""
+
+    low: int
+    high: int
+    value: PrimExpr
 
 
 class Run(NamedTuple):
@@ -50,15 +77,31 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
     elif known is not None and known < width:
         width = lanes
 
-    def store(row: Mapping[Var, PrimExpr], element: PrimExpr) -> Stmt:
+    stretches = _stretches(stage, run)
+
+    def store(value: PrimExpr, row: _Place, element: PrimExpr) -> Stmt:
         table = {**row, **unfused(element, run.inner)}
         indices = tuple(at(i, table) for i in stage.indices)
-        return BufferStore(stage.buffer, at(stage.value, table), indices)
+        return BufferStore(stage.buffer, at(value, table), indices)
 
-    def piece(row: Mapping[Var, PrimExpr], first: PrimExpr, size: PrimExpr) -> Stmt:
+    def stretch(row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr) -> Stmt:
         left = number(size)
-        parts = parts_of(width, left) if heavy and left is not None else []
-        return _in_vectors(lambda e: store(row, first + e), size, width, parts)
+        if left == 0:
+            return seq(())
+        cut = heavy or len(stretches) > 1
+        parts = parts_of(width, left) if cut and left is not None else []
+        return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
+
+    def piece(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
+        if len(stretches) == 1:
+            return stretch(row, first, size, stretches[0].value)
+        made: list[Stmt] = []
+        for low, high, value in stretches:
+            begin = _folded(Max(first, imm(low, INDEX)))
+            end = _folded(Min(first + size, imm(high, INDEX)))
+            length = _folded(Max(end - begin, imm(0, INDEX)))
+            made.append(stretch(row, begin, length, value))
+        return seq(made)
 
     each = time_of(stage.value, stage.buffer.dtype)
     chunk = max(1, items_together(each) // width) * width
@@ -80,12 +123,76 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         )
     else:
         assert known is not None
-        zero = imm(0, INDEX)
-        stmt, how = shared(
-            count, each * known, "rows", lambda r: piece(unfused(r, run.outer), zero, length)
-        )
+        stmt, how = _rows(run, known, each, lambda row: piece(row, imm(0, INDEX), length))
     moved = None if elements is None else elements * bytes_of(stage)
     return Plan("element-wise", stmt, (*choices, how), None, moved)
+
+
+def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> tuple[Stmt, str]:
+    """Run ``row`` for all rows: loops count short ones, which is less work than to divide."""
+    start, length = len(run.outer), known
+    while start > 1 and length * (run.outer[start - 1].size or _SHORT) < _SHORT:
+        start -= 1
+        length *= run.outer[start].size or 1
+    outer, inner = run.outer[:start], run.outer[start:]
+
+    def inside(k: int, place: _Place) -> Stmt:
+        if k == len(inner):
+            return row(place)
+        axis = inner[k]
+        return loop(
+            axis.var.name_hint, axis.extent, lambda i: inside(k + 1, {**place, axis.var: i})
+        )
+
+    count = product(axis.extent for axis in outer)
+    return shared(count, each * length, "rows", lambda r: inside(0, unfused(r, outer)))
+
+
+def _stretches(stage: Stage, run: Run) -> list[_Stretch]:
+    """Part a run where conditions on its place change, so that none of them varies in a vector."""
+    whole = [_Stretch(0, 0, stage.value)]
+    wide = [axis for axis in run.inner if axis.size != 1]
+    if len(wide) != 1 or wide[0].size is None:
+        return whole
+    (axis,) = wide
+    size = axis.size or 0
+    tests: dict[int, Form] = {}
+    for call in by_class(stage.value).get(Call, ()):
+        for part in conjunction(call.args[0]) if call.op is IF_THEN_ELSE else ():
+            form = test_of(part, stage.axes)
+            if form is not None and _is_on(form, axis.var):
+                tests[id(part)] = form
+    edges = {0, size}
+    for form in tests.values():
+        factor, rest = form.terms[axis.var], form.rest
+        assert isinstance(rest, IntImm)
+        # factor * place + rest >= 0 holds from here on, or until here.
+        edge = -(rest.value // factor) if factor > 0 else rest.value // -factor + 1
+        edges.add(min(max(edge, 0), size))
+    if len(edges) == 2 or len(edges) > _EDGES:
+        return whole
+
+    def decided(low: int) -> PrimExpr:
+        def known(part: CmpOp) -> PrimExpr:
+            form = tests.get(id(part))
+            if form is None:
+                return part
+            assert isinstance(form.rest, IntImm)
+            return const(form.terms[axis.var] * low + form.rest.value >= 0, "bool")
+
+        rules = dict.fromkeys((GE, GT, LE, LT), known)
+        return _folded(rewrite(stage.value, rules))
+
+    places = sorted(edges)
+    return [_Stretch(a, b, decided(a)) for a, b in pairwise(places)]
+
+
+def _is_on(form: Form, axis: Var) -> bool:
+    return set(form.terms) == {axis} and form.terms[axis] != 0 and isinstance(form.rest, IntImm)
+
+
+def _folded(expr: PrimExpr) -> PrimExpr:
+    return rewrite(expr, FOLDS)
 
 
 def _in_vectors(
@@ -133,6 +240,24 @@ def runs_in(stage: Stage) -> Run:
     while start > 0 and _joins(stage, placed[start - 1 :]):
         start -= 1
     return Run((*unit, *placed[:start]), tuple(placed[start:]))
+
+
+def runs_long(stage: Stage, target: Target) -> bool:
+    """Whether the run of a stage fills a vector, of elements that all arrays have side by side."""
+    inner = runs_in(stage).inner
+    length = number(product(axis.extent for axis in inner))
+    lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
+    return length is not None and length >= lanes and _lie_side_by_side(stage, inner[-1])
+
+
+def _lie_side_by_side(stage: Stage, last: Axis) -> bool:
+    for load in by_class(stage.value).get(BufferLoad, ()):
+        *outer, along = (form_of(index, stage.axes) for index in load.indices)
+        if along is None or along.terms.get(last.var, 1) != 1:
+            return False
+        if any(form is None or last.var in form.terms for form in outer):
+            return False
+    return True
 
 
 def _joins(stage: Stage, axes: Sequence[Axis]) -> bool:

@@ -19,9 +19,11 @@ from loomir.autoschedule.attention import plan_attention
 from loomir.autoschedule.choosing import plan_choice
 from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
-from loomir.autoschedule.elementwise import plan_elementwise
+from loomir.autoschedule.digits import in_digits
+from loomir.autoschedule.elementwise import plan_elementwise, runs_long
 from loomir.autoschedule.general import plan_general
 from loomir.autoschedule.inlining import inline_stages
+from loomir.autoschedule.interleaving import plan_interleaved
 from loomir.autoschedule.nest import allocated
 from loomir.autoschedule.phases import plan_phases
 from loomir.autoschedule.plan import Plan
@@ -43,7 +45,7 @@ from loomir.target import Target
 from loomir.tir.buffer import Buffer, Range
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import Block, For, ForKind, Stmt
+from loomir.tir.stmt import Block, DeclBuffer, For, ForKind, Stmt
 
 __all__ = ["SCHEDULED", "Scheduled", "schedule_function", "schedule_module"]
 
@@ -126,7 +128,14 @@ def _rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, 
 
 
 def _transpose(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
-    plan = plan_transpose(stages[0], target)
+    stage = stages[0]
+    plan = plan_interleaved(stage, target) or plan_transpose(stage, target)
+    if plan is None and (split := in_digits(stage)) is not None:
+        plan = plan_interleaved(split, target) or plan_transpose(split, target)
+        if plan is None and runs_long(split, target):
+            plan = plan_elementwise(split, target)
+        if plan is not None:
+            plan = replace(plan, stmt=DeclBuffer(split.buffer, plan.stmt))
     return None if plan is None else (plan, 1)
 
 

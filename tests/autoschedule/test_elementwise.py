@@ -1,0 +1,87 @@
+"""Runs are parted where conditions change, and short rows are counted by loops."""
+
+from __future__ import annotations
+
+import pytest
+
+from loomir import te
+from loomir.script import tir as T
+from loomir.te import topi
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.held import same, scheduled
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float16", "float64"])
+def test_parts_of_rows(dtype: str):
+    shapes = [(3, 37), (3, 1), (3, 0), (3, 64)]
+    given = [te.placeholder(s, dtype, name=f"x{k}") for k, s in enumerate(shapes)]
+    func = te.create_prim_func([*given, topi.concatenate(given, 1)])
+    same(func, *shapes, (3, 102), dtype=dtype)
+
+
+@pytest.mark.parametrize("width", [1, 2, 33, 130])
+def test_borders(width: int):
+    x = te.placeholder((2, 3, width), "int32", name="x")
+    func = te.create_prim_func([x, topi.pad(x, [(0, 0), (1, 2), (2, 1)], "constant", 7)])
+    same(func, (2, 3, width), (2, 6, width + 3), dtype="int32")
+
+
+def test_long_rows_are_cut_between_edges_too():
+    shapes = [(2, 30000), (2, 12345)]
+    given = [te.placeholder(s, "int16", name=f"x{k}") for k, s in enumerate(shapes)]
+    func = te.create_prim_func([*given, topi.concatenate(given, 1)])
+    same(func, *shapes, (2, 42345), dtype="int16", targets=("native",))
+
+
+@T.prim_func
+def every_way(A: T.Buffer((4, 70), "float32"), B: T.Buffer((4, 70), "float32")):
+    for i, j in T.grid(4, 70):
+        B[i, j] = T.if_then_else(
+            T.int64(60) > j * 2 + 3 and j >= 5 and i < 3,
+            A[i, j],
+            T.if_then_else(
+                T.int64(40) - j * 3 > -77, A[0, j], T.if_then_else(i + j >= 66, A[1, j], A[2, j])
+            ),
+        )
+
+
+@T.prim_func
+def many_edges(A: T.Buffer((90,), "int32"), B: T.Buffer((90,), "int32")):
+    for j in T.grid(90):
+        B[j] = (
+            T.if_then_else(j < 5, A[j], 1) + T.if_then_else(j < 15, A[j], 2) + T.if_then_else(j < 25, A[j], 3)
+            + T.if_then_else(j < 35, A[j], 4) + T.if_then_else(j < 45, A[j], 5) + T.if_then_else(j < 55, A[j], 6)
+            + T.if_then_else(j < 65, A[j], 7) + T.if_then_else(j < 75, A[j], 8) + T.if_then_else(j < 85, A[j], 9)
+        )  # fmt: skip
+
+
+@T.prim_func
+def outside(A: T.Buffer((90,), "int32"), B: T.Buffer((90,), "int32")):
+    for j in T.grid(90):
+        B[j] = (
+            T.if_then_else(j < -3, A[j + 3], 1)
+            + T.if_then_else(j < 95, A[j], 1)
+            + T.if_then_else(j >= 200, A[j], 1)
+        )
+
+
+@pytest.mark.parametrize("func", [many_edges, outside], ids=["many", "outside"])
+def test_edges(func: PrimFunc):
+    """Those outside of a run part nothing, and many would take more code than they are worth."""
+    same(func, (90,), (90,), dtype="int32")
+
+
+def test_conditions_of_all_forms():
+    same(every_way, (4, 70), (4, 70))
+
+
+@T.prim_func
+def planes(A: T.Buffer((3, 5, 7, 2, 16), "float32"), B: T.Buffer((3, 2, 5, 7, 16), "float32")):
+    for i, j, k, m, n in T.grid(3, 2, 5, 7, 16):
+        B[i, j, k, m, n] = A[i, k, m, j, n] * T.float32(3)
+
+
+def test_short_rows():
+    made = scheduled(planes, "native", tasks=False)
+    assert "%" not in made.func.script()
+    same(planes, (3, 5, 7, 2, 16), (3, 2, 5, 7, 16))
