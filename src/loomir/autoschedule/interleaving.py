@@ -64,9 +64,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
             return vectorized("lane", width, lane)
 
         start = _flat_index(stage, {**row, down.var: first, across.var: imm64(0)})
-        loads: list[PrimExpr] = [
-            BufferLoad(tile, (span(imm64(k * width), width),)) for k in range(places)
-        ]
+        loads = [BufferLoad(tile, (span(imm64(k * width), width),)) for k in range(places)]
 
         def mix(parts: list[PrimExpr]) -> Stmt:
             return seq(
@@ -74,7 +72,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
                 for k in range(places)
             )
 
-        return allocated((tile,), *map(compute, range(places)), named(loads, [], mix))
+        return allocated((tile,), *map(compute, range(places)), named(loads, mix))
 
     each = time_of(stage.value, stage.buffer.dtype) * places
     chunk = max(1, items_together(each) // lanes) * lanes
