@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loomir
 from loomir.autoschedule import repeated
 from loomir.script import tir as T
 from loomir.tir.function import PrimFunc
@@ -149,6 +150,22 @@ def backward(A: T.Buffer((64,), "float32"), B: T.Buffer((64, 64), "float32")):
             held[j] = A[i]
         for j in range(64):
             B[i, j] = held[j] * A[i]
+
+
+@T.prim_func
+def nothing(A: T.Buffer((16, 40), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(2, 1):
+        for k in range(40):
+            B[i] = B[i] + A[i, k]
+    for i in range(16):
+        B[i] = B[i] + A[i, 0]
+
+
+@pytest.mark.parametrize("tasks", [False, True])
+def test_rows_that_end_before_they_begin_are_none(tasks: bool):
+    arrays = [np.array(RANDOM.standard_normal(s), "float32") for s in ((16, 40), (16,))]
+    assert not loomir.verify(scheduled(nothing, tasks=tasks).func)
+    agrees(nothing, arrays, rtol=0, always=False, targets=("native", "haswell"))
 
 
 def test_a_loop_that_ends_before_it_begins_has_no_iterations():

@@ -185,7 +185,10 @@ def _nest(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     """Go down the serial loops of a nest."""
     loops: list[Loop] = []
     while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
-        loops.append(Loop(stmt.loop_var, stmt.min, stmt.extent))
+        extent = stmt.extent
+        if isinstance(extent, IntImm) and extent.value < 0:
+            extent = IntImm(0, extent.dtype)
+        loops.append(Loop(stmt.loop_var, stmt.min, extent))
         stmt = stmt.body
     return loops, stmt
 

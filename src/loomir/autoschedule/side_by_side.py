@@ -51,7 +51,7 @@ def side_by_side(
     reduced = [axis for axis in stage.reduced if axis.size != 1]
     count = number(product(axis.extent for axis in rows))
     lanes = min(_WIDEST, target.lanes(max(8, widest(stage.value, stage.buffer.dtype))))
-    while count is not None and lanes // 2 >= count:
+    while count is not None and lanes > 1 and lanes // 2 >= count:
         lanes //= 2
     if not reduced or lanes < _FEWEST or stage.buffer.dtype.lanes != 1:
         return None
