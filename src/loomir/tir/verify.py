@@ -47,6 +47,7 @@ from loomir.tir.llvm_intrinsics import LLVM, mistake_of_llvm
 from loomir.tir.misplaced import may_misplace, misplaced
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
 from loomir.tir.op_calls import OUTSIDE, mistake_of
+from loomir.tir.plain import is_plain
 from loomir.tir.stmt import (
     Allocate,
     AttrStmt,
@@ -116,6 +117,7 @@ class _Loops(NamedTuple):
 
 
 _OUTSIDE: Final = _Loops("", "", False)
+_SERIAL: Final = _Loops("serial", "", False)
 
 
 _Task: TypeAlias = "tuple[Stmt, _Loops] | list[Node]"
@@ -141,9 +143,9 @@ class _Walk:
         self.func = func
         self.functions = functions
         self.found: list[Diagnostic] = []
-        self.live: set[int] = set()
+        self.live: set[Node] = set()
         # Everything that was ever bound; a second binding is a mistake wherever it is.
-        self.bound: dict[int, Node] = {}
+        self.bound: set[Node] = set()
         self.told: set[int] = set()
         self.placed: defaultdict[int, int] = defaultdict(int)
         self.stack: list[_Task] = []
@@ -158,13 +160,17 @@ class _Walk:
         for buffer in self.func.buffer_map.values():
             self._bind_fresh(buffer)
             self._bind_buffer(buffer)
-        self.stack.append((self.func.body, _OUTSIDE))
-        while self.stack:
-            task = self.stack.pop()
-            if isinstance(task, tuple):
-                self._statement(*task)
-            else:
-                self.live.difference_update(map(id, task))
+        stack, live = self.stack, self.live
+        stack.append((self.func.body, _OUTSIDE))
+        while stack:
+            task = stack.pop()
+            if isinstance(task, list):
+                live.difference_update(task)
+                continue
+            node, loops = task
+            self.span = getattr(node, "span", None) or self.span
+            if node.__class__ is not BufferStore or self.placed or not is_plain([node], live):
+                self._statement(node, loops)
         self._end()
         return self.found
 
@@ -185,7 +191,7 @@ class _Walk:
 
     # -- scopes ----------------------------------------------------------------------------------
     def _bind(self, name: Node) -> None:
-        if id(name) in self.bound:
+        if name in self.bound:
             self._report(
                 "TIR0402",
                 f"{_kind(name)} {_hint(name)!r} is bound twice",
@@ -193,8 +199,8 @@ class _Walk:
                 help="make a variable of its own for each binding, also in separate scopes",
                 span=_span(name),
             )
-        self.bound[id(name)] = name
-        self.live.add(id(name))
+        self.bound.add(name)
+        self.live.add(name)
 
     def _bind_fresh(self, buffer: Buffer) -> list[Node]:
         """Bind the variables in a buffer's fields that are not bound yet; gives them."""
@@ -203,16 +209,16 @@ class _Walk:
             if part.__class__ is IntImm:
                 continue
             for name in pre_order(part):
-                if isinstance(name, Var) and id(name) not in self.live:
+                if isinstance(name, Var) and name not in self.live:
                     self._bind(name)
                     fresh.append(name)
         return fresh
 
     def _use(self, name: Var, span: Span | None = None) -> None:
-        if id(name) in self.live or id(name) in self.told:
+        if name in self.live or id(name) in self.told:
             return
         self.told.add(id(name))
-        before = id(name) in self.bound
+        before = name in self.bound
         self._report(
             "TIR0401",
             f"variable {name.name_hint!r} is "
@@ -222,10 +228,10 @@ class _Walk:
         )
 
     def _use_buffer(self, buffer: Buffer, span: Span | None) -> None:
-        if id(buffer) in self.live or id(buffer) in self.told:
+        if buffer in self.live or id(buffer) in self.told:
             return
         self.told.add(id(buffer))
-        before = id(buffer) in self.bound
+        before = buffer in self.bound
         self._report(
             "TIR0403",
             f"buffer {buffer.name!r} is "
@@ -259,7 +265,7 @@ class _Walk:
         if kind in _NO_PARTS:
             return
         if kind is Var:
-            if id(node) not in self.live:
+            if node not in self.live:
                 self._use(node)
         elif not levels or kind is Let or kind.lowered_by:
             self._deep(node, loops)
@@ -279,7 +285,7 @@ class _Walk:
                 # The leaves are most of a program, and calls take most of the time.
                 kind = part.__class__
                 if kind is Var:
-                    if id(part) not in live:
+                    if part not in live:
                         self._use(part)
                 elif kind is tuple:
                     for item in part:
@@ -290,7 +296,7 @@ class _Walk:
     def _element(self, node: Any) -> None:
         """Check the buffer and the indices of a load or a store."""
         buffer = node.buffer
-        if id(buffer) not in self.live:
+        if buffer not in self.live:
             self._use_buffer(buffer, node.span)
         for index, extent in zip(node.indices, buffer.shape):
             kind = index.__class__
@@ -310,7 +316,7 @@ class _Walk:
             node = stack.pop()
             kind = node.__class__
             if kind is Var:
-                if id(node) not in live:
+                if node not in live:
                     self._use(node)
             elif kind in _NO_PARTS:
                 pass
@@ -322,7 +328,7 @@ class _Walk:
                 body = stack.pop()
                 stack += (_Leave(node.name), body)
             elif kind is _Leave:
-                live.discard(id(node.name))
+                live.discard(node.name)
             elif kind.lowered_by:
                 self.found.append(mistake_of_foreign(node, self.span))
             else:
@@ -484,7 +490,6 @@ class _Walk:
 
     # -- statements ------------------------------------------------------------------------------
     def _statement(self, node: Any, loops: _Loops) -> None:
-        self.span = getattr(node, "span", None) or self.span
         check = _STATEMENTS.get(node.__class__)
         if check is not None:
             check(self, node, loops)
@@ -506,7 +511,8 @@ class _Walk:
             self._expression(index, loops, _LEVELS)
 
     def _evaluate(self, node: Evaluate, loops: _Loops) -> None:
-        self._expression(node.value, loops, _LEVELS)
+        if self.placed or not is_plain([node.value], self.live):
+            self._expression(node.value, loops, _LEVELS)
 
     def _if(self, node: IfThenElse, loops: _Loops) -> None:
         self._expressions(node.condition, loops)
@@ -538,6 +544,9 @@ class _Walk:
             self._expressions(node.annotations, loops)
         names: list[Node] = [node.loop_var]
         bound = node.thread_binding
+        if bound is None and node.kind is ForKind.SERIAL and loops in (_OUTSIDE, _SERIAL):
+            self._run_in(node.body, names, _SERIAL)
+            return
         if (bound is not None) != (node.kind is ForKind.THREAD_BINDING):
             self._report(
                 "TIR0418",
@@ -637,7 +646,7 @@ class _Walk:
     def _allocated(self, block: Block, buffer: Buffer) -> None:
         for part in _numbers(buffer):
             for name in pre_order(part):
-                if isinstance(name, Var) and id(name) not in self.live:
+                if isinstance(name, Var) and name not in self.live:
                     self.told.add(id(name))
                     self._report(
                         "TIR0404",
@@ -675,9 +684,9 @@ class _Walk:
 
     def _bind_buffer(self, buffer: Buffer) -> list[Node]:
         """Bind a buffer and its memory; gives both."""
-        if id(buffer) in self.bound:
+        if buffer in self.bound:
             self._bind(buffer)
-            self.live.add(id(buffer.data))
+            self.live.add(buffer.data)
         else:
             self._bind(buffer.data)
             self._bind(buffer)
