@@ -20,6 +20,7 @@ from loomir.autoschedule.attention_factors import (
     turned,
     up_to,
     vars_of,
+    widened,
 )
 from loomir.autoschedule.attention_masks import Mask, mask_of
 from loomir.autoschedule.contraction.operand import ceil_div
@@ -335,25 +336,28 @@ class _Blocks:
     def _shared(self) -> list[Stmt]:
         """Bring factors that all blocks read into a better order."""
         chain = self.chain
-        first, second = self.stages[0], self.stages[chain.second]
+        second = self.stages[chain.second]
         mine = {
             k: axis for axis in second.axes if (k := chain.own[chain.second].get(axis.var, -1)) >= 0
         }
         outer = [mine[k] for k in range(len(chain.outer))]
         strip = _STRIP if chain.mask is not None or chain.keys.size is None else 1
         made: list[Stmt] = []
-        for number, copy in (
-            (0, turned(first, chain.outer, chain.keys, self.target, strip)),
-            (chain.second, beside(second, outer)),
-        ):
+
+        def take(number: int, copy: Shared | None) -> bool:
             if copy is None:
-                continue
+                return False
             self.shared.append(copy)
             self.stages = (*self.stages[:number], copy.reader, *self.stages[number + 1 :])
             made.append(self._alone(copy.copy))
-            if number == 0 and strip > 1:
-                self.strip = strip
-                made.append(_cleared(copy.copy, strip))
+            return True
+
+        if take(0, turned(self.stages[0], chain.outer, chain.keys, self.target, strip)):
+            self.strip = strip
+            if strip > 1:
+                made.append(_cleared(self.shared[0].copy, strip))
+        take(0, widened(self.stages[0], chain.outer, chain.keys))
+        take(chain.second, beside(second, outer))
         asked = None
         if chain.mask is not None and self.strip > 1:
             asked = finite(self.stages[chain.second], outer)
