@@ -10,7 +10,7 @@ from typing import Final
 
 from loomir.arith.analyzer import Analyzer
 from loomir.autoschedule.instance import widest
-from loomir.autoschedule.lanes import lies_along
+from loomir.autoschedule.lanes import in_vectors, lies_along
 from loomir.autoschedule.plan import Plan
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
@@ -20,7 +20,7 @@ from loomir.schedule.nests import knowing, ranges_in
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.effects import Does, effects
-from loomir.tir.expr import GE, LT, And, IntImm, Or, PrimExpr, Select, Var
+from loomir.tir.expr import GE, LT, And, Or, PrimExpr, Select, Var
 from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 
 __all__ = ["plan_around_one"]
@@ -76,7 +76,9 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
     width = target.vector_bits // widest(store.value, store.buffer.dtype)
     if width < _FEWEST:
         return None
-    before, behind = (_in_vectors(piece, width) for piece in pieces)
+    before, behind = (
+        in_vectors(piece.body, piece.loop_var, (piece.min, piece.extent), width) for piece in pieces
+    )
     return seq((before, substitute(loop.body, {var: one}), behind))
 
 
@@ -125,23 +127,3 @@ def _piece(store: BufferStore, var: Var, first: PrimExpr, extent: PrimExpr) -> F
     own = Var(var.name_hint, var.dtype)
     body = substitute(store, {var: own})
     return For(own, first, extent, ForKind.SERIAL, body)
-
-
-def _in_vectors(piece: For, width: int) -> Stmt:
-    """Run vectors of iterations, shorter ones of what is left, and the last few one by one."""
-    var, extent = piece.loop_var, piece.extent
-    zero, made = IntImm(0, var.dtype), list[Stmt]()
-    done: PrimExpr = zero
-    sizes = [width >> k for k in range(width.bit_length()) if width >> k >= _FEWEST]
-    for size in sizes:
-        number, lane = Var(f"{var.name_hint}_v", var.dtype), Var("lane", var.dtype)
-        step = IntImm(size, var.dtype)
-        place = piece.min + done + number * step + lane
-        body = substitute(piece.body, {var: place})
-        inner = For(lane, zero, step, ForKind.VECTORIZED, body)
-        made.append(For(number, zero, (extent - done) // step, ForKind.SERIAL, inner))
-        done = extent // step * step
-    left = Var(f"{var.name_hint}_left", var.dtype)
-    rest = substitute(piece.body, {var: piece.min + done + left})
-    made.append(For(left, zero, extent - done, ForKind.SERIAL, rest))
-    return seq(made)

@@ -7,6 +7,7 @@ task is given it knows nothing: steps of an LU factorisation took 4.6 times as l
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from loomir.arith.fold import FOLDS, imm
 from loomir.autoschedule.instance import widest
@@ -19,7 +20,10 @@ from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import Call, Let, Max, PrimExpr, Var
 from loomir.tir.stmt import BufferStore, For, ForKind, SeqStmt, Stmt, seq
 
-__all__ = ["innermost_in_lanes", "lies_along"]
+__all__ = ["in_vectors", "innermost_in_lanes", "lies_along"]
+
+_FEWEST: Final = 4
+"""Iterations that are still taken together, of those that fill no vector."""
 
 
 def innermost_in_lanes(stmt: Stmt, around: Mapping[Var, Range], target: Target) -> Stmt:
@@ -83,14 +87,29 @@ def _cut(loop: For, width: int, outer: Mapping[Var, Range]) -> Stmt:
     var, extent = loop.loop_var, loop.extent
     if not knowing(outer).can_prove(extent >= 0):
         extent = Max(extent, imm(0, extent.dtype))
-    size = imm(width, extent.dtype)
-    step, lane, left = (Var(f"{var.name_hint}_{n}", var.dtype) for n in ("v", "lane", "left"))
+    return in_vectors(loop.body, var, (loop.min, extent), width)
+
+
+def in_vectors(body: Stmt, var: Var, stretch: tuple[PrimExpr, PrimExpr], width: int) -> Stmt:
+    """Run vectors of iterations, shorter ones of what is left, and the last few one by one.
+
+    ``stretch`` is the first value of the variable, and how many there are: 0 or more.
+    """
+    first, extent = stretch
     zero = imm(0, var.dtype)
-
-    def at(place: PrimExpr) -> Stmt:
-        return substitute(loop.body, {var: loop.min + place})
-
-    inner = For(lane, zero, size, ForKind.VECTORIZED, at(step * size + lane))
-    whole = For(step, zero, extent // size, ForKind.SERIAL, inner)
-    rest = For(left, zero, extent % size, ForKind.SERIAL, at(extent // size * size + left))
-    return seq((whole, rest))
+    done: PrimExpr = zero
+    made: list[Stmt] = []
+    for size in (width >> k for k in range(width.bit_length())):
+        if size < min(width, _FEWEST):
+            break
+        name = var.name_hint
+        number_of, lane = Var(f"{name}_v", var.dtype), Var(f"{name}_lane", var.dtype)
+        step = imm(size, var.dtype)
+        inner = substitute(body, {var: first + (done + number_of * step + lane)})
+        vector = For(lane, zero, step, ForKind.VECTORIZED, inner)
+        made.append(For(number_of, zero, (extent - done) // step, ForKind.SERIAL, vector))
+        done = extent // step * step
+    left = Var(f"{var.name_hint}_left", var.dtype)
+    rest = substitute(body, {var: first + (done + left)})
+    made.append(For(left, zero, extent - done, ForKind.SERIAL, rest))
+    return seq(made)

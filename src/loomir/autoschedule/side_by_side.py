@@ -18,7 +18,7 @@ from loomir.autoschedule.instance import at, number, widest
 from loomir.autoschedule.nest import allocated, loop, scratch, vectorized
 from loomir.autoschedule.stage import Axis, Stage
 from loomir.ir.equality import structural_equal
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import And, Call, Let, Min, Or, PrimExpr, Var
@@ -33,6 +33,8 @@ _VECTORS: Final = 2
 """Vectors of rows at once: while one is turned, the sums of the other wait for one another."""
 _WIDEST: Final = 16
 """Lanes of a vector: a block of 16 x 16 is turned in 64 steps."""
+_WRITTEN_OUT: Final = 24
+"""Nodes of a term up to which the steps of a block are written out, in registers."""
 _BLOCKS: Final = 2
 """Arrays that are turned at once: registers hold about so many."""
 
@@ -151,6 +153,7 @@ class SideBySide:
             return load
 
         value = rewrite(stage.value, {BufferLoad: moved})
+        long = sum(1 for _ in pre_order(value)) > _WRITTEN_OUT
 
         def place(v: int, x: PrimExpr) -> Place:
             return row(add(imm64(v * lanes), x))
@@ -188,15 +191,17 @@ class SideBySide:
                 if k < len(blocks):
                     vectors = [along(self.turns[k], i) for i in range(lanes)]
                     return turned(vectors, lambda columns: turn(k + 1, [*done, columns]))
+
+                def one(j: PrimExpr) -> Stmt:
+                    return join(v, {**known, self.run.var: add(first, j), step: j}, value)
+
                 made: list[Stmt] = []
                 for j in range(lanes):
-                    number_of = imm64(j)
                     for into, columns in zip(blocks, done):
-                        where = (number_of, span(imm64(0), lanes))
+                        where = (imm64(j), span(imm64(0), lanes))
                         made.append(BufferStore(into, columns[j], where))
-                    here = {**known, self.run.var: add(first, number_of), step: number_of}
-                    made.append(join(v, here, value))
-                return seq(made)
+                    made += [] if long else [one(imm64(j))]
+                return seq([*made, loop("step", lanes, one)] if long else made)
 
             return turn(0, ())
 
