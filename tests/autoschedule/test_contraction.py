@@ -605,7 +605,7 @@ def innermost(assembly: str, step: str) -> list[str]:
             block.append(line)
             jumps_back = block[0].rstrip(":") in line.split()
             if jumps_back and sum(step in x for x in block) > sum(step in x for x in best):
-                best = block
+                best = list(block)
     return best
 
 

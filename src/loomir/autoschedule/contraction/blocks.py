@@ -17,6 +17,13 @@ from loomir.autoschedule.contraction.ahead import (
 )
 from loomir.autoschedule.contraction.beginning import begun
 from loomir.autoschedule.contraction.epilogue import finished
+from loomir.autoschedule.contraction.fetching import (
+    Fetch,
+    in_groups,
+    next_columns,
+    next_rows,
+    result_lines,
+)
 from loomir.autoschedule.contraction.groups import WORD, Groups, grouped
 from loomir.autoschedule.contraction.join_axes import Views
 from loomir.autoschedule.contraction.micro_kernel import (
@@ -90,6 +97,8 @@ __all__ = ["Blocked", "blocked"]
 Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
 """Gives a vector of what sums of columns start from."""
 
+_FEW_STRIPS: Final = 4
+"""Strips of columns up to which rows are not read often enough to be copied."""
 _TURNED: Final = 16
 """The most rows of a block that is turned in registers: more would be much code for little."""
 
@@ -239,6 +248,16 @@ class Blocked:
         self._choose_sources()
 
     @property
+    def fetches(self) -> bool:
+        """Whether caches are asked for what the next tile needs.
+
+        Vectors of 128 bits are too slow to wait for it, and need their registers.
+        """
+        plain = self.groups is None and not self.lead and not self.later and self._one_depth()
+        deep = not self.tiles.by_rows and not self.streamed and self.streams == 1
+        return plain and deep and self.target.fma and self.target.vector_bits >= 256
+
+    @property
     def work(self) -> int | None:
         """The products of one call."""
         if None in (self.m, self.n, self.k, self.count, size_of(self.found.rows)):
@@ -279,8 +298,15 @@ class Blocked:
             found.dtype,
             self.target,
             streamed=self.streamed,
+            within=self._within(),
             run=_run(found.rows),
         )
+
+    def _within(self) -> bool:
+        """Whether rows are so few that copying columns would take longer than their products."""
+        few = self.m is not None and self.m <= MOST_STREAMED and self.found.stage.init is not None
+        ahead = is_constant(self.found, self.found.right, self.constants) or bool(self.later)
+        return few and self.groups is None and not ahead and self._vectors_in_place()
 
     def _choose_sources(self) -> None:
         left, right = self.left, self.right
@@ -355,7 +381,8 @@ class Blocked:
             return False  # each number would be converted again for every tile of columns
         if reads_along(found.left, found.reduced):
             # Each row of a tile is a stream of its own: copying it would cost more than it saves.
-            return tiles.rows * min(self.k or tiles.depth, tiles.depth) * size <= first // 2
+            few = self.n is not None and self.n <= _FEW_STRIPS * tiles.columns
+            return few or tiles.rows * min(self.k or tiles.depth, tiles.depth) * size <= first // 2
         assert self.k is not None
         small = tiles.rows * self.k * size <= first // 2
         return small and self.n is not None and self.n <= 4 * tiles.columns
@@ -562,16 +589,16 @@ class Blocked:
                 for side, block in ((right, across), (left, down))
                 if side.source is Source.BLOCK
             ]
-            tile = loop(
-                "strip",
-                right.tiles_of(across),
-                lambda s: loop(
-                    "tile",
-                    left.tiles_of(down),
-                    lambda t: self._tile(batch, (across, s), (down, t), panel, start, depth, part),
-                ),
-            )
-            return seq([*packs, tile])
+
+            def one(s: PrimExpr, t: PrimExpr) -> Stmt:
+                return self._tile(batch, (across, s), (down, t), panel, start, depth, part)
+
+            strips, rows = right.tiles_of(across), left.tiles_of(down)
+            if tiles.by_rows:
+                each = loop("tile", rows, lambda t: loop("strip", strips, lambda s: one(s, t)))
+            else:
+                each = loop("strip", strips, lambda s: loop("tile", rows, lambda t: one(s, t)))
+            return seq([*packs, each])
 
         return let("depth", depth, inside)
 
@@ -585,8 +612,8 @@ class Blocked:
         depth: PrimExpr,
         part: Buffer | None,
     ) -> Stmt:
-        left, right, tiles = self.left, self.right, self.tiles
-        sums = scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, scope="local")
+        left, right, tiles, found = self.left, self.right, self.tiles, self.found
+        sums = scratch("sums", (tiles.rows, tiles.columns), found.dtype, scope="local")
         row_tile = at(tile[0], left.per_block, tile[1])
         column_tile = at(strip[0], right.per_block, strip[1])
 
@@ -594,24 +621,33 @@ class Blocked:
             source = left.clamped(rows, row)
             read_left = self._reader(left, batch, (row_tile, tile[1]), source)
             read_right = self._reader(right, batch, (column_tile, strip[1]), lambda i: {}, column)
-            steps = self._steps(
-                start,
-                depth,
-                lambda k, at_k: run_tile(
+            fetches = self._fetches(batch, strip, tile, (panel, self.panels, start, depth))
+
+            def step(k: PrimExpr, at_k: Values) -> Stmt:
+                return run_tile(
                     sums,
                     lambda r: read_left(k, add(start, k), at_k, r),
                     lambda c: read_right(k, add(start, k), at_k, c),
                     tiles,
                     self._multiply(),
-                ),
-            )
+                )
+
+            if fetches:
+                alone = found.reduced
+                steps = in_groups(depth, lambda k: step(k, split(alone, add(start, k))), fetches)
+            else:
+                steps = self._steps(start, depth, step)
             first, later = self._starts(at(batch, right.tiles, column_tile), strip[1])
             finish = self._finish(batch, (row, column), (rows, columns), sums)
             fill = fill_tile(sums, tiles, first)
             if self.found.begins:
                 fill = self._begin(batch, (row, column), (rows, columns), sums)
+            result: list[Stmt] = []
+            if self.fetches and self._stored_by_columns():
+                near = source, right.clamped(columns, column)
+                result = [result_lines(found, self.inner, batch, near, tiles)]
             if part is None:
-                return allocated([sums], fill, steps, finish)
+                return allocated([sums], *result, fill, steps, finish)
             slot = (strip[1] if self.strips > 1 else imm64(0), tile[1])
             begin = IfThenElse(
                 Eq(panel, imm64(0)),
@@ -620,9 +656,25 @@ class Blocked:
             )
             last = LE(self.panels, add(panel, imm64(1)))
             end = IfThenElse(last, finish, copy_tile(part, slot, sums, tiles))
-            return allocated([sums], begin, steps, end)
+            result = [IfThenElse(last, seq(result))] if result else []
+            return allocated([sums], *result, begin, steps, end)
 
         return at_tile((left, row_tile), (right, column_tile), inside)
+
+    def _fetches(
+        self,
+        batch: PrimExpr,
+        strip: tuple[PrimExpr, PrimExpr],
+        tile: tuple[PrimExpr, PrimExpr],
+        panel: tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr],
+    ) -> list[Fetch]:
+        """List what to ask for while a tile is computed."""
+        if not self.fetches:
+            return []
+        axes = self.found.batch, self.found.reduced
+        columns = next_columns(self.right, batch, strip, tile, self.left.per_block, panel)
+        rows = next_rows(self.left, batch, tile, axes, panel[2])
+        return [fetch for fetch in (columns, rows) if fetch is not None]
 
     def _multiply(self) -> Multiply:
         if self.groups is not None:

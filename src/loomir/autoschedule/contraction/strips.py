@@ -135,6 +135,11 @@ class _Strips(Blocked):
         """One: its panels follow each other."""
         return 1
 
+    @property
+    def fetches(self) -> bool:
+        """Not as other products: see ``_steps``."""
+        return False
+
     def _in_block(
         self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
     ) -> Stmt:

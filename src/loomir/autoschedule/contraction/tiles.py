@@ -32,6 +32,12 @@ _NEAR_ROWS: Final = 128
 _STREAMED_COLUMNS: Final = (512, 1024)
 """Columns of a block: so few that threads have work, or a page of each row of a wide factor."""
 
+_SHALLOW: Final = 64
+"""Steps up to which storing a tile takes as long as its products."""
+
+_PAGES: Final = 4096
+"""Columns of a block whose rows are written as streams."""
+
 _LOWEST: Final = 4
 """Rows of a tile that is worth ending where lines end: lines of 29 had tiles of one row."""
 
@@ -53,6 +59,8 @@ class Tiles:
     depth: int
     down: int
     across: int
+    by_rows: bool = False
+    """Whether a block goes along rows first, so that the result is written as few long streams."""
 
     @property
     def columns(self) -> int:
@@ -73,18 +81,24 @@ def choose_tiles(
     target: Target,
     *,
     streamed: bool = False,
+    within: bool = False,
     run: int | None = None,
 ) -> Tiles:
     """Choose by the sizes of the product, None where they are known at run time only.
 
-    ``streamed``: the rows are few, and the right factor is read where it is. ``run``: so many
-    rows lie in a line, at the end of which a tile had better end too.
+    ``streamed``: the rows are few, and the right factor is read where it is. ``within``: it can be,
+    where a tile is no wider than it. ``run``: so many rows lie in a line, at the end of which a
+    tile had better end too.
     """
     widest = target.lanes(dtype.bits)
     lanes = widest
-    while n is not None and lanes > 1 and lanes // 2 >= n:
+    while n is not None and lanes > 1 and (lanes // 2 >= n or (within and lanes > n)):
         lanes //= 2
     shapes = _shapes(target.registers - (not target.fma))  # a product waits to be added
+    if m is not None:  # rows that are not there fill pipelines, but take loads
+        shapes = [s for s in shapes if s[0] <= max(1, m)]
+    if within and n is not None:
+        shapes = [s for s in shapes if s[1] * lanes <= n] or shapes
     if run is not None:
         shapes = [s for s in shapes if run % s[0] == 0 and s[0] >= min(run, _LOWEST)] or shapes
         if m is not None and n is not None:
@@ -110,11 +124,18 @@ def choose_tiles(
         few, many = _STREAMED_COLUMNS
         depth = min(depth, _NEAR_ROWS if near else _STREAMED_ROWS)
         across = max(1, (many if n is None or n >= 4 * many else few) // columns)
+    shallow = k is not None and k <= _SHALLOW and not streamed
+    if m is None or n is None or m * n * size < (second or first * 8) // 2:
+        shallow = False  # what caches hold may be written in any order
+    if shallow:
+        across = max(1, _PAGES // columns)
+        enough = up(4 * target.cores, max(1, up(n or 1, across * columns)))
+        down = min(max(1, _block_rows(m, n, target) // rows), up(up(m or 1, rows), enough))
     if m is not None:
         down = min(down, max(1, up(m, rows)))
     if n is not None:
         across = min(across, max(1, up(n, columns)))
-    return Tiles(rows, vectors, lanes, max(1, depth), down, across)
+    return Tiles(rows, vectors, lanes, max(1, depth), down, across, shallow)
 
 
 def _block_rows(m: int | None, n: int | None, target: Target) -> int:

@@ -1,0 +1,179 @@
+"""Asks for memory ahead of its use: while a tile is computed, caches fetch what the next one reads.
+
+Hardware sees streams only after some lines, and not beyond a page; a tile is as short as that.
+Products of 1024 take 0.92 of the time that they take without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from typing import Final, TypeAlias
+
+from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.contraction.operand import at, lesser, plain_load, split
+from loomir.autoschedule.contraction.recognise import Contraction
+from loomir.autoschedule.contraction.sides import Places, Side, Source, Values
+from loomir.autoschedule.contraction.tiles import Tiles, up
+from loomir.autoschedule.nest import loop
+from loomir.autoschedule.stage import Axis
+from loomir.ir.substitution import substitute
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import LT, Eq, FloorDiv, FloorMod, IntImm, PrimExpr, Select
+from loomir.tir.op import call_builtin
+from loomir.tir.stmt import Evaluate, Stmt, seq
+
+__all__ = ["GROUP", "Fetch", "in_groups", "next_columns", "next_rows", "result_lines"]
+
+GROUP: Final = 8
+"""Steps that are written out; what is fetched is spread over groups of them."""
+
+_LINE: Final = 64
+"""Bytes that a cache fetches at once."""
+
+_MOST_LINES: Final = 6
+"""Lines of a factor for each group: half as many loads as the products of some steps need."""
+
+_INT32: Final = DataType("int32")
+_KEEP, _DATA = 3, 1
+
+Fetch: TypeAlias = Callable[[PrimExpr], Stmt]
+"""Gives what to ask for in a group of steps."""
+
+
+def _asked(element: BufferLoad, offset: PrimExpr, *, writes: bool = False) -> Stmt:
+    pointer: PrimExpr = call_builtin("address_of", element)
+    if not (isinstance(offset, IntImm) and offset.value == 0):
+        pointer = call_builtin("handle_add_byte_offset", pointer, offset)
+    how = [IntImm(value, _INT32) for value in (int(writes), _KEEP, _DATA)]
+    return Evaluate(call_builtin("prefetch", pointer, *how))
+
+
+def _side_by_side(element: BufferLoad, first: PrimExpr, lines: int) -> Fetch:
+    """Ask for so many lines in each group, from the ``first`` group on."""
+
+    def group(g: PrimExpr) -> Stmt:
+        begin = mul(add(first, g), imm64(lines * _LINE))
+        return seq(_asked(element, add(begin, imm64(i * _LINE))) for i in range(lines))
+
+    return group
+
+
+def next_columns(
+    right: Side,
+    batch: PrimExpr,
+    strip: tuple[PrimExpr, PrimExpr],
+    tile: tuple[PrimExpr, PrimExpr],
+    per_block: int,
+    panel: tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr],
+) -> Fetch | None:
+    """Ask for the columns that come after a strip: each tile of rows for its share of them.
+
+    ``panel``: its number, the number of panels, its first step and how many it has. After the last
+    strip of a block comes the first one in the next panel.
+    """
+    if right.source is not Source.WHOLE or right.packed is None:
+        return None
+    packed, (across, slot) = right.packed, strip
+    lines = up(GROUP * right.width * packed.dtype.itemsize, _LINE * per_block)
+    if lines > _MOST_LINES:
+        return None
+    number, panels, start, depth = panel
+    column = at(across, right.per_block, slot)
+    last = Eq(add(slot, imm64(1)), right.tiles_of(across))
+    after = Select(last, mul(across, imm64(right.per_block)), add(column, imm64(1)))
+    begin: PrimExpr = start
+    if not (isinstance(panels, IntImm) and panels.value <= 1):
+        more = LT(add(number, imm64(1)), panels)
+        begin = Select(last, Select(more, add(start, depth), imm64(0)), start)
+    element = BufferLoad(packed, (at(batch, right.tiles, after), begin, imm64(0)))
+    return _side_by_side(element, mul(tile[1], FloorDiv(depth, imm64(GROUP))), lines)
+
+
+def next_rows(
+    left: Side,
+    batch: PrimExpr,
+    tile: tuple[PrimExpr, PrimExpr],
+    axes: tuple[Sequence[Axis], Sequence[Axis]],
+    start: PrimExpr,
+) -> Fetch | None:
+    """Ask for the rows of the next tile: ``axes`` are those of the batch and of the steps.
+
+    After the last tile of a block comes its first one again, for the next strip.
+    """
+    down, slot = tile
+    last = Eq(add(slot, imm64(1)), left.tiles_of(down))
+    after = Select(
+        last, mul(down, imm64(left.per_block)), add(at(down, left.per_block, slot), imm64(1))
+    )
+    if left.source is Source.WHOLE and left.packed is not None:
+        lines = up(GROUP * left.width * left.packed.dtype.itemsize, _LINE)
+        element = BufferLoad(left.packed, (at(batch, left.tiles, after), start, imm64(0)))
+        return _side_by_side(element, imm64(0), lines) if lines <= _MOST_LINES else None
+    load = plain_load(left.factor)
+    if left.source is not Source.DIRECT or load is None:
+        return None
+    steps = _LINE // load.dtype.itemsize
+    turns = max(1, steps // GROUP)
+    share = up(left.width, turns)
+    if share > _MOST_LINES:
+        return None
+    most = sub(left.extent, imm64(1))
+
+    def group(g: PrimExpr) -> Stmt:
+        turn: PrimExpr = FloorMod(g, imm64(turns)) if turns > 1 else imm64(0)
+        k = add(start, mul(FloorDiv(g, imm64(turns)) if turns > 1 else g, imm64(turns * GROUP)))
+        made: list[Stmt] = []
+        for i in range(share):
+            row = add(mul(after, imm64(left.width)), add(mul(turn, imm64(share)), imm64(i)))
+            table: Values = {
+                **split(axes[0], batch),
+                **split(left.axes, lesser(row, most)),
+                **split(axes[1], k),
+            }
+            element = plain_load(left.element(table))
+            assert element is not None
+            made.append(_asked(element, imm64(0)))
+        return seq(made)
+
+    return group
+
+
+def result_lines(
+    found: Contraction,
+    inner: Set[Buffer],
+    batch: PrimExpr,
+    places: tuple[Places, Places],
+    tiles: Tiles,
+) -> Stmt:
+    """Ask for the lines of a tile of the result, to be written."""
+    stored = [part for part in (found.stage, *found.epilogue) if part.buffer not in inner][-1]
+    step = max(tiles.lanes, _LINE // stored.buffer.dtype.itemsize)
+
+    def row(r: PrimExpr) -> Stmt:
+        made: list[Stmt] = []
+        for c in range(0, tiles.columns, step):
+            place = {**split(found.batch, batch), **places[0](r), **places[1](imm64(c))}
+            place.update({var: substitute(whole, place) for var, whole in found.cut.items()})
+            indices = tuple([substitute(index, place) for index in stored.indices])
+            made.append(_asked(BufferLoad(stored.buffer, indices), imm64(0), writes=True))
+        return seq(made)
+
+    return loop("r", tiles.rows, row)
+
+
+def in_groups(depth: PrimExpr, body: Callable[[PrimExpr], Stmt], fetches: Sequence[Fetch]) -> Stmt:
+    """Run all steps of a panel in groups, each of which asks for some memory first."""
+    size = imm64(GROUP)
+    whole = imm64(depth.value // GROUP) if isinstance(depth, IntImm) else FloorDiv(depth, size)
+
+    def group(g: PrimExpr) -> Stmt:
+        steps = loop("k", size, lambda k: body(at(g, GROUP, k)), at_once=GROUP)
+        return seq([*[fetch(g) for fetch in fetches], steps])
+
+    done = mul(whole, size)
+    rest = sub(depth, done)
+    groups = loop("group", whole, group)
+    if isinstance(rest, IntImm) and rest.value == 0:
+        return groups
+    return seq([groups, loop("k", rest, lambda k: body(add(done, k)))])
