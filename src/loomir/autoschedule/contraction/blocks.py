@@ -255,7 +255,17 @@ class Blocked:
         """
         plain = self.groups is None and not self.lead and not self.later and self._one_depth()
         deep = not self.tiles.by_rows and not self.streamed and self.streams == 1
-        return plain and deep and self.target.fma and self.target.vector_bits >= 256
+        wide = self.target.fma and self.target.vector_bits >= 256
+        return plain and deep and wide and self.are_far
+
+    @property
+    def are_far(self) -> bool:
+        """Whether the factors fill more than a quarter of the second cache, or may."""
+        if self.m is None or self.n is None or self.k is None:
+            return True
+        first, second, _ = self.target.caches
+        size = self.found.dtype.itemsize
+        return (self.m + self.n) * self.k * size > (second or first * 8) // 4
 
     @property
     def work(self) -> int | None:
