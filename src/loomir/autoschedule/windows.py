@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.arith.fold import add, fold_node, imm64, int64, mul, product, sub
+from loomir.autoschedule.contraction.operand import let
 from loomir.autoschedule.contraction.recognise import epilogue_of, overlaps
+from loomir.autoschedule.contraction.sides import bound
 from loomir.autoschedule.elementwise import plan_elementwise
 from loomir.autoschedule.general import combined
 from loomir.autoschedule.instance import at, by_index, number, time_of, unfused, widest
@@ -108,7 +110,9 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
 
     def item(t: PrimExpr) -> Stmt:
         row = unfused(FloorDiv(t, blocks), found.outer)
-        b = t % blocks
+        return let("b", t % blocks, lambda b: bound(list(row.items()), lambda row: band(row, b)))
+
+    def band(row: _Place, b: PrimExpr) -> Stmt:
         start = _folded(add(low, mul(b, cut)))
         end = _folded(Min(high, add(start, cut)))
         tests = [
@@ -339,8 +343,10 @@ def _band(
         loop(
             "tile",
             tiles,
-            lambda t: _line(
-                found, {**row, down.var: add(start, mul(t, imm64(found.rows)))}, known, found.rows
+            lambda t: let(
+                down.var.name_hint,
+                add(start, mul(t, imm64(found.rows))),
+                lambda d: _line(found, {**row, down.var: d}, known, found.rows),
             ),
         )
     )
@@ -387,9 +393,16 @@ def _line(found: _Window, row: _Place, known: frozenset[Var], rows: int) -> Stmt
         step = imm64(width)
         here = _folded(FloorDiv(sub(length, done), step))
         body, first = piece(width, True), _folded(add(low, done))
-        made.append(
-            loop("v", here, lambda v, b=body, s=step, f=first: b(_folded(add(f, mul(v, s)))))
-        )
+
+        def several(
+            v: PrimExpr,
+            body: Callable[[PrimExpr], Stmt] = body,
+            first: PrimExpr = first,
+            step: PrimExpr = step,
+        ) -> Stmt:
+            return let(across.var.name_hint, _folded(add(first, mul(v, step))), body)
+
+        made.append(loop("v", here, several))
         done = _folded(add(done, mul(here, step)))
     if size is not None and (number(done) or 0) < size:
         last = _last_width(found, size)  # some elements are computed twice, to the same
