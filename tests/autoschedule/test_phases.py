@@ -62,6 +62,11 @@ CASES = {
     "groups": ((2, 4, 19), (4, 3, 5), {"padding": 1, "groups": 2}),
     "groups, stride": ((2, 4, 9), (4, 3, 5), {"stride": 2, "padding": 1, "groups": 2}),
     "depthwise": ((1, 6, 5, 5), (6, 1, 4, 4), {"stride": 2, "padding": 1, "groups": 6}),
+    "depthwise, dilation": (
+        (2, 3, 7, 4),
+        (3, 2, 3, 4),
+        {"stride": (3, 2), "dilation": (2, 3), "groups": 3},
+    ),
     "many phases": ((1, 3, 5, 5), (3, 1, 16, 16), {"stride": 8, "padding": 4, "groups": 3}),
     "dilation 2": ((1, 3, 5, 5), (3, 4, 3, 3), {"stride": 2, "dilation": 2, "padding": 1}),
     "dilation 3": ((1, 3, 15), (3, 4, 3), {"stride": 2, "dilation": 3, "padding": 1}),
@@ -167,14 +172,15 @@ def line(size: int, kernel: int, stride: int, shift: int, gap: int) -> Line:
     return Line(axis, step, stride, shift, gap, 0, size)
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_phases_take_each_product_once(together: bool) -> None:
+@pytest.mark.parametrize(("together", "moving"), [(True, False), (False, False), (False, True)])
+def test_phases_take_each_product_once(together: bool, moving: bool) -> None:
     for kernel in range(1, 7):
         for stride in range(1, 5):
             for gap in range(1, 4):
                 for shift in (-3, 0, 2):
                     one = line(11, kernel, stride, shift, gap)
-                    assert products(one, phases_of(one, together=together)) == {
+                    phases = phases_of(one, together=together, moving=moving)
+                    assert products(one, phases) == {
                         (i, k, (i + shift - gap * k) // stride)
                         for i in range(11)
                         for k in range(kernel)
@@ -182,13 +188,29 @@ def test_phases_take_each_product_once(together: bool) -> None:
                     }
 
 
+def test_phases_of_as_many_steps_are_one_sum_that_moves() -> None:
+    # Each channel on its own: neither matrices nor parts of the kernel side by side are needed.
+    options = {"stride": 2, "padding": 1, "groups": 3}
+    func = kernel_of((1, 3, 4, 3, 5), (3, 1, 4, 4, 4), "float32", True, options)
+    made = schedule_function(func, Target("native"))
+    assert made.plans[0].choices[0] == "2 x 2 x 2 phases, as 1 convolution"
+    *shapes, to = [shape_of(b) for b in func.buffer_map.values()]
+    arrays = [values(shape, "float32") for shape in shapes]
+    wanted, native, interpreted = (np.full(to, v, "float32") for v in (7, 8, 9))
+    written(func, *arrays, wanted)
+    loomir.compile(made.func, opt_level=1, cache=False)(*arrays, native)
+    loomir.interpret(made.func, made.func.name, *arrays, interpreted)
+    np.testing.assert_array_equal(native, interpreted)
+    np.testing.assert_allclose(native, wanted, 1e-4, 1e-4)
+
+
 def products(one: Line, phases: list[Phases]) -> set[tuple[int, int, int]]:
     """List what phases multiply: places of the result, of the kernel and of the image."""
     found = [
         (
             one.stride * turn + p.first + r - one.lead,
-            p.kernel + r + p.step * t,
-            turn + p.start - p.back * t,
+            p.kernel + p.skip * r + p.step * t,
+            turn + p.start + p.moves * r - p.back * t,
         )
         for p in phases
         for r in range(p.many)

@@ -80,7 +80,8 @@ def plan_phases(
         return None  # a window that slides
     if apart and prod(line.stride for line in found.lines) > _MOST:
         apart = False
-    parts = [phases_of(line, together=not apart) for line in found.lines]
+    moving = apart and not _trailing(found)  # vectors and tiles lie along pixels
+    parts = [phases_of(line, together=not apart, moving=moving) for line in found.lines]
     if prod(map(len, parts)) > _MOST:
         return None
     count, epilogue = 1, tuple[Stage, ...]()
@@ -92,6 +93,13 @@ def plan_phases(
     taken = inner(count)
     made = _Phases(found, epilogue, stages[:count], taken, target, constants, rules, apart)
     return made.plan(parts), count
+
+
+def _trailing(found: Spread) -> tuple[Axis, ...]:
+    """Give the axes that are not spread, after the last one that is."""
+    last = max(found.axes.index(line.axis) for line in found.lines)
+    after = found.axes[last + 1 :]
+    return after if any(axis.size != 1 for axis in after) else ()
 
 
 def _names(load: BufferLoad) -> set[Var]:
@@ -170,16 +178,9 @@ class _Phases:
         return [stage.buffer]
 
     # -- convolutions ------------------------------------------------------------------------------
-    def _trailing(self) -> tuple[Axis, ...]:
-        """Give the axes that are not spread, after the last one that is."""
-        found = self.found
-        last = max(found.axes.index(line.axis) for line in found.lines)
-        after = found.axes[last + 1 :]
-        return after if any(axis.size != 1 for axis in after) else ()
-
     def _layout(self, phases: Sequence[PrimExpr], turns: _Place) -> list[PrimExpr]:
         """Order what indexes a result: ``turns`` are by axis, other axes are as they are."""
-        found, trailing = self.found, self._trailing()
+        found, trailing = self.found, _trailing(self.found)
         lines = {line.axis.var for line in found.lines}
         before = [axis for axis in found.axes if axis not in trailing]
         if trailing:
@@ -211,7 +212,8 @@ class _Phases:
         ]
         reduced = (*found.channels, *taps)
         if self.apart:
-            return self._planned([self._sum(phases, own, reduced, self._alone(phases), to)], ())
+            value = self._alone(phases, own)
+            return self._planned([self._sum(phases, own, reduced, value, to)], ())
         before, image = self._image(phases)
         kernel, copy = self._kernel(phases, own, taps)
         one, other = converted(image, found.image.to), converted(kernel, found.kernel.to)
@@ -250,8 +252,8 @@ class _Phases:
             block=stage.block,
         )
 
-    def _alone(self, phases: Sequence[Phases]) -> PrimExpr:
-        """Give the terms of one phase of a sum along no channels: windows of the image."""
+    def _alone(self, phases: Sequence[Phases], own: Sequence[Axis]) -> PrimExpr:
+        """Give the terms of phases of a sum along no channels: windows of the image."""
         found = self.found
         buffer, low = found.image.load.buffer, [0] * len(found.lines)
         if self.shared is not None:
@@ -259,9 +261,12 @@ class _Phases:
         image, kernel = list(found.image.load.indices), list(found.kernel.load.indices)
         for i, (line, p) in enumerate(zip(found.lines, phases, strict=True)):
             back = mul(line.kernel.var, imm64(p.back))
-            image[found.dims[i]] = sub(add(line.axis.var, imm64(p.start - low[i])), back)
+            phase = own[i].var if p.many > 1 else imm64(0)
+            moved = add(imm64(p.start - low[i]), mul(phase, imm64(p.moves)))
+            image[found.dims[i]] = sub(add(line.axis.var, moved), back)
             if found.taps[i] >= 0:
-                kernel[found.taps[i]] = add(mul(line.kernel.var, imm64(p.step)), imm64(p.kernel))
+                first = add(imm64(p.kernel), mul(phase, imm64(p.skip)))
+                kernel[found.taps[i]] = add(mul(line.kernel.var, imm64(p.step)), first)
         one = converted(BufferLoad(buffer, tuple(image)), found.image.to)
         other = converted(BufferLoad(found.kernel.load.buffer, tuple(kernel)), found.kernel.to)
         return Mul(other, one) if found.swapped else Mul(one, other)
@@ -342,7 +347,7 @@ class _Phases:
                 sums = channels & set(by_class(index).get(Var, ()))
                 (inner if sums else outer).append((axes[dim], index))
         order = [*outer, *phase, *inner, *steps]
-        if self._trailing():
+        if _trailing(found):
             order = [*steps, *inner, *phase, *outer]
         to = scratch("kernel", [axis.extent for axis, _ in order], load.dtype)
         stage = Stage(
@@ -437,7 +442,7 @@ class _Phases:
     # -- the end -----------------------------------------------------------------------------------
     def _together(self, parts: Sequence[_Part]) -> tuple[Stmt, str]:
         """Put the results of all phases where they belong, and do what comes after."""
-        found, trailing = self.found, self._trailing()
+        found, trailing = self.found, _trailing(self.found)
         lines = found.lines if trailing else found.lines[:-1]
         by_axis = {line.axis.var: line for line in lines}
         last = None if trailing else found.lines[-1]
@@ -509,10 +514,9 @@ class _Phases:
 
     def _run(self, part: _Part, phases: Sequence[PrimExpr], turns: _Place, place: _Place) -> Stmt:
         """Finish the elements along the last axes, of one phase."""
-        trailing = [axis for axis in self._trailing() if axis.size != 1]
-        ones: dict[Var, PrimExpr] = {
-            axis.var: imm64(0) for axis in self._trailing() if axis.size == 1
-        }
+        found = _trailing(self.found)
+        trailing = [axis for axis in found if axis.size != 1]
+        ones: dict[Var, PrimExpr] = {axis.var: imm64(0) for axis in found if axis.size == 1}
         *outer, across = trailing
 
         def nested(k: int, known: dict[Var, PrimExpr]) -> Stmt:
@@ -607,5 +611,5 @@ def _all(tests: Sequence[PrimExpr]) -> PrimExpr:
 
 def _reach(line: Line, phases: Phases) -> tuple[int, int]:
     """Give from where to where phases take elements of the image."""
-    low = phases.start - phases.back * (phases.taps - 1)
-    return low, phases.start + line.turns
+    starts = phases.start, phases.start + phases.moves * (phases.many - 1)
+    return min(starts) - phases.back * (phases.taps - 1), max(starts) + line.turns

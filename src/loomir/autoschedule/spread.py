@@ -58,8 +58,8 @@ class Line:
 class Phases(NamedTuple):
     """Phases along a line that take alike: ``many`` of them from ``first`` on.
 
-    Step ``t`` of ``taps`` takes element ``kernel + step * t`` of the kernel (one more for each
-    further phase), and element ``turn + start - back * t`` of the image.
+    Step ``t`` of ``taps`` takes element ``kernel + step * t`` of the kernel, and element ``turn +
+    start - back * t`` of the image; each further phase ``skip`` and ``moves`` more.
     """
 
     first: int
@@ -69,6 +69,18 @@ class Phases(NamedTuple):
     step: int
     start: int
     back: int
+    skip: int = 1
+    moves: int = 0
+
+    def next_to(self, kernel: int, taps: int, start: int) -> Phases | None:
+        """Take one more phase, where it lies as far from the last one as that from its own."""
+        skip, moves = self.skip, self.moves
+        if self.many == 1:
+            skip, moves = kernel - self.kernel, start - self.start
+        elif (kernel, start) != (self.kernel + skip * self.many, self.start + moves * self.many):
+            return None
+        fits = taps and taps == self.taps
+        return self._replace(many=self.many + 1, skip=skip, moves=moves) if fits else None
 
 
 class Factor(NamedTuple):
@@ -102,8 +114,11 @@ class Spread:
     """The image with dimensions for lines along which it has one element, where it has none."""
 
 
-def phases_of(line: Line, *, together: bool) -> list[Phases]:
-    """List the phases of a line; those that take alike as one where they may be ``together``."""
+def phases_of(line: Line, *, together: bool, moving: bool = False) -> list[Phases]:
+    """List the phases of a line; those that take alike as one where they may be ``together``.
+
+    Where phases may be ``moving``, those of as many steps are one.
+    """
     stride, gap = line.stride, line.gap
     common = math.gcd(stride, gap)
     step, back, turn = stride // common, gap // common, line.shift // stride
@@ -121,6 +136,10 @@ def phases_of(line: Line, *, together: bool) -> list[Phases]:
         next_to = last is not None and (not taps or kernel == last.kernel + last.many)
         if alike and together and next_to and last is not None:
             made[-1] = last._replace(many=last.many + 1)
+            continue
+        further = last.next_to(kernel, taps, start) if moving and last is not None else None
+        if further is not None:
+            made[-1] = further
             continue
         made.append(Phases(phase, 1, kernel, taps, step, start, back))
     return made
