@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import difflib
 import gc
+import os
 import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +35,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--uncovered", action="store_true", help="list the clauses that no passing test cites"
     )
+
+
+# -- processes ----------------------------------------------------------------------------------
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the processes that tests start share what one of them compiled of the package.
+
+    Only where the environment asks that nothing be written beside the sources.
+    """
+    if not sys.dont_write_bytecode or "PYTHONPYCACHEPREFIX" in os.environ:
+        return
+    folder = tempfile.mkdtemp(prefix="loomir-bytecode-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = folder
 
 
 # -- memory -------------------------------------------------------------------------------------
