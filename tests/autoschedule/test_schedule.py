@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import loomir
+from fuzz.native import quick_codegen
 from loomir import te
 from loomir.autoschedule import sharing
 from loomir.autoschedule.schedule import SCHEDULED, Scheduled, schedule_function
@@ -55,7 +56,8 @@ def same(
         loomir.interpret(made.func, func.name, *interpreted)
         native = [array.copy() for array in drawn]
         level = 0 if tasks else 2  # LLVM's passes show nothing more of the same loops as tasks
-        loomir.compile(made.func, opt_level=level, schedule=False, cache=False)(*native)
+        with quick_codegen():
+            loomir.compile(made.func, opt_level=level, schedule=False, cache=False)(*native)
         for a, b, c in zip(wanted, interpreted, native, strict=True):
             for found in (b, c):
                 if summed is None:
