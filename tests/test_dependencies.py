@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from pathlib import Path
@@ -24,7 +25,8 @@ def declared() -> list[str]:
     return re.findall(r'^  "([\w-]+)', table, re.MULTILINE)
 
 
-def imported(folder: Path) -> set[str]:
+@functools.cache
+def imported(folder: Path) -> frozenset[str]:
     """Give the top-level names of the modules that the source imports, late imports included."""
     names: set[str] = set()
     for file in folder.rglob("*.py"):
@@ -37,7 +39,7 @@ def imported(folder: Path) -> set[str]:
                 names.update(
                     a.value.split(".")[0] for a in node.args if isinstance(a, ast.Constant)
                 )
-    return names
+    return frozenset(names)
 
 
 def test_every_core_dependency_has_its_reason():
