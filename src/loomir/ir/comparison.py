@@ -14,18 +14,18 @@ from collections.abc import Mapping
 from operator import is_
 from typing import Any, Final, cast
 
-from loomir.ir.comparison_code import Found, Nodes, comparer
-from loomir.ir.node import Node
+from loomir.ir.comparison_code import COMPARERS, Found, Nodes, comparer
+from loomir.ir.node import DECLARED, Node
 from loomir.ir.visit import plan_of
 
-__all__ = ["same_program"]
+__all__ = ["structural_equal"]
 
 _CHUNK: Final = 400
 """How many of these are compared together: what lies close in memory is read then."""
 
 
-def same_program(left: Node, right: Node) -> bool:
-    """Tell whether two programs are the same up to what their definitions are called."""
+def structural_equal(left: Node, right: Node) -> bool:
+    """Tell whether two programs are the same up to names."""
     if left is right:
         return True
     used: dict[Any, Any] = {}
@@ -38,7 +38,7 @@ def same_program(left: Node, right: Node) -> bool:
     made: Nodes = []
     pairs, binds = used.setdefault, bound.setdefault
     found = lefts, rights, made_left, made_right, pairs, binds, shared, made
-    compare = comparer()
+    compare = COMPARERS.get(len(DECLARED)) or comparer()
     if not compare(found):
         return False
     if (lefts or made_left) and not _rest_holds(found):

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from itertools import islice, takewhile
-from typing import Any, ClassVar, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from loomir.ir.node import DECLARED, NODE_CLASSES, Node, Role
 from loomir.support.dtype import DataType
 
-__all__ = ["MOST", "Found", "Nodes", "comparer", "same_leaf"]
+__all__ = ["COMPARERS", "MOST", "Found", "Nodes", "comparer", "same_leaf"]
 
 MOST: Final = 4_000
 """How many pairs are compared before it is seen whether the others are there more than once."""
@@ -447,9 +447,6 @@ class _Writer:
 class _Table(dict[type, Same]):
     """Functions by class, written when a class is met for the first time."""
 
-    classes: ClassVar[int] = 0
-    """How many classes of nodes there were when they were written."""
-
     def __init__(self, makes: bool) -> None:
         self._makes = makes
 
@@ -471,14 +468,14 @@ class _Table(dict[type, Same]):
 _NAMELESS: Final = _Nameless()
 _USED: Final = _Table(makes=False)
 _MADE: Final = _Table(makes=True)
-_LOOP: Final[list[Callable[[Found], bool]]] = []
+COMPARERS: Final[dict[int, Callable[[Found], bool]]] = {}
+"""The loop that compares pairs, by how many classes of nodes there were when it was written."""
 
 
 def comparer() -> Callable[[Found], bool]:
     """Give the loop that compares pairs, as many as ``MOST``; those that are left stay listed."""
-    if len(DECLARED) != _Table.classes:  # what a field may hold has changed
-        _Table.classes = len(DECLARED)
-        for table in (_NAMELESS, _USED, _MADE, _LOOP):
+    if len(DECLARED) not in COMPARERS:  # what a field may hold has changed
+        for table in (_NAMELESS, _USED, _MADE, COMPARERS):
             table.clear()
-        _LOOP.append(_Writer(makes=False).loop())
-    return _LOOP[0]
+        COMPARERS[len(DECLARED)] = _Writer(makes=False).loop()
+    return COMPARERS[len(DECLARED)]
