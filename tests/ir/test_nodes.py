@@ -45,6 +45,7 @@ from loomir.tir import (
     Mul,
     PrimExpr,
     PrimFunc,
+    SeqStmt,
     Stmt,
     Var,
     const,
@@ -210,6 +211,19 @@ def test_names_are_matched_one_to_one():
     assert not structural_equal(Let(x, one, x + z), Let(y, one, y + y))
     assert not structural_equal(x + y, y + x)
     assert structural_equal(x + y, x + y)
+
+
+def test_programs_of_many_parts_are_compared_to_the_last():
+    def made(last: int) -> LetStmt:
+        x = Var("x", "int32")
+        part: PrimExpr = x
+        for _ in range(50):  # a tree of 2**50 parts
+            part = Add(part, part)
+        body = [Evaluate(Add(part, const(k, "int32"))) for k in range(6_000)]
+        return LetStmt(x, const(1, "int32"), SeqStmt((*body, Evaluate(const(last, "int32")))))
+
+    assert structural_equal(made(1), made(1))
+    assert not structural_equal(made(1), made(2))
 
 
 def test_names_in_what_both_sides_hold_keep_their_meaning():

@@ -324,7 +324,8 @@ class _Writer:
             elif form is _Form.FLOAT:
                 lines += [
                     f"v = {v}; w = {w}",
-                    "if (v != w or not v) and not same_leaf(v, w): return False",
+                    "if v != w or not v or v.__class__ is not w.__class__:",
+                    " if not same_leaf(v, w): return False",
                 ]
             elif form is _Form.VALUE:
                 same[name] = [
