@@ -93,7 +93,7 @@ def where(condition: Tensor, a: Tensor | PrimExpr | float, b: Tensor | PrimExpr 
 
     def element(*i: PrimExpr) -> PrimExpr:
         choices = [_choice(t, i, dtype) for t in (a, b)]
-        return if_then_else(read(condition, i), *choices)
+        return select(read(condition, i), *choices)
 
     return make("where", shape, element)
 
