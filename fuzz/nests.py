@@ -12,6 +12,7 @@ A program is a function of ``VERSION`` and a seed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,7 +25,7 @@ from loomir.support.dtype import DataType
 
 __all__ = ["VERSION", "nests_of_seed", "text_of_seed"]
 
-VERSION = 1
+VERSION = 2
 
 DTYPES: Final = (
     *(["int32"] * 4),
@@ -36,6 +37,8 @@ DTYPES: Final = (
     "int16",
     "float16",
 )
+MOST: Final = 3_000
+"""Iterations of loops inside of each other, about."""
 SHORT: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 LONG: Final = (9, 13, 16, 17, 24, 31, 32, 33, 40)
 
@@ -93,7 +96,10 @@ class _Nests:
     def _sizes(self) -> dict[str, int]:
         c = self.c
         long = c.pick(["n", "m", "k", "", "nm"])
-        return {axis: c.pick(LONG if axis in long else SHORT) for axis in "nmk"}
+        sizes = {axis: c.pick(LONG if axis in long else SHORT) for axis in "nmk"}
+        if sizes["n"] * sizes["m"] * sizes["k"] > MOST:
+            sizes["k"] = 1
+        return sizes
 
     def _array(self, name: str) -> Array:
         c = self.c
@@ -126,7 +132,7 @@ class _Nests:
         for _ in range(c.weighted([(4, 1), (3, 2), (2, 3)])):
             shape: Callable[[], None] = c.weighted(
                 [
-                    (4, self.product),
+                    (6, self.product),
                     (2, self.windows),
                     (3, self.accumulated),
                     (4, self.pointwise),
@@ -140,8 +146,9 @@ class _Nests:
                     (3, self.together),
                 ]
             )
-            self.near = []
+            self.near, odd = [], self.odd
             shape()
+            self.odd = odd
         arrays = [*self.arrays, self.places]
         handles = ", ".join(f"{a.name.lower()}: T.handle" for a in arrays)
         head = [
@@ -199,6 +206,8 @@ class _Nests:
             )
         elif self.odds():
             begin = str(c.integer(1, 2))
+        if math.prod(self.sizes[x] for x in (axis, *scope.loops.values())) > MOST:
+            begin, end = "0", "1"
         span = end if begin == "0" else f"{begin}, {end}"
         self.line(depth, f"for {var} in range({span}):")
         scope.loops[var] = axis
@@ -298,7 +307,10 @@ class _Nests:
         """Combine something into a place."""
         kind = self.c.weighted([(6, "+"), (1, "max"), (1, "min"), (1, "-"), (1, "*")])
         if kind in ("max", "min"):
-            return f"{target} = T.{kind}({target}, {what})"
+            both = [target, what] if self.c.chance(0.6) else [what, target]
+            return f"{target} = T.{kind}({', '.join(both)})"
+        if kind in "+*" and self.c.chance(0.2):
+            return f"{target} = ({what}) {kind} {target}"
         return f"{target} = {target} {kind} ({what})"
 
     def order(self, axes: list[str]) -> list[str]:
@@ -320,8 +332,9 @@ class _Nests:
         """Sum products of elements of two arrays into those of a third, from some start."""
         c = self.c
         out, left, right = (c.pick(self.arrays) for _ in range(3))
-        if c.chance(0.6):
+        if c.chance(0.8):
             out, left, right = self.factors()
+            self.odd = 0.0 if c.chance(0.6) else self.odd
         axes = list(dict.fromkeys(out.axes))
         summed = [x for x in dict.fromkeys(left.axes + right.axes) if x not in axes]
         if not summed:
@@ -342,7 +355,10 @@ class _Nests:
         target = self.element(scope, out)
         depth = self.guarded(depth, scope)
         a, b = self.element(scope, left, (0, 1)), self.element(scope, right)
-        self.line(depth, self.combined(target, f"{a} * {b}"))
+        if c.chance(0.6):
+            self.line(depth, f"{target} = {target} + {a} * {b}")
+        else:
+            self.line(depth, self.combined(target, f"{a} * {b}"))
 
     def factors(self) -> tuple[Array, Array, Array]:
         """Add arrays that fit: those of a product of matrices, or of one with a vector."""

@@ -518,3 +518,20 @@ def test_terms_under_conditions_join_where_these_hold(func: PrimFunc) -> None:
         arrays[1] = RANDOM.integers(-5, 25, 40).astype("int32")
     exactly(func, *arrays)
     exactly(func, *nothing_in(arrays))
+
+
+@T.prim_func
+def the_last_of_equals(
+    x: T.Buffer((20, 40), "float32"), s: T.Buffer((20,), "float32"), t: T.Buffer((20,), "float32")
+):
+    for i in range(20):
+        s[i] = T.float32(0)
+        for j in range(40):
+            s[i] = T.max(x[i, j], s[i])
+    for i, j in T.grid(20, 40):
+        t[i] = T.min(x[i, j], t[i])
+
+
+def test_of_zeros_of_both_signs_the_first_or_the_last_is_kept_as_written() -> None:
+    x = RANDOM.choice(np.array([0.0, -0.0], "float32"), (20, 40))
+    exactly(the_last_of_equals, x, np.ones(20, "float32"), np.ones(20, "float32"))

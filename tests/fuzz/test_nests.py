@@ -14,7 +14,7 @@ from fuzz.nestcampaign import NestCampaign
 from fuzz.nests import nests_of_seed
 from fuzz.scheduling import rules_of
 from fuzz.worker import check
-from loomir.autoschedule import as_written, distribution, inlining, raising
+from loomir.autoschedule import as_written, distribution, raising
 from loomir.tir.verify import verify
 
 PROGRAMS = 80
@@ -51,7 +51,6 @@ def test_many_rules_take_loops() -> None:
         (as_written, "carried_by", ""),
         (distribution, "_is_own", True),
         (raising, "_loads", False),
-        (inlining, "_is_whole", True),
         (raising, "_equal_all", True),
     ],
 )

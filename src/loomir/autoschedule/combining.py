@@ -19,6 +19,8 @@ _NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
     Combine.PROD: Mul,
     Combine.MAX: Max,
     Combine.MIN: Min,
+    Combine.LAST_MAX: lambda held, term: Max(term, held),
+    Combine.LAST_MIN: lambda held, term: Min(term, held),
     Combine.AND: And,
     Combine.OR: Or,
 }
@@ -38,9 +40,9 @@ def combined(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
 
 def identity(combine: Combine, dtype: DataType) -> PrimExpr:
     """Give the value that changes nothing when it is joined."""
-    if combine is Combine.MAX:
+    if combine in (Combine.MAX, Combine.LAST_MAX):
         return const(float("-inf") if dtype.is_float else dtype.min_value, dtype)
-    if combine is Combine.MIN:
+    if combine in (Combine.MIN, Combine.LAST_MIN):
         return const(float("inf") if dtype.is_float else dtype.max_value, dtype)
     if combine is Combine.SUM and dtype.is_float:
         return const(-0.0, dtype)  # 0.0 would make a sum of zeros below 0 one above

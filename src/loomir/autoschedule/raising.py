@@ -75,6 +75,8 @@ _COMBINES: Final[dict[type, Combine]] = {
     And: Combine.AND,
     Or: Combine.OR,
 }
+_LAST: Final = {Combine.MAX: Combine.LAST_MAX, Combine.MIN: Combine.LAST_MIN}
+"""How loops that run in order join a term that stands before what is held."""
 _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
 
 
@@ -350,7 +352,9 @@ def _is_neutral(start: PrimExpr, combine: Combine) -> bool:
     low, high = -math.inf, math.inf
     if dtype.is_integer:
         low, high = dtype.min_value, dtype.max_value
-    return (combine is Combine.MAX and value == low) or (combine is Combine.MIN and value == high)
+    if combine in (Combine.MAX, Combine.LAST_MAX):
+        return value == low
+    return combine in (Combine.MIN, Combine.LAST_MIN) and value == high
 
 
 def _bare(loops: list[Loop], inner: Stmt) -> Body | None:
@@ -407,6 +411,8 @@ def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
             made = term
             for let in reversed(lets):
                 made = Let(let.var, let.value, made, span=let.span)
+            if held is value.b and value.dtype.is_float and body.block is None:
+                combine = _LAST.get(combine, combine)
             return None if _loads(made, store.buffer) else (combine, made, False)
     loads: list[BufferLoad] = by_class(store.value).get(BufferLoad, [])
     own = [load for load in loads if load.buffer is store.buffer]

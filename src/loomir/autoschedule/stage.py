@@ -34,13 +34,18 @@ class Axis(NamedTuple):
 
 
 class Combine(Enum):
-    """How a term joins what an element holds already."""
+    """How a term joins what an element holds already.
+
+    Of zeros of both signs, ``max`` and ``min`` give what is held, the last ones give the term.
+    """
 
     NONE = "="
     SUM = "+"
     PROD = "*"
     MAX = "max"
     MIN = "min"
+    LAST_MAX = "last max"
+    LAST_MIN = "last min"
     AND = "and"
     OR = "or"
 
