@@ -32,7 +32,7 @@ _FEW_COLUMNS: Final = 32
 _MANY: Final = 4
 """Rows for each of those columns from which that is so."""
 
-_DEEP: Final = 32
+_DEEP: Final = 128
 """Steps from which storing results one by one takes little of the time."""
 
 
