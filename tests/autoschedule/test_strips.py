@@ -18,6 +18,11 @@ from loomir.tir.function import PrimFunc
 RANDOM = np.random.default_rng(9)
 
 
+@pytest.fixture(autouse=True)
+def _few_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loomir.autoschedule.contraction.strips._FEWEST_ROWS", 1)
+
+
 def convolution(n: int, into: int, side: tuple[int, int], out: int, dtype: str) -> PrimFunc:
     x, w = (
         te.placeholder((n, into, *side), dtype),
