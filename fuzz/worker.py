@@ -44,6 +44,7 @@ _OTHERS = [
     (0.05, "dead-code"),
     (0.20, "scheduled"),
     (0.30, "ill-typed"),
+    (0.05, "scheduled-haswell"),
 ]
 
 
