@@ -161,6 +161,31 @@ def nothing(A: T.Buffer((16, 40), "float32"), B: T.Buffer((16,), "float32")):
         B[i] = B[i] + A[i, 0]
 
 
+@T.prim_func
+def nothing_symbolic(a: T.handle, x: T.handle, B: T.Buffer((16,), "int32")):
+    n, m = T.int64(), T.int64()
+    A = T.match_buffer(a, (16, n, m), "int32")
+    X = T.match_buffer(x, (n,), "int32")
+    for i in range(16):
+        for j in range(3, n):
+            B[i] = B[i] * A[i, j, 0] * X[j]
+    for j in range(3, n):
+        for k in range(5, m):
+            A[0, j, k] = X[j]
+    for i in range(16):
+        for j in range(3, n):
+            for k in range(5, m):
+                B[i] = B[i] + A[i, j, k] * X[j]
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (1, 1), (2, 40), (3, 5), (70, 1), (20, 9)])
+def test_sizes_may_leave_no_iterations(n: int, m: int):
+    arrays = [RANDOM.integers(-9, 9, s).astype("int32") for s in ((16, n, m), (n,), (16,))]
+    if m == 0:
+        arrays[0] = np.zeros((16, n, 1), "int32")
+    agrees(nothing_symbolic, arrays, always=False, targets=("native", "haswell"))
+
+
 @pytest.mark.parametrize("tasks", [False, True])
 def test_rows_that_end_before_they_begin_are_none(tasks: bool):
     arrays = [np.array(RANDOM.standard_normal(s), "float32") for s in ((16, 40), (16,))]

@@ -156,7 +156,8 @@ def _read(stmt: Stmt, target: Target) -> _Choice | None:
     )
     if not same or any(not _equal(store.indices, stores[0].indices) for store in stores):
         return None
-    return _chosen(Body(block.name_hint, *axes, stores[0], inits[0], block), stores, inits, target)
+    body = reader.counted(Body(block.name_hint, *axes, stores[0], inits[0], block))
+    return _chosen(body, stores, inits, target)
 
 
 def _stores(stmt: Stmt) -> list[BufferStore] | None:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.bounds import Bounds
+from loomir.arith.fold import fold_node
 from loomir.arith.interval import Interval
 from loomir.arith.widen import Widener
 from loomir.autoschedule.checks import checks_apart
@@ -87,7 +88,7 @@ def read_kernel(func: PrimFunc) -> Kernel:
     if isinstance(body, BlockRealize) and _only_allocates(body):
         between, body = body.block.alloc_buffers, body.block.body
     parts = body.seq if isinstance(body, SeqStmt) else (body,)
-    reader = Reader()
+    reader = Reader(func)
     alone = _used_once(parts, between)
     read: list[Stage | Stmt] = []
     for place, part in enumerate(parts):
@@ -187,10 +188,7 @@ def _nest(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     """Go down the serial loops of a nest."""
     loops: list[Loop] = []
     while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
-        extent = stmt.extent
-        if isinstance(extent, IntImm) and extent.value < 0:
-            extent = IntImm(0, extent.dtype)
-        loops.append(Loop(stmt.loop_var, stmt.min, extent))
+        loops.append(Loop(stmt.loop_var, stmt.min, stmt.extent))
         stmt = stmt.body
     return loops, stmt
 
@@ -213,10 +211,16 @@ def _stored(stmt: Stmt) -> BufferStore | None:
 
 
 class Reader:
-    """Reads nests one by one."""
+    """Reads nests one by one; ``func`` tells what is known of its sizes."""
 
-    def __init__(self) -> None:
+    def __init__(self, func: PrimFunc | None = None) -> None:
         self.analyzer = Analyzer()
+        for buffer in () if func is None else func.buffer_map.values():
+            for dim in buffer.shape:
+                if isinstance(dim, Var):
+                    self.analyzer.assume_size(dim)
+                elif not isinstance(dim, IntImm):
+                    self.analyzer.enter(dim >= 0)
 
     def read(self, stmt: Stmt) -> Stage | None:
         """Read a nest; None where it is none."""
@@ -227,7 +231,23 @@ class Reader:
         body = self._block(loops, inner) if isinstance(inner, BlockRealize) else None
         if body is None and not isinstance(inner, BlockRealize):
             body = _bare(loops, inner)
-        return None if body is None else self._stage(body)
+        return None if body is None else self._stage(self.counted(body))
+
+    def counted(self, body: Body) -> Body:
+        """Give loops that may end before they begin no iterations.
+
+        Rules divide extents, and what is left of a negative one would be iterations.
+        """
+        axes, reduced = (tuple(map(self._at_least_none, x)) for x in (body.axes, body.reduced))
+        return body._replace(axes=axes, reduced=reduced)
+
+    def _at_least_none(self, loop: Loop) -> Loop:
+        """Give a loop that may end before it begins no iterations."""
+        if isinstance(loop.extent, IntImm) and loop.extent.value >= 0:
+            return loop
+        if self.analyzer.can_prove(loop.extent >= 0):
+            return loop
+        return Loop(loop.var, loop.start, fold_node(Max(loop.extent, const(0, loop.extent.dtype))))
 
     def box(self, stmt: Stmt) -> tuple[list[Loop], Stmt] | None:
         """Read the loops of a nest, and what is in them; None where they are no box."""
