@@ -8,9 +8,9 @@ from typing import Final
 
 from loomir.arith.fold import imm64
 from loomir.autoschedule.contraction.ahead import packs_ahead
-from loomir.autoschedule.contraction.blocks import blocked
 from loomir.autoschedule.contraction.convolution import convolution
 from loomir.autoschedule.contraction.dot_products import dot_products, few_as_dot_products
+from loomir.autoschedule.contraction.few_rows import blocked
 from loomir.autoschedule.contraction.groups import grouped
 from loomir.autoschedule.contraction.join_axes import Views, inner_views
 from loomir.autoschedule.contraction.on_tiles import on_tiles
