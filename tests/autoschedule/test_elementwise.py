@@ -85,3 +85,15 @@ def test_short_rows():
     made = scheduled(planes, "native", tasks=False)
     assert "%" not in made.func.script()
     same(planes, (3, 5, 7, 2, 16), (3, 2, 5, 7, 16))
+
+
+@T.prim_func
+def with_a_number(
+    A: T.Buffer((3, 120), "float32"), S: T.Buffer((), "float32"), B: T.Buffer((3, 120), "float32")
+):
+    for i, j in T.grid(3, 120):
+        B[i, j] = A[i, j // 40 * 40 + j % 40] * S[()]
+
+
+def test_one_number_for_all():
+    same(with_a_number, (3, 120), (), (3, 120))

@@ -247,11 +247,15 @@ def runs_long(stage: Stage, target: Target) -> bool:
     inner = runs_in(stage).inner
     length = number(product(axis.extent for axis in inner))
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
-    return length is not None and length >= lanes and _lie_side_by_side(stage, inner[-1])
+    if not inner or length is None or length < lanes:
+        return False
+    return _lie_side_by_side(stage, inner[-1])
 
 
 def _lie_side_by_side(stage: Stage, last: Axis) -> bool:
     for load in by_class(stage.value).get(BufferLoad, ()):
+        if not load.indices:
+            continue  # one element for all
         *outer, along = (form_of(index, stage.axes) for index in load.indices)
         if along is None or along.terms.get(last.var, 1) != 1:
             return False
