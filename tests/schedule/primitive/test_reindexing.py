@@ -117,3 +117,24 @@ def test_a_block_with_a_condition_inside_is_refused():
             lambda i, j: (j, i))  # fmt: skip
     refused(sch, "SCH0007", "does not", "reindex_cache_write", outer, 0, "global",
             lambda i, j: (j, i))  # fmt: skip
+
+
+POINTS = """def main(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8, 6), "int32")):
+    for i, j in T.grid(8, 6):
+        with T.sblock("outer"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            for ax0, ax1 in T.grid(1, 1):
+                with T.sblock("copy"):
+                    wi = T.axis.spatial((vi, vi + 1), vi + ax0)
+                    wj = T.axis.spatial((vj, vj + 1), vj + ax1)
+                    C[wi, wj] = A[wi, wj] + 1
+"""
+
+
+def test_places_that_follow_outer_iterators_have_room():
+    """What an iterator is at most stands for it: it is not known where memory is allocated."""
+    before = from_source(HEAD + POINTS)
+    sch = Schedule(before, debug_mask="all")
+    sch.reindex_cache_read("copy", 0, "global", lambda i, j: (j % 2, j // 2, i % 2, i // 2))
+    same_meaning(before, sch)
+    assert '(2, 3, 2, 4), "int32")' in sch.mod.script()

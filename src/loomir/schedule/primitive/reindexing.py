@@ -110,6 +110,11 @@ def _axes(ref: Ref, buffer: Buffer, index_map: IndexMap | None) -> _Axes:
         low, high = ends.min_value, ends.max_value
         if low is None or high is None or not analyzer.can_prove(low >= 0):
             refuse(_refusal("SCH0003", ref, f"{index} has no known bounds", advice))
+        if any(n in inner for n in pre_order(high)):  # it is not known where memory is allocated
+            most = analyzer.const_int_bound(index).max_value
+            if not isinstance(most, int):
+                refuse(_refusal("SCH0003", ref, f"{index} has no known bounds", advice))
+            high = imm(most, high.dtype)
         shape_of.append(analyzer.simplify(add(high, imm(1, high.dtype))))
     count = prod(e.value if isinstance(e, IntImm) else 1 for e in shape_of)
     if too_large([_extent(r) for r in inner.values()], count):
