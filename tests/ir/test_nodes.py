@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -224,6 +225,51 @@ def test_programs_of_many_parts_are_compared_to_the_last():
 
     assert structural_equal(made(1), made(1))
     assert not structural_equal(made(1), made(2))
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_as_many_indices_in_all_are_not_as_many_in_each(bound: bool):
+    i, j, k = (const(v, "int32") for v in (1, 2, 3))
+
+    def made(first: int) -> PrimFunc:
+        flat, square = decl_buffer((4,), "int32"), decl_buffer((4, 4), "int32")
+        accesses = {1: (flat, (i,), square, (j, k)), 2: (square, (i, j), flat, (k,))}
+        a, at_a, b, at_b = accesses[first]
+        body = BufferStore(a, BufferLoad(b, at_b), at_a)
+        handles = (Var("a", "handle"), Var("b", "handle")) if bound else ()
+        return PrimFunc(handles, body, VOID_TYPE, dict(zip(handles, (a, b))))
+
+    if bound:
+        assert structural_equal(made(1), made(1))
+    assert not structural_equal(made(1), made(2))
+
+
+def test_attributes_are_compared_by_name_and_value():
+    def made(**attrs: object) -> PrimFunc:
+        return PrimFunc((), Evaluate(const(0, "int32")), VOID_TYPE, attrs=attrs)
+
+    x = Var("x", "int32")
+    equal = [
+        ({"a": 1, "b": "two"}, {"b": "two", "a": 1}),
+        ({"a": math.nan}, {"a": float("nan")}),
+        ({"a": 10**9}, {"a": int("1000000000")}),
+        ({"a": const(1, "int32")}, {"a": const(1, "int32")}),
+        ({"a": [1, 2]}, {"a": [1, 2]}),
+        ({"a": x}, {"a": x}),
+    ]
+    for one, other in equal:
+        assert structural_equal(made(**one), made(**other))
+    different = [
+        ({"a": 1}, {"b": 1}),
+        ({"a": 1}, {"a": True}),
+        ({"a": 0.0}, {"a": -0.0}),
+        ({"a": 1, "b": 2}, {"a": 1}),
+        ({"a": "one"}, {"a": "two"}),
+        ({"a": const(1, "int32")}, {"a": const(2, "int32")}),
+        ({"a": x}, {"a": Var("x", "int32")}),
+    ]
+    for one, other in different:
+        assert not structural_equal(made(**one), made(**other))
 
 
 def test_names_in_what_both_sides_hold_keep_their_meaning():

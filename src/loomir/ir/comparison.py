@@ -11,7 +11,6 @@ What both sides share needs no comparison, unless they give names in it differen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import is_
 from typing import Any, Final, cast
 
 from loomir.ir.comparison_code import COMPARERS, Found, Nodes, comparer
@@ -28,25 +27,24 @@ def structural_equal(left: Node, right: Node) -> bool:
     """Tell whether two programs are the same up to names."""
     if left is right:
         return True
-    used: dict[Any, Any] = {}
-    bound: dict[Any, Any] = {}
+    names: dict[Any, Any] = {}
+    bound: list[Any] = []
     lefts: Nodes = [left]
     rights: Nodes = [right]
     made_left: Nodes = []
     made_right: Nodes = []
     shared: Nodes = []
     made: Nodes = []
-    pairs, binds = used.setdefault, bound.setdefault
-    found = lefts, rights, made_left, made_right, pairs, binds, shared, made
+    found = lefts, rights, made_left, made_right, names.setdefault, bound.append, shared, made
     compare = COMPARERS.get(len(DECLARED)) or comparer()
     if not compare(found):
         return False
     if (lefts or made_left) and not _rest_holds(found):
         return False
-    if not (shared or made) and all(map(is_, map(bound.get, used), used.values())):
+    if not (shared or made) and len({*bound}) == len(names):
         # All that is used is made on both sides.
-        return len(set(bound.values())) == len(bound)
-    return _names_hold(used, bound, shared, made)
+        return len({*names.values()}) == len(names)
+    return _names_hold(names, bound, shared, made)
 
 
 def _rest_holds(found: Found) -> bool:
@@ -63,24 +61,22 @@ def _rest_holds(found: Found) -> bool:
 
 
 def _names_hold(
-    used: dict[Any, Any], bound: dict[Any, Any], shared: list[Any], made: list[Any]
+    names: dict[Any, Any], bound: list[Any], shared: list[Any], made: list[Any]
 ) -> bool:
     """Tell whether definitions go with one another throughout."""
-    pairs = used.setdefault
-    if any(pairs(a, b) is not b for a, b in bound.items()):
-        return False
-    if any(a is not b for a, b in bound.items()):
+    if any(names[a] is not a for a in bound):
         # A name that is shared may mean one thing on the left and another on the right.
-        if not (_stay(shared, False, used, bound) and _stay(made, True, used, bound)):
+        if not (_stay(shared, False, names, bound) and _stay(made, True, names, bound)):
             return False
-        if len(set(used.values())) < len(used):
+        if len(set(names.values())) < len(names):
             return False
-    return all(a is b for a, b in used.items() if a not in bound)
+    known = set(bound)
+    return all(a is b for a, b in names.items() if a not in known)
 
 
-def _stay(shared: list[Any], makes: bool, used: dict[Any, Any], bound: dict[Any, Any]) -> bool:
+def _stay(shared: list[Any], makes: bool, names: dict[Any, Any], bound: list[Any]) -> bool:
     """Tell whether the names in what is shared go with themselves."""
-    pairs = used.setdefault
+    pairs = names.setdefault
     distinct = {id(part): part for part in shared}
     stack: list[tuple[Any, bool]] = [(part, makes) for part in distinct.values()]
     seen: set[tuple[int, bool]] = set()
@@ -95,7 +91,7 @@ def _stay(shared: list[Any], makes: bool, used: dict[Any, Any], bound: dict[Any,
                     return False
                 if not makes:
                     continue
-                bound[value] = value
+                bound.append(value)
             plan = plan_of(value.__class__)
             stack += [(part, False) for part in plan.get_attrs(value)]
             stack += [(get(value), makes or binds) for get, binds in plan.scan_columns]

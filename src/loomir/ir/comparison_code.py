@@ -38,18 +38,24 @@ _COMMON: Final = (
 )
 """The kinds of nodes that are treated without calls: those that most programs hold most of, and
 those that every program of TIR holds, since what runs once takes long where it lies apart."""
+_COUNTED: Final = {"tir.BufferLoad": "indices", "tir.BufferStore": "indices"}
+"""The tuples that are as long as the shape of a buffer that goes with one of the other side."""
+_NUMBERS: Final = {"tir.For": ("min", "extent")}
+"""The fields that hold constants in most programs."""
 
 Nodes: TypeAlias = list[Any]
 _Pairs: TypeAlias = Callable[[Any, Any], Any]
 """Gives the definition that goes with one of the left side: the one given, where it has none."""
-Found: TypeAlias = tuple[Nodes, Nodes, Nodes, Nodes, _Pairs, _Pairs, Nodes, Nodes]
+_Bind: TypeAlias = Callable[[Any], None]
+"""Notes that the left side makes a definition."""
+Found: TypeAlias = tuple[Nodes, Nodes, Nodes, Nodes, _Pairs, _Bind, Nodes, Nodes]
 """What is known while two programs are compared.
 
 The pairs to be compared, left and right; those in which names are made; the definition that the
-right side uses where the left uses one; that it makes where the left makes one; what both sides
-hold and may hold names; what both sides hold where names are made.
+right side has where the left has one; what notes those that the left makes; what both sides hold
+and may hold names; what both sides hold where names are made.
 """
-_UNPACK: Final = "left, right, made_left, made_right, pairs, binds, shared, made = found"
+_UNPACK: Final = "left, right, made_left, made_right, pairs, bind, shared, made = found"
 Same: TypeAlias = Callable[[Any, Any, Found], bool]
 """Compares two values of one class and adds pairs of their parts; False where they differ."""
 
@@ -308,9 +314,10 @@ class _Writer:
         """Compare the fields of two nodes of a class."""
         lines: list[str] = []
         if cls.is_definition:
-            lines = [f"if {'binds' if self.makes else 'pairs'}(x, y) is not y: return False"]
+            lines = ["if pairs(x, y) is not y: return False"]
             if not self.makes:
                 return lines
+            lines.append("bind(x)")
         usual: list[str] = []
         rare: list[str] = []
         given: list[str] = []
@@ -353,7 +360,10 @@ class _Writer:
                 lines += [f" v = x.{name}; w = y.{name}", *_inside(code)]
         lines += usual
         for makes, names in together.items():
-            lines += self._add_fields(names, makes)
+            numbers = [name for name in names if name in _NUMBERS.get(cls.node_kind, ())]
+            lines += self._add_fields([name for name in names if name not in numbers], makes)
+            for name in numbers:
+                lines += [f"a = x.{name}; b = y.{name}", *self._number(makes)]
         if rare:
             lines += [f"if {' or '.join(given)}:", *_inside(rare)]
         return lines
@@ -376,6 +386,11 @@ class _Writer:
         x, y = (", ".join(f"{side}.{name}" for name in names) for side in "xy")
         return [self._add_all(f"({x})", f"({y})", makes)]
 
+    def _number(self, makes: bool) -> list[str]:
+        """Compare what is a constant most often."""
+        kind = NODE_CLASSES["tir.IntImm"]
+        return [f"if {self._differs(kind, 'a', 'b')}: {self._add('a', 'b', makes)}"]
+
     def _definition(self, cls: type[Node], declared: str, makes: bool) -> type[Node] | None:
         """Find the class of a field that makes names which have nothing in them but plain data."""
         held = _held(cls, declared)
@@ -395,6 +410,8 @@ class _Writer:
             if kind is None:
                 return [self._add(f"x.{name}", f"y.{name}", makes)]
             return [f"a = x.{name}; b = y.{name}", *self._bind(kind)]
+        if kind is None and name == _COUNTED.get(cls.node_kind):
+            return [self._add_all(f"x.{name}", f"y.{name}", makes)]
         lines = [f"p = x.{name}; q = y.{name}", "if len(p) != len(q): return False"]
         if kind is None:
             return [*lines, self._add_all("p", "q", makes)]
@@ -409,7 +426,8 @@ class _Writer:
     def _bind(self, kind: type[Node]) -> list[str]:
         return [
             f"if {self._differs(kind, 'a', 'b')}: {self._add('a', 'b', True)}",
-            "elif binds(a, b) is not b: return False",
+            "elif pairs(a, b) is not b: return False",
+            "else: bind(a)",
         ]
 
     def _table(self, cls: type[Node], declared: str, name: str, makes: bool) -> list[str]:
@@ -417,32 +435,30 @@ class _Writer:
         key = _key(cls, declared)
         if key is None:
             left, right = self._to(makes)
+            plain = "i.__class__ is str and q.get(i, found) is v and nameless[v.__class__]"
             return [
                 f"p = x.{name}; q = y.{name}",
                 "if len(p) != len(q): return False",
                 f"if p is q: {'made' if makes else 'shared'}.append(p)",
                 "else:",
-                " for i, j in zip(p, q):",
-                "  if i is not j or i.__class__ is not str:",
+                " for i, v in p.items():",
+                f"  if not ({plain}):",
                 f"   if not mapping(p, q, found, {left}, {right}): return False",
                 "   break",
-                f" else: {self._add_all('p.values()', 'q.values()', makes)}",
             ]
-        lines = [f"p = x.{name}; q = y.{name}", "if len(p) != len(q): return False"]
         if key.is_definition:
-            lines += [
-                "for i, j in zip(p, q):",
-                " if pairs(i, j) is not j: return False",
-            ]
+            keys = ["if pairs(i, j) is not j: return False"]
         elif self._is_known(key):
-            lines += [
-                "for i, j in zip(p, q):",
-                f" if i is not j and ({self._differs(key, 'i', 'j')}):",
-                f"  {self._add('i', 'j', False)}",
-            ]
+            differs = self._differs(key, "i", "j")
+            keys = [f"if i is not j and ({differs}): {self._add('i', 'j', False)}"]
         else:
-            lines.append(self._add_all("p", "q", False))
-        return [*lines, self._add_all("p.values()", "q.values()", makes)]
+            keys = [self._add("i", "j", False)]
+        return [
+            f"p = x.{name}; q = y.{name}",
+            "if len(p) != len(q): return False",
+            "for (i, v), (j, w) in zip(p.items(), q.items()):",
+            *_inside([*keys, self._add("v", "w", makes)]),
+        ]
 
 
 class _Table(dict[type, Same]):
