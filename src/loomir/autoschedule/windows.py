@@ -22,6 +22,7 @@ from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, unrolled, 
 from loomir.autoschedule.padding import Padding, form_of, read_padding
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import items_together, shared
+from loomir.autoschedule.sliding import read_sliding, slide
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.autoschedule.transposes import plan_transpose
 from loomir.ir.visit import Rule, by_class, rewrite
@@ -96,6 +97,21 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
     if found is None:
         return None
     stage, down = found.stage, found.down
+    copied = None
+    if not found.copies:
+        copied = read_sliding(stage, found.padding.value, down, found.across, target)
+    if copied is not None:
+        stmt, how = slide(
+            copied,
+            found.outer,
+            target,
+            lambda held, term: _joined(found, held, term),
+            lambda place, total: _finished(found, place, total),
+        )
+        fused = ("products are added without a rounding between",) if found.fused else ()
+        return Plan("windows", stmt, (*how[:-1], *fused, how[-1]), _flops(found))
+    if found.lanes < 2:
+        return None
     terms = _terms(stage)
     each = terms * time_of(stage.value, stage.buffer.dtype) / 4
     size = 1 if found.across.size is None else found.across.size
@@ -208,8 +224,6 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
     length = number(sub(high, low))
     while length is not None and lanes > max(1, length):
         lanes //= 2
-    if lanes < 2:
-        return None
     vectors = 2 if length is None or length >= 2 * lanes else 1
     low, high = padding.inside.get(down.var, (imm64(0), down.extent))
     rows = _rows(number(sub(high, low)), vectors, target.registers)
