@@ -43,6 +43,8 @@ UNTYPED: Final = 4
 """A scalar that came as a number of Python: it takes the dtype that is asked for first."""
 TRAMPOLINE: Final = 2
 """A function that is Python's: its first item is the foreign object to call."""
+LENT: Final = 8
+"""A tensor whose memory is no object's: what lent it waits for the tensor to be gone."""
 
 # A tensor. Its extents follow, then its strides if it has any, then, aligned, its own data.
 TENSOR_DLTENSOR: Final = HEADER_SIZE

@@ -244,3 +244,18 @@ def test_memory_that_something_else_owns_is_not_kept() -> None:
     release(owner)
     release(lent)
     release(large(20 * MIB // 4))
+
+
+def test_memory_that_nothing_owns_is_not_kept() -> None:
+    """As arrays of Python's that are arguments: only the header is the tensor's own."""
+    memory = (ctypes.c_char * (20 * MIB))()
+    shape = extents(20 * MIB // 4)
+    lent = tensor_lend(
+        FLOAT32 | 1, ctypes.addressof(shape), ctypes.addressof(memory), 0, None, 20 * MIB
+    )
+    release(lent)
+    made = large(20 * MIB // 4)
+    data = word(made, at.TENSOR_DLTENSOR + dl.DLTENSOR_DATA)
+    assert made != lent
+    assert not ctypes.addressof(memory) <= data < ctypes.addressof(memory) + 20 * MIB
+    release(made)

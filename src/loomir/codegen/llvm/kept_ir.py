@@ -11,7 +11,7 @@ from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.text import Block, Callee, Module
-from loomir.codegen.llvm.types import I8, I64, PTR, VOID, array
+from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, array
 from loomir.codegen.llvm.values import NULL, Value, const, zero
 from loomir.runtime import layout as dl
 from loomir.runtime import object_layout as at
@@ -40,11 +40,17 @@ class KeptMemory:
         self.take = self._define_take()
 
     def give(self, b: Builder, block: Value, owner: Value, other: Block, done: Block) -> None:
-        """Keep a tensor's block and go to ``done``, or go to ``other``, which frees it."""
+        """Keep a tensor's block and go to ``done``, or go to ``other``, which frees it.
+
+        The block of a tensor whose memory is lent has no room: its capacity is that of the lender.
+        """
         keep = b.append("keep")
         room = b.load(I64, place(b, block, at.TENSOR_CAPACITY))
         fits = b.icmp("ule", b.sub(room, const(I64, _LEAST)), const(I64, _MOST - _LEAST))
-        b.condbr(b.and_(fits, b.icmp("eq", owner, NULL)), keep, other)
+        flags = b.load(I32, place(b, block, at.FLAGS))
+        inside = b.icmp("eq", b.and_(flags, const(I32, at.LENT)), const(I32, 0))
+        inside = b.and_(inside, b.icmp("eq", owner, NULL))
+        b.condbr(b.and_(fits, inside), keep, other)
         b.at(keep)
         b.call(self._put, [block])
         b.br(done)

@@ -347,7 +347,8 @@ class _Objects:
         word, extents, data, flags, owner, capacity = made.params
         start = b.add(const(I64, at.TENSOR_EXTENTS), b.shl(_rank(b, word), const(I64, 3)))
         block = b.call(self.malloc, [start])
-        self.give(b, block, const(I32, at.TENSOR), flags)
+        lent = b.select(b.icmp("eq", owner, NULL), const(I32, at.LENT), const(I32, 0))
+        self.give(b, block, const(I32, at.TENSOR), b.or_(flags, lent))
         owned, on = b.append("owned"), b.append("on")
         b.condbr(b.icmp("ne", owner, NULL), owned, on)
         b.at(owned)
