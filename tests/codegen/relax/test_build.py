@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import loomir
-from loomir import relax
+from loomir import relax, te
 from loomir.ir import GlobalVar, IRModule
+from loomir.support.array import Array
+from loomir.te import topi
 from tests.clause import clauses
 
 
@@ -62,3 +65,28 @@ def test_loops_of_a_kernel_are_optimised_once() -> None:
     assert "noinline" in next(
         line for line in lines if line.startswith("define") and "relu.body" in line
     )
+
+
+def test_work_of_threads_is_optimised_once() -> None:
+    x = te.placeholder((1 << 20,), "float32", name="x")
+    exe = loomir.compile(te.create_prim_func([x, topi.exp(x)]), cache=False)
+    lines = exe.llvm_ir().splitlines()
+    work = [line for line in lines if line.startswith("define") and ".par1(" in line]
+    assert len(work) == 1
+    assert "noinline" in work[0]
+
+
+def test_other_weights_need_no_other_code() -> None:
+    def model(value: float) -> relax.Function:
+        x = relax.Var("x", relax.TensorStructInfo((3, 20000), "float32"))
+        y = relax.Var("y", relax.TensorStructInfo((3, 20000), "float32"))
+        weights = relax.Constant(Array(np.full((20000,), value, "float32")))
+        block = relax.BindingBlock([relax.VarBinding(y, relax.op.multiply(x, weights))])
+        body = relax.SeqExpr((block,), y)
+        return relax.Function((x,), body, attrs={"global_symbol": "function"})
+
+    ones = np.ones((3, 20000), "float32")
+    programs = [loomir.compile(model(value), opt_level=0, cache=False) for value in (2.0, 3.0)]
+    assert programs[0].llvm_ir() == programs[1].llvm_ir()
+    for program, value in zip(programs, (2.0, 3.0), strict=True):
+        assert (program["function"](ones) == value).all()

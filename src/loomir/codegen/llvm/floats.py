@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
@@ -38,6 +39,7 @@ _FLOATS: Final = {16: HALF, 32: FLOAT, 64: DOUBLE}
 _FLOAT32: Final = DataType(TypeCode.FLOAT, 32)
 
 
+@functools.cache
 def register_type(dtype: DataType) -> Type:
     """Give the type that a value of the dtype has in registers."""
     if dtype.is_void:

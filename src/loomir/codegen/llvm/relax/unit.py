@@ -297,7 +297,8 @@ class GraphUnit:
     def _data(self, content: Array) -> Value:
         if content.data.nbytes <= _LARGE:
             return self.module.data("tensor", content.data.tobytes(), align=at.DATA_ALIGNMENT)
-        symbol = f"loomir_data_{content.digest()}"
+        # Equal text for other weights: their code is found in the cache.
+        symbol = f"loomir_data_{len(self.data)}"
         self.data[symbol] = content
         return self.module.declare_global(symbol, array(I64, 1))
 

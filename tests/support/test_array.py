@@ -1,0 +1,45 @@
+"""Arrays as constants: equal where all bytes are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loomir.support.array import Array
+
+LARGE = np.arange(3 << 20, dtype="uint8")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.float32(1.5),
+        np.empty((0, 3), "int64"),
+        np.array([np.nan, -0.0]),
+        np.arange(1025, dtype="int8"),
+        LARGE,
+    ],
+)
+def test_copies_are_equal_and_hash_alike(data: object) -> None:
+    first, second = Array(data), Array(data)
+    assert first == second
+    assert hash(first) == hash(second)
+    assert Array.from_bytes(first.to_bytes(), first.dtype, first.shape) == first
+
+
+def test_arrays_of_other_bytes_dtype_or_shape_differ() -> None:
+    zeros = Array(np.zeros(4, "float32"))
+    assert zeros != Array(np.array([0, 0, -0.0, 0], "float32"))
+    assert zeros != Array(np.zeros(4, "int32"))
+    assert zeros != Array(np.zeros((2, 2), "float32"))
+    assert zeros != "zeros"
+
+
+@pytest.mark.parametrize("place", [0, 1, 12345, 1 << 20, len(LARGE) - 5000, len(LARGE) - 1])
+def test_one_byte_of_many_makes_a_difference_wherever_it_is(place: int) -> None:
+    other = LARGE.copy()
+    other[place] ^= 1
+    first, second = Array(LARGE), Array(other)
+    assert first != second
+    assert {first: 1, second: 2}[second] == 2
+    assert first.digest() != second.digest()
