@@ -21,7 +21,6 @@ from loomir.autoschedule.contraction.fetching import (
     Fetch,
     in_groups,
     next_columns,
-    next_rows,
     result_lines,
 )
 from loomir.autoschedule.contraction.groups import WORD, Groups, grouped
@@ -100,6 +99,9 @@ _FEW_STRIPS: Final = 4
 """Strips of columns up to which rows are not read often enough to be copied."""
 _TURNED: Final = 16
 """The most rows of a block that is turned in registers: more would be much code for little."""
+
+_STREAM: Final = 512
+"""Steps of each row of a tile that half of the first cache holds, where rows are not packed."""
 
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
@@ -324,7 +326,7 @@ class Blocked:
         if reads_along(found.left, found.reduced):
             # Each row of a tile is a stream of its own: copying it would cost more than it saves.
             few = self.n is not None and self.n <= _FEW_STRIPS * tiles.columns
-            return few or tiles.rows * min(self.k or tiles.depth, tiles.depth) * size <= first // 2
+            return few or tiles.rows * min(self.k or _STREAM, _STREAM) * size <= first // 2
         assert self.k is not None
         small = tiles.rows * self.k * size <= first // 2
         return small and self.n is not None and self.n <= 4 * tiles.columns
@@ -613,10 +615,8 @@ class Blocked:
         """List what to ask for while a tile is computed."""
         if not self.fetches:
             return []
-        axes = self.found.batch, self.found.reduced
-        columns = next_columns(self.right, batch, strip, tile, self.left.per_block, panel)
-        rows = next_rows(self.left, batch, tile, axes, panel[2])
-        return [fetch for fetch in (columns, rows) if fetch is not None]
+        found = next_columns(self.right, batch, strip, tile, self.left.per_block, panel)
+        return [] if found is None else [found]
 
     def _multiply(self) -> Multiply:
         if self.groups is not None:
