@@ -46,6 +46,7 @@ def scheduled(func: PrimFunc, target: str, constant: bool = False) -> Scheduled:
         (1, 130, (31, 23), 5, "float32"),  # a panel of fewer steps, a strip that begins early
         (2, 29, (97, 31), 13, "float32"),  # images, one panel, rows beyond the last
         (3, 7, (160, 80), 1, "float32"),  # fewer steps than are written out
+        (1, 200, (31, 23), 9, "float32"),  # an odd number of panels
         (1, 130, (16, 24), 17, "float64"),
         (1, 256, (16, 20), 64, "float32"),
     ],

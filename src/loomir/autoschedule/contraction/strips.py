@@ -1,8 +1,9 @@
 """Products whose right factor is read where it lies, strip by strip: 1 x 1 convolutions.
 
 A strip is the columns of a tile. Its panels of few steps stay in the first cache while all rows use
-them; meanwhile, and evenly, the caches fetch the next panel: what is read for the first time would
-keep the tile that reads it waiting.
+them; meanwhile, and evenly, the next panel is fetched, and copied to lie side by side: what is read
+for the first time would keep the tile that reads it waiting, and rows that are a power of two apart
+would share places in the caches.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ from loomir.autoschedule.contraction.operand import (
     let,
     plain_load,
     size_of,
+    span,
     split,
 )
 from loomir.autoschedule.contraction.recognise import Contraction
-from loomir.autoschedule.contraction.sides import Source, Values
+from loomir.autoschedule.contraction.sides import Places, Side, Source, Values
 from loomir.autoschedule.contraction.tiles import Tiles, choose_tiles, up
-from loomir.autoschedule.nest import loop
+from loomir.autoschedule.nest import allocated, loop, scratch
 from loomir.autoschedule.plan import Plan
 from loomir.ir.visit import pre_order
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Eq, FloorDiv, IntImm, PrimExpr, Select, Var, const
+from loomir.tir.expr import LE, Eq, FloorDiv, FloorMod, IntImm, PrimExpr, Var, const
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt, seq
 
@@ -48,6 +50,12 @@ _STEPS: Final = 64
 """
 _AT_ONCE: Final = 8
 """Steps that are written out, between which lines are fetched."""
+_AHEAD: Final = 8
+"""Times that so many steps are done between fetching a row of a panel and copying it.
+
+That is 250 ns. Images of 64 x 64 pixels, whose rows share places in the caches, take 0.9 of the
+time of 64 turns.
+"""
 _INT32: Final = DataType("int32")
 _KEEP, _DATA = 3, 1
 _WASTED: Final = 0.1
@@ -94,6 +102,13 @@ def in_strips(
 class _Strips(Blocked):
     here: _Here
     """The tile whose loops are being written."""
+    panel: Buffer
+    """The panel that tiles read, and the next one, which is copied meanwhile."""
+
+    @property
+    def copied(self) -> bool:
+        """Whether panels are copied before they are read: not where no steps are written out."""
+        return self.fewest_turns > 0
 
     def _tiles(self) -> Tiles:
         tiles = choose_tiles(
@@ -103,6 +118,9 @@ class _Strips(Blocked):
         across = max(1, min(_STRIPS, strips // _BLOCKS))
         k = self.k or 1
         depth = min(k, up(up(k, up(k, _STEPS + _STEPS // 4)), _AT_ONCE) * _AT_ONCE)
+        # Panels of one size leave time to copy each.
+        even = [d for d in range(_STEPS // 2, depth + 1, _AT_ONCE) if k % d == 0]
+        depth = max(even, default=depth)
         return replace(tiles, depth=depth, down=up(self.m or 1, tiles.rows), across=across)
 
     def is_good(self) -> bool:
@@ -164,12 +182,38 @@ class _Strips(Blocked):
             )
 
         count = self.right.tiles_of(across)
+        shape = (2, self.tiles.depth, self.right.width)
+        self.panel = scratch("panel", shape, self.found.dtype)
         if self.one_panel:
-            return loop("strip", count, lambda s: panel(s, imm64(0)))
-        return loop("strip", count, lambda s: loop("panel", self.panels, lambda p: panel(s, p)))
+            made = loop("strip", count, lambda s: panel(s, imm64(0)))
+        else:
+            made = loop("strip", count, lambda s: loop("panel", self.panels, lambda p: panel(s, p)))
+        if not self.copied:
+            return made
+        here = _Here(batch, (across, imm64(0)), imm64(0), imm64(0))
+        rows = min(self.tiles.depth, self.k or 1)
+        first = loop("k", rows, lambda k: self._copied_row(here, 0, k))
+        return allocated([self.panel], first, made)
 
     def _choices(self) -> tuple[str, ...]:
-        return (*super()._choices(), "strip by strip, while caches fetch the next panel")
+        return (*super()._choices(), self._how())
+
+    def _how(self) -> str:
+        meanwhile = "the next panel is copied" if self.copied else "caches fetch the next panel"
+        return f"strip by strip, while {meanwhile}"
+
+    def _reader(
+        self,
+        side: Side,
+        batch: PrimExpr,
+        tile: tuple[PrimExpr, PrimExpr],
+        places: Places,
+        first: PrimExpr | None = None,
+    ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
+        if side is not self.right or not self.copied:
+            return super()._reader(side, batch, tile, places, first)
+        slot = self._slot(self.here, 0)
+        return lambda k, whole, at_k, i: BufferLoad(self.panel, (slot, k, i))
 
     # -- what is fetched meanwhile -----------------------------------------------------------------
     def _steps(
@@ -184,7 +228,10 @@ class _Strips(Blocked):
         def some(turn: PrimExpr) -> Stmt:
             first = mul(turn, imm64(_AT_ONCE))
             steps = in_streams(imm64(_AT_ONCE), 1, self.target, lambda s: step(add(first, s)))
-            return seq([self._panel_wanted(here, turn), self._results_wanted(here, turn), steps])
+            wanted = [self._panel_wanted(here, turn), self._results_wanted(here, turn)]
+            if self.copied:
+                wanted.append(self._panel_copied(here, turn, turns))
+            return seq([*wanted, steps])
 
         turns = _turns(depth)
         done = mul(turns, imm64(_AT_ONCE))
@@ -193,18 +240,72 @@ class _Strips(Blocked):
             made.append(loop("k", sub(depth, done), lambda k: step(add(done, k))))
         return seq(made)
 
+    def _later(self, here: _Here, panels: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        """Give the first step and column of the panel after so many."""
+        right, count = self.right, self.last + 1
+        number = add(here.panel, panels)
+        strips, panel = FloorDiv(number, imm64(count)), FloorMod(number, imm64(count))
+        if count == 1:
+            strips, panel = panels, imm64(0)
+        column = add(self._column(here), mul(strips, imm64(right.width)))
+        most = imm64((self.n or 0) - right.width)
+        return mul(panel, imm64(self.tiles.depth)), lesser(column, most)
+
+    def _slot(self, here: _Here, panels: int) -> PrimExpr:
+        """Give the place of the panel after so many among those that are copied."""
+        number = add(at(here.strip[1], self.last + 1, here.panel), imm64(panels))
+        return FloorMod(number, imm64(2))
+
+    def _copied_row(self, here: _Here, panels: int, row: PrimExpr) -> Stmt:
+        """Copy what a step reads of the panel after so many."""
+        right, lanes = self.right, self.tiles.lanes
+        table = split(self.found.batch, here.batch)
+        start, column = self._later(here, imm64(panels))
+        step = split(self.found.reduced, lesser(add(start, row), imm64((self.k or 1) - 1)))
+
+        def vectors(column: PrimExpr) -> Stmt:
+            return seq(
+                BufferStore(
+                    self.panel,
+                    right.vector(span(add(column, imm64(i)), lanes), table, step),
+                    (self._slot(here, panels), row, span(imm64(i), lanes)),
+                )
+                for i in range(0, right.width, lanes)
+            )
+
+        return let("column", column, vectors)
+
+    def _panel_copied(self, here: _Here, turn: PrimExpr, turns: PrimExpr) -> Stmt:
+        """Copy rows of the next panel: all tiles and turns together copy all of it."""
+        depth, rows = self.tiles.depth, up(self.m or 1, self.left.width)
+        each = up(depth, rows * self.fewest_turns)
+        first = mul(at(here.tile, turns, turn), imm64(each))
+
+        def copied(first: PrimExpr) -> Stmt:
+            if self.turns == self.fewest_turns and rows * self.turns * each == depth:
+                return seq(self._copied_row(here, 1, add(first, imm64(i))) for i in range(each))
+            last = imm64(depth - 1)
+            some = [self._copied_row(here, 1, first)]
+            some += [
+                self._copied_row(here, 1, lesser(add(first, imm64(i)), last))
+                for i in range(1, each)
+            ]
+            return IfThenElse(LE(first, last), seq(some))
+
+        return let("row", first, copied)
+
     def _panel_wanted(self, here: _Here, turn: PrimExpr) -> Stmt:
         """Fetch rows of the next panel: all tiles and turns together fetch all of it."""
         right, depth = self.right, self.tiles.depth
         each = up(depth, up(self.m or 1, self.left.width) * self.turns)
         row = mul(at(here.tile, self.turns, turn), imm64(each))
-        column = add(self._column(here), imm64(right.width))
-        if self.last:
-            ends = Eq(here.panel, imm64(self.last))
-            further = mul(add(here.panel, imm64(1)), imm64(depth))
-            row = add(Select(ends, imm64(0), further), row)
-            column = Select(ends, column, self._column(here))
-        column = lesser(column, imm64((self.n or 0) - right.width))
+        panels: PrimExpr = imm64(1)
+        if self.copied:  # few lines on their way, or they put each other out of their caches
+            row = add(row, imm64(_AHEAD * each))
+            panels = add(panels, FloorDiv(row, imm64(depth)))
+            row = FloorMod(row, imm64(depth))
+        start, column = self._later(here, panels)
+        row = add(start, row)
         table = split(self.found.batch, here.batch)
 
         def line(row: PrimExpr, column: PrimExpr, i: int) -> list[Stmt]:
@@ -249,6 +350,11 @@ class _Strips(Blocked):
     def turns(self) -> int:
         """The times that some steps are done at once, for a tile and a panel."""
         return max(1, self.tiles.depth // _AT_ONCE)
+
+    @property
+    def fewest_turns(self) -> int:
+        """The same in the last panel."""
+        return ((self.k or 1) - self.last * self.tiles.depth) // _AT_ONCE
 
     @property
     def last(self) -> int:
