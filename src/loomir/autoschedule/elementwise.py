@@ -24,7 +24,7 @@ from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import GE, GT, LE, LT, Call, CmpOp, IntImm, Max, Min, PrimExpr, Var, const
 from loomir.tir.op import IF_THEN_ELSE
-from loomir.tir.stmt import BufferStore, Stmt, seq
+from loomir.tir.stmt import BufferStore, LetStmt, Stmt, seq
 
 __all__ = [
     "bytes_of",
@@ -90,6 +90,8 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
             return seq(())
         cut = heavy or len(stretches) > 1
         parts = parts_of(width, left) if cut and left is not None else []
+        if left is None and known is None:
+            parts = [lanes, 4] if lanes > 4 else []
         return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
 
     def piece(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
@@ -108,7 +110,9 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
     choices = [_run_text(run, width, lanes, target)]
     elements = None if known is None or rows is None else known * rows
     large = elements is None or is_worth(elements * each)
-    if large and (known is None or known >= 2 * chunk):
+    if known is None and rows != 1:
+        stmt, how = _unknown(run, (length, count), chunk, each, piece)
+    elif large and (known is None or known >= 2 * chunk):
         cut = imm(chunk, INDEX)
         pieces = (length + imm(chunk - 1, INDEX)) // cut
         stmt, how = shared(
@@ -126,6 +130,35 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         stmt, how = _rows(run, known, each, lambda row: piece(row, imm(0, INDEX), length))
     moved = None if elements is None else elements * bytes_of(stage)
     return Plan("element-wise", stmt, (*choices, how), None, moved)
+
+
+def _unknown(
+    run: Run,
+    extents: tuple[PrimExpr, PrimExpr],
+    chunk: int,
+    each: float,
+    piece: Callable[[_Place, PrimExpr, PrimExpr], Stmt],
+) -> tuple[Stmt, str]:
+    """Cut rows of unknown length into chunks, or take as many together as make a chunk."""
+    length, count = extents
+    size, one = imm(chunk, INDEX), imm(1, INDEX)
+    pieces, rows = Var("pieces", INDEX), Var("rows", INDEX)
+
+    def task(t: PrimExpr) -> Stmt:
+        start, first = (t // pieces) * rows, (t % pieces) * size
+        left = Min(size, length - first)
+        return loop(
+            "row",
+            Min(rows, count - start),
+            lambda r: piece(unfused(start + r, run.outer), first, left),
+        )
+
+    how = f"chunks of {chunk} elements, or as many rows as make one"
+    tasks = ((count + (rows - one)) // rows) * pieces
+    stmt, text = shared(tasks, each * chunk, how, task)
+    many = Max(one, size // Max(length, one))
+    stmt = LetStmt(rows, many, stmt)
+    return LetStmt(pieces, Max(one, (length + (size - one)) // size), stmt), text
 
 
 def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> tuple[Stmt, str]:

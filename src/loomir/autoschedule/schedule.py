@@ -24,6 +24,7 @@ from loomir.autoschedule.elementwise import plan_elementwise, runs_long
 from loomir.autoschedule.general import plan_general
 from loomir.autoschedule.inlining import inline_stages
 from loomir.autoschedule.interleaving import plan_interleaved
+from loomir.autoschedule.joined_axes import with_joined_axes
 from loomir.autoschedule.nest import allocated
 from loomir.autoschedule.phases import plan_phases
 from loomir.autoschedule.plan import Plan
@@ -201,7 +202,12 @@ def _statements(
     func: PrimFunc, target: Target, constants: Set[Var], around: Mapping[Var, Range] = _NOTHING
 ) -> _Made:
     """Plan the body of a function, or of loops in it, which are ``around``."""
-    kernel, declare = without_unit_axes(inline_stages(read_kernel(func)))
+    kernel, outer = without_unit_axes(inline_stages(read_kernel(func)))
+    kernel, inner_names = with_joined_axes(kernel)
+
+    def declare(stmt: Stmt) -> Stmt:
+        return outer(inner_names(stmt))
+
     made: list[Stmt] = []
     plans: list[Plan] = []
     place = 0
