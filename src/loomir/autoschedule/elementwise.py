@@ -91,7 +91,7 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         cut = heavy or len(stretches) > 1
         parts = parts_of(width, left) if cut and left is not None else []
         if left is None and known is None:
-            parts = [lanes, 4] if lanes > 4 else []
+            parts = [lanes, *parts_of(lanes, lanes)]
         return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
 
     def piece(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
