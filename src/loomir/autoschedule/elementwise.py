@@ -276,11 +276,11 @@ def runs_in(stage: Stage) -> Run:
 
 
 def runs_long(stage: Stage, target: Target) -> bool:
-    """Whether the run of a stage fills a vector, of elements that all arrays have side by side."""
+    """Whether the run of a stage may fill a vector, of elements that arrays have side by side."""
     inner = runs_in(stage).inner
     length = number(product(axis.extent for axis in inner))
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
-    if not inner or length is None or length < lanes:
+    if not inner or (length is not None and length < lanes):
         return False
     return _lie_side_by_side(stage, inner[-1])
 

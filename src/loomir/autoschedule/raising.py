@@ -78,6 +78,7 @@ _COMBINES: Final[dict[type, Combine]] = {
 }
 _LAST: Final = {Combine.MAX: Combine.LAST_MAX, Combine.MIN: Combine.LAST_MIN}
 """How loops that run in order join a term that stands before what is held."""
+_STOPS: Final = Does.ACTS | Does.FAILS
 _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
 
 
@@ -222,8 +223,8 @@ class Reader:
                 elif not isinstance(dim, IntImm):
                     self.analyzer.enter(dim >= 0)
 
-    def read(self, stmt: Stmt) -> Stage | None:
-        """Read a nest; None where it is none."""
+    def read(self, stmt: Stmt, *, may_fail: bool = False) -> Stage | None:
+        """Read a nest; None where it is none, or where it may fail and must not."""
         box = self.box(stmt)
         if box is None:
             return None
@@ -231,7 +232,7 @@ class Reader:
         body = self._block(loops, inner) if isinstance(inner, BlockRealize) else None
         if body is None and not isinstance(inner, BlockRealize):
             body = _bare(loops, inner)
-        return None if body is None else self._stage(self.counted(body))
+        return None if body is None else self._stage(self.counted(body), may_fail=may_fail)
 
     def counted(self, body: Body) -> Body:
         """Give loops that may end before they begin no iterations.
@@ -307,7 +308,7 @@ class Reader:
     def _same(self, a: PrimExpr, b: PrimExpr) -> bool:
         return structural_equal(a, b) or self.analyzer.can_prove_equal(a, b)
 
-    def _stage(self, body: Body) -> Stage | None:
+    def _stage(self, body: Body, *, may_fail: bool) -> Stage | None:
         split = _term(body)
         if split is None:
             return None
@@ -327,7 +328,7 @@ class Reader:
             if _mentions(init.value, body.reduced):
                 return None
             parts.append(init.value)
-        if any(effects(part) & (Does.ACTS | Does.FAILS) for part in parts):
+        if any(effects(part) & (Does.ACTS if may_fail else _STOPS) for part in parts):
             return None
         moved = Moved(body)
         indices = tuple(moved.index(i) for i in store.indices)

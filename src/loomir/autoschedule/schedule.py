@@ -20,6 +20,7 @@ from loomir.autoschedule.choosing import plan_choice
 from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.digits import in_digits
+from loomir.autoschedule.divided import plan_divided, sizes_of
 from loomir.autoschedule.elementwise import plan_elementwise, runs_long
 from loomir.autoschedule.general import plan_general
 from loomir.autoschedule.inlining import inline_stages
@@ -128,10 +129,12 @@ def _rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, 
     return None if plan is None else (plan, 1)
 
 
-def _transpose(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+def _transpose(
+    stages: Sequence[Stage], inner: Inner, target: Target, sizes: Set[Var]
+) -> tuple[Plan, int] | None:
     stage = stages[0]
     plan = plan_interleaved(stage, target) or plan_transpose(stage, target)
-    if plan is None and (split := in_digits(stage)) is not None:
+    if plan is None and (split := in_digits(stage, sizes)) is not None:
         plan = plan_interleaved(split, target) or plan_transpose(split, target)
         if plan is None and runs_long(split, target):
             plan = plan_elementwise(split, target)
@@ -154,11 +157,12 @@ def _phases(
     return plan_phases(stages, inner, target, constants, lambda known: _rules(known)[2:])
 
 
-def _rules(constants: Set[Var]) -> tuple[Rule, ...]:
-    """List the rules in the order in which they are asked."""
+def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ...]:
+    """List the rules in the order in which they are asked; ``sizes`` are never negative."""
     products: Rule = partial(_contraction, constants=constants)
     phases: Rule = partial(_phases, constants=constants)
-    return (_attention, phases, _windows, products, _rows, _transpose, _elementwise, _general)
+    across: Rule = partial(_transpose, sizes=sizes)
+    return (_attention, phases, _windows, products, _rows, across, _elementwise, _general)
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
@@ -211,9 +215,13 @@ def _statements(
     made: list[Stmt] = []
     plans: list[Plan] = []
     place = 0
-    rules = _rules(constants)
+    rules = _rules(constants, sizes_of(func))
     usage = Usage(kernel.parts)
     between = {id(b.data): b for b in kernel.between}
+
+    def alone(stage: Stage) -> Plan:
+        return _planned(Usage((stage,)), 0, {}, target, rules)[0]
+
     while place < len(kernel.parts):
         part = kernel.parts[place]
         if isinstance(part, Stage):
@@ -222,7 +230,8 @@ def _statements(
             plans.append(declared_ahead(plan, declare))
             place += covered
             continue
-        plan = plan_choice(part, target) or plan_scan(part) or plan_as_written(part, target, around)
+        plan = plan_choice(part, target) or plan_scan(part) or plan_divided(part, func, alone)
+        plan = plan or plan_as_written(part, target, around)
         inner = _Made(part, ()) if plan is None else _Made(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
             inner = _repeated(func, part, target, around)
