@@ -9,8 +9,10 @@ from unittest import mock
 from loomir.autoschedule import sharing
 from loomir.autoschedule.schedule import schedule_function, schedule_module
 from loomir.ir.module import IRModule
+from loomir.ir.node import Node
+from loomir.ir.visit import pre_order, rebuild
 from loomir.target import Target
-from loomir.tir import PrimFunc
+from loomir.tir import Add, Block, BufferStore, IterVarType, Mul, PrimFunc
 
 __all__ = ["rules_of", "scheduled"]
 
@@ -23,13 +25,28 @@ def _worth_it() -> Iterator[None]:
 
 
 def scheduled(target: str) -> Callable[[IRModule], IRModule]:
-    """Give what schedules a module for a target."""
+    """Give what schedules a module for a target, but for functions that it may round otherwise."""
 
     def change(module: IRModule) -> IRModule:
         with _worth_it():
-            return schedule_module(module, Target(target))
+            made = schedule_module(module, Target(target))
+        kept = {g: f for g, f in module.functions.items() if may_regroup(f)}
+        return rebuild(made, {"functions": {**made.functions, **kept}}) if kept else made
 
     return change
+
+
+def may_regroup(func: Node) -> bool:
+    """Tell whether a function declares a reduction of floats whose order is free."""
+    for block in pre_order(func):
+        if isinstance(block, Block) and block.init is not None:
+            kinds = {it.iter_type for it in block.iter_vars}
+            stores = [s for s in pre_order(block.body) if isinstance(s, BufferStore)]
+            if IterVarType.COMM_REDUCE in kinds and any(
+                isinstance(s.value, (Add, Mul)) and s.buffer.dtype.is_float for s in stores
+            ):
+                return True
+    return False
 
 
 def rules_of(module: IRModule) -> list[str]:
