@@ -59,7 +59,11 @@ class IndexMap:
         kind = DataType(dtype)
         names: list[str] = []
         rest = None
-        for name, parameter in inspect.signature(function).parameters.items():
+        try:
+            parameters = inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            _refuse(f"{function!r} is no function of indices", "give a lambda of indices")
+        for name, parameter in parameters.items():
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 rest = name
             else:

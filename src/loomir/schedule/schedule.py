@@ -6,16 +6,15 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from loomir.arith.analyzer import Analyzer
 from loomir.arith.index_map import IndexMap
 from loomir.ir.module import GlobalVar, IRModule
-from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule import primitive as _primitives
+from loomir.schedule.arguments import Arguments, bad_argument, gone, listed
 from loomir.schedule.primitive import layout as _layout
 from loomir.schedule.primitive.padding import cannot_decompose_padding
 from loomir.schedule.refusal import LazyScheduleError, Refusal, Refused, diagnostic_of
 from loomir.schedule.state import FunctionState, Ref, State
-from loomir.schedule.table import PRIMITIVES, Context, Kind, Parameter, Sampled
+from loomir.schedule.table import MISSING, PRIMITIVES, Context, Kind, Parameter, Primitive, Sampled
 from loomir.schedule.trace import Instruction, Trace
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
 from loomir.support.diagnostics import (
@@ -27,13 +26,15 @@ from loomir.support.diagnostics import (
 )
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var
+from loomir.tir.expr import ExprLike, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, For
 from loomir.tir.verify import verify
 
 __all__ = ["Schedule"]
 
+_BLOCK = Parameter("block", Kind.BLOCK, MISSING)
+_SEED = Parameter("seed", Kind.INT, MISSING)
 _FAMILIES = _primitives.__all__  # imported for the table that they fill
 _INT32 = DataType("int32")
 _S = TypeVar("_S", bound="Schedule")
@@ -53,11 +54,14 @@ class Schedule:
     ) -> None:
         if isinstance(mod, PrimFunc):
             mod = IRModule({GlobalVar(mod.name): mod})
+        if not isinstance(cast("object", mod), IRModule):
+            raise bad_argument("Schedule", "mod is no program", "give an IRModule or a PrimFunc")
         self._state = State(mod)
-        self._refs: dict[Any, Ref] = {}
-        self._numbers: dict[Var, int] = {}
+        self._arguments = Arguments()
         self._trace = Trace()
-        self._rng = random.Random(seed)
+        self._rng = random.Random()
+        if seed is not None:
+            self.seed(seed)
         self._debug = debug_mask == "all"
         names = self._state.names()
         self._working = "main" if "main" in names or not names else names[0]
@@ -90,9 +94,9 @@ class Schedule:
 
         Errors: SCH0001.
         """
-        if self._state.function(func_name) is None:
-            names = self._state.names()
-            guess = nearest(func_name, names)
+        names = self._state.names()
+        if not isinstance(cast("object", func_name), str) or func_name not in names:
+            guess = nearest(str(func_name), names)
             raise ScheduleError(
                 Diagnostic(
                     "SCH0001",
@@ -111,8 +115,7 @@ class Schedule:
         """Give a schedule of its own in the same state; random variables are good in both."""
         made = type(self).__new__(type(self))
         made._state, refs = self._state.copied()
-        made._refs = {rv: refs[id(ref)] for rv, ref in self._refs.items() if id(ref) in refs}
-        made._numbers = dict(self._numbers)
+        made._arguments = self._arguments.copied(refs)
         made._trace = Trace(self._trace.insts)
         made._rng = random.Random(self.fork_seed())
         made._debug = self._debug
@@ -120,8 +123,11 @@ class Schedule:
         return made
 
     def seed(self, seed: int) -> None:
-        """Start drawings anew from a number."""
-        self._rng.seed(seed)
+        """Start drawings anew from a number.
+
+        Errors: SCH0003.
+        """
+        self._rng.seed(self._arguments.read(_SEED, seed, "seed"))
 
     def fork_seed(self) -> int:
         """Draw a number for another schedule's drawings."""
@@ -134,9 +140,9 @@ class Schedule:
         Errors: SCH0002 for one that is gone, or of another schedule.
         """
         if isinstance(rv, (BlockRV, LoopRV)):
-            ref = self._ref(rv, "get")
+            ref = self._arguments.ref(rv, "get")
             return ref.loop if ref.is_loop else ref.block
-        return self._number(rv, "get")
+        return self._arguments.number(rv, "get")
 
     def get_sref(self, rv_or_stmt: BlockRV | LoopRV | Block | For) -> Ref:
         """Give the reference of a random variable, or of a block or loop of the program.
@@ -144,50 +150,18 @@ class Schedule:
         Errors: SCH0002.
         """
         if isinstance(rv_or_stmt, (BlockRV, LoopRV)):
-            return self._ref(rv_or_stmt, "get_sref")
+            return self._arguments.ref(rv_or_stmt, "get_sref")
         for ref in self._function().refs():
             if ref.stmt is rv_or_stmt or (not ref.is_loop and ref.block is rv_or_stmt):
                 return ref
-        raise _gone("get_sref")
+        raise gone("get_sref")
 
     def remove_rv(self, rv: BlockRV | LoopRV | ExprRV) -> None:
-        """Forget a random variable."""
-        self._refs.pop(rv, None)
-        if isinstance(rv, Var):
-            self._numbers.pop(rv, None)
+        """Forget a random variable.
 
-    def _ref(self, rv: Any, primitive: str) -> Ref:
-        ref = self._refs.get(rv)
-        if ref is None or ref.stmt is None:
-            raise _gone(primitive)
-        return ref
-
-    def _number(self, value: Any, primitive: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, (int, PrimExpr)):
-            raise _bad_argument(primitive, f"{value!r} is no integer", "use an integer")
-        if isinstance(value, int):
-            return value
-        free = [v for v in free_definitions(value) if isinstance(v, Var)]
-        if any(v not in self._numbers for v in free):
-            raise _gone(primitive)
-        values = {v: IntImm(self._numbers[v], v.dtype) for v in free}
-        made = Analyzer().simplify(substitute(value, values))
-        if not isinstance(made, IntImm):
-            raise _bad_argument(primitive, f"{value} is no number", "compute with what was drawn")
-        return made.value
-
-    def _plain(self, value: Any, primitive: str) -> Any:
-        """Put numbers in the place of what was drawn, in plain data."""
-        if isinstance(value, PrimExpr) and any(
-            v in self._numbers for v in free_definitions(value) if isinstance(v, Var)
-        ):
-            return self._number(value, primitive)
-        if isinstance(value, (list, tuple)):
-            return [self._plain(v, primitive) for v in cast("Sequence[Any]", value)]
-        if isinstance(value, Mapping):
-            pairs = cast("Mapping[Any, Any]", value).items()
-            return {k: self._plain(v, primitive) for k, v in pairs}
-        return value
+        Errors: SCH0003 for what is none.
+        """
+        self._arguments.forget(rv)
 
     def _function(self) -> FunctionState:
         found = self._state.function(self._working) if self._working else None
@@ -209,20 +183,20 @@ class Schedule:
 
         Errors: SCH0001 to SCH0003, and those of the primitive.
         """
-        row = PRIMITIVES[name]
+        row = _row(name, arguments)
         given = dict(arguments)
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for param in row.params.values():
             if param.name not in given:
                 if param.required and param.kind is not Kind.LOOPS:
-                    raise _bad_argument(name, f"{param.name} is missing", "give it")
+                    raise bad_argument(name, f"{param.name} is missing", "give it")
                 continue
             if param.kind in (Kind.BLOCK, Kind.PLACE):
                 given[param.name] = self._found(given[param.name])
             elif param.kind is Kind.BLOCKS and isinstance(given[param.name], (list, tuple)):
                 given[param.name] = [self._found(block) for block in given[param.name]]
-            made = self._argument(param, given[param.name], name)
+            made = self._arguments.read(param, given[param.name], name)
             if param.kind is Kind.LOOPS:
                 positional += made
             else:
@@ -249,56 +223,17 @@ class Schedule:
         """Find a block that is given by its name."""
         return self.get_sblock(block) if isinstance(block, str) else block
 
-    def _argument(self, param: Parameter, value: Any, primitive: str) -> Any:
-        """Give a primitive what it takes for what the user gave."""
-        kind = param.kind
-        if value is None and param.default is None:
-            return None
-        if kind in (Kind.LOOP, Kind.BLOCK, Kind.PLACE):
-            wanted = {Kind.LOOP: (LoopRV,), Kind.BLOCK: (BlockRV,)}.get(kind, (LoopRV, BlockRV))
-            if not isinstance(value, wanted):
-                what = {Kind.LOOP: "loop", Kind.BLOCK: "block"}.get(kind, "block or loop")
-                raise _bad_argument(
-                    primitive,
-                    f"{param.name} is {type(value).__name__}, not a {what}",
-                    f"give what names a {what}, as get_sblock and get_loops do",
-                )
-            return self._ref(value, primitive)
-        if kind is Kind.LOOPS:
-            one = param._replace(kind=Kind.LOOP)
-            return [self._argument(one, v, primitive) for v in value or ()]
-        if kind is Kind.BLOCKS:
-            if not isinstance(value, (list, tuple)):
-                raise _bad_argument(
-                    primitive, f"{param.name} is {value!r}, not a list", "give a list of blocks"
-                )
-            one = param._replace(kind=Kind.BLOCK)
-            given = cast("Sequence[Any]", value)
-            return [self._argument(one, v, primitive) for v in given]
-        if kind is Kind.INT:
-            return self._number(value, primitive)
-        if kind in (Kind.INTS, Kind.FACTORS):
-            if not isinstance(value, (list, tuple)):
-                raise _bad_argument(
-                    primitive, f"{param.name} is {value!r}, not a list", "give a list of numbers"
-                )
-            return tuple(
-                None if v is None and kind is Kind.FACTORS else self._number(v, primitive)
-                for v in cast("Sequence[Any]", value)
-            )
-        return self._plain(value, primitive) if kind is Kind.VALUE else value
-
     def _output(self, result: Any) -> Any:
         """Name what a primitive gives by random variables."""
         if isinstance(result, list):
             return [self._output(item) for item in cast("list[Any]", result)]
         if isinstance(result, Ref):
             rv = LoopRV() if result.is_loop else BlockRV()
-            self._refs[rv] = result
+            self._arguments.refs[rv] = result
             return rv
         if isinstance(result, int):
             number = Var("v", _INT32)
-            self._numbers[number] = result
+            self._arguments.numbers[number] = result
             return number
         return None
 
@@ -354,7 +289,7 @@ class Schedule:
         """Draw one of several integers, each with its probability; the decision is its place."""
         return self.perform(
             "sample_categorical",
-            {"candidates": list(candidates), "probs": list(probs), "decision": decision},
+            {"candidates": listed(candidates), "probs": listed(probs), "decision": decision},
         )
 
     def sample_perfect_tile(
@@ -440,7 +375,7 @@ class Schedule:
 
     def reorder_block_iter_var(self, block: BlockRV | str, new_order: Sequence[int]) -> None:
         """Put the iterators of a block in another order; ``new_order`` says which comes first."""
-        self.perform("reorder_block_iter_var", {"block": block, "new_order": list(new_order)})
+        self.perform("reorder_block_iter_var", {"block": block, "new_order": listed(new_order)})
 
     def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
         """Put a loop of one iteration around a block or loop."""
@@ -600,7 +535,7 @@ class Schedule:
         """Copy what a block reads to a buffer whose indices are a function of its iterators."""
         found = self._found(block)
         made = self._map(
-            "reindex_cache_read", index_map, lambda: [it.var for it in self.get(found).iter_vars]
+            "reindex_cache_read", index_map, lambda: self._iterators(found, "reindex_cache_read")
         )
         given = {"block": found, "storage_scope": storage_scope, "index_map": made}
         return self.perform(
@@ -617,7 +552,7 @@ class Schedule:
         """Let a block write to a buffer whose indices are a function of its iterators."""
         found = self._found(block)
         made = self._map(
-            "reindex_cache_write", index_map, lambda: [it.var for it in self.get(found).iter_vars]
+            "reindex_cache_write", index_map, lambda: self._iterators(found, "reindex_cache_write")
         )
         given = {"block": found, "storage_scope": storage_scope, "index_map": made}
         return self.perform(
@@ -677,11 +612,12 @@ class Schedule:
             },
         )
 
-    def _iterators(self, block: BlockRV) -> list[Var]:
-        return [it.var for it in self.get(block).iter_vars]
+    def _iterators(self, block: Any, name: str) -> list[Var]:
+        ref = self._arguments.read(_BLOCK, block, name)
+        return [it.var for it in ref.block.iter_vars]
 
     def _buffer(self, block: Any, buffer: Any) -> Buffer:
-        ref = self._ref(block, "transform_layout")
+        ref = self._arguments.read(_BLOCK, block, "transform_layout")
         try:
             return _layout.by_kind(ref, buffer)
         except Refused as refused:
@@ -697,14 +633,14 @@ class Schedule:
         if isinstance(function, IndexMap):
             return function
         if not callable(function):
-            raise _bad_argument(name, f"{function!r} is no function", "give a function of indices")
+            raise bad_argument(name, f"{function!r} is no function", "give a function of indices")
         found = axes()
         dtype = str(found[0].dtype) if found else "int32"
         try:
             return IndexMap.from_func(function, len(found), dtype)
         except CompileError as error:
             told = error.diagnostics[0]
-            raise _bad_argument(name, told.message, told.help) from None
+            raise bad_argument(name, told.message, told.help) from None
 
     # -- reductions ----------------------------------------------------------------------------
     def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
@@ -748,15 +684,21 @@ class Schedule:
         self, block: BlockRV | str, index_map: IndexMap | Callable[..., Any]
     ) -> None:
         """Let a block run over other iterators, which a map gives of its own."""
-        self.perform("transform_block_layout", {"block": block, "index_map": _map_of(index_map)})
+        found = self._found(block)
+        made = self._map(
+            "transform_block_layout",
+            index_map,
+            lambda: self._iterators(found, "transform_block_layout"),
+        )
+        self.perform("transform_block_layout", {"block": found, "index_map": made})
 
     # -- padding ---------------------------------------------------------------------------------
     def can_decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> bool:
         """Tell whether ``decompose_padding`` takes a block and a loop."""
         params = PRIMITIVES["decompose_padding"].params
-        name = "can_decompose_padding"
-        ref = self._argument(params["block"], self._found(block), name)
-        return cannot_decompose_padding(ref, self._argument(params["loop"], loop, name)) is None
+        read, name = self._arguments.read, "can_decompose_padding"
+        ref = read(params["block"], self._found(block), name)
+        return cannot_decompose_padding(ref, read(params["loop"], loop, name)) is None
 
     def decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
         """Fill a buffer up before a loop, and store only what is no filling in it."""
@@ -764,12 +706,26 @@ class Schedule:
 
     def pad_einsum(self, block: BlockRV | str, padding: Sequence[int]) -> None:
         """Let a sum of products run over a domain rounded up, on operands filled up with 0."""
-        self.perform("pad_einsum", {"block": block, "padding": list(padding)})
+        self.perform("pad_einsum", {"block": block, "padding": listed(padding)})
 
 
-def _map_of(index_map: IndexMap | Callable[..., Any]) -> IndexMap:
-    """Give an index map for a Python function of indices."""
-    return index_map if isinstance(index_map, IndexMap) else IndexMap.from_func(index_map)
+def _row(name: Any, arguments: Mapping[str, Any]) -> Primitive:
+    """Find a primitive and see that it takes arguments of these names."""
+    if not isinstance(name, str) or name not in PRIMITIVES:
+        guess = nearest(str(name), PRIMITIVES)
+        raise bad_argument(
+            "perform",
+            f"there is no primitive {name!r}",
+            f"did you mean {guess!r}?" if guess else "see the list of primitives",
+        )
+    row = PRIMITIVES[name]
+    if not isinstance(cast("object", arguments), Mapping):
+        raise bad_argument(name, "arguments are no mapping", "give a dict: values by names")
+    for given in arguments:
+        if given not in row.params:
+            takes = ", ".join(row.params)
+            raise bad_argument(name, f"it takes no {given!r}", f"it takes: {takes}")
+    return row
 
 
 def _named(buffer: Any) -> Any:
@@ -784,20 +740,6 @@ def _kept(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {k: _kept(v) for k, v in cast("Mapping[Any, Any]", value).items()}
     return value
-
-
-def _gone(primitive: str) -> ScheduleError:
-    return ScheduleError(
-        Diagnostic(
-            "SCH0002",
-            f"{primitive}: what this random variable named is gone, or is another schedule's",
-            help="ask for the block or loop again: get_sblock, get_loops",
-        )
-    )
-
-
-def _bad_argument(primitive: str, why: str, help: str) -> ScheduleError:
-    return ScheduleError(Diagnostic("SCH0003", f"{primitive}: {why}", help=help))
 
 
 def _document(table: Mapping[str, Any], method: Callable[[str], Any]) -> None:

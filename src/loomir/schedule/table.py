@@ -7,8 +7,10 @@ after the first are the method's, and their annotations say what kind each is:
 - ``Sblocks``: a list of blocks
 - ``Factors``: numbers, one of which may be None
 - ``Int``, ``Ints``: numbers; drawn ones and what is computed from them arrive as plain integers
+- ``Reals``: numbers of any kind
+- ``bool``, ``str``, ``IndexMap``: one of these
 - ``Value``: plain data, in which drawn numbers may stand
-- ``bool``, ``str``, …: as given
+- anything else: as given
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from loomir.schedule.state import FunctionState, Ref, State
 from loomir.support.diagnostics import InternalError
 
 __all__ = [
+    "MISSING",
     "PRIMITIVES",
     "Context",
     "Factors",
@@ -35,6 +38,7 @@ __all__ = [
     "Parameter",
     "Place",
     "Primitive",
+    "Reals",
     "Sampled",
     "Sblock",
     "Sblocks",
@@ -51,7 +55,11 @@ Sblocks: TypeAlias = list[Ref]
 Factors: TypeAlias = tuple[int | None, ...]
 Int: TypeAlias = int
 Ints: TypeAlias = tuple[int, ...]
+Reals: TypeAlias = tuple[float, ...]
 Value: TypeAlias = Any
+
+
+MISSING: Final = inspect.Parameter.empty
 
 
 class Kind(Enum):
@@ -65,12 +73,17 @@ class Kind(Enum):
     FACTORS = "Factors"
     INT = "Int"
     INTS = "Ints"
+    REAL = "Real"
+    REALS = "Reals"
+    BOOL = "bool"
+    STR = "str"
+    MAP = "IndexMap"
     VALUE = "Value"
     PLAIN = ""
 
 
 class Parameter(NamedTuple):
-    """A parameter of a primitive; ``default`` is ``Parameter.empty`` where there is none."""
+    """A parameter of a primitive; ``default`` is ``MISSING`` where there is none."""
 
     name: str
     kind: Kind
@@ -79,7 +92,7 @@ class Parameter(NamedTuple):
     @property
     def required(self) -> bool:
         """Whether there is no default."""
-        return self.default is inspect.Parameter.empty
+        return self.default is MISSING
 
 
 class Sampled(NamedTuple):

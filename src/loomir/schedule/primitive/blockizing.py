@@ -31,7 +31,7 @@ from loomir.schedule.nests import (
 )
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
-from loomir.schedule.table import Context, Place, Sblock, Value, primitive
+from loomir.schedule.table import Context, Place, Sblock, primitive
 from loomir.support.diagnostics import LoomirError
 from loomir.tir.buffer import IterVar, IterVarType, Range
 from loomir.tir.expr import GT, IntImm, PrimExpr, Var, cast
@@ -378,7 +378,7 @@ def _cannot_map(ref: Ref, index_map: IndexMap, extents: Sequence[PrimExpr]) -> R
 
 
 @primitive
-def transform_block_layout(context: Context, block: Sblock, index_map: Value) -> None:
+def transform_block_layout(context: Context, block: Sblock, index_map: IndexMap) -> None:
     """Let a block run over other iterators, which a map gives of its own.
 
     for i in range(8):
@@ -391,16 +391,6 @@ def transform_block_layout(context: Context, block: Sblock, index_map: Value) ->
     Errors: SCH0003, SCH0004 where loops around it were changed before, SCH0005 for a map without an
     inverse, SCH0006 for one that mixes kinds of iterators, SCH0007.
     """
-    if not isinstance(index_map, IndexMap):
-        refuse(
-            Refusal(
-                "SCH0003",
-                "{!r} is no index map",
-                (index_map,),
-                "give a lambda of indices",
-                block.stmt,
-            )
-        )
     if why := cannot_transform_block(block, index_map):
         refuse(why)
     old = block.block

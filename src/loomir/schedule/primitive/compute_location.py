@@ -351,7 +351,7 @@ def _checked(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
 
 @query
 def sample_compute_location(
-    context: Context, block: Sblock, decision: int | None = None
+    context: Context, block: Sblock, decision: Int | None = None
 ) -> Sampled:
     """Draw a loop at which a block can be computed; the decision is its place among those.
 

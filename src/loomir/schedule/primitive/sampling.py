@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from loomir.schedule.refusal import Refusal, refuse
-from loomir.schedule.table import Context, Int, Ints, Loop, Sampled, Value, query
+from loomir.schedule.table import Context, Int, Ints, Loop, Reals, Sampled, query
 from loomir.tir.expr import IntImm
 
 __all__ = ["sample_categorical", "sample_partitioned_tile", "sample_perfect_tile"]
@@ -15,7 +15,7 @@ __all__ = ["sample_categorical", "sample_partitioned_tile", "sample_perfect_tile
 
 @query
 def sample_categorical(
-    context: Context, candidates: Ints, probs: Value, decision: int | None = None
+    context: Context, candidates: Ints, probs: Reals, decision: Int | None = None
 ) -> Sampled:
     """Draw one of several integers, each with its probability; the decision is its place.
 
@@ -30,8 +30,17 @@ def sample_categorical(
                 "give one probability for each candidate",
             )
         )
+    if not all(0 <= p < math.inf for p in probs) or not any(probs):
+        refuse(
+            Refusal(
+                "SCH0003",
+                "{} are no probabilities",
+                (list(probs),),
+                "give finite numbers from 0, of which one is more",
+            )
+        )
     if decision is None:
-        decision = context.rng.choices(range(len(candidates)), [float(p) for p in probs])[0]
+        decision = context.rng.choices(range(len(candidates)), probs)[0]
     if not 0 <= decision < len(candidates):
         refuse(
             Refusal(
@@ -50,7 +59,7 @@ def sample_perfect_tile(
     loop: Loop,
     n: Int,
     max_innermost_factor: Int = 16,
-    decision: Value | None = None,
+    decision: Ints | None = None,
 ) -> Sampled:
     """Draw ``n`` factors whose product is a loop's extent; the decision is the factors.
 
@@ -74,7 +83,7 @@ def sample_partitioned_tile(
     n: Int,
     partition_pos: Int = 0,
     innerpart_factor: Int = 1,
-    decision: Value | None = None,
+    decision: Ints | None = None,
 ) -> Sampled:
     """Draw ``n`` factors of a loop's extent; the inner ones multiply to a multiple.
 
@@ -125,8 +134,8 @@ def _extent(loop: Loop) -> int:
 def _decided(decision: Sequence[int] | None, n: int, extent: int) -> list[int] | None:
     if decision is None:
         return None
-    made = [int(d) for d in decision]
-    if len(made) != n or math.prod(made) != extent:
+    made = list(decision)
+    if len(made) != n or math.prod(made) != extent or min(made, default=1) < 1:
         refuse(
             Refusal(
                 "SCH0003",

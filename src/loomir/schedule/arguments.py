@@ -1,0 +1,183 @@
+"""What users give to primitives: checked by the kind of each parameter, and resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, Final, cast
+
+from loomir.arith.analyzer import Analyzer
+from loomir.arith.index_map import IndexMap
+from loomir.ir.substitution import free_definitions, substitute
+from loomir.schedule.state import Ref
+from loomir.schedule.table import MISSING, Kind, Parameter
+from loomir.schedule.variables import BlockRV, LoopRV
+from loomir.support.diagnostics import Diagnostic, ScheduleError, with_article
+from loomir.tir.expr import IntImm, PrimExpr, Var
+
+__all__ = ["Arguments", "bad_argument", "gone", "listed"]
+
+_SHORT: Final = 40
+"""Characters up to which a value is shown, and not what it is."""
+
+_NAMED: Final[dict[Kind, tuple[tuple[type, ...], str]]] = {
+    Kind.LOOP: ((LoopRV,), "loop"),
+    Kind.BLOCK: ((BlockRV,), "block"),
+    Kind.PLACE: ((LoopRV, BlockRV), "block or loop"),
+}
+_PLAIN: Final[dict[Kind, tuple[type, str, str]]] = {
+    Kind.BOOL: (bool, "neither True nor False", "give True or False"),
+    Kind.STR: (str, "no string", "give a string"),
+    Kind.MAP: (IndexMap, "no index map", "give an IndexMap"),
+}
+_LISTS: Final = {
+    Kind.LOOPS: (Kind.LOOP, "loops"),
+    Kind.BLOCKS: (Kind.BLOCK, "blocks"),
+    Kind.INTS: (Kind.INT, "integers"),
+    Kind.FACTORS: (Kind.INT, "integers"),
+    Kind.REALS: (Kind.REAL, "numbers"),
+}
+
+
+class Arguments:
+    """What random variables stand for, and how arguments are read by it."""
+
+    def __init__(self) -> None:
+        self.refs: dict[BlockRV | LoopRV, Ref] = {}
+        self.numbers: dict[Var, int] = {}
+
+    def copied(self, refs: Mapping[int, Ref]) -> Arguments:
+        """Give the same for a copy of the program; ``refs`` are its, by the id of this one's."""
+        made = Arguments()
+        made.refs = {rv: refs[id(ref)] for rv, ref in self.refs.items() if id(ref) in refs}
+        made.numbers = dict(self.numbers)
+        return made
+
+    def forget(self, rv: Any) -> None:
+        """Forget a random variable.
+
+        Errors: SCH0003 for what is none.
+        """
+        if isinstance(rv, (BlockRV, LoopRV)):
+            self.refs.pop(rv, None)
+        elif isinstance(rv, Var):
+            self.numbers.pop(rv, None)
+        else:
+            raise bad_argument(
+                "remove_rv", f"{_shown(rv)} is no random variable", "give what a primitive gave"
+            )
+
+    def ref(self, rv: Any, primitive: str) -> Ref:
+        """Give the loop or block that a random variable stands for.
+
+        Errors: SCH0002.
+        """
+        ref = self.refs.get(rv)
+        if ref is None or ref.stmt is None:
+            raise gone(primitive)
+        return ref
+
+    def number(self, value: Any, primitive: str, name: str = "") -> int:
+        """Give the number that an argument is, in terms of what was drawn.
+
+        Errors: SCH0002, SCH0003.
+        """
+        if isinstance(value, bool) or not isinstance(value, (Integral, PrimExpr)):
+            said = f"{name} is {_shown(value)}, which" if name else _shown(value)
+            raise bad_argument(primitive, f"{said} is no integer", "use an integer")
+        if isinstance(value, Integral):
+            return int(value)
+        free = [v for v in free_definitions(value) if isinstance(v, Var)]
+        if any(v not in self.numbers for v in free):
+            raise gone(primitive)
+        values = {v: IntImm(self.numbers[v], v.dtype) for v in free}
+        made = Analyzer().simplify(substitute(value, values))
+        if not isinstance(made, IntImm):
+            raise bad_argument(primitive, f"{value} is no number", "compute with what was drawn")
+        return made.value
+
+    def plain(self, value: Any, primitive: str) -> Any:
+        """Put numbers in the place of what was drawn, in plain data."""
+        if isinstance(value, PrimExpr) and any(
+            v in self.numbers for v in free_definitions(value) if isinstance(v, Var)
+        ):
+            return self.number(value, primitive)
+        if isinstance(value, (list, tuple)):
+            return [self.plain(v, primitive) for v in cast("Sequence[Any]", value)]
+        if isinstance(value, Mapping):
+            pairs = cast("Mapping[Any, Any]", value).items()
+            return {k: self.plain(v, primitive) for k, v in pairs}
+        return value
+
+    def read(self, param: Parameter, value: Any, primitive: str) -> Any:
+        """Give a primitive what it takes for what the user gave.
+
+        Errors: SCH0002, SCH0003.
+        """
+        kind, name = param.kind, param.name
+        if value is None and param.default is None:
+            return None
+        if kind in _NAMED:
+            classes, what = _NAMED[kind]
+            if not isinstance(value, classes):
+                raise bad_argument(
+                    primitive,
+                    f"{name} is {_shown(value)}, not {with_article(what)}",
+                    f"give what names {with_article(what)}, as get_sblock and get_loops do",
+                )
+            return self.ref(value, primitive)
+        if kind in _LISTS:
+            item, what = _LISTS[kind]
+            if not isinstance(value, (list, tuple)):
+                raise bad_argument(
+                    primitive, f"{name} is {_shown(value)}, not a list", f"give a list of {what}"
+                )
+            one = Parameter(name, item, None if kind is Kind.FACTORS else MISSING)
+            made = [self.read(one, v, primitive) for v in cast("Sequence[Any]", value)]
+            return made if item in _NAMED else tuple(made)
+        if kind is Kind.INT:
+            return self.number(value, primitive, name)
+        if kind is Kind.REAL:
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise bad_argument(
+                    primitive, f"{name} has {_shown(value)}, which is no number", "give numbers"
+                )
+            return float(value)
+        if kind in _PLAIN:
+            wanted, what, told = _PLAIN[kind]
+            if not isinstance(value, wanted):
+                raise bad_argument(primitive, f"{name} is {_shown(value)}, {what}", told)
+            return value
+        return self.plain(value, primitive) if kind is Kind.VALUE else value
+
+
+def listed(values: Any) -> Any:
+    """Make a list of anything that can be gone through; what cannot is given back."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        return cast("object", values)
+    return list(cast("Iterable[Any]", values))
+
+
+def gone(primitive: str) -> ScheduleError:
+    """Say that a random variable stands for nothing."""
+    return ScheduleError(
+        Diagnostic(
+            "SCH0002",
+            f"{primitive}: what this random variable named is gone, or is another schedule's",
+            help="ask for the block or loop again: get_sblock, get_loops",
+        )
+    )
+
+
+def bad_argument(primitive: str, why: str, help: str) -> ScheduleError:
+    """Say that an argument is not what a primitive takes."""
+    return ScheduleError(Diagnostic("SCH0003", f"{primitive}: {why}", help=help))
+
+
+def _shown(value: Any) -> str:
+    """Show a small value of plain data, and say of what class another one is."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple)):
+        said = repr(cast("object", value))
+        if len(said) <= _SHORT:
+            return said
+    return with_article(type(cast("object", value)).__name__)
