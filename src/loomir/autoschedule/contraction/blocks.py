@@ -60,11 +60,13 @@ from loomir.autoschedule.contraction.sides import (
     vector_from,
 )
 from loomir.autoschedule.contraction.tiles import (
+    FEW_STEPS,
     FEW_TILES,
     MOST_STREAMED,
     WORTH_THREADS,
     Tiles,
     choose_tiles,
+    row_by_row,
     up,
 )
 from loomir.autoschedule.nest import INDEX, allocated, loop, parallel, scratch, unrolled, vectorized
@@ -99,6 +101,9 @@ _FEW_STRIPS: Final = 4
 """Strips of columns up to which rows are not read often enough to be copied."""
 _TURNED: Final = 16
 """The most rows of a block that is turned in registers: more would be much code for little."""
+
+_PITCH: Final = 128
+"""Bytes from step to step up to which rows that lie side by side are as near as in a copy."""
 
 _STREAM: Final = 512
 """Steps of each row of a tile that half of the first cache holds, where rows are not packed."""
@@ -235,7 +240,9 @@ class Blocked:
 
     def _tiles(self) -> Tiles:
         found = self.found
-        return choose_tiles(
+        few = self.steps is not None and self.steps <= FEW_STEPS and self.groups is None
+        rows = row_by_row(self.m, self.n, found.dtype, self.target) if few else None
+        return rows or choose_tiles(
             self.m,
             self.n,
             self.steps,
@@ -321,13 +328,17 @@ class Blocked:
         if self.lead:
             return True
         first, size = self.target.caches[0], found.dtype.itemsize
-        if self.later and conversions(found.left):
+        if conversions(found.left) and (self.later or self.n is None or self.n > 2 * tiles.columns):
             return False  # each number would be converted again for every tile of columns
         if reads_along(found.left, found.reduced):
             # Each row of a tile is a stream of its own: copying it would cost more than it saves.
             few = self.n is not None and self.n <= _FEW_STRIPS * tiles.columns
             return few or tiles.rows * min(self.k or _STREAM, _STREAM) * size <= first // 2
         assert self.k is not None
+        pitch = stride_along(found.left, found.reduced)
+        alike = stride_along(found.left, found.rows) == 1 and pitch and pitch * size <= _PITCH
+        if alike or self.k <= FEW_STEPS:
+            return True
         small = tiles.rows * self.k * size <= first // 2
         return small and self.n is not None and self.n <= 4 * tiles.columns
 

@@ -8,7 +8,16 @@ from typing import Final
 from loomir.support.dtype import DataType
 from loomir.target import Target
 
-__all__ = ["FEW_TILES", "MOST_STREAMED", "WORTH_THREADS", "Tiles", "choose_tiles", "up"]
+__all__ = [
+    "FEW_STEPS",
+    "FEW_TILES",
+    "MOST_STREAMED",
+    "WORTH_THREADS",
+    "Tiles",
+    "choose_tiles",
+    "row_by_row",
+    "up",
+]
 
 WORTH_THREADS: Final = 1 << 20
 """Products, about 20 microseconds of them, from which on threads are worth their start."""
@@ -22,6 +31,16 @@ MOST_STREAMED: Final = 64
 
 FEW_TILES: Final = 16
 """Tiles of rows up to which kernels of a convolution are better read where they are."""
+
+FEW_STEPS: Final = 4
+"""Steps up to which a product is written as fast as it can be: row by row, and nothing copied.
+
+64 x 1024 with 1 step take half of the time that they take in tiles of several rows, 1000 x 1000
+with 4 steps 0.75, and with 8 steps no less.
+"""
+
+_VECTORS: Final = 4
+"""Vectors at a time of such a row."""
 
 _STREAMED_ROWS: Final = 32
 """Steps at a time of what comes from memory: pages of so many rows are read side by side."""
@@ -143,6 +162,20 @@ def choose_tiles(
     if n is not None:
         across = min(across, max(1, up(n, columns)))
     return Tiles(rows, vectors, lanes, max(1, depth), down, across, shallow)
+
+
+def row_by_row(m: int | None, n: int | None, dtype: DataType, target: Target) -> Tiles | None:
+    """Give tiles of one row for ``FEW_STEPS`` steps; None where rows are too short for it."""
+    lanes = target.lanes(dtype.bits)
+    columns = _VECTORS * lanes
+    if n is None or n < columns:
+        return None
+    across = min(max(1, _PAGES // columns), up(n, columns))
+    down = _block_rows(m, n, target)
+    if m is not None:
+        enough = up(4 * target.cores, up(n, across * columns))
+        down = min(down, max(1, up(m, enough)))
+    return Tiles(1, _VECTORS, lanes, FEW_STEPS, down, across, by_rows=True)
 
 
 def _block_rows(m: int | None, n: int | None, target: Target) -> int:
