@@ -8,23 +8,22 @@ thread has its own part.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from loomir.arith.fold import FOLDS, imm, product
 from loomir.autoschedule.instance import at, by_index, is_short, number, time_of, unfused, widest
 from loomir.autoschedule.nest import INDEX, loop, vectorized
-from loomir.autoschedule.padding import Form, conjunction, form_of, test_of
+from loomir.autoschedule.padding import form_of
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_worth, items_together, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.autoschedule.steps import in_steps, parts_of
+from loomir.autoschedule.stretches import Stretch, row_choice, stretches_of
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import GE, GT, LE, LT, Call, CmpOp, IntImm, Max, Min, PrimExpr, Var, const
-from loomir.tir.op import IF_THEN_ELSE
-from loomir.tir.stmt import BufferStore, LetStmt, Stmt, seq
+from loomir.tir.expr import Call, Max, Min, PrimExpr, Var
+from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 
 __all__ = [
     "bytes_of",
@@ -37,20 +36,12 @@ __all__ = [
 ]
 
 
+_CHOICES: Final = 2
+"""Choices between whole rows of unknown length: each doubles the code."""
 _SHORT: Final = 4096
 """Elements of rows that are counted by loops of their own."""
-_EDGES: Final = 9
-"""Places at which a run is parted at most: each part has code of its own."""
 
 _Place: TypeAlias = Mapping[Var, PrimExpr]
-
-
-class _Stretch(NamedTuple):
-    """What a run computes from one place up to another."""
-
-    low: int
-    high: int
-    value: PrimExpr
 
 
 class Run(NamedTuple):
@@ -77,32 +68,41 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
     elif known is not None and known < width:
         width = lanes
 
-    stretches = _stretches(stage, run)
-
     def store(value: PrimExpr, row: _Place, element: PrimExpr) -> Stmt:
         table = {**row, **unfused(element, run.inner)}
         indices = tuple(at(i, table) for i in stage.indices)
         return BufferStore(stage.buffer, at(value, table), indices)
 
-    def stretch(row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr) -> Stmt:
+    def stretch(
+        row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr, *, parted: bool
+    ) -> Stmt:
         left = number(size)
         if left == 0:
             return seq(())
-        cut = heavy or len(stretches) > 1
-        parts = parts_of(width, left) if cut and left is not None else []
-        if left is None and known is None:
-            parts = [lanes, *parts_of(lanes, lanes)]
+        parts: Sequence[int] = ()
+        if left is not None:
+            parts = parts_of(width, left) if heavy or parted else ()
+        elif known is None:
+            parts = [lanes, *parts_of(lanes, lanes)][:: 1 if heavy else 2]
         return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
 
     def piece(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
+        return chosen(stage.value, row, first, size, _CHOICES if known is None else 0)
+
+    def chosen(value: PrimExpr, row: _Place, first: PrimExpr, size: PrimExpr, most: int) -> Stmt:
+        choice = row_choice(value, {axis.var for axis in run.inner}) if most else None
+        if choice is not None:
+            yes, no = (chosen(v, row, first, size, most - 1) for v in choice[1:])
+            return IfThenElse(at(choice.condition, row), yes, no)
+        stretches = _stretches(value, stage, run)
         if len(stretches) == 1:
-            return stretch(row, first, size, stretches[0].value)
+            return stretch(row, first, size, stretches[0].value, parted=False)
         made: list[Stmt] = []
-        for low, high, value in stretches:
-            begin = _folded(Max(first, imm(low, INDEX)))
-            end = _folded(Min(first + size, imm(high, INDEX)))
+        for low, high, part in stretches:
+            begin = first if number(low) == 0 else _folded(Max(first, low))
+            end = _folded(Min(first + size, high))
             length = _folded(Max(end - begin, imm(0, INDEX)))
-            made.append(stretch(row, begin, length, value))
+            made.append(stretch(row, begin, length, part, parted=True))
         return seq(made)
 
     each = time_of(stage.value, stage.buffer.dtype)
@@ -181,47 +181,11 @@ def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> t
     return shared(count, each * length, "rows", lambda r: inside(0, unfused(r, outer)))
 
 
-def _stretches(stage: Stage, run: Run) -> list[_Stretch]:
+def _stretches(value: PrimExpr, stage: Stage, run: Run) -> list[Stretch]:
     """Part a run where conditions on its place change, so that none of them varies in a vector."""
-    whole = [_Stretch(0, 0, stage.value)]
     wide = [axis for axis in run.inner if axis.size != 1]
-    if len(wide) != 1 or wide[0].size is None:
-        return whole
-    (axis,) = wide
-    size = axis.size or 0
-    tests: dict[int, Form] = {}
-    for call in by_class(stage.value).get(Call, ()):
-        for part in conjunction(call.args[0]) if call.op is IF_THEN_ELSE else ():
-            form = test_of(part, stage.axes)
-            if form is not None and _is_on(form, axis.var):
-                tests[id(part)] = form
-    edges = {0, size}
-    for form in tests.values():
-        factor, rest = form.terms[axis.var], form.rest
-        assert isinstance(rest, IntImm)
-        # factor * place + rest >= 0 holds from here on, or until here.
-        edge = -(rest.value // factor) if factor > 0 else rest.value // -factor + 1
-        edges.add(min(max(edge, 0), size))
-    if len(edges) == 2 or len(edges) > _EDGES:
-        return whole
-
-    def decided(low: int) -> PrimExpr:
-        def known(part: CmpOp) -> PrimExpr:
-            form = tests.get(id(part))
-            if form is None:
-                return part
-            assert isinstance(form.rest, IntImm)
-            return const(form.terms[axis.var] * low + form.rest.value >= 0, "bool")
-
-        rules = dict.fromkeys((GE, GT, LE, LT), known)
-        return _folded(rewrite(stage.value, rules))
-
-    places = sorted(edges)
-    return [_Stretch(a, b, decided(a)) for a, b in pairwise(places)]
-
-
-def _is_on(form: Form, axis: Var) -> bool:
-    return set(form.terms) == {axis} and form.terms[axis] != 0 and isinstance(form.rest, IntImm)
+    parted = stretches_of(value, stage.axes, wide[0]) if len(wide) == 1 else None
+    return parted or [Stretch(imm(0, INDEX), imm(0, INDEX), value)]
 
 
 def _folded(expr: PrimExpr) -> PrimExpr:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import int64, product
+from loomir.arith.fold import FOLDS, int64, product
 from loomir.autoschedule.nest import INDEX, with_shape
 from loomir.autoschedule.stage import Axis, Kernel, Stage
 from loomir.autoschedule.unit_axes import Declare
@@ -152,7 +152,8 @@ def _goes_along(one: _Seen, access: _Access, k: int) -> bool:
         return False
     if a is b or a not in one.extents or b not in one.extents:
         return False
-    return structural_equal(one.extents[b], int64(access.buffer.shape[k + 1]))
+    extent = int64(access.buffer.shape[k + 1])
+    return structural_equal(*(rewrite(e, FOLDS) for e in (one.extents[b], extent)))
 
 
 def _is_one(one: _Seen, pair: _Pair, dims: _Dims) -> bool:
