@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
+from loomir.codegen.llvm.folding import fold_binary, fold_comparison
 from loomir.codegen.llvm.text import Block, Callee, Function, Metadata, Phi
 from loomir.codegen.llvm.types import I1, I64, PTR, VOID, Type, struct, vector
 from loomir.codegen.llvm.values import NOTHING, Value, const, poison
@@ -58,9 +59,11 @@ def _int_binary(op: str) -> Binary:
         t = x.type
         if t is not y.type or not t.is_int:
             raise _wrong(op, x, y)
-        n = self.serial()
-        self.emit(f"  %v{n} = {op} {t.text} {x.text}, {y.text}")
-        return Value(t, f"%v{n}")
+        if t.kind == "int" and (x.text[0] != "%" or y.text[0] != "%"):
+            folded = fold_binary(op, x, y)
+            if folded is not None:
+                return folded
+        return self.pure(t, f"{op} {t.text} {x.text}, {y.text}")
 
     emit.__doc__ = f"Emit ``{op}`` on integers, lane by lane."
     return emit
@@ -71,9 +74,7 @@ def _float_binary(op: str) -> Binary:
         t = x.type
         if t is not y.type or not t.is_float:
             raise _wrong(op, x, y)
-        n = self.serial()
-        self.emit(f"  %v{n} = {op} {t.text} {x.text}, {y.text}")
-        return Value(t, f"%v{n}")
+        return self.pure(t, f"{op} {t.text} {x.text}, {y.text}")
 
     emit.__doc__ = f"Emit ``{op}`` on floats, lane by lane."
     return emit
@@ -84,9 +85,7 @@ def _cast(op: str, fits: Callable[[Type, Type], bool]) -> Cast:
         t = x.type
         if t.lanes != to.lanes or not fits(t, to):
             raise _wrong(f"{op} to {to.text}", x)
-        n = self.serial()
-        self.emit(f"  %v{n} = {op} {t.text} {x.text} to {to.text}")
-        return Value(to, f"%v{n}")
+        return self.pure(to, f"{op} {t.text} {x.text} to {to.text}")
 
     emit.__doc__ = f"Emit ``{op}``, lane by lane."
     return emit
@@ -96,7 +95,7 @@ class Builder:
     """Writes instructions at the end of ``block``; ``at`` moves it."""
 
     # What is looked up for every instruction; `emit` appends a line to the open block.
-    __slots__ = ("_suffix", "block", "emit", "function", "module", "serial")
+    __slots__ = ("_suffix", "block", "emit", "function", "known", "module", "serial")
 
     emit: Callable[[str], object]
     serial: Callable[[], int]
@@ -114,6 +113,7 @@ class Builder:
         if block.function is not self.function:
             raise InternalError(f"block %{block.label} is of another function")
         self.block = block
+        self.known = block.known
         self._choose_emit()
 
     def append(self, hint: str = "b") -> Block:
@@ -174,13 +174,13 @@ class Builder:
         fits = t is y.type and t.is_int and flags in _WRAP_FLAGS
         if not fits or op not in ("add", "sub", "mul", "shl"):
             raise _wrong(f"{op} {flags}", x, y)
-        return self._result(t, f"{op} {flags} {t.text} {x.text}, {y.text}")
+        return self.pure(t, f"{op} {flags} {t.text} {x.text}, {y.text}")
 
     def fneg(self, x: Value) -> Value:
         """Flip the sign, that of NaN too."""
         if not x.type.is_float:
             raise _wrong("fneg", x)
-        return self._result(x.type, f"fneg {x.typed}")
+        return self.pure(x.type, f"fneg {x.typed}")
 
     def neg(self, x: Value) -> Value:
         """Negate an integer, wrapping."""
@@ -195,29 +195,29 @@ class Builder:
         t = x.type
         if t is not y.type or not (t.is_int or t.is_ptr) or predicate not in _ICMP:
             raise _wrong(f"icmp {predicate}", x, y)
-        n = self.serial()
-        self.emit(f"  %v{n} = icmp {predicate} {t.text} {x.text}, {y.text}")
-        return Value(t.mask, f"%v{n}")
+        if t.kind == "int" and x.text[0] != "%" and y.text[0] != "%":
+            folded = fold_comparison(predicate, x, y)
+            if folded is not None:
+                return folded
+        return self.pure(t.mask, f"icmp {predicate} {t.text} {x.text}, {y.text}")
 
     def fcmp(self, predicate: str, x: Value, y: Value) -> Value:
         """Compare floats; ``o..`` is false and ``u..`` true where one is NaN."""
         t = x.type
         if t is not y.type or not t.is_float or predicate not in _FCMP:
             raise _wrong(f"fcmp {predicate}", x, y)
-        n = self.serial()
-        self.emit(f"  %v{n} = fcmp {predicate} {t.text} {x.text}, {y.text}")
-        return Value(t.mask, f"%v{n}")
+        return self.pure(t.mask, f"fcmp {predicate} {t.text} {x.text}, {y.text}")
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         """Choose ``x`` where the condition holds, as a whole or lane by lane."""
         t, c = x.type, condition.type
         if t is not y.type or not (c is I1 or c is t.mask) or not t.is_first_class:
             raise _wrong("select", condition, x, y)
-        n = self.serial()
-        self.emit(
-            f"  %v{n} = select {c.text} {condition.text}, {t.text} {x.text}, {t.text} {y.text}"
+        if c is I1 and condition.text in ("true", "false"):
+            return x if condition.text == "true" else y
+        return self.pure(
+            t, f"select {c.text} {condition.text}, {t.text} {x.text}, {t.text} {y.text}"
         )
-        return Value(t, f"%v{n}")
 
     def freeze(self, x: Value) -> Value:
         """Make poison some value or other, the same for all uses."""
@@ -246,7 +246,7 @@ class Builder:
         plain = (t.is_int or t.is_float) and (to.is_int or to.is_float)
         if not plain or t.bits * t.lanes != to.bits * to.lanes:
             raise _wrong(f"bitcast to {to.text}", x)
-        return x if t is to else self._result(to, f"bitcast {x.typed} to {to.text}")
+        return x if t is to else self.pure(to, f"bitcast {x.typed} to {to.text}")
 
     # -- memory --------------------------------------------------------------------------------
     def alloca(self, type: Type, count: int = 1, *, align: int = 0, hint: str = "slot") -> Value:
@@ -277,15 +277,13 @@ class Builder:
                 result = vector(PTR, index.type.lanes)
             text += f", {index.type.text} {index.text}"
         word = "getelementptr inbounds" if inbounds else "getelementptr"
-        n = self.serial()
-        self.emit(f"  %v{n} = {word} {type.text}, {base.type.text} {base.text}{text}")
-        return Value(result, f"%v{n}")
+        return self.pure(result, f"{word} {type.text}, {base.type.text} {base.text}{text}")
 
     def field(self, type: Type, base: Value, index: int) -> Value:
         """Compute the address of a field of the struct at ``base``."""
         if base.type is not PTR or type.kind != "struct" or not 0 <= index < len(type.fields):
             raise _wrong(f"field {index} of {type.text}", base)
-        return self._result(
+        return self.pure(
             PTR, f"getelementptr inbounds {type.text}, ptr {base.text}, i32 0, i32 {index}"
         )
 
@@ -385,7 +383,7 @@ class Builder:
         i = const(I64, index) if isinstance(index, int) else index
         if vec.type.kind != "vector" or not i.type.is_int or i.type.lanes != 1:
             raise _wrong("extractelement", vec, i)
-        return self._result(vec.type.element, f"extractelement {vec.typed}, {i.typed}")
+        return self.pure(vec.type.element, f"extractelement {vec.typed}, {i.typed}")
 
     def insertelement(self, vec: Value, value: Value, index: Value | int) -> Value:
         """Replace one lane."""
@@ -393,7 +391,7 @@ class Builder:
         fits = vec.type.kind == "vector" and vec.type.element is value.type
         if not fits or not i.type.is_int or i.type.lanes != 1:
             raise _wrong("insertelement", vec, value, i)
-        return self._result(vec.type, f"insertelement {vec.typed}, {value.typed}, {i.typed}")
+        return self.pure(vec.type, f"insertelement {vec.typed}, {value.typed}, {i.typed}")
 
     def shufflevector(self, x: Value, y: Value, mask: Sequence[int]) -> Value:
         """Choose lanes of ``x`` then ``y`` by number; -1 leaves a lane undefined."""
@@ -403,7 +401,7 @@ class Builder:
         if not all(-1 <= i < 2 * t.lanes for i in mask):
             raise InternalError(f"shufflevector of {t.text} has no lanes {list(mask)}")
         listed = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in mask)
-        return self._result(
+        return self.pure(
             vector(t.element, len(mask)),
             f"shufflevector {x.typed}, {y.typed}, <{len(mask)} x i32> <{listed}>",
         )
@@ -420,13 +418,13 @@ class Builder:
 
     def extractvalue(self, value: Value, index: int) -> Value:
         """Read one field of a struct or array."""
-        return self._result(_part(value, index), f"extractvalue {value.typed}, {index}")
+        return self.pure(_part(value, index), f"extractvalue {value.typed}, {index}")
 
     def insertvalue(self, value: Value, part: Value, index: int) -> Value:
         """Replace one field of a struct or array."""
         if _part(value, index) is not part.type:
             raise _wrong(f"insertvalue at {index}", value, part)
-        return self._result(value.type, f"insertvalue {value.typed}, {part.typed}, {index}")
+        return self.pure(value.type, f"insertvalue {value.typed}, {part.typed}, {index}")
 
     # -- calls ---------------------------------------------------------------------------------
     def call(
@@ -519,6 +517,15 @@ class Builder:
     def unreachable(self) -> None:
         """Say that control never gets here."""
         self._end("  unreachable")
+
+    def pure(self, type: Type, text: str) -> Value:
+        """Emit an instruction that gives the same result wherever it is, unless it is there."""
+        found = self.known.find(text)
+        if found is None:
+            n = self.serial()
+            self.emit(f"  %v{n} = {text}")
+            found = self.known.here[text] = Value(type, f"%v{n}")
+        return found
 
     def _result(self, type: Type, text: str) -> Value:
         n = self.serial()

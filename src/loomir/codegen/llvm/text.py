@@ -29,6 +29,9 @@ _LINKAGES: Final = frozenset(
 )
 
 
+_DEEPEST: Final = 32
+"""Blocks around a block in which computed values are looked for."""
+
 Param = tuple[str, Type] | tuple[str, Type, str]
 
 
@@ -55,10 +58,35 @@ class Callee(Value):
         self.signature = signature
 
 
+class Known:
+    """What was computed in blocks that control must have passed: instructions and their results.
+
+    A block sees what those around it know, up to a depth: looking further would cost more in a
+    deep nest than it saves.
+    """
+
+    __slots__ = ("around", "depth", "here")
+
+    def __init__(self, around: Known | None = None) -> None:
+        self.here: dict[str, Value] = {}
+        self.depth = 0 if around is None or around.depth == _DEEPEST else around.depth + 1
+        self.around = around if self.depth else None
+
+    def find(self, text: str) -> Value | None:
+        """Give the result of an instruction, if it was computed already."""
+        at: Known | None = self
+        while at is not None:
+            found = at.here.get(text)
+            if found is not None:
+                return found
+            at = at.around
+        return None
+
+
 class Block:
     """A basic block. ``label`` is how branches name it; its lines are the builder's to write."""
 
-    __slots__ = ("allocas", "function", "label", "lines", "phis", "terminated")
+    __slots__ = ("allocas", "function", "known", "label", "lines", "phis", "terminated")
 
     def __init__(self, function: Function, label: str) -> None:
         self.function = function
@@ -66,7 +94,16 @@ class Block:
         self.allocas: list[str] = []
         self.phis: list[Phi] = []
         self.lines: list[str] = []
+        self.known = Known()
         self.terminated = False
+
+    def continues(self, before: Block) -> None:
+        """Say that control comes here only by ``before``, and that nothing else follows it."""
+        self.known = before.known
+
+    def inside(self, around: Block) -> None:
+        """Say that control comes here only by ``around``, which others follow too."""
+        self.known = Known(around.known)
 
     def render(self, out: list[str]) -> None:
         """Append the lines of this block.

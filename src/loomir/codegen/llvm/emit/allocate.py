@@ -32,6 +32,8 @@ def allocate(frame: Frame, s: Allocate) -> Step[None]:
     condition: Value = yield frame.value(s.condition)
     b = frame.b
     some, after = b.append("some"), b.append("after")
+    some.inside(b.block)
+    after.continues(b.block)
     b.condbr(condition, some, after)
     b.at(some)
     yield _allocate(frame, s)

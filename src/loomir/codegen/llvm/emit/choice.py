@@ -24,6 +24,9 @@ def choose(
         return frame.b.select(condition, x, y)
     b = frame.b
     first, second, after = b.append("yes"), b.append("no"), b.append("chosen")
+    first.inside(b.block)
+    second.inside(b.block)
+    after.continues(b.block)
     b.condbr(condition, first, second)
     b.at(first)
     x = yield _evaluate(frame, yes)

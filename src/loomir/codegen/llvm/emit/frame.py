@@ -220,6 +220,7 @@ class Frame:
         """Go on where ``holds``, else stop with the fault."""
         b = self.b
         fine, bad = b.append("fine"), b.append("fault")
+        fine.continues(b.block)
         b.condbr(holds, fine, bad, meta=self.unit.faults.rare())
         b.at(bad)
         self.stop(fault, *values)
@@ -235,6 +236,7 @@ class Frame:
         """Go on where a called function's status is 0, else stop with its fault."""
         b = self.b
         fine = b.append("fine")
+        fine.continues(b.block)
         b.condbr(
             b.icmp("eq", status, const(status.type, 0)),
             fine,

@@ -105,6 +105,9 @@ def _iterate(
     head, body = b.append("head"), b.append(s.loop_var.name_hint)
     latch, after = b.append("latch"), b.append("after")
     before = b.block
+    head.continues(before)
+    body.inside(before)
+    after.continues(before)
     b.br(head)
     b.at(head)
     counter = b.phi(I64, s.loop_var.name_hint)
@@ -157,9 +160,12 @@ def while_loop(frame: Frame, s: While) -> Step[None]:
     """Emit a loop that runs as long as its condition is not zero."""
     b = frame.b
     head, body, after = b.append("while"), b.append("do"), b.append("after")
+    head.continues(b.block)
     b.br(head)
     b.at(head)
     condition: Value = yield frame.value(s.condition)
+    body.inside(b.block)
+    after.continues(b.block)
     b.condbr(cast(b, condition, s.condition.dtype, BOOL), body, after)
     b.at(body)
     frame.loops.append(Loop(head, after, frame.cleanup))

@@ -14,7 +14,7 @@ from loomir.codegen.llvm.emit.capture import capture, define_inner
 from loomir.codegen.llvm.emit.faults import FAULTED, FINE
 from loomir.codegen.llvm.emit.frame import Frame, Size
 from loomir.ir.op import Effect
-from loomir.ir.visit import Step, children
+from loomir.ir.visit import Step, children, pre_order
 from loomir.tir.expr import Call
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, effect_of
 from loomir.tir.stmt import For, SeqStmt, Stmt, While
@@ -45,6 +45,8 @@ _NEAR: Final = {BREAK_LOOP, CONTINUE_LOOP}
 
 def measure(body: Stmt) -> dict[int, Size]:
     """Measure the statements of a large body, by id; empty where the body stays whole."""
+    if _is_short(body):
+        return {}
     sizes: dict[int, Size] = {}
     stack: list[tuple[Stmt, bool]] = [(body, False)]
     while stack:
@@ -71,6 +73,16 @@ def measure(body: Stmt) -> dict[int, Size]:
             far or any(s.leaves for s in below),
         )
     return sizes if _WHOLE.below(sizes[id(body)]) else {}
+
+
+def _is_short(body: Stmt) -> bool:
+    """Tell quickly whether a body is certainly not large."""
+    count = loops = 0
+    for count, part in enumerate(pre_order(body), 1):
+        loops += part.__class__ is For or part.__class__ is While
+        if count > _WHOLE.nodes or loops > _WHOLE.loops:
+            return False
+    return True
 
 
 def _parts(stmt: Stmt) -> Iterator[object]:

@@ -91,6 +91,7 @@ def _call_pool(
         b.store(held, b.field(closure, packed, i))
     pool = unit.module.declare(_POOL, I32, [PTR, PTR, PTR, I64, I64])
     run, after = b.append("parallel"), b.append("joined")
+    after.continues(b.block)
     b.condbr(b.icmp("slt", start, stop), run, after)
     b.at(run)
     status: Any = b.call(pool, [unpack, packed, frame.context, start, stop])

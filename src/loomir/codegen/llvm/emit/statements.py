@@ -56,6 +56,7 @@ def _assert(frame: Frame, s: AssertStmt) -> Step[None]:
     condition: Value = yield frame.value(s.condition)
     b = frame.b
     holds, fails = b.append("holds"), b.append("fails")
+    holds.continues(b.block)
     b.condbr(condition, holds, fails, meta=frame.unit.faults.rare())
     b.at(fails)
     if isinstance(s.message, StringImm):
@@ -95,6 +96,9 @@ def _if(frame: Frame, s: IfThenElse) -> Step[None]:
     b = frame.b
     then, after = b.append("then"), b.append("after")
     other = after if s.else_case is None else b.append("else")
+    then.inside(b.block)
+    other.inside(b.block)
+    after.continues(b.block)
     b.condbr(condition, then, other)
     b.at(then)
     yield frame.run(s.then_case)
