@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomir.arith import interval
 from loomir.arith.interval import TRANSFER, Interval, fits, full, union, wrapped
 from loomir.ir.op import Op
-from loomir.ir.visit import children, pre_order
+from loomir.ir.visit import by_class, children, nodes_outside, pre_order
 from loomir.tir.expr import (
     Broadcast,
     Call,
@@ -40,7 +40,8 @@ class Bounds:
 
     def learn(self, program: Stmt) -> None:
         """Read the bounds of the variables that a program binds."""
-        for part in pre_order(program):
+        lets = Let in by_class(program)
+        for part in pre_order(program) if lets else nodes_outside(program, PrimExpr):
             if isinstance(part, For):
                 self.set(part.loop_var, self.of_loop(part))
             elif isinstance(part, (LetStmt, Let)) and part.var.dtype.is_integer:

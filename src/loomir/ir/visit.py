@@ -196,6 +196,27 @@ def pre_order(root: Node) -> Iterator[Node]:
             stack += get(node)[::-1]
 
 
+def nodes_outside(root: Node, kind: type[Node]) -> list[Node]:
+    """List ``root`` and all it owns, parents first, in program order; not what is in a ``kind``.
+
+    Statements, for instance, are what is outside of expressions: a sixth of all nodes.
+    """
+    listed: list[Node] = []
+    stack: list[Any] = [root]
+    parts_of, no_nodes, inside = _PARTS, _NO_NODES, _INSIDE[kind]
+    while stack:
+        node = stack.pop()
+        cls = node.__class__
+        if inside[cls]:
+            continue
+        get = parts_of[cls]
+        if cls not in no_nodes:
+            listed.append(node)
+        if get is not None:
+            stack += get(node)[::-1]
+    return listed
+
+
 def post_order(root: Node) -> Iterator[Node]:
     """List ``root`` and all it owns, parts first, in program order."""
     stack: list[tuple[Node, bool]] = [(root, False)]
@@ -291,6 +312,25 @@ class _Parts(dict[type, "Getter | None"]):
         return made
 
 
+class _Inside(dict[type, bool]):
+    """Whether classes are subclasses of one, asked once for each."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def __missing__(self, cls: type) -> bool:
+        made = self[cls] = issubclass(cls, self._kind)
+        return made
+
+
+class _Insides(dict[type, _Inside]):
+    def __missing__(self, kind: type) -> _Inside:
+        made = self[kind] = _Inside(kind)
+        return made
+
+
+_INSIDE: Final = _Insides()
 _PARTS: Final = _Parts()
 _NO_NODES: Final[set[type]] = set()
 """The classes of what stands in fields between nodes, or in place of them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loomir.ir.node import Node, Role
@@ -12,7 +12,7 @@ from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
 from loomir.tir.stmt import AttrStmt, Block, DeclBuffer, Stmt
 
-__all__ = ["definitions_in", "fresh_buffer", "fresh_copy", "fresh_var"]
+__all__ = ["definitions_in", "fresh_buffer", "fresh_copies", "fresh_copy", "fresh_var"]
 
 
 def definitions_in(root: Node) -> list[Node]:
@@ -56,17 +56,24 @@ def fresh_copy(body: Stmt, mapping: Mapping[Any, Node]) -> Stmt:
 
     ``mapping`` gives what else is replaced, such as the variable of an unrolled loop.
     """
-    table: dict[Any, Node] = dict(mapping)
+    return next(fresh_copies(body, [mapping]))
+
+
+def fresh_copies(body: Stmt, mappings: Iterable[Mapping[Any, Node]]) -> Iterator[Stmt]:
+    """Copy a statement once for each mapping, as ``fresh_copy`` does."""
     found = definitions_in(body)
-    for definition in (*found, *_bound_with(found, body)):
-        if isinstance(definition, Var):
-            table[definition] = fresh_var(definition)
-    variables = dict(table)
-    for definition in found:
-        if isinstance(definition, Buffer):
-            made = substitute(definition, variables)
-            table[definition] = fresh_buffer(made) if made is definition else made
-    return substitute(body, table)
+    besides = _bound_with(found, body)
+    for mapping in mappings:
+        table: dict[Any, Node] = dict(mapping)
+        for definition in (*found, *besides):
+            if isinstance(definition, Var):
+                table[definition] = fresh_var(definition)
+        variables = dict(table)
+        for definition in found:
+            if isinstance(definition, Buffer):
+                made = substitute(definition, variables)
+                table[definition] = fresh_buffer(made) if made is definition else made
+        yield substitute(body, table)
 
 
 def _bound_with(found: Sequence[Node], body: Stmt) -> list[Var]:

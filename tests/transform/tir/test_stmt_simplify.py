@@ -181,3 +181,22 @@ def test_folding_agrees_with_the_interpreter(kind: Any, name: str):
         assert isinstance(made, IntImm)
         func = PrimFunc((), Evaluate(call_builtin("ret", e)))
         assert made.value == interpret(func, "main"), (a, b)
+
+
+def test_what_is_asked_again_has_the_same_answer_where_the_variables_are_the_same():
+    becomes(
+        """
+for i in range(8):
+    for j in range(8):
+        A[i * 8 + j] = T.min(i, 7) + T.min(i, 7) + T.min(n, 7) + T.min(n, 7)
+for i in range(9):
+    A[i] = T.min(i, 7) + T.min(T.min(i, 8), n)
+""",
+        """
+for i in range(8):
+    for j in range(8):
+        A[i * 8 + j] = i + i + T.min(n, 7) + T.min(n, 7)
+for i in range(9):
+    A[i] = T.min(i, 7) + T.min(i, n)
+""",
+    )

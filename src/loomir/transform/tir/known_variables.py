@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from loomir.arith import Analyzer
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import nodes_outside
 from loomir.tir.buffer import Range
+from loomir.tir.expr import PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For, LetStmt
 
@@ -14,7 +15,7 @@ __all__ = ["knowing_variables"]
 def knowing_variables(func: PrimFunc) -> Analyzer:
     """Make an analyzer that knows the variables, outer ones first."""
     analyzer = Analyzer()
-    for part in pre_order(func.body):
+    for part in nodes_outside(func.body, PrimExpr):
         if isinstance(part, For):
             if not analyzer.is_bound(part.loop_var):
                 analyzer.bind(part.loop_var, Range(part.min, part.extent))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from loomir.ir.passes import register
-from loomir.ir.visit import Step, children, fold, pre_order, rebuild, trampoline
+from loomir.ir.visit import Step, children, fold, nodes_outside, pre_order, rebuild, trampoline
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
@@ -37,7 +37,7 @@ def plan_and_update_buffer_allocation_location(func: PrimFunc) -> PrimFunc:
     iterations share nothing: then they can run side by side.
     """
     plans: dict[int, _Plan] = {}
-    for part in pre_order(func.body):
+    for part in nodes_outside(func.body, PrimExpr):
         if isinstance(part, Allocate) and _is_small(part) and len(plans) < _MOST:
             assert isinstance(part.body, DeclBuffer)
             plans[id(part)] = _Plan(part)

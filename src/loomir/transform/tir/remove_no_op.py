@@ -118,14 +118,13 @@ def _used(func: PrimFunc) -> set[int]:
     """List the variables and buffers that something refers to."""
     used: set[int] = set()
     buffers: dict[int, Buffer] = {id(b): b for b in func.buffer_map.values()}
-    for part in pre_order(func.body):
-        if isinstance(part, Var):
-            used.add(id(part))
-        elif isinstance(part, (BufferLoad, BufferStore)):
-            used.add(id(part.buffer))
-            buffers[id(part.buffer)] = part.buffer
-        elif isinstance(part, DeclBuffer):
-            buffers[id(part.buffer)] = part.buffer
+    found = by_class(func.body)
+    used.update(map(id, found.get(Var, ())))
+    for kind in (BufferLoad, BufferStore):
+        held: dict[int, Buffer] = {id(part.buffer): part.buffer for part in found.get(kind, ())}
+        used.update(held)
+        buffers |= held
+    buffers |= {id(part.buffer): part.buffer for part in found.get(DeclBuffer, ())}
     for buffer in buffers.values():
         used.add(id(buffer.data))
         parts: list[Node] = [

@@ -10,7 +10,7 @@ dead code may hold one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from loomir.arith import Analyzer
@@ -18,7 +18,7 @@ from loomir.arith.fold import FOLDS, fold_node
 from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, pre_order, rewrite
+from loomir.ir.visit import by_class, nodes_outside, pre_order, rewrite
 from loomir.tir.effects import is_discardable
 from loomir.tir.expr import (
     GE,
@@ -26,7 +26,9 @@ from loomir.tir.expr import (
     LE,
     LT,
     NE,
+    Add,
     Call,
+    Cast,
     Div,
     Eq,
     FloorDiv,
@@ -36,7 +38,9 @@ from loomir.tir.expr import (
     Max,
     Min,
     Mod,
+    Mul,
     PrimExpr,
+    Sub,
     Var,
 )
 from loomir.tir.function import PrimFunc
@@ -100,6 +104,7 @@ class _Prover:
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
         self._analyzer: Analyzer | None = None
+        self._known: dict[tuple[object, ...], PrimExpr | None] = {}
 
     def simplify(self, e: Any) -> PrimExpr:
         """Give a cheaper expression of the same value, or the same one."""
@@ -107,9 +112,39 @@ class _Prover:
         dtype = e.a.dtype
         if made is not e or not dtype.is_integer or dtype.lanes != 1:
             return made
+        # What is unrolled asks the same of each copy.
+        key = _key(e)
+        if key is not None and key in self._known:
+            known = self._known[key]
+            return e if known is None else known
         if self._analyzer is None:
             self._analyzer = knowing_variables(self._func)
-        return self._analyzer.simplify(e, rules=False)
+        made = self._analyzer.simplify(e, rules=False)
+        if key is not None:
+            self._known[key] = None if made is e else made
+        return made
+
+
+_PLAIN: Final = frozenset((Add, Sub, Mul, Min, Max, Eq, NE, LT, LE, GT, GE, Cast))
+_MOST_PARTS: Final = 64
+
+
+def _key(e: PrimExpr) -> tuple[object, ...] | None:
+    """Give what equal expressions share; None where it is long, or where evaluation may fail."""
+    key: list[object] = []
+    for part in pre_order(e):
+        kind = part.__class__
+        if isinstance(part, IntImm):
+            key += (part.value, part.dtype)
+        elif kind is Var:
+            key.append(id(part))  # the function keeps it
+        elif kind in _PLAIN and isinstance(part, PrimExpr):
+            key += (kind, part.dtype)
+        else:
+            return None
+        if len(key) > _MOST_PARTS:
+            return None
+    return tuple(key)
 
 
 _PROVED: Final = (FloorDiv, FloorMod, Div, Mod, Min, Max, Eq, NE, LT, LE, GT, GE)
@@ -123,7 +158,11 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
     """
     parts = by_class(func.body)
     leaves = _leaves_loops(parts.get(Call, []))
-    known = _constants(func, leaves) if _may_be_constant(parts) else {}
+    known: dict[Var, PrimExpr] = {}
+    if _may_be_constant(parts):
+        known = _constants(
+            pre_order(func.body) if Let in parts else nodes_outside(func.body, PrimExpr), leaves
+        )
     rules = {**_RULES, **dict.fromkeys(_PROVED, _Prover(func).simplify)}
     if not leaves:
         rules[For] = _once
@@ -149,10 +188,10 @@ def _may_be_constant(parts: Mapping[type[Node], list[Any]]) -> bool:
     )
 
 
-def _constants(func: PrimFunc, leaves: bool) -> dict[Var, PrimExpr]:
+def _constants(parts: Iterable[Node], leaves: bool) -> dict[Var, PrimExpr]:
     """Find variables whose only value is a constant or another variable."""
     known: dict[Var, PrimExpr] = {}
-    for part in pre_order(func.body):
+    for part in parts:
         if isinstance(part, (Let, LetStmt)):
             var, value = part.var, part.value
         elif isinstance(part, For) and isinstance(part.extent, IntImm) and not leaves:

@@ -8,7 +8,7 @@ from loomir.arith.fold import imm
 from loomir.ir.passes import register
 from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.tir.expr import Call, IntImm
-from loomir.tir.fresh import fresh_copy
+from loomir.tir.fresh import fresh_copies
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import For, ForKind, Stmt, seq
@@ -48,7 +48,7 @@ def unroll_loop(func: PrimFunc, options: UnrollOptions = UnrollOptions()) -> Pri
             and _can_repeat(loop.body, options.max_nodes // max(extent.value, 1))
         ):
             values = [imm(start.value + k, start.dtype) for k in range(extent.value)]
-            return seq((fresh_copy(loop.body, {loop.loop_var: v}) for v in values), loop.span)
+            return seq(fresh_copies(loop.body, [{loop.loop_var: v} for v in values]), loop.span)
         return For(
             loop.loop_var,
             start,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from loomir.arith.fold import add, imm64, int64, mul, product, sub
 from loomir.ir.equality import structural_equal
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import nodes_outside
 from loomir.tir.buffer import Buffer, MatchBufferRegion
 from loomir.tir.expr import FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var
 from loomir.tir.function import PrimFunc
@@ -104,7 +104,7 @@ class Layout:
         for param, buffer in func.buffer_map.items():
             self._add(buffer)
             self.by_data.setdefault(id(param), buffer)
-        for part in pre_order(func.body):
+        for part in nodes_outside(func.body, PrimExpr):
             if isinstance(part, Block):
                 for buffer in part.alloc_buffers:
                     self._add(buffer)
@@ -156,7 +156,7 @@ def bound_names(func: PrimFunc) -> set[int]:
     for buffer in func.buffer_map.values():
         for e in (*buffer.shape, *buffer.strides, buffer.elem_offset):
             bound.add(id(e))
-    for part in pre_order(func.body):
+    for part in nodes_outside(func.body, PrimExpr):
         if isinstance(part, LetStmt):
             bound.add(id(part.var))
         elif isinstance(part, For):

@@ -9,7 +9,7 @@ from loomir.arith.fold import INT64
 from loomir.arith.widen import Widener
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import pre_order, rewrite
+from loomir.ir.visit import nodes_outside, rewrite
 from loomir.tir.expr import GE, GT, LE, LT, NE, Cast, Eq, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For
@@ -44,7 +44,7 @@ class _Loops(Widener):
         self.bounds.learn(func.body)
         self.wide: dict[int, Var] = {}
         self.narrowed: dict[Var, PrimExpr] = {}
-        for part in pre_order(func.body):
+        for part in nodes_outside(func.body, PrimExpr):
             if isinstance(part, For) and self._fits(part):
                 old = part.loop_var
                 new = Var(old.name_hint, INT64, span=old.span)
