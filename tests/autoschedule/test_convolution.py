@@ -131,6 +131,8 @@ def check(
             "after": True,
         },
         {"size": (5, 17, 10, 10), "kernel": (6, 17, 3, 3), "pads": (1, 1)},
+        {"size": (1, 9, 17, 17), "kernel": (5, 9, 3, 3), "pads": (1, 1), "interpreted": True},
+        {"size": (1, 3, 39, 41), "kernel": (2, 3, 2, 2), "pads": (1, 0), "interpreted": True},
     ],
     ids=[
         "padded",
@@ -145,6 +147,8 @@ def check(
         "deep",
         "left over",
         "left over by image",
+        "panels one by one",
+        "strips one by one",
     ],
 )
 def test_convolutions(options: dict[str, Any]) -> None:

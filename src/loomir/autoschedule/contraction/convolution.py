@@ -61,6 +61,7 @@ from loomir.tir.expr import (
     Eq,
     FloorDiv,
     FloorMod,
+    IntImm,
     PrimExpr,
     Ramp,
     Sub,
@@ -78,6 +79,16 @@ _SHARES: Final = 4
 
 Panels of a block stay in its cache: a sixth less time on two threads for 256 channels of 14 x 14.
 """
+_STEPS: Final = 64
+"""Steps of a panel where the next one is copied meanwhile: the first cache holds both.
+
+64 channels of 112 x 112 pixels take 0.95 of the time so that they take where a strip has one panel,
+made before it is used.
+"""
+_AT_ONCE: Final = 8
+"""Steps that are written out, between which some of the next panel is copied."""
+_BLOCKS: Final = 16
+"""Blocks that threads may share, from which on a block has more than one strip."""
 _ROWS: Final = 64
 """Rows of a block where threads share panels, and each reads all of them."""
 _INDEX: Final = DataType("int64")
@@ -118,15 +129,12 @@ class _Convolution:
             self.rest = left_over(image, self.n, self.k, lanes)
         self.whole = self.n - self.rest
         self.tiles = tiles = self._choose_tiles()
-        row_tiles, column_tiles = up(self.m, tiles.rows), up(self.whole, tiles.columns)
-        self.column_tiles = column_tiles
-        self.own_panels = column_tiles * (self.count or _SHARES) >= _SHARES
-        """Whether each block makes its panels, for all rows."""
+        row_tiles, column_tiles = self.row_tiles, self.column_tiles
         if self.own_panels:
-            far = self.m * self.k * found.dtype.itemsize > (
-                target.caches[1] or target.caches[0] * 4
-            )
-            down, across = row_tiles, min(4, max(1, column_tiles // _SHARES)) if far else 1
+            across = min(4, max(1, column_tiles // _SHARES)) if self.far else 1
+            if self.meanwhile:
+                across = min(4, max(1, column_tiles // _BLOCKS))
+            down = row_tiles
         else:
             down, across = up(row_tiles, 2 * max(1, self.m // (2 * _ROWS))), column_tiles
         self.left = Side("left", found.left, found.rows, tiles.rows, down)
@@ -138,9 +146,9 @@ class _Convolution:
             (add(mul(product(image.lines), imm64(image.pitch)), imm64(tiles.lanes)),),
             found.dtype,
         )
-        slots = (
-            mul(self.batch, imm64(column_tiles * self.panels)) if not self.own_panels else across
-        )
+        slots: PrimExpr = mul(self.batch, imm64(column_tiles * self.panels))
+        if self.own_panels:
+            slots = imm64(2 if self.meanwhile else across)
         row = (tiles.depth + 1) * tiles.columns
         self.panel = scratch("panel", (slots, row), found.dtype)
         self.pieces = pieces_of(image, tiles.columns, tiles.lanes)
@@ -164,7 +172,15 @@ class _Convolution:
         """Choose tiles, and panels of whole units: steps along the last of the reduced axes."""
         tiles = choose_tiles(self.m, self.whole, self.k, self.found.dtype, self.target)
         sizes = [axis.size or 1 for axis in self.image.steps]
-        most = tiles.depth + tiles.depth // 4
+        self.column_tiles = up(self.whole, tiles.columns)
+        self.own_panels = self.column_tiles * (self.count or _SHARES) >= _SHARES
+        """Whether each block makes its panels, for all rows."""
+        second = self.target.caches[1] or self.target.caches[0] * 4
+        self.far = self.m * self.k * self.found.dtype.itemsize > second
+        """Whether kernels had better be read once for several strips."""
+        near = self.own_panels and not self.far and not self.rest
+        depth = min(tiles.depth, _STEPS) if near else tiles.depth
+        most = depth + depth // 4
         self.lead = next(i for i in range(len(sizes) + 1) if prod(sizes[i:]) <= most)
         self.unit, self.total = prod(sizes[self.lead :]), prod(sizes[: self.lead])
         self.units = up(self.total, up(self.total, max(1, most // self.unit)))
@@ -173,7 +189,12 @@ class _Convolution:
         if tiles.columns * _SHARES > self.whole:  # blocks of equal size
             even = [r for r in range(max(1, rows - 2), rows + 1) if self.m % r == 0]
             rows = max(even, default=rows)
-        return replace(tiles, rows=rows, depth=self.units * self.unit)
+        depth = self.units * self.unit
+        self.row_tiles = up(self.m, rows)
+        fewest = (self.k - (self.panels - 1) * depth) // _AT_ONCE
+        self.meanwhile = up(depth, self.row_tiles * fewest) if near and fewest else 0
+        """Steps of the next panel that are copied between some steps of a tile."""
+        return replace(tiles, rows=rows, depth=depth)
 
     @property
     def work(self) -> int | None:
@@ -280,25 +301,25 @@ class _Convolution:
 
             return loop("unit", units, unit)
 
-        def clear(units: PrimExpr) -> Stmt:
-            zero = const(0, self.found.dtype)
-            value = zero if lanes == 1 else Broadcast(zero, lanes)
-            count = mul(units, imm64(self.unit * tiles.vectors))
-            return loop(
-                "v",
-                count,
-                lambda v: BufferStore(self.panel, value, (slot, span(mul(v, imm64(lanes)), lanes))),
-            )
-
         def made(first: PrimExpr) -> Stmt:
             units = self._depth(panel)
             parts = [find_pieces(image, first, width, lanes, sources, targets), rows(units, first)]
             if self.n % width:
                 full = LE(add(first, imm64(width)), imm64(self.n))
-                parts.insert(0, IfThenElse(full, seq([]), clear(units)))
+                parts.insert(0, IfThenElse(full, seq([]), self._clear(slot, units)))
             return allocated([sources, targets], *parts)
 
         return let("first", mul(tile, imm64(width)), made)
+
+    def _clear(self, slot: PrimExpr, units: PrimExpr) -> Stmt:
+        """Set so many units of a panel to 0."""
+        lanes, zero = self.tiles.lanes, const(0, self.found.dtype)
+        value = zero if lanes == 1 else Broadcast(zero, lanes)
+        return loop(
+            "v",
+            mul(units, imm64(self.unit * self.tiles.vectors)),
+            lambda v: BufferStore(self.panel, value, (slot, span(mul(v, imm64(lanes)), lanes))),
+        )
 
     # -- loops -------------------------------------------------------------------------------------
     def _block(self, number: PrimExpr) -> Stmt:
@@ -309,7 +330,8 @@ class _Convolution:
         mine = [self.panel] if self.own_panels else []
         part = None
         if self.panels > 1:
-            shape = (right.per_block, left.per_block, tiles.rows, tiles.columns)
+            strips = 1 if self.meanwhile else right.per_block
+            shape = (strips, left.per_block, tiles.rows, tiles.columns)
             part = scratch("part", shape, self.found.dtype)
             mine.append(part)
         sums = None
@@ -319,6 +341,9 @@ class _Convolution:
             mine += [self.columns] if self.own_panels else []
 
         def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
+            if self.meanwhile:
+                return allocated(mine, self._strips(batch, across, down, part))
+
             def panel(p: PrimExpr) -> Stmt:
                 strips = self._panel(batch, across, down, p, part)
                 if sums is None:
@@ -336,6 +361,59 @@ class _Convolution:
             batch,
             lambda b: let("across", across, lambda a: let("down", down, lambda d: inside(b, a, d))),
         )
+
+    def _strips(
+        self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
+    ) -> Stmt:
+        """Go along strips, and along panels of each; the next panel is made meanwhile."""
+        tiles, panels, zero = self.tiles, imm64(self.panels), imm64(0)
+        fixed = split(self.found.batch, batch)
+
+        def one(s: PrimExpr, p: PrimExpr) -> Stmt:
+            tile, number = at(across, self.right.per_block, s), at(s, panels, p)
+            sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
+            targets = scratch("targets", (self.pieces,), _INDEX, scope="local")
+            later = FloorMod(add(p, imm64(1)), panels) if self.panels > 1 else zero
+            after = add(tile, FloorDiv(add(p, imm64(1)), panels))
+            first = mul(lesser(after, imm64(self.column_tiles - 1)), imm64(tiles.columns))
+            slot = FloorMod(add(number, imm64(1)), imm64(2))
+
+            def row(k: PrimExpr) -> Stmt:
+                whole = lesser(at(later, tiles.depth, k), imm64(self.k - 1))
+                base = substitute(self.image.base, {**fixed, **split(self.image.steps, whole)})
+                target = mul(k, imm64(tiles.columns))
+                return run_pieces(
+                    self.copy, base, self.panel, slot, target, tiles.lanes, (sources, targets)
+                )
+
+            def copied(t: PrimExpr, turn: PrimExpr, turns: PrimExpr) -> Stmt:
+                first, last = mul(at(t, turns, turn), imm64(self.meanwhile)), imm64(tiles.depth - 1)
+                rows = loop("row", self.meanwhile, lambda i: row(lesser(add(first, i), last)))
+                return IfThenElse(LE(first, last), rows)
+
+            walk = loop(
+                "tile",
+                _tiles_of(self.left, down),
+                lambda t: self._tile(
+                    batch,
+                    tile,
+                    (down, t),
+                    p,
+                    FloorMod(number, imm64(2)),
+                    part,
+                    zero,
+                    lambda turn, turns: copied(t, turn, turns),
+                ),
+            )
+            found = find_pieces(self.image, first, tiles.columns, tiles.lanes, sources, targets)
+            return allocated([sources, targets], found, walk)
+
+        begin = [self._pack(batch, at(across, self.right.per_block, zero), zero, zero)]
+        if self.n % tiles.columns:
+            begin.insert(0, self._clear(imm64(1), imm64(self.units)))
+        strips = _tiles_of(self.right, across)
+        walk = loop("strip", strips, lambda s: loop("panel", panels, lambda p: one(s, p)))
+        return seq([*begin, walk])
 
     def _panel(
         self,
@@ -378,6 +456,7 @@ class _Convolution:
         slot: PrimExpr,
         part: Buffer | None,
         strip: PrimExpr,
+        meanwhile: Callable[[PrimExpr, PrimExpr], Stmt] | None = None,
     ) -> Stmt:
         left, tiles = self.left, self.tiles
         sums = scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, scope="local")
@@ -412,7 +491,7 @@ class _Convolution:
                     multiply_then_add if self.found.ordered else summing(self.target),
                 )
 
-            steps = in_streams(mul(self._depth(panel), imm64(self.unit)), 1, self.target, one)
+            steps = self._steps(mul(self._depth(panel), imm64(self.unit)), one, meanwhile)
             end = self._end(batch, row, column, rows, sums)
             fill = self._begin(fixed, row, column, (rows, source), sums)
             if part is None:
@@ -433,6 +512,31 @@ class _Convolution:
                 lambda column: left.placed(row, lambda rows: inside(row, column, rows)),
             ),
         )
+
+    def _steps(
+        self,
+        depth: PrimExpr,
+        step: Callable[[PrimExpr], Stmt],
+        meanwhile: Callable[[PrimExpr, PrimExpr], Stmt] | None,
+    ) -> Stmt:
+        """Go along the steps of a panel; ``meanwhile`` is done between some of them."""
+        if meanwhile is None:
+            return in_streams(depth, 1, self.target, step)
+        turns = FloorDiv(depth, imm64(_AT_ONCE))
+        if isinstance(depth, IntImm):
+            turns = imm64(depth.value // _AT_ONCE)
+        size = imm64(_AT_ONCE)
+
+        def some(turn: PrimExpr) -> Stmt:
+            first = mul(turn, size)
+            steps = in_streams(size, 1, self.target, lambda k: step(add(first, k)))
+            return seq([meanwhile(turn, turns), steps])
+
+        done = mul(turns, size)
+        made = [loop("turn", turns, some)]
+        if not isinstance(depth, IntImm) or depth.value % _AT_ONCE:
+            made.append(loop("k", sub(depth, done), lambda k: step(add(done, k))))
+        return seq(made)
 
     def _rests(self, batch: PrimExpr, down: PrimExpr, panel: PrimExpr, sums: Buffer) -> Stmt:
         tiles = _tiles_of(self.left, down)
