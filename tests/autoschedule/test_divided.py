@@ -11,7 +11,7 @@ import loomir
 from loomir import te
 from loomir.autoschedule.monomials import ONE, Monomial
 from loomir.ir.visit import by_class
-from loomir.tir.expr import FloorDiv, FloorMod, Var
+from loomir.tir.expr import FloorDiv, FloorMod, Max, Min, Var
 from loomir.tir.function import PrimFunc
 from tests.autoschedule.agreement import agrees, scheduled
 
@@ -48,7 +48,17 @@ def repeated(b: Any, s: Any, d: Any) -> tuple[Any, Any]:
     return x, te.compute((b, s * d, d), lambda i, j, k: x[i, j // d, k] * x[i, j // d, j % d])
 
 
-MAKERS = [flat, tiled, shuffled, across, repeated]
+def scaled(b: Any, s: Any, d: Any) -> tuple[Any, Any]:
+    """As images that become twice as large."""
+    x = te.placeholder((b, s, d), name="x")
+
+    def place(j: Any) -> Any:
+        return Max(Min(j * s // (s * 2), s - 1), te.const(0, "int64"))
+
+    return x, te.compute((b, s * 2, d), lambda i, j, k: x[i, place(j), k])
+
+
+MAKERS = [scaled, flat, tiled, shuffled, across, repeated]
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -535,3 +535,55 @@ def the_last_of_equals(
 def test_of_zeros_of_both_signs_the_first_or_the_last_is_kept_as_written() -> None:
     x = RANDOM.choice(np.array([0.0, -0.0], "float32"), (20, 40))
     exactly(the_last_of_equals, x, np.ones(20, "float32"), np.ones(20, "float32"))
+
+
+@T.prim_func
+def distances(xs: T.handle, zs: T.handle, ys: T.handle) -> None:
+    n, m, k = T.int64(), T.int64(), T.int64()
+    x = T.match_buffer(xs, (n, k), "float32")
+    z = T.match_buffer(zs, (m, k), "float32")
+    y = T.match_buffer(ys, (n, m), "float32")
+    for i, j in T.grid(n, m):
+        y[i, j] = T.float32(0)
+        for e in range(k):
+            y[i, j] = y[i, j] + (x[i, e] - z[j, e]) * (x[i, e] - z[j, e])
+
+
+def points(n: int, m: int, k: int) -> PrimFunc:
+    @T.prim_func
+    def func(
+        x: T.Buffer((n, k), "float64"),
+        z: T.Buffer((m, k), "float64"),
+        y: T.Buffer((n, m), "float64"),
+    ) -> None:
+        for i, j in T.grid(n, m):
+            y[i, j] = T.float64(1)
+            for e in range(k):
+                y[i, j] = y[i, j] + T.abs(x[i, e] - z[j, e])
+
+    return func
+
+
+def some(*shape: int, dtype: str) -> npt.NDArray[np.generic]:
+    made = RANDOM.standard_normal(shape).astype(dtype)
+    made.flat[:: max(1, made.size // 6)] = SPECIAL[3]
+    return made
+
+
+@pytest.mark.parametrize(
+    "shape", [(9, 37, 16), (3, 19, 5), (0, 3, 4), (4, 0, 3), (5, 4, 0), (1, 1, 1)]
+)
+def test_distances_of_sizes_known_when_it_runs(shape: tuple[int, int, int]) -> None:
+    n, m, k = shape
+    x, z = some(n, k, dtype="float32"), some(m, k, dtype="float32")
+    exactly(distances, x, z, np.full((n, m), 5, "float32"))
+
+
+@pytest.mark.parametrize("shape", [(11, 40, 3), (2, 40, 3), (9, 33, 21), (9, 5, 3)])
+def test_distances(shape: tuple[int, int, int]) -> None:
+    n, m, k = shape
+    func = points(*shape)
+    exactly(func, some(n, k, dtype="float64"), some(m, k, dtype="float64"), np.zeros((n, m)))
+    (plan,) = scheduled(func, "native", tasks=False).plans
+    turned = "what is read across it is turned once, before" in plan.choices
+    assert turned is (n >= 8 and m >= 8)

@@ -20,13 +20,14 @@ from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.visit import by_class, fold, rewrite
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.expr import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Mul, PrimExpr, Sub, Var
+from loomir.tir.expr import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
 
 __all__ = ["in_digits"]
 
 _MOST: Final = 12
 """Axes that a stage may get."""
 
+_Size = Monomial | None
 _Digits = dict[Var, list["_Digit"]]
 
 
@@ -143,7 +144,7 @@ def _read(index: PrimExpr, digits: _Digits, known: Set[Var]) -> _Sum | None:
         size = _size_of(e, known) if isinstance(e, (Var, Cast, Mul)) else None
         if size is not None:
             return size
-        made = _computed(e, parts, sizes)
+        made = _clipped(e, parts, sizes, known) or _computed(e, parts, sizes)
         if made is None or e.dtype.bits == 64:
             return made
         fits = isinstance(made, _Sum) and _fits(made, e.dtype, sizes)
@@ -154,7 +155,7 @@ def _read(index: PrimExpr, digits: _Digits, known: Set[Var]) -> _Sum | None:
 
 
 def _computed(
-    e: Any, parts: list[_Sum | Monomial | None], sizes: Mapping[Var, Monomial | None]
+    e: Any, parts: list[_Sum | Monomial | None], sizes: Mapping[Var, _Size]
 ) -> _Sum | Monomial | None:
     if isinstance(e, IntImm):
         return _number(e.value)
@@ -178,7 +179,23 @@ def _computed(
     return None
 
 
-def _fits(a: _Sum, dtype: DataType, sizes: Mapping[Var, Monomial | None]) -> bool:
+def _clipped(
+    e: Any, parts: list[_Sum | Monomial | None], sizes: Mapping[Var, _Size], known: Set[Var]
+) -> _Sum | None:
+    """Take off what keeps a place within a dimension, where it is within anyway."""
+    if not isinstance(e, (Max, Min)) or not isinstance(parts[0], _Sum):
+        return None
+    if isinstance(e, Max):
+        return parts[0] if isinstance(e.b, IntImm) and e.b.value <= 0 else None
+    last = e.b
+    if not isinstance(last, Sub) or not isinstance(last.b, IntImm) or last.b.value != 1:
+        return None
+    extent = _size_of(last.a, known)
+    below = extent is not None and _stays_below(parts[0], extent, sizes)
+    return parts[0] if below else None
+
+
+def _fits(a: _Sum, dtype: DataType, sizes: Mapping[Var, _Size]) -> bool:
     """Whether a sum is a number of the dtype, for all values of its digits."""
     most = a.rest
     for var, factor in a.items():
@@ -244,7 +261,7 @@ def _times(a: _Sum, factor: Monomial) -> _Sum | None:
 
 
 def _parted(
-    a: _Sum, divisor: Monomial, sizes: Mapping[Var, Monomial | None]
+    a: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]
 ) -> tuple[_Sum | None, _Sum | None]:
     """Give quotient and rest: what is no multiple of the divisor has to stay below it."""
     if divisor.names and a.rest:
@@ -270,7 +287,7 @@ def _parted(
     return None, None
 
 
-def _stays_below(low: _Sum, divisor: Monomial, sizes: Mapping[Var, Monomial | None]) -> bool:
+def _stays_below(low: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]) -> bool:
     """Whether a sum of digits is always less; all sizes are 1 or more where there are any."""
     terms: list[tuple[Monomial, Monomial]] = []
     for var, factor in low.items():

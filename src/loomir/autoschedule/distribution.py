@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import add, int64
+from loomir.autoschedule.guards import guarded_apart
 from loomir.autoschedule.instance import number
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, rewrite
@@ -67,6 +68,7 @@ def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
         part = stack.pop()
         loops, inner = _nest(part)
         split = None
+        inner = guarded_apart(inner)
         if loops and isinstance(inner, SeqStmt):
             split = _split(loops, _flat(inner), alone)
         if split is None:

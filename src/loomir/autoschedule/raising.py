@@ -19,6 +19,7 @@ from loomir.autoschedule.checks import checks_apart
 from loomir.autoschedule.combining import identity
 from loomir.autoschedule.distribution import distribute, without_allocations
 from loomir.autoschedule.empty import always_started
+from loomir.autoschedule.guards import without_branch
 from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.own_buffers import in_buffers_of_their_own, same_elements
 from loomir.autoschedule.stage import Axis, Combine, Kernel, Stage
@@ -334,13 +335,16 @@ class Reader:
         indices = tuple(moved.index(i) for i in store.indices)
         if not _once(indices, moved.axes, moved.reduced):
             return None
+        value = moved.value(term)
+        if body.guard is not None and isinstance(value, Call):
+            value = without_branch(value, (*moved.axes, *moved.reduced))
         return Stage(
             body.name,
             moved.axes,
             moved.reduced,
             store.buffer,
             indices,
-            moved.value(term),
+            value,
             combine,
             None if init is None else moved.value(init.value),
             body.block is not None or not store.buffer.dtype.is_float,  # integers wrap
