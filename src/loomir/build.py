@@ -272,7 +272,8 @@ def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> P
     """
 
     def build(module: IRModule) -> Callable[[str], Callable[..., object]]:
-        return compile(module, schedule=False, cache=cache, opt_level=1).__getitem__
+        # LLVM's passes take 30 ms, and save none, even for 64 MB: the code waits for memory.
+        return compile(module, schedule=False, cache=cache, opt_level=0).__getitem__
 
     return PackConstantsOptions(
         lambda func, constants: prepare_constants(func, constants, machine, least=least), build

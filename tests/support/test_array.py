@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loomir
 from loomir.support.array import Array
 
 LARGE = np.arange(3 << 20, dtype="uint8")
@@ -43,3 +44,15 @@ def test_one_byte_of_many_makes_a_difference_wherever_it_is(place: int) -> None:
     assert first != second
     assert {first: 1, second: 2}[second] == 2
     assert first.digest() != second.digest()
+
+
+def test_an_array_that_is_given_away_is_not_copied() -> None:
+    for data in (np.arange(6.0).reshape(2, 3), np.array(3, "int32"), np.empty((0, 4), "int8")):
+        made = Array.owning(data)
+        assert np.shares_memory(made.data, data) or not data.size
+        assert made == Array(data)
+        assert not data.flags.writeable
+    turned = Array.owning(np.arange(6.0).reshape(2, 3).T)
+    assert turned == Array(np.arange(6.0).reshape(2, 3).T)
+    with pytest.raises(loomir.CompileError):
+        Array.owning(np.array(["text"]))

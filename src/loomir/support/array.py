@@ -42,7 +42,10 @@ class Array:
         numpy = _numpy()
         made = numpy.array(data, dtype=kind, order="C", copy=True)
         # NumPy has no object for a scalar that is not an array of rank 0.
-        self.data = numpy.asarray(made)
+        self._hold(numpy.asarray(made))
+
+    def _hold(self, data: Any) -> None:
+        self.data = data
         self.data.setflags(write=False)
         found = dtype_of_numpy(self.data.dtype)
         if found is None:
@@ -57,6 +60,13 @@ class Array:
         self.dtype = found
         self._digest: str | None = None
         self._hash: int | None = None
+
+    @staticmethod
+    def owning(data: np.ndarray[Any, Any]) -> Array:
+        """Take over an array in row-major order that nobody else will write, without a copy."""
+        made = Array.__new__(Array)
+        made._hold(_numpy().asarray(data, order="C"))
+        return made
 
     @staticmethod
     def from_bytes(data: bytes, dtype: DataType | str, shape: Sequence[int]) -> Array:
