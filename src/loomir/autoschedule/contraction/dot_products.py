@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.contraction.epilogue import finished
@@ -33,7 +33,20 @@ from loomir.autoschedule.stage import Axis, may_do_nothing
 from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import LE, LT, Add, Broadcast, Eq, IntImm, Let, PrimExpr, Var, const
+from loomir.tir.expr import (
+    LE,
+    LT,
+    Add,
+    Broadcast,
+    Eq,
+    FloorDiv,
+    IntImm,
+    Let,
+    Max,
+    PrimExpr,
+    Var,
+    const,
+)
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
@@ -46,8 +59,17 @@ With 32 registers of 16 numbers 16 rows take 0.8 of the time in tiles, and 32 ro
 16 registers of 8 the turning costs more: up to twice as many rows.
 """
 
+_UNKNOWN_ROWS: Final = 8
+"""Rows up to which that is so where columns or steps are not known: there may be few."""
+
 _FEWEST_COLUMNS: Final = 256
 """Columns below which threads share a product with a vector better by rules for rows."""
+
+_USUAL: Final = 4096
+"""Columns that are assumed where their number is not known."""
+
+_Each: TypeAlias = Callable[[Callable[[PrimExpr, int], Stmt]], Stmt]
+"""Writes out something for each row and column of a tile."""
 
 _CHUNK: Final = 512
 """Steps that a tile takes before the next one, where several tiles read the same columns."""
@@ -81,11 +103,12 @@ def dot_products(
     """
     m, n, k = size_of(found.rows) or most, size_of(found.columns), size_of(found.reduced)
     lanes = target.lanes(found.dtype.bits)
-    if m is None or n is None or k is None or k < 4 * lanes or n < 2:
+    if m is None or (k is not None and k < 4 * lanes) or (n is not None and n < 2):
         return None
-    if found.by_vector and n < _FEWEST_COLUMNS:
+    if found.by_vector and (n is None or k is None or n < _FEWEST_COLUMNS):
         return None
-    if m > (_MOST_ROWS if target.registers >= 32 else 2 * _MOST_ROWS):
+    most_rows = _MOST_ROWS if target.registers >= 32 else 2 * _MOST_ROWS
+    if m > (most_rows if n is not None and k is not None else _UNKNOWN_ROWS):
         return None
     if lanes < 2 or not all(
         reads_along(factor, found.reduced) for factor in (found.left, found.right)
@@ -98,7 +121,13 @@ def dot_products(
 
 class _DotProducts:
     def __init__(
-        self, found: Contraction, target: Target, inner: Set[Buffer], m: int, n: int, k: int
+        self,
+        found: Contraction,
+        target: Target,
+        inner: Set[Buffer],
+        m: int,
+        n: int | None,
+        k: int | None,
     ) -> None:
         self.found = found
         self.inner = inner
@@ -107,35 +136,49 @@ class _DotProducts:
         self.registers = target.registers
         self.lanes = target.lanes(found.dtype.bits)
         self.batch, self.extent = extent_of(found.batch), extent_of(found.rows)
+        self.width, self.depth = extent_of(found.columns), extent_of(found.reduced)
         most = 24 if target.registers >= 32 else 12
         pieces = up(m, min(m, most // 3, 8))
         self.rows = up(m, pieces)
         # What comes from memory comes fastest as some streams: 6 take 0.85 of the time of one.
-        streams = 6 if n * k * found.dtype.itemsize > target.caches[1] else 8
-        fit = range(1, max(1, min(streams, most // self.rows, n)) + 1)
-        self.columns = max(fit, key=lambda c: n / up(n, c) / (self.rows + c))
+        far = n is None or k is None or n * k * found.dtype.itemsize > target.caches[1]
+        wide = _USUAL if n is None else n
+        fit = range(1, max(1, min(6 if far else 8, most // self.rows, wide)) + 1)
+        self.columns = max(fit, key=lambda c: wide / up(wide, c) / (self.rows + c))
         self.tiles = up(m, self.rows)
         self.complete = isinstance(self.extent, IntImm) and m % self.rows == 0
         """Whether each tile has all its rows."""
-        self.strips = up(n, self.columns)
-        whole = k - k % self.lanes
-        self.chunk = whole
-        if self.tiles > 1 and whole > _CHUNK:
-            self.chunk = _CHUNK - _CHUNK % self.lanes
-        near, row = target.caches[0], self.rows * found.dtype.itemsize
-        if self.tiles == 1 and whole * row > near >= 2 * _CHUNK * row:
+        self.strips = ceil_div(self.width, self.columns)
+        self.whole = _divided(self.depth, self.lanes)
+        """The vectors of a row that are complete."""
+        self.chunk = self._chunk(target)
+        chunks: PrimExpr = imm64(1)
+        if self.chunk is not None:
+            chunks = ceil_div(self.whole, self.chunk // self.lanes)
+        # Without a step there is a chunk all the same, in which the results are stored.
+        self.chunks = chunks if isinstance(chunks, IntImm) else Max(chunks, imm64(1))
+        self.per_block = max(1, 32 // self.columns)
+
+    def _chunk(self, target: Target) -> int | None:
+        """Choose how many steps a tile takes before the next one, None for all."""
+        whole = None if self.k is None else self.k - self.k % self.lanes
+        near, row = target.caches[0], self.rows * self.found.dtype.itemsize
+        chunk: int | None = None
+        if self.tiles > 1:
+            chunk = _CHUNK - _CHUNK % self.lanes
+        elif near >= 2 * _CHUNK * row and (whole is None or whole * row > near):
             # The rows stay in the nearest cache while columns go by: 8 of them take 0.87 of the
             # time that they take from the second one.
-            self.chunk = 1 << (near // 2 // row).bit_length() - 1
-        self.chunks = up(whole, self.chunk)
-        self.per_block = max(1, 32 // self.columns)
-        self.sums: Buffer | None = None
+            chunk = 1 << (near // 2 // row).bit_length() - 1
+        return None if chunk is None or (whole is not None and whole <= chunk) else chunk
 
     def plan(self) -> Plan:
         """Write the loops."""
-        blocks = up(self.strips, self.per_block)
+        blocks = ceil_div(self.strips, self.per_block)
         count, known = size_of(self.found.batch), isinstance(self.extent, IntImm)
-        work = None if count is None or not known else self.m * self.n * self.k * count
+        work: int | None = None
+        if known and count is not None and self.n is not None and self.k is not None:
+            work = self.m * self.n * self.k * count
         worth = work is None or work >= WORTH_THREADS
         stmt = loop(
             "batch",
@@ -151,7 +194,7 @@ class _DotProducts:
             (
                 f"dot products of vectors of {self.lanes}, nothing packed",
                 f"tile of {self.rows} x {self.columns}: {held} vectors of sums",
-                *([f"{self.chunk} steps of all rows at a time"] if self.chunks > 1 else []),
+                *([f"{self.chunk} steps of all rows at a time"] if self.chunk else []),
             ),
             None if work is None else 2 * work,
         )
@@ -159,12 +202,12 @@ class _DotProducts:
     def _block(self, batch: PrimExpr, block: PrimExpr) -> Stmt:
         """Compute some columns of all rows, chunk by chunk."""
         first = mul(block, imm64(self.per_block))
-        strips = lesser(imm64(self.per_block), sub(imm64(self.strips), first))
-        if self.strips % self.per_block == 0:
+        strips = lesser(imm64(self.per_block), sub(self.strips, first))
+        if isinstance(self.strips, IntImm) and self.strips.value % self.per_block == 0:
             strips = imm64(self.per_block)
         tiles = ceil_div(self.extent, self.rows)
         part = None
-        if self.chunks > 1:
+        if self.chunk is not None:
             shape = (self.per_block, self.tiles, self.rows, self.columns * self.lanes)
             part = scratch("part", shape, self.found.dtype)
 
@@ -200,7 +243,7 @@ class _DotProducts:
             return span(imm64(c * lanes), lanes)
 
         def step(place: PrimExpr) -> Stmt:
-            k = at(chunk, self.chunk, mul(place, imm64(lanes)))
+            k = at(chunk, self.chunk or 0, mul(place, imm64(lanes)))
 
             def one(r: PrimExpr, c: int) -> Stmt:
                 x = self._vector(found.left, found.rows, batch, self._row(row, r), k)
@@ -212,13 +255,13 @@ class _DotProducts:
 
         zero = Broadcast(const(0, found.dtype), lanes)
         begin = each(lambda r, c: BufferStore(sums, zero, (r, held(c))))
-        count = self.chunk // lanes
-        steps: PrimExpr = imm64(count)
-        whole = self.k // lanes
-        if whole % count:
-            steps = lesser(steps, sub(imm64(whole), mul(chunk, imm64(count))))
+        steps = self.whole
+        if self.chunk is not None:
+            steps = imm64(self.chunk // lanes)
+            if self.k is None or self.k // lanes % steps.value:
+                steps = lesser(steps, sub(self.whole, mul(chunk, steps)))
         run = loop("k", steps, step)
-        end = each(lambda r, c: self._finish(batch, add(row, r), add(column, imm64(c)), sums, r, c))
+        end = self._end(batch, row, column, sums, each)
         if part is None:
             return allocated([sums], begin, run, end)
         place = (slot, tile)
@@ -232,8 +275,92 @@ class _DotProducts:
             [sums],
             IfThenElse(Eq(chunk, imm64(0)), begin, again),
             run,
-            IfThenElse(Eq(chunk, imm64(self.chunks - 1)), end, keep),
+            IfThenElse(Eq(chunk, sub(self.chunks, imm64(1))), end, keep),
         )
+
+    def _end(
+        self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, sums: Buffer, each: _Each
+    ) -> Stmt:
+        """Add up what the lanes hold and the steps that fill no vector, and store."""
+        found, lanes = self.found, self.lanes
+        rest = None
+        if self.k is None:
+            rest = scratch("rest", (self.rows, self.columns), found.dtype, scope="local")
+        end = unrolled(
+            "r", self.rows, lambda r: self._row_stored(batch, row, column, r, sums, rest)
+        )
+        if not self.even:
+            fits = LE(add(column, imm64(self.columns)), self.width)
+            end = IfThenElse(fits, end, self._partly(batch, row, column, sums, rest, each))
+        if rest is None:
+            return end
+        held = rest
+        done = mul(self.whole, imm64(lanes))
+
+        def put(r: PrimExpr, c: int, value: PrimExpr) -> Stmt:
+            return BufferStore(held, value, (r, imm64(c)))
+
+        def step(r: PrimExpr, c: int, k: PrimExpr) -> Stmt:
+            places = self._row(row, r), self._column(column, c)
+            return put(r, c, self._term(batch, places, k, BufferLoad(held, (r, imm64(c)))))
+
+        zero = const(0, found.dtype)
+        begin = each(lambda r, c: put(r, c, zero))
+        steps = sub(self.depth, done)
+        more = loop("k", steps, lambda k: each(lambda r, c: step(r, c, add(done, k))))
+        return allocated([held], begin, more, end)
+
+    def _row_stored(
+        self,
+        batch: PrimExpr,
+        row: PrimExpr,
+        column: PrimExpr,
+        r: PrimExpr,
+        sums: Buffer,
+        rest: Buffer | None,
+    ) -> Stmt:
+        """Store the columns of a row, unless there is no such row."""
+        stored = seq(
+            self._stored(batch, (row, r), (column, imm64(c)), sums, rest)
+            for c in range(self.columns)
+        )
+        if self.complete:
+            return stored
+        return IfThenElse(LE(add(add(row, r), imm64(1)), self.extent), stored)
+
+    def _partly(
+        self,
+        batch: PrimExpr,
+        row: PrimExpr,
+        column: PrimExpr,
+        sums: Buffer,
+        rest: Buffer | None,
+        each: _Each,
+    ) -> Stmt:
+        """Store what lies inside the result of a tile, element by element."""
+        dtype, lanes = self.found.dtype, self.lanes
+        edges = [scratch("edge", (self.rows, self.columns * lanes), dtype)]
+        copies = [each(lambda r, c: _copied(edges[0], sums, (r, span(imm64(c * lanes), lanes))))]
+        if rest is not None:
+            edges.append(scratch("rest_edge", (self.rows, self.columns), dtype))
+            copies.append(each(lambda r, c: _copied(edges[1], rest, (r, imm64(c)))))
+        rows = lesser(imm64(self.rows), sub(self.extent, row))
+        columns = lesser(imm64(self.columns), sub(self.width, column))
+
+        def one(r: PrimExpr, c: PrimExpr) -> Stmt:
+            return self._stored(batch, (row, r), (column, c), *edges)
+
+        some = loop("r", rows, lambda r: loop("c", columns, lambda c: one(r, c)))
+        return allocated(edges, *copies, some)
+
+    def _term(
+        self, batch: PrimExpr, places: tuple[PrimExpr, PrimExpr], k: PrimExpr, total: PrimExpr
+    ) -> PrimExpr:
+        """Add the product of one step."""
+        found = self.found
+        x = self._element(found.left, found.rows, batch, places[0], k)
+        y = self._element(found.right, found.columns, batch, places[1], k)
+        return self.multiply(x, y, total)
 
     def _row(self, first: PrimExpr, r: PrimExpr) -> PrimExpr:
         """Give a row to read; what is beyond the last is read there, and not stored."""
@@ -242,7 +369,12 @@ class _DotProducts:
 
     def _column(self, first: PrimExpr, c: int) -> PrimExpr:
         index = add(first, imm64(c))
-        return index if self.n % self.columns == 0 else lesser(index, imm64(self.n - 1))
+        return index if self.even else lesser(index, sub(self.width, imm64(1)))
+
+    @property
+    def even(self) -> bool:
+        """Whether each strip has all its columns."""
+        return self.n is not None and self.n % self.columns == 0
 
     def _element(
         self,
@@ -269,32 +401,40 @@ class _DotProducts:
         """Load neighbours along the reduced axis."""
         return vector_from(factor, self._element(factor, axes, batch, index, k), self.lanes)
 
-    def _finish(
-        self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, sums: Buffer, r: PrimExpr, c: int
+    def _stored(
+        self,
+        batch: PrimExpr,
+        row: tuple[PrimExpr, PrimExpr],
+        column: tuple[PrimExpr, PrimExpr],
+        sums: Buffer,
+        rest: Buffer | None = None,
     ) -> Stmt:
-        """Add up the lanes, the steps that fill no vector, and store."""
-        found = self.found
-        total: PrimExpr = BufferLoad(sums, (r, span(imm64(c * self.lanes), self.lanes)))
+        """Store an element of a tile: rows and columns are the first ones and the number there."""
+        found, lanes = self.found, self.lanes
+        (first, r), (left, c) = row, column
+        places = add(first, r), add(left, c)
+        total: PrimExpr = BufferLoad(sums, (r, span(mul(c, imm64(lanes)), lanes)))
         while total.dtype.lanes > 1:
             var = Var("half", total.dtype)
             low, high = call_builtin("vectorlow", var), call_builtin("vectorhigh", var)
             total = Let(var, total, Add(low, high))
-        whole = self.k - self.k % self.lanes
-        for k in range(whole, self.k):
-            x = self._element(found.left, found.rows, batch, row, imm64(k))
-            y = self._element(found.right, found.columns, batch, column, imm64(k))
-            total = self.multiply(x, y, total)
+        if rest is not None:
+            total = Add(total, BufferLoad(rest, (r, c)))
+        elif self.k is not None:
+            for k in range(self.k - self.k % lanes, self.k):
+                total = self._term(batch, places, imm64(k), total)
         place = {
             **split(found.batch, batch),
-            **split(found.rows, row),
-            **split(found.columns, column),
+            **split(found.rows, places[0]),
+            **split(found.columns, places[1]),
         }
-        stored = finished(found, self.inner, place, total)
-        ends = (
-            (row, self.extent, self.complete),
-            (column, imm64(self.n), self.n % self.columns == 0),
-        )
-        for index, extent, complete in ends:
-            if not complete:
-                stored = IfThenElse(LE(add(index, imm64(1)), extent), stored)
-        return stored
+        return finished(found, self.inner, place, total)
+
+
+def _copied(to: Buffer, source: Buffer, place: tuple[PrimExpr, PrimExpr]) -> Stmt:
+    return BufferStore(to, BufferLoad(source, place), place)
+
+
+def _divided(value: PrimExpr, by: int) -> PrimExpr:
+    """Divide what is not negative."""
+    return imm64(value.value // by) if isinstance(value, IntImm) else FloorDiv(value, imm64(by))
