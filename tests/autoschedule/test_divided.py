@@ -155,3 +155,43 @@ def test_products_of_sizes() -> None:
     assert Monomial.of(n + m) is None
     assert both.known is None
     assert both.over(both) == ONE
+
+
+def normalised(shape: tuple[Any, Any, Any], groups: int, *, more: bool = False) -> PrimFunc:
+    """Take away the mean of each group of channels, which lie behind one another."""
+    n, c, p = shape
+    size = c // groups
+    x, y = te.placeholder((n, c, p), name="x"), te.placeholder((c,), name="y")
+    k, q = te.reduce_axis((0, size), name="k"), te.reduce_axis((0, p), name="q")
+    total = te.compute(
+        (n, groups), lambda i, g: te.sum(x[i, g * size + k, q], axis=[k, q]), name="total"
+    )
+    out = te.compute(
+        (n, c, p), lambda i, j, r: (x[i, j, r] - total[i, j // size]) * y[j], name="out"
+    )
+    if not more:
+        return te.create_prim_func([x, y, out])
+    last = te.compute((n, c, p), lambda i, j, r: out[i, c - 1 - j, r] + y[j], name="last")
+    return te.create_prim_func([x, y, out, last])
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((2, 6, 35), 2), ((1, 4, 1), 4), ((3, 5, 7), 1)])
+def test_groups_of_channels(shape: tuple[int, int, int], groups: int) -> None:
+    func = normalised(shape, groups)
+    arrays = [array(*shape), array(shape[1]), array(*shape)]
+    agrees(func, arrays, rtol=0, targets=("native", "haswell"))
+    if groups == 2:
+        assert [s.name for s in scheduled(func).plans[0].stages] == ["total", "out"]
+
+
+def test_groups_of_pixels_known_when_it_runs() -> None:
+    n, p = te.var("n", "int64"), te.var("p", "int64")
+    func = normalised((n, 6, p), 3)
+    for rows, pixels in ((2, 37), (0, 3), (3, 0), (1, 1)):
+        arrays = [array(rows, 6, pixels), array(6), array(rows, 6, pixels)]
+        agrees(func, arrays, rtol=0)
+
+
+def test_a_result_that_another_one_is_made_of() -> None:
+    func = normalised((2, 6, 35), 2, more=True)
+    agrees(func, [array(2, 6, 35), array(6), array(2, 6, 35), array(2, 6, 35)], rtol=0)

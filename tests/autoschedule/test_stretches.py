@@ -12,7 +12,7 @@ from loomir import te
 from loomir.autoschedule.stage import Axis
 from loomir.autoschedule.stretches import row_choice, stretches_of
 from loomir.tir.buffer import decl_buffer
-from loomir.tir.expr import And
+from loomir.tir.expr import And, Max, Min
 from loomir.tir.function import PrimFunc
 from tests.autoschedule.agreement import agrees
 
@@ -125,3 +125,24 @@ def test_conditions_on_rows_are_asked_once_for_each() -> None:
     assert len(parts) == 2
     assert stretches_of(found.fails, axes, axes[1]) is None
     assert row_choice(te.if_then_else(x[i, 0] > zero, x[i, j], zero), {j}) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("shape", [(5, 70), (1, 1), (3, 2), (2, 131)])
+def test_places_that_are_kept_within_bounds(shape: tuple[int, int], dtype: str) -> None:
+    n, m = shape
+    x = te.placeholder(shape, dtype, name="x")
+
+    def at(i: Any, k: int) -> Any:
+        return Min(Max(i + k, te.const(0, "int32")), te.const(m - 1, "int32"))
+
+    def element(i: Any, j: Any) -> Any:
+        up, left = Max(i - 1, te.const(0, "int32")), Max(j - 1, te.const(0, "int32"))
+        right = Min(te.const(m - 1, "int32"), j + 1)
+        return x[up, j] + x[i, left] * x[i, right] - x[i, at(j, -2)] + x[i, at(j, 3)]
+
+    func = te.create_prim_func([x, te.compute(shape, element)])
+    given = RANDOM.integers(0, 9, shape).astype(dtype)
+    agrees(func, [given, np.zeros(shape, dtype)], rtol=0, targets=("native", "haswell"))
+    wide = te.compute((n, m + 6), lambda i, j: x[i, at(j, -3)])
+    agrees(te.create_prim_func([x, wide]), [given, np.zeros((n, m + 6), dtype)], rtol=0)

@@ -6,7 +6,8 @@ the sizes that make up extents are not 0, and by digits of such sizes nothing is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from loomir.autoschedule.digits import in_digits
@@ -14,19 +15,56 @@ from loomir.autoschedule.joined_axes import with_joined_axes
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import Reader
 from loomir.autoschedule.stage import Kernel, Stage
+from loomir.autoschedule.usage import reads_of, writes_of
 from loomir.ir.visit import by_class
+from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.effects import Does, effects
-from loomir.tir.expr import Var
+from loomir.tir.expr import FloorDiv, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
 
-__all__ = ["plan_divided", "sizes_of"]
+__all__ = ["declared_views", "plan_divided", "sizes_of", "with_digits"]
 
 
 def sizes_of(func: PrimFunc) -> frozenset[Var]:
     """Give the variables that are sizes of arguments, which are never negative."""
     buffers = func.buffer_map.values()
     return frozenset(dim for b in buffers for dim in b.shape if isinstance(dim, Var))
+
+
+def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
+    """Take apart axes of results by which reductions are read; give the views that are stored to.
+
+    As ``c // 8`` in the normalisation of groups of 8 channels: their rows are one with what is
+    computed of them then. What others read stays as it is. ``declared_views`` declares the views.
+    """
+    stages = [part for part in kernel.parts if isinstance(part, Stage)]
+    made = {id(p.buffer.data) for p in stages} if any(p.reduced for p in stages) else set[int]()
+    readers = Counter(data for p in kernel.parts for data in reads_of(p) | writes_of(p))
+    kept = {id(b.data) for b in kernel.between} | {data for data, n in readers.items() if n > 1}
+    views: list[Buffer] = []
+    parts: list[Stage | Stmt] = []
+    for part in kernel.parts:
+        split = None
+        if isinstance(part, Stage) and id(part.buffer.data) not in kept:
+            loads: list[BufferLoad] = by_class(part.value).get(BufferLoad, [])
+            divided = [p for p in loads if any(FloorDiv in by_class(i) for i in p.indices)]
+            if any(id(load.buffer.data) in made for load in divided):
+                split = in_digits(part, sizes_of(kernel.func))
+        if split is not None:
+            views.append(split.buffer)
+        parts.append(part if split is None else split)
+    return (replace(kernel, parts=tuple(parts)), tuple(views)) if views else (kernel, ())
+
+
+def declared_views(plan: Plan, views: Sequence[Buffer]) -> Plan:
+    """Declare the views that a plan stores to."""
+    stores: list[BufferStore] = by_class(plan.stmt).get(BufferStore, []) if views else []
+    used = {store.buffer for store in stores}
+    stmt = plan.stmt
+    for view in views:
+        stmt = DeclBuffer(view, stmt) if view in used else stmt
+    return plan if stmt is plan.stmt else replace(plan, stmt=stmt)
 
 
 def plan_divided(stmt: Stmt, func: PrimFunc, plan: Callable[[Stage], Plan]) -> Plan | None:

@@ -20,7 +20,7 @@ from loomir.autoschedule.choosing import plan_choice
 from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.digits import in_digits
-from loomir.autoschedule.divided import plan_divided, sizes_of
+from loomir.autoschedule.divided import declared_views, plan_divided, sizes_of, with_digits
 from loomir.autoschedule.elementwise import plan_elementwise, runs_long
 from loomir.autoschedule.general import plan_general
 from loomir.autoschedule.inlining import inline_stages
@@ -207,6 +207,7 @@ def _statements(
 ) -> _Made:
     """Plan the body of a function, or of loops in it, which are ``around``."""
     kernel, outer = without_unit_axes(inline_stages(read_kernel(func)))
+    kernel, views = with_digits(kernel)
     kernel, inner_names = with_joined_axes(kernel)
 
     def declare(stmt: Stmt) -> Stmt:
@@ -226,6 +227,7 @@ def _statements(
         part = kernel.parts[place]
         if isinstance(part, Stage):
             plan, covered = _planned(usage, place, between, target, rules)
+            plan = declared_views(plan, views)
             made.append(plan.stmt)
             plans.append(declared_ahead(plan, declare))
             place += covered

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from loomir.arith.fold import FOLDS, add, imm, imm64, sub
 from loomir.autoschedule.nest import INDEX
-from loomir.autoschedule.padding import Form, conjunction, test_of
+from loomir.autoschedule.padding import Form, conjunction, form_of, test_of
 from loomir.autoschedule.stage import Axis
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import BufferLoad
@@ -62,6 +62,9 @@ def _by_numbers(
             form = test_of(part, axes)
             if form is not None and _is_on(form, axis) and isinstance(form.rest, IntImm):
                 tests[id(part)] = form
+    for load in by_class(value).get(BufferLoad, ()):
+        for index in load.indices:
+            tests.update(_clamps(index, axes, axis))
     edges = {0, size}
     for form in tests.values():
         factor, rest = form.terms[axis], form.rest
@@ -73,18 +76,43 @@ def _by_numbers(
         return None
 
     def decided(low: int) -> PrimExpr:
-        def known(part: CmpOp) -> PrimExpr:
-            form = tests.get(id(part))
+        def holds(node: PrimExpr) -> bool | None:
+            form = tests.get(id(node))
             if form is None:
-                return part
+                return None
             assert isinstance(form.rest, IntImm)
-            return const(form.terms[axis] * low + form.rest.value >= 0, "bool")
+            return form.terms[axis] * low + form.rest.value >= 0
 
-        rules = dict.fromkeys((GE, GT, LE, LT), known)
+        def known(part: CmpOp) -> PrimExpr:
+            found = holds(part)
+            return part if found is None else const(found, "bool")
+
+        def edge_of(node: Max | Min) -> PrimExpr:
+            found = holds(node)
+            if found is None:
+                return node
+            return node.a if found is isinstance(node, Max) else node.b
+
+        rules = {**dict.fromkeys((GE, GT, LE, LT), known), Max: edge_of, Min: edge_of}
         return _folded(rewrite(value, rules))
 
     places = sorted(edges)
     return [Stretch(imm(a, INDEX), imm(b, INDEX), decided(a)) for a, b in pairwise(places)]
+
+
+def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, Form]:
+    """Give the places in an index that are kept within bounds, with where the first is no less."""
+    made: dict[int, Form] = {}
+    found = by_class(index)
+    for node in (*found.get(Max, ()), *found.get(Min, ())):
+        ends = form_of(node.a, axes), form_of(node.b, axes)
+        if ends[0] is None or ends[1] is None:
+            continue
+        form = ends[0].plus(ends[1], -1)
+        rest = rewrite(form.rest, FOLDS)
+        if _is_on(form, axis) and isinstance(rest, IntImm):
+            made[id(node)] = Form(form.terms, rest)
+    return made
 
 
 def _is_on(form: Form, axis: Var) -> bool:
