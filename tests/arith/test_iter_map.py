@@ -450,10 +450,10 @@ def test_long_chains_cost_in_proportion():
         iters = loops(i=1 << length)
         best = 9.0
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             assert detect_iter_map([whole], iters, check_level="bijective").ok
             assert detect_iter_map(digits, iters, check_level="bijective").ok
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     short, long = seconds(12), seconds(48)

@@ -64,7 +64,12 @@ def families() -> list[ModuleType]:
         importlib.import_module(m.name)
         for m in pkgutil.iter_modules(topi.__path__, f"{topi.__name__}.")
     ]
-    return [m for m in found if all(vars(topi).get(n) is vars(m)[n] for n in m.__all__)]
+    return [m for m in found if all(_given(vars(topi).get(n)) is vars(m)[n] for n in m.__all__)]
+
+
+def _given(operator: Any) -> Any:
+    """Give the operator itself of one whose arguments are checked first."""
+    return getattr(operator, "__wrapped__", operator)
 
 
 def signature(operator: Any) -> str:

@@ -289,7 +289,7 @@ def test_meaning_is_kept_in_the_order_of_evaluation():
 
 
 def test_long_programs_are_normalised_in_linear_time():
-    from time import perf_counter
+    from time import process_time
 
     def seconds(count):
         x = var("x", 2)
@@ -299,9 +299,9 @@ def test_long_programs_are_normalised_in_linear_time():
             bindings.append(let(v, neg(neg(at))))
             at = v
         given = func([x], seq([block(*bindings)], at))
-        start = perf_counter()
+        start = process_time()
         normalize(given)
-        return perf_counter() - start
+        return process_time() - start
 
     seconds(100)
     assert seconds(8_000) < 12 * max(seconds(2_000), 0.02)

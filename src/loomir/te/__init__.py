@@ -3,6 +3,7 @@
 ``te.compute((n,), lambda i: A[i] + 1)`` gives a tensor, ``te.create_prim_func([A, B])`` a function.
 """
 
+from loomir.te.arguments import explain_failures as _explain_failures
 from loomir.te.create_prim_func import create_prim_func
 from loomir.te.operation import (
     compute,
@@ -110,3 +111,5 @@ __all__ = [
     "trunc",
     "var",
 ]
+
+globals().update(_explain_failures(globals(), __all__))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from loomir.ir.node import Node, attr, binds, child, meta, node
 from loomir.support.diagnostics import counted
@@ -118,6 +118,8 @@ class Reduce(PrimExpr):
 
 
 Combine: TypeAlias = Callable[..., Any]
+_OF_ONE: Final = (Add, Mul, Max, Min, And, Or)
+"""What combines two expressions."""
 
 
 def comm_reducer(
@@ -134,6 +136,13 @@ def comm_reducer(
     def reducer(expr: Any, axis: Axes, where: ExprLike | None = None, init: Any = None) -> Any:
         span = user_span()
         several = isinstance(expr, (tuple, list))
+        if several and fcombine in _OF_ONE:
+            refuse(
+                "TE0004",
+                f"{name!r} reduces one value, not a {type(cast('object', expr)).__name__}",
+                help="reduce each by itself, or make a reduction of several with te.comm_reducer",
+                span=span,
+            )
         source = tuple(convert(e) for e in listed(expr))
         with located():
             combiner = _combiner(fcombine, fidentity, source, several, name, span)

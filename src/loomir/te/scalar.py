@@ -70,13 +70,13 @@ def select(condition: ExprLike, then: ExprLike, other: ExprLike) -> PrimExpr:
 def all_of(*conditions: ExprLike) -> PrimExpr:
     """Give whether all conditions hold; those after one that does not are not evaluated."""
     with located():
-        return reduce(And, map(convert, conditions))
+        return reduce(And, map(convert, conditions)) if conditions else const(True, "bool")
 
 
 def any_of(*conditions: ExprLike) -> PrimExpr:
     """Give whether a condition holds; those after one that does are not evaluated."""
     with located():
-        return reduce(Or, map(convert, conditions))
+        return reduce(Or, map(convert, conditions)) if conditions else const(False, "bool")
 
 
 def power(base: ExprLike, exponent: ExprLike) -> PrimExpr:

@@ -55,6 +55,9 @@ class Tensor(Node):
     value_index: int = attr(default=0)
     span: Span | None = meta(default=None, kw_only=True)
 
+    __iter__: ClassVar[None] = None
+    """Going through a tensor would read elements at 0, 1, 2 and so on, without an end."""
+
     @property
     def ndim(self) -> int:
         """The number of axes."""

@@ -178,6 +178,9 @@ class Buffer(Node):
         annotation = self.data.type_annotation
         return annotation.storage_scope if isinstance(annotation, PointerType) else "global"
 
+    __iter__: ClassVar[None] = None
+    """Going through a buffer would read elements at 0, 1, 2 and so on, without an end."""
+
     def __getitem__(self, key: IndexLike | tuple[IndexLike, ...]) -> BufferLoad | BufferRegion:
         items = key if isinstance(key, tuple) else (key,)
         if any(isinstance(item, slice) for item in items):

@@ -256,10 +256,10 @@ def test_deep_expressions_take_linear_time(right: bool):
         doc: ExprDoc = A
         for _ in range(size):
             doc = op("+", A, doc) if right else op("+", doc, A)
-        start = time.perf_counter()
+        start = time.process_time()
         text = to_python(doc)
         assert text.count("+") == size
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     short, long = timed(10_000), timed(100_000)
     assert long < 40 * short + 1

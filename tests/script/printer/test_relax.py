@@ -563,9 +563,9 @@ def chain(count: int) -> Function:
 
 
 def test_time_is_in_proportion_to_length():
-    start = time.perf_counter()
+    start = time.process_time()
     text = chain(5_000).script()
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert text.count("R.negative") == 5_000
 
 

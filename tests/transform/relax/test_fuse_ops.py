@@ -215,9 +215,9 @@ def test_the_time_is_linear():
 
     def seconds(count: int) -> float:
         nodes = build(count)
-        start = time.perf_counter()
+        start = time.process_time()
         find_groups(nodes)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     small = min(seconds(4000) for _ in range(3))
     large = min(seconds(32000) for _ in range(3))

@@ -332,15 +332,15 @@ def test_a_tensor_on_no_device_is_refused():
 
 
 def test_long_programs_take_linear_time():
-    from time import perf_counter
+    from time import process_time
 
     def seconds(count):
         x = var("x")
         part, out = chain(x, *[f"v{k}" for k in range(count)])
         mod = normalize(module(main=func([x], seq([part], out), on(B))))
-        start = perf_counter()
+        start = process_time()
         realize_vdevice(mod)
-        return perf_counter() - start
+        return process_time() - start
 
     seconds(100)
     assert seconds(4_000) < 12 * max(seconds(1_000), 0.05)

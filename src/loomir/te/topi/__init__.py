@@ -6,6 +6,7 @@ Shapes that do not broadcast surely are refused (TE0101), as are axes (TE0102), 
 parameters (TE0104) that make no sense.
 """
 
+from loomir.te.arguments import check_arguments as _check_arguments
 from loomir.te.topi.assume import *  # noqa: F403
 from loomir.te.topi.attention import *  # noqa: F403
 from loomir.te.topi.broadcast import *  # noqa: F403
@@ -26,3 +27,5 @@ from loomir.te.topi.resize import *  # noqa: F403
 from loomir.te.topi.scan import *  # noqa: F403
 from loomir.te.topi.search import *  # noqa: F403
 from loomir.te.topi.sort import *  # noqa: F403
+
+globals().update(_check_arguments(globals(), [name for name in globals() if name[0] != "_"]))
