@@ -24,6 +24,12 @@ from loomir.autoschedule.contraction.fetching import (
     result_lines,
 )
 from loomir.autoschedule.contraction.groups import WORD, Groups, grouped
+from loomir.autoschedule.contraction.in_place import (
+    leading,
+    one_depth,
+    rows_in_place,
+    vectors_in_place,
+)
 from loomir.autoschedule.contraction.join_axes import Views
 from loomir.autoschedule.contraction.micro_kernel import (
     Multiply,
@@ -97,16 +103,8 @@ __all__ = ["Blocked"]
 Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
 """Gives a vector of what sums of columns start from."""
 
-_FEW_STRIPS: Final = 4
-"""Strips of columns up to which rows are not read often enough to be copied."""
 _TURNED: Final = 16
 """The most rows of a block that is turned in registers: more would be much code for little."""
-
-_PITCH: Final = 128
-"""Bytes from step to step up to which rows that lie side by side are as near as in a copy."""
-
-_STREAM: Final = 512
-"""Steps of each row of a tile that half of the first cache holds, where rows are not packed."""
 
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the end of a tile is written out from registers."""
@@ -149,7 +147,7 @@ class Blocked:
             self.depth = mul(ceil_div(self.depth, size * pad), imm64(pad))
             self.steps = None if self.k is None else up(self.k, size * pad) * pad
         self.held = found.dtype if self.groups is None else WORD
-        self.lead = self._leading() if self.groups is None else 0
+        self.lead = leading(self.found) if self.groups is None else 0
         factors = self.groups.factors if self.groups is not None else (found.left, found.right)
         ahead = [is_constant(found, factor, constants) for factor in factors]
         self.later: list[DataType] = []
@@ -192,7 +190,7 @@ class Blocked:
 
         Vectors of 128 bits are too slow to wait for it, and need their registers.
         """
-        plain = self.groups is None and not self.lead and not self.later and self._one_depth()
+        plain = self.groups is None and not self.lead and not self.later and one_depth(self.found)
         deep = not self.tiles.by_rows and not self.streamed and self.streams == 1
         wide = self.target.fma and self.target.vector_bits >= 256
         return plain and deep and wide and self.are_far
@@ -284,63 +282,12 @@ class Blocked:
             if side.source is Source.WHOLE and once and not side.ahead:
                 side.source = Source.BLOCK
 
-    def _one_depth(self) -> bool:
-        return sum(axis.size != 1 for axis in self.found.reduced) <= 1
-
     def _vectors_in_place(self) -> bool:
-        """Whether the columns of the right factor can be loaded as vectors from where they are."""
-        found = self.found
-        one = sum(axis.size != 1 for axis in found.columns) == 1
-        load = plain_load(found.right)
-        if load is None or not one or not (self.lead or self._one_depth()):
-            return False
-        last = next(axis.var for axis in found.columns if axis.size != 1)
-        if any(part is last for index in load.indices[:-1] for part in pre_order(index)):
-            return False
-        return stride_along(found.right, found.columns) == 1
-
-    def _leading(self) -> int:
-        """Count the reduced axes outside of those along which the left factor is contiguous.
-
-        0 where the left factor had better be packed, or there is but one axis.
-        """
-        found = self.found
-        load = plain_load(found.left)
-        reduced = found.reduced
-        if load is None or self._one_depth() or any(axis.size is None for axis in reduced):
-            return 0
-        strides = [stride_along(found.left, [axis]) for axis in reduced]
-        inner = len(reduced) - 1
-        size = reduced[inner].size or 1
-        while inner > 1 and strides[inner] and strides[inner - 1] == strides[inner] * size:  # type: ignore[operator]
-            inner -= 1
-            size *= reduced[inner].size or 1
-            strides[inner] = strides[-1]
-        return inner
+        return vectors_in_place(self.found, self.lead)
 
     def _rows_in_place(self) -> bool:
-        """Whether numbers of the left factor are read where they are, and not packed."""
-        found, tiles = self.found, self.tiles
-        if plain_load(found.left) is None:
-            return False
-        if self.k is None and not reads_along(found.left, found.reduced):
-            return False
-        if self.lead:
-            return True
-        first, size = self.target.caches[0], found.dtype.itemsize
-        if conversions(found.left) and (self.later or self.n is None or self.n > 2 * tiles.columns):
-            return False  # each number would be converted again for every tile of columns
-        if reads_along(found.left, found.reduced):
-            # Each row of a tile is a stream of its own: copying it would cost more than it saves.
-            few = self.n is not None and self.n <= _FEW_STRIPS * tiles.columns
-            return few or tiles.rows * min(self.k or _STREAM, _STREAM) * size <= first // 2
-        assert self.k is not None
-        pitch = stride_along(found.left, found.reduced)
-        alike = stride_along(found.left, found.rows) == 1 and pitch and pitch * size <= _PITCH
-        if alike or self.k <= FEW_STEPS:
-            return True
-        small = tiles.rows * self.k * size <= first // 2
-        return small and self.n is not None and self.n <= 4 * tiles.columns
+        sizes = self.n, self.k
+        return rows_in_place(self.found, self.tiles, sizes, self.target, self.lead, self.later)
 
     # -- packing -----------------------------------------------------------------------------------
     def _packing(self, side: Side, batch: PrimExpr) -> Packing:
@@ -374,7 +321,7 @@ class Blocked:
         """Give a factor by one reduced axis, where several lie one inside the other."""
         reduced = self.found.reduced
         load = plain_load(side.factor)
-        if load is None or self._one_depth():
+        if load is None or one_depth(self.found):
             return side.factor, reduced
         var = Var("k", INDEX)
         flat = self.views.flat(load, reduced, var)
