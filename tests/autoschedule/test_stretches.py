@@ -146,3 +146,22 @@ def test_places_that_are_kept_within_bounds(shape: tuple[int, int], dtype: str) 
     agrees(func, [given, np.zeros(shape, dtype)], rtol=0, targets=("native", "haswell"))
     wide = te.compute((n, m + 6), lambda i, j: x[i, at(j, -3)])
     agrees(te.create_prim_func([x, wide]), [given, np.zeros((n, m + 6), dtype)], rtol=0)
+
+
+def test_places_that_are_kept_within_sizes() -> None:
+    n, m = sizes("n", "m")
+    x = te.placeholder((n, m), name="x")
+    zero = te.const(0, "int64")
+
+    def element(i: Any, j: Any) -> Any:
+        left, right = Max(j - 1, zero), Min(j + 1, m - 1)
+        return x[Min(i + 1, n - 1), j] + x[i, left] * x[i, right]
+
+    near = te.create_prim_func([x, te.compute((n, m), element)])
+    edges = te.compute((n, m + 6), lambda i, j: x[i, Min(Max(j - 3, zero), m - 1)])
+    turned = te.compute((n, m), lambda i, j: x[i, Max(m - 3 - j, zero)])
+    for rows, columns in ((2, 70), (1, 1), (3, 2), (0, 4), (2, 3), (1, 133)):
+        given = array(rows, columns)
+        agrees(near, [given, array(rows, columns)], rtol=0)
+        agrees(te.create_prim_func([x, edges]), [given, array(rows, columns + 6)], rtol=0)
+        agrees(te.create_prim_func([x, turned]), [given, array(rows, columns)], rtol=0)

@@ -105,10 +105,9 @@ def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, Form]
     made: dict[int, Form] = {}
     found = by_class(index)
     for node in (*found.get(Max, ()), *found.get(Min, ())):
-        ends = form_of(node.a, axes), form_of(node.b, axes)
-        if ends[0] is None or ends[1] is None:
+        form = _difference(node, axes)
+        if form is None:
             continue
-        form = ends[0].plus(ends[1], -1)
         rest = rewrite(form.rest, FOLDS)
         if _is_on(form, axis) and isinstance(rest, IntImm):
             made[id(node)] = Form(form.terms, rest)
@@ -164,12 +163,13 @@ def _all(parts: Sequence[PrimExpr]) -> PrimExpr:
 
 
 class _Choice(NamedTuple):
-    """Where a choice takes its first value, and what it asks for there besides."""
+    """Where a choice takes its first value, what it asks for there besides, and both values."""
 
-    call: Call
+    node: Call | Max | Min
     low: PrimExpr | None
     high: PrimExpr | None
     rest: tuple[PrimExpr, ...]
+    values: tuple[PrimExpr, PrimExpr]
 
 
 def _by_sizes(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[Stretch] | None:
@@ -186,16 +186,16 @@ def _by_sizes(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[Stretch
             return None
         begin = now.low if choice.low is None else _within(choice.low, now.low, now.high)
         end = now.high if choice.high is None else _within(choice.high, begin, now.high)
-        first, second = choice.call.args[1:]
+        first, second = choice.values
         if choice.rest:
             asked = _all(choice.rest)
-            first = Call(first.dtype, IF_THEN_ELSE, (asked, first, second), span=choice.call.span)
+            first = Call(first.dtype, IF_THEN_ELSE, (asked, first, second), span=choice.node.span)
         # The last one is taken next.
         if choice.high is not None:
-            pending.append(Stretch(end, now.high, _instead(now.value, choice.call, second)))
-        pending.append(Stretch(begin, end, _instead(now.value, choice.call, first)))
+            pending.append(Stretch(end, now.high, _instead(now.value, choice.node, second)))
+        pending.append(Stretch(begin, end, _instead(now.value, choice.node, first)))
         if choice.low is not None:
-            pending.append(Stretch(now.low, begin, _instead(now.value, choice.call, second)))
+            pending.append(Stretch(now.low, begin, _instead(now.value, choice.node, second)))
     return made if len(made) > 1 else None
 
 
@@ -217,16 +217,41 @@ def _choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | None:
                 edge = add(form.rest, imm64(1))
                 high = edge if high is None else Min(high, edge)
         if low is not None or high is not None:
-            return _Choice(call, low, high, tuple(rest))
+            return _Choice(call, low, high, tuple(rest), (call.args[1], call.args[2]))
+    return _kept_within(value, axes, axis, bound)
+
+
+def _kept_within(
+    value: PrimExpr, axes: Sequence[Axis], axis: Var, bound: Set[Var]
+) -> _Choice | None:
+    """Find a place that is kept within bounds: from where on it is a bound, or what it was."""
+    for load in by_class(value).get(BufferLoad, ()):
+        for index in load.indices:
+            found = by_class(index)
+            for node in (*found.get(Max, ()), *found.get(Min, ())):
+                form = _difference(node, axes)
+                factor = form.terms[axis] if form is not None and _is_on(form, axis) else 0
+                if form is None or factor not in (1, -1) or _depends(form.rest, bound):
+                    continue
+                values = (node.a, node.b) if isinstance(node, Max) else (node.b, node.a)
+                low = sub(imm64(0), form.rest) if factor > 0 else None
+                high = None if factor > 0 else add(form.rest, imm64(1))
+                return _Choice(node, low, high, (), values)
     return None
+
+
+def _difference(node: Max | Min, axes: Sequence[Axis]) -> Form | None:
+    """Give what is 0 or more where the first of two places is no less."""
+    a, b = form_of(node.a, axes), form_of(node.b, axes)
+    return None if a is None or b is None else a.plus(b, -1)
 
 
 def _within(place: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
     return _folded(Min(Max(place, low), high))
 
 
-def _instead(value: PrimExpr, call: Call, by: PrimExpr) -> PrimExpr:
-    return _folded(rewrite(value, {Call: lambda e: by if e is call else e}))
+def _instead(value: PrimExpr, node: PrimExpr, by: PrimExpr) -> PrimExpr:
+    return _folded(rewrite(value, {type(node): lambda e: by if e is node else e}))
 
 
 def _folded(expr: PrimExpr) -> PrimExpr:
