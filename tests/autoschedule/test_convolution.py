@@ -167,7 +167,7 @@ def test_few_pixels_share_panels() -> None:
     func = check((1, 128, 4, 4), (96, 128, 3, 3), pads=(1, 1))
     script = func.script()
     assert script.count("T.parallel") == 2
-    assert "for block in T.parallel(T.int64(2))" in script
+    assert "for block in T.parallel(T.int64(2), " in script
 
 
 def test_a_symbolic_batch() -> None:

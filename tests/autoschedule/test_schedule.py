@@ -15,10 +15,12 @@ from fuzz.native import quick_codegen
 from loomir import te
 from loomir.autoschedule import sharing
 from loomir.autoschedule.schedule import SCHEDULED, Scheduled, schedule_function
+from loomir.ir.visit import by_class
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import STEPS_AT_ONCE, For, ForKind
 
 RANDOM = np.random.default_rng(3)
 
@@ -253,3 +255,18 @@ def test_a_loop_of_one_step_may_be_used_in_a_block_that_does_not_bind_it():
     out = np.zeros(1, "int32")
     loomir.compile(sums, cache=False)(out)
     assert out[0] == 21
+
+
+def test_native_code_writes_out_no_steps_of_loops_around_loops_of_products() -> None:
+    a, b = te.placeholder((96, 100)), te.placeholder((100, 96))
+    func = te.create_prim_func([a, b, topi.matmul(a, b)])
+    loops = by_class(schedule_function(func, Target("haswell")).func.body)[For]
+    stepping = [loop for loop in loops if loop.kind in (ForKind.SERIAL, ForKind.PARALLEL)]
+
+    def steps(loop: For) -> Any:
+        return getattr(loop.annotations.get(STEPS_AT_ONCE), "value", None)
+
+    inside = [[p for p in stepping if p in by_class(q.body).get(For, ())] for q in stepping]
+    assert any(inside)
+    for loop, below in zip(stepping, inside, strict=True):
+        assert steps(loop) == 1 if below else steps(loop) != 1

@@ -26,7 +26,7 @@ from loomir.autoschedule.general import plan_general
 from loomir.autoschedule.inlining import inline_stages
 from loomir.autoschedule.interleaving import plan_interleaved
 from loomir.autoschedule.joined_axes import with_joined_axes
-from loomir.autoschedule.nest import allocated
+from loomir.autoschedule.nest import allocated, step_by_step
 from loomir.autoschedule.phases import plan_phases
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
@@ -91,7 +91,7 @@ def _contraction(
     for count in range(first + _with_users(stages[first:] if first else stages), first, -1):
         plan = plan_contraction(stages[:count], target, inner=inner(count), constants=constants)
         if plan is not None:
-            return plan, count
+            return replace(plan, stmt=step_by_step(plan.stmt)), count
     return None
 
 

@@ -129,15 +129,18 @@ def _iterate(
 
 
 def _written_out(frame: Frame, s: For) -> dict[str, Metadata] | None:
-    """Give the note that LLVM shall write out several steps of a loop."""
+    """Give the note that LLVM shall write out several steps of a loop, or no more than one."""
     steps = s.annotations.get(STEPS_AT_ONCE)
     if isinstance(steps, IntImm):
         steps = steps.value
-    if not isinstance(steps, int) or not 1 < steps <= _MOST_AT_ONCE:
+    if not isinstance(steps, int) or not 0 < steps <= _MOST_AT_ONCE:
         return None
+    note = '"llvm.loop.unroll.disable"'
+    if steps > 1:
+        note = f'"llvm.loop.unroll.count", i32 {steps}'
     module = frame.unit.module
-    count = module.metadata(f'!{{!"llvm.loop.unroll.count", i32 {steps}}}')
-    return {"llvm.loop": module.metadata(f"!{{{{self}}, {count.text}}}", distinct=True)}
+    made = module.metadata(f"!{{!{note}}}")
+    return {"llvm.loop": module.metadata(f"!{{{{self}}, {made.text}}}", distinct=True)}
 
 
 def _ahead(s: For) -> Ahead | None:
