@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 
 from loomir import __version__
 from loomir.autoschedule.constants import LEAST, prepare_constants
@@ -33,6 +34,7 @@ from loomir.runtime.parameter import Parameter
 from loomir.support.cautions import caution
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
+from loomir.support.declared import Declared, declared, shown
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.printing import to_text
 from loomir.target import Target
@@ -49,6 +51,8 @@ from loomir.transform.relax.winograd_conv2d import WinogradConv2DOptions
 __all__ = ["Program", "as_module", "compile", "packing_for"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
+_HARDEST: Final = 3
+"""The highest ``opt_level``."""
 _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
 
@@ -126,7 +130,8 @@ def compile(  # noqa: A001 - the name that users expect
     ``winograd`` computes convolutions of graphs by Winograd's transforms where that is faster
     (``relax.WinogradConv2D``), with larger rounding errors.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
-    Errors: every mistake that ``loomir.verify`` finds, in one ``CompileError``, and RLX0112 and
+    Errors: RUN0012 for an option that is none, TGT0001; every mistake that ``loomir.verify`` finds,
+    in one ``CompileError``, and RLX0112 and
     RLX0113 where a graph cannot be called by the name that it has in the module; RLX0330 for
     ``constants`` that do not fit. What may not be meant is told by a ``CompileWarning``.
     """
@@ -138,9 +143,10 @@ def compile(  # noqa: A001 - the name that users expect
         schedule,
         cache,
         check_nan,
-        constants or {},
+        {} if constants is None else constants,
         winograd,
     )
+    _hold(flags)
     made = _built(program, target, flags, dump)
 
     def profiler() -> Profiler:
@@ -171,6 +177,28 @@ class _Flags(NamedTuple):
     check_nan: bool
     constants: Mapping[str, Any]
     winograd: bool
+
+
+def _hold(flags: _Flags) -> None:
+    """Hold options to what they are declared as. Errors: RUN0012."""
+    for name, value in flags._asdict().items():
+        kind = _kinds()[name]
+        wanted = None if kind.accepts(value) else kind.wanted
+        if wanted is None and name == "opt_level" and not 0 <= value <= _HARDEST:
+            wanted = f"an integer from 0 to {_HARDEST}"
+        if wanted is not None:
+            raise CompileError(
+                Diagnostic(
+                    "RUN0012",
+                    f"{name} is {shown(value)}, not {wanted}",
+                    help=f"give {wanted}, or leave it out",
+                )
+            )
+
+
+@cache
+def _kinds() -> dict[str, Declared]:
+    return {name: declared(hint) for name, hint in get_type_hints(_Flags).items()}
 
 
 class _Built(NamedTuple):

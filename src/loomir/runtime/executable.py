@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import cast
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.function import Function
@@ -61,7 +62,7 @@ class Executable:
 
     def __getitem__(self, name: str) -> Function | GraphFunction:
         """Give the function of that name. Errors: RUN0121 where there is none."""
-        found = self._functions.get(name)
+        found = self._functions.get(name) if isinstance(cast("object", name), str) else None
         if found is None:
             guess = nearest(name, self._functions)
             raise RunKeyError(

@@ -12,13 +12,11 @@ from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.state import Ref
 from loomir.schedule.table import MISSING, Kind, Parameter
 from loomir.schedule.variables import BlockRV, LoopRV
+from loomir.support.declared import shown
 from loomir.support.diagnostics import Diagnostic, ScheduleError, with_article
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
 __all__ = ["Arguments", "bad_argument", "gone", "listed"]
-
-_SHORT: Final = 40
-"""Characters up to which a value is shown, and not what it is."""
 
 _NAMED: Final[dict[Kind, tuple[tuple[type, ...], str]]] = {
     Kind.LOOP: ((LoopRV,), "loop"),
@@ -64,7 +62,7 @@ class Arguments:
             self.numbers.pop(rv, None)
         else:
             raise bad_argument(
-                "remove_rv", f"{_shown(rv)} is no random variable", "give what a primitive gave"
+                "remove_rv", f"{shown(rv)} is no random variable", "give what a primitive gave"
             )
 
     def ref(self, rv: Any, primitive: str) -> Ref:
@@ -83,7 +81,7 @@ class Arguments:
         Errors: SCH0002, SCH0003.
         """
         if isinstance(value, bool) or not isinstance(value, (Integral, PrimExpr)):
-            said = f"{name} is {_shown(value)}, which" if name else _shown(value)
+            said = f"{name} is {shown(value)}, which" if name else shown(value)
             raise bad_argument(primitive, f"{said} is no integer", "use an integer")
         if isinstance(value, Integral):
             return int(value)
@@ -122,7 +120,7 @@ class Arguments:
             if not isinstance(value, classes):
                 raise bad_argument(
                     primitive,
-                    f"{name} is {_shown(value)}, not {with_article(what)}",
+                    f"{name} is {shown(value)}, not {with_article(what)}",
                     f"give what names {with_article(what)}, as get_sblock and get_loops do",
                 )
             return self.ref(value, primitive)
@@ -130,7 +128,7 @@ class Arguments:
             item, what = _LISTS[kind]
             if not isinstance(value, (list, tuple)):
                 raise bad_argument(
-                    primitive, f"{name} is {_shown(value)}, not a list", f"give a list of {what}"
+                    primitive, f"{name} is {shown(value)}, not a list", f"give a list of {what}"
                 )
             one = Parameter(name, item, None if kind is Kind.FACTORS else MISSING)
             made = [self.read(one, v, primitive) for v in cast("Sequence[Any]", value)]
@@ -140,13 +138,13 @@ class Arguments:
         if kind is Kind.REAL:
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise bad_argument(
-                    primitive, f"{name} has {_shown(value)}, which is no number", "give numbers"
+                    primitive, f"{name} has {shown(value)}, which is no number", "give numbers"
                 )
             return float(value)
         if kind in _PLAIN:
             wanted, what, told = _PLAIN[kind]
             if not isinstance(value, wanted):
-                raise bad_argument(primitive, f"{name} is {_shown(value)}, {what}", told)
+                raise bad_argument(primitive, f"{name} is {shown(value)}, {what}", told)
             return value
         return self.plain(value, primitive) if kind is Kind.VALUE else value
 
@@ -172,12 +170,3 @@ def gone(primitive: str) -> ScheduleError:
 def bad_argument(primitive: str, why: str, help: str) -> ScheduleError:
     """Say that an argument is not what a primitive takes."""
     return ScheduleError(Diagnostic("SCH0003", f"{primitive}: {why}", help=help))
-
-
-def _shown(value: Any) -> str:
-    """Show a small value of plain data, and say of what class another one is."""
-    if value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple)):
-        said = repr(cast("object", value))
-        if len(said) <= _SHORT:
-            return said
-    return with_article(type(cast("object", value)).__name__)

@@ -117,11 +117,13 @@ def _snippet(span: Span, label: str, mark: str, width: int) -> list[str]:
 _GUESSED: Final = 3
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: object, known: Iterable[str]) -> str | None:
     """Give the known name closest to a misspelt one, or None where none is close.
 
     One or two letters are too few to be a misspelling of another name, but for their case.
     """
+    if not isinstance(name, str):
+        return None
     if len(name) < _GUESSED:
         return next((k for k in known if k != name and k.lower() == name.lower()), None)
     hits = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest
 from loomir.target.host import host
 from loomir.target.table import CPUS, EXTENSIONS
@@ -51,13 +53,16 @@ class Target:
         here = host()
         self.name = name
         self.cores = here.cores
-        if name == "native":
+        if not isinstance(cast("object", name), str):
+            row = None
+        elif name == "native":
             self.triple, self.cpu, self.features = here.triple, here.cpu, here.features
             self.vector_bits, self.registers = here.vector_bits, here.registers
             self.caches = here.caches
             self.extensions, self.fma = here.extensions, here.fma
             return
-        row = CPUS.get(name)
+        else:
+            row = CPUS.get(name)
         if row is None:
             guess = nearest(name, ["native", *CPUS])
             raise CompileError(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial, wraps
-from numbers import Integral, Real
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from functools import cache, wraps
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from loomir.support.diagnostics import CompileError, with_article
+from loomir.support.declared import Declared, declared, shown
+from loomir.support.diagnostics import CompileError
 from loomir.te.place import user_span
 from loomir.te.tensor import Tensor
 from loomir.tir.expr import PrimExpr
@@ -21,43 +20,10 @@ from loomir.tir.rules import refuse
 __all__ = ["check_arguments", "explain_failures"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_SHORT: Final = 40
-"""Characters up to which a value is shown, and not what it is."""
+_WORDS: Final = {Tensor: "a tensor", PrimExpr: "an expression"}
 
-_NAMED: Final[dict[Any, str]] = {
-    Tensor: "a tensor",
-    PrimExpr: "an expression",
-    bool: "True or False",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    type(None): "None",
-}
-
-
-_MANY: Final = {
-    "a tensor": "tensors",
-    "an integer": "integers",
-    "a number": "numbers",
-    "a string": "strings",
-}
-_PART_OF: Final = {
-    "an expression": ("an integer", "a number"),
-    "an integer": ("a number",),
-    "True or False": ("a number",),
-}
-"""Words that say nothing more where one of those is said."""
-
-
-class _Kind(NamedTuple):
-    """What a parameter takes: how to tell, and in words."""
-
-    accepts: Callable[[Any], bool]
-    words: tuple[str, ...]
-
-
-_Named: TypeAlias = tuple[str, _Kind]
-_Parameters: TypeAlias = tuple[list[_Named], _Named | None, dict[str, _Kind]]
+_Named: TypeAlias = tuple[str, Declared]
+_Parameters: TypeAlias = tuple[list[_Named], _Named | None, dict[str, Declared]]
 
 
 def check_arguments(names: Mapping[str, Any], exported: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -127,28 +93,14 @@ def _check(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             _refuse(function.__name__, name, value, named[name])
 
 
-def _refuse(function: str, name: str, value: Any, kind: _Kind) -> None:
-    wanted = _joined(kind.words)
+def _refuse(function: str, name: str, value: Any, kind: Declared) -> None:
+    wanted = kind.wanted
     refuse(
         "TE0104",
-        f"{function}: {name} is {_shown(value)}, not {wanted}",
+        f"{function}: {name} is {shown(value)}, not {wanted}",
         help=f"give {wanted}",
         span=user_span(),
     )
-
-
-def _joined(words: Sequence[str]) -> str:
-    told = [w for w in dict.fromkeys(words) if not any(p in words for p in _PART_OF.get(w, ()))]
-    return " or ".join([", ".join(told[:-1]), told[-1]] if told[1:] else told)
-
-
-def _shown(value: Any) -> str:
-    """Show a small value of plain data, and say of what class another one is."""
-    if value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple)):
-        said = repr(cast("object", value))
-        if len(said) <= _SHORT:
-            return said
-    return with_article(type(cast("object", value)).__name__)
 
 
 @cache
@@ -157,9 +109,9 @@ def _kinds_of(function: Callable[..., Any]) -> _Parameters:
     hints = typing.get_type_hints(function)
     positional: list[_Named] = []
     rest: _Named | None = None
-    named: dict[str, _Kind] = {}
+    named: dict[str, Declared] = {}
     for param in inspect.signature(function).parameters.values():
-        kind = _kind(hints.get(param.name, Any))
+        kind = declared(hints.get(param.name, Any), _WORDS)
         if param.kind is param.VAR_POSITIONAL:
             rest = param.name, kind
         elif param.kind is not param.VAR_KEYWORD:
@@ -167,60 +119,3 @@ def _kinds_of(function: Callable[..., Any]) -> _Parameters:
             if param.kind is not param.KEYWORD_ONLY:
                 positional.append((param.name, kind))
     return positional, rest, named
-
-
-# -- kinds ---------------------------------------------------------------------------------------
-def _kind(hint: Any) -> _Kind:
-    """Give what a declared type stands for."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        every = [_kind(arg) for arg in args]
-        words = tuple(word for kind in every for word in kind.words)
-        return _Kind(partial(_is_any, every), words)
-    if origin is typing.Literal:
-        return _Kind(partial(_is_one, args), tuple(map(repr, args)))
-    if origin is Sequence or (origin is tuple and args[1:] == (...,)):
-        item = _kind(args[0])
-        many = _MANY.get(_joined(item.words))
-        return _Kind(partial(_is_list, item), (f"a list of {many}" if many else "a list",))
-    if origin is tuple:
-        return _Kind(partial(_is_tuple, [_kind(arg) for arg in args]), (f"a tuple of {len(args)}",))
-    if origin is Callable:
-        return _Kind(callable, ("a function",))
-    wanted = _CLASSES.get(hint, hint if origin is None else origin)
-    if hint is Any or not isinstance(wanted, (type, tuple)):
-        return _Kind(_is_anything, ("anything",))
-    words = _NAMED.get(hint) or with_article(getattr(cast("object", wanted), "__name__", hint))
-    return _Kind(partial(_is_instance, wanted, hint is int), (words,))
-
-
-_CLASSES: Final[dict[Any, Any]] = {bool: (bool, np.bool_), int: Integral, float: Real}
-
-
-def _is_anything(value: Any) -> bool:
-    return True
-
-
-def _is_any(kinds: Sequence[_Kind], value: Any) -> bool:
-    return any(kind.accepts(value) for kind in kinds)
-
-
-def _is_one(values: Sequence[Any], value: Any) -> bool:
-    return any(type(value) is type(each) and value == each for each in values)
-
-
-def _is_instance(wanted: type | tuple[type, ...], counts: bool, value: Any) -> bool:
-    return isinstance(value, wanted) and not (counts and isinstance(value, bool))
-
-
-def _is_list(item: _Kind, value: Any) -> bool:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        return False
-    return all(map(item.accepts, cast("Sequence[Any]", value)))
-
-
-def _is_tuple(items: Sequence[_Kind], value: Any) -> bool:
-    if not isinstance(value, (tuple, list)):
-        return False
-    given = cast("Sequence[Any]", value)
-    return len(given) == len(items) and all(k.accepts(v) for k, v in zip(items, given))

@@ -1,0 +1,124 @@
+"""Values held to declared types: whether one fits, and in words what would."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from loomir.support.diagnostics import with_article
+
+__all__ = ["Declared", "declared", "shown"]
+
+_SHORT: Final = 40
+"""Characters up to which a value is shown, and not what it is."""
+
+_NAMED: Final[dict[Any, str]] = {
+    bool: "True or False",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    type(None): "None",
+}
+_MANY: Final = {
+    "a tensor": "tensors",
+    "an integer": "integers",
+    "a number": "numbers",
+    "a string": "strings",
+}
+_PART_OF: Final = {
+    "an expression": ("an integer", "a number"),
+    "an integer": ("a number",),
+    "True or False": ("a number",),
+}
+"""Words that say nothing more where one of those is said."""
+
+
+class Declared(NamedTuple):
+    """A declared type: what it accepts, and that in words."""
+
+    accepts: Callable[[Any], bool]
+    words: tuple[str, ...]
+
+    @property
+    def wanted(self) -> str:
+        """What to give, in words."""
+        return _joined(self.words)
+
+
+def declared(hint: Any, words: Mapping[Any, str] | None = None) -> Declared:
+    """Read a type; ``words`` are for classes that have their own."""
+    named = {**_NAMED, **(words or {})}
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        every = [declared(arg, words) for arg in args]
+        told = tuple(word for kind in every for word in kind.words)
+        return Declared(partial(_is_any, every), told)
+    if origin is typing.Literal:
+        return Declared(partial(_is_one, args), tuple(map(repr, args)))
+    if origin is Sequence or (origin is tuple and args[1:] == (...,)):
+        item = declared(args[0], words)
+        many = _MANY.get(item.wanted)
+        return Declared(partial(_is_list, item), (f"a list of {many}" if many else "a list",))
+    if origin is tuple:
+        return Declared(
+            partial(_is_tuple, [declared(arg, words) for arg in args]), (f"a tuple of {len(args)}",)
+        )
+    if origin is Callable:
+        return Declared(callable, ("a function",))
+    wanted = _CLASSES.get(hint, hint if origin is None else origin)
+    if hint is Any or not isinstance(wanted, (type, tuple)):
+        return Declared(_is_anything, ("anything",))
+    what = named.get(hint) or with_article(getattr(cast("object", wanted), "__name__", hint))
+    return Declared(partial(_is_instance, wanted, hint is int), (what,))
+
+
+_CLASSES: Final[dict[Any, Any]] = {bool: (bool, np.bool_), int: Integral, float: Real}
+
+
+def _is_anything(value: Any) -> bool:
+    return True
+
+
+def _is_any(kinds: Sequence[Declared], value: Any) -> bool:
+    return any(kind.accepts(value) for kind in kinds)
+
+
+def _is_one(values: Sequence[Any], value: Any) -> bool:
+    return any(type(value) is type(each) and value == each for each in values)
+
+
+def _is_instance(wanted: type | tuple[type, ...], counts: bool, value: Any) -> bool:
+    return isinstance(value, wanted) and not (counts and isinstance(value, bool))
+
+
+def _is_list(item: Declared, value: Any) -> bool:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        return False
+    return all(map(item.accepts, cast("Sequence[Any]", value)))
+
+
+def _is_tuple(items: Sequence[Declared], value: Any) -> bool:
+    if not isinstance(value, (tuple, list)):
+        return False
+    given = cast("Sequence[Any]", value)
+    return len(given) == len(items) and all(k.accepts(v) for k, v in zip(items, given))
+
+
+def _joined(words: Sequence[str]) -> str:
+    told = [w for w in dict.fromkeys(words) if not any(p in words for p in _PART_OF.get(w, ()))]
+    return " or ".join([", ".join(told[:-1]), told[-1]] if told[1:] else told)
+
+
+def shown(value: Any) -> str:
+    """Show a small value of plain data, and say of what class another one is."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple)):
+        said = repr(cast("object", value))
+        if len(said) <= _SHORT:
+            return said
+    return with_article(type(cast("object", value)).__name__)
