@@ -90,7 +90,9 @@ def step_by_step(stmt: Stmt) -> Stmt:
 
 
 def _steps(node: Node) -> bool:
-    return isinstance(node, For) and node.kind in (ForKind.SERIAL, ForKind.PARALLEL)
+    if not isinstance(node, For) or node.kind not in (ForKind.SERIAL, ForKind.PARALLEL):
+        return False
+    return not (isinstance(node.extent, IntImm) and node.extent.value <= 1)
 
 
 def parallel(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
