@@ -92,7 +92,7 @@ class Values:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_odd_arguments_are_refused(name: str):
-    for seed in range(40):
+    for seed in range(15):
         sch = Schedule(PROGRAM)
         given, named = Values(sch, seed).arguments(getattr(sch, name))
         try:
