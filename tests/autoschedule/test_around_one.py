@@ -120,3 +120,19 @@ def test_loops_that_share_more_are_as_written(func: PrimFunc) -> None:
     if func is found_by_reading:
         arrays[1] = np.arange(40, dtype="int32")[::-1].copy()
     exactly(func, *arrays)
+
+
+def test_indices_of_several_dtypes_are_left_alone():
+    @T.prim_func
+    def mixed(a: T.Buffer((7,), "int32"), x: T.int32):
+        for i in range(T.uint8(4)):
+            a[i] = T.max(T.Cast("int32", i), a[T.min(T.max(7 & x, 0), 6)])
+
+    for given in (0, 3, 9):
+        wanted, got = (
+            np.arange(7, dtype="int32")[::-1].copy(),
+            np.arange(7, dtype="int32")[::-1].copy(),
+        )
+        loomir.compile(mixed, cache=False)(got, given)
+        loomir.compile(mixed, schedule=False, cache=False)(wanted, given)
+        assert (wanted == got).all()

@@ -224,3 +224,17 @@ def test_no_more_memory_is_taken_than_there_is_anyway():
 
     for plan in schedule_function(many, Target("native")).plans:
         assert "held" not in [stage.buffer.name for stage in plan.stages]
+
+
+def test_loops_of_no_iterations_get_no_buffers():
+    @T.prim_func
+    def none(a: T.Buffer((4,), "int32")):
+        for i in range(-3):
+            t = T.alloc_buffer((2, 8), "int32")
+            for j, k in T.grid(2, 8):
+                t[j, k] = k
+            a[i] = t[i, 1]
+
+    out = np.ones(4, "int32")
+    loomir.compile(none, cache=False)(out)
+    assert (out == 1).all()

@@ -105,12 +105,16 @@ def _store(body: Stmt) -> BufferStore | None:
 def _shared(store: BufferStore, var: Var, analyzer: Analyzer) -> PrimExpr | None:
     """Give the only iteration that may write what others read; None where there are several."""
     last = store.indices[-1]
+    if last.dtype is not var.dtype:
+        return None
     ahead = analyzer.simplify(last - var)
     found: list[PrimExpr] = []
     loads: list[BufferLoad] = by_class(store.value).get(BufferLoad, [])
     for load in loads:
         if load.buffer is not store.buffer or _names(load.indices[-1], var):
             continue
+        if load.indices[-1].dtype is not ahead.dtype:
+            return None
         place = analyzer.simplify(load.indices[-1] - ahead)
         if _names(place, var) or BufferLoad in by_class(place) or place.dtype is not var.dtype:
             return None

@@ -177,6 +177,8 @@ def _split(
             return None
         if not _fills(body[accesses[0][0]], buffer):
             return None
+        if any((number(extent) or 0) < 0 for extent in _counts(loops)):
+            return None  # these loops do nothing
         table[buffer] = _for_each(loops, buffer)
     if not all(_is_moderate(loops, old, users) for old in table):
         return None
@@ -257,8 +259,12 @@ def _known(sizes: Sequence[int | None]) -> list[int] | None:
 
 def _for_each(loops: Sequence[For], buffer: Buffer) -> Buffer:
     """Make a buffer that has a buffer for each iteration."""
-    outer = [add(int64(loop.min), int64(loop.extent)) for loop in loops]
-    return decl_buffer((*outer, *buffer.shape), buffer.dtype, buffer.name)
+    return decl_buffer((*_counts(loops), *buffer.shape), buffer.dtype, buffer.name)
+
+
+def _counts(loops: Sequence[For]) -> list[PrimExpr]:
+    """Give what the variables of loops stay below."""
+    return [add(int64(loop.min), int64(loop.extent)) for loop in loops]
 
 
 def _moved(loops: Sequence[For], part: Stmt, table: Mapping[Buffer, Buffer]) -> Stmt:
