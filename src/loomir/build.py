@@ -183,10 +183,10 @@ def _hold(flags: _Flags) -> None:
     """Hold options to what they are declared as. Errors: RUN0012."""
     for name, value in flags._asdict().items():
         kind = _kinds()[name]
-        wanted = None if kind.accepts(value) else kind.wanted
-        if wanted is None and name == "opt_level" and not 0 <= value <= _HARDEST:
-            wanted = f"an integer from 0 to {_HARDEST}"
-        if wanted is not None:
+        fits, wanted = kind.accepts(value), kind.wanted
+        if name == "opt_level":
+            fits, wanted = fits and 0 <= value <= _HARDEST, f"an integer from 0 to {_HARDEST}"
+        if not fits:
             raise CompileError(
                 Diagnostic(
                     "RUN0012",

@@ -13,7 +13,11 @@ from loomir.support.diagnostics import CompileError, Diagnostic
 
 X = te.placeholder((4,), name="x")
 PROGRAM = te.create_prim_func([X, te.compute((4,), lambda i: X[i] * 2.0)], name="double")
-ODD: list[Any] = [None, 3, -1, 2.5, "bogus", b"x", [], {}, {3: 4}, object(), np.zeros(2), ["a"]]
+DEEP: list[Any] = []
+for _ in range(10_000):
+    DEEP = [DEEP]
+ODD: list[Any] = [None, 3, -1, 10**5000, 2.5, "bogus", b"x", [], DEEP, {}, {3: 4}, object()]
+ODD += [np.zeros(2), ["a"]]
 OPTIONS = (
     "checked",
     "check_bounds",

@@ -26,6 +26,9 @@ def program() -> Any:
 
 
 PROGRAM = program()
+DEEP: list[Any] = []
+for _ in range(10_000):
+    DEEP = [DEEP]
 ODD: list[Any] = [
     None,
     True,
@@ -33,6 +36,9 @@ ODD: list[Any] = [
     -1,
     3,
     10**30,
+    10**5000,
+    DEEP,
+    {"a": DEEP},
     2.5,
     float("nan"),
     "",

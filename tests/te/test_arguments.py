@@ -20,8 +20,13 @@ X = te.placeholder((4, 6), name="X")
 Y = te.placeholder((2, 3, 8, 8), name="Y")
 N = te.placeholder((te.var("n"),), "int32", name="N")
 USUAL: list[Any] = [X, Y, N, 0, 1, -1, 2, [0], [1, 2], (2, 2), "float32", 1.5, True, None, "NCHW"]
+DEEP: list[Any] = []
+for _ in range(10_000):
+    DEEP = [DEEP]
 ODD: list[Any] = [
     float("nan"),
+    10**5000,
+    DEEP,
     "",
     "bogus",
     b"x",

@@ -28,6 +28,7 @@ from loomir.relax.node import Expr, StructInfo
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
+from loomir.support.declared import shown
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr, const
@@ -515,11 +516,9 @@ def _given(
 
 
 def _refuse_call(op: str, why: str, params: Sequence[Param], span: Any) -> NoReturn:
-    shown = ", ".join(map(str, params))
-    refuse("OPS0001", f"{op} {why}", help=f"call it as {op}({shown})", span=span)
+    takes = ", ".join(map(str, params))
+    refuse("OPS0001", f"{op} {why}", help=f"call it as {op}({takes})", span=span)
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "None"
-    return str(value) if isinstance(value, Node) else repr(value)
+    return str(value) if isinstance(value, Node) else shown(value)

@@ -11,6 +11,7 @@ from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.function import Function
 from loomir.runtime.graph_function import GraphFunction
 from loomir.runtime.profile import Profile
+from loomir.support.declared import quoted
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
 
 __all__ = ["Executable"]
@@ -68,7 +69,7 @@ class Executable:
             raise RunKeyError(
                 Diagnostic(
                     "RUN0121",
-                    f"there is no function {name!r}",
+                    f"there is no function {quoted(name)}",
                     notes=(self._listing(),),
                     help=f"did you mean {guess!r}?" if guess else "",
                 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
+from loomir.support.declared import quoted
 from loomir.support.diagnostics import Diagnostic, nearest
 
 __all__ = ["find_func", "get_func", "list_funcs", "register_func", "remove_func"]
@@ -92,7 +93,7 @@ def list_funcs() -> tuple[str, ...]:
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise RunTypeError(
-            Diagnostic("RUN0302", f"a packed function's name is a text, not {name!r}")
+            Diagnostic("RUN0302", f"a packed function's name is a text, not {quoted(name)}")
         )
 
 

@@ -18,6 +18,8 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 
 __all__ = ["Arguments", "bad_argument", "gone", "listed"]
 
+_INT64: Final = (-(2**63), 2**63 - 1)
+_DEEPEST: Final = 32
 _NAMED: Final[dict[Kind, tuple[tuple[type, ...], str]]] = {
     Kind.LOOP: ((LoopRV,), "loop"),
     Kind.BLOCK: ((BlockRV,), "block"),
@@ -84,6 +86,9 @@ class Arguments:
             said = f"{name} is {shown(value)}, which" if name else shown(value)
             raise bad_argument(primitive, f"{said} is no integer", "use an integer")
         if isinstance(value, Integral):
+            if not _INT64[0] <= int(value) <= _INT64[1]:
+                why = f"{name or 'an argument'} is {shown(value)}, which int64 does not hold"
+                raise bad_argument(primitive, why, "use a smaller integer")
             return int(value)
         free = [v for v in free_definitions(value) if isinstance(v, Var)]
         if any(v not in self.numbers for v in free):
@@ -94,17 +99,26 @@ class Arguments:
             raise bad_argument(primitive, f"{value} is no number", "compute with what was drawn")
         return made.value
 
-    def plain(self, value: Any, primitive: str) -> Any:
-        """Put numbers in the place of what was drawn, in plain data."""
+    def plain(self, value: Any, primitive: str, depth: int = 0) -> Any:
+        """Put numbers in the place of what was drawn, in plain data.
+
+        Errors: SCH0003 for integers that int64 does not hold, and lists too deep.
+        """
+        if isinstance(value, Integral) and not isinstance(value, bool):
+            return self.number(value, primitive)
+        if depth > _DEEPEST:
+            raise bad_argument(
+                primitive, f"lists are in lists {_DEEPEST} times", "give data as JSON has it"
+            )
         if isinstance(value, PrimExpr) and any(
             v in self.numbers for v in free_definitions(value) if isinstance(v, Var)
         ):
             return self.number(value, primitive)
         if isinstance(value, (list, tuple)):
-            return [self.plain(v, primitive) for v in cast("Sequence[Any]", value)]
+            return [self.plain(v, primitive, depth + 1) for v in cast("Sequence[Any]", value)]
         if isinstance(value, Mapping):
             pairs = cast("Mapping[Any, Any]", value).items()
-            return {k: self.plain(v, primitive) for k, v in pairs}
+            return {k: self.plain(v, primitive, depth + 1) for k, v in pairs}
         return value
 
     def read(self, param: Parameter, value: Any, primitive: str) -> Any:

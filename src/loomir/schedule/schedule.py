@@ -17,6 +17,7 @@ from loomir.schedule.state import FunctionState, Ref, State
 from loomir.schedule.table import MISSING, PRIMITIVES, Context, Kind, Parameter, Primitive, Sampled
 from loomir.schedule.trace import Instruction, Trace
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
+from loomir.support.declared import quoted, shown
 from loomir.support.diagnostics import (
     CompileError,
     Diagnostic,
@@ -96,11 +97,11 @@ class Schedule:
         """
         names = self._state.names()
         if not isinstance(cast("object", func_name), str) or func_name not in names:
-            guess = nearest(str(func_name), names)
+            guess = nearest(func_name, names)
             raise ScheduleError(
                 Diagnostic(
                     "SCH0001",
-                    f"there is no loop-level function {func_name!r}",
+                    f"there is no loop-level function {quoted(func_name)}",
                     notes=(f"there are: {', '.join(names) or 'none'}",),
                     help=f"did you mean {guess!r}?" if guess else "use one of the module's names",
                 )
@@ -633,7 +634,9 @@ class Schedule:
         if isinstance(function, IndexMap):
             return function
         if not callable(function):
-            raise bad_argument(name, f"{function!r} is no function", "give a function of indices")
+            raise bad_argument(
+                name, f"{shown(function)} is no function", "give a function of indices"
+            )
         found = axes()
         dtype = str(found[0].dtype) if found else "int32"
         try:
@@ -712,10 +715,10 @@ class Schedule:
 def _row(name: Any, arguments: Mapping[str, Any]) -> Primitive:
     """Find a primitive and see that it takes arguments of these names."""
     if not isinstance(name, str) or name not in PRIMITIVES:
-        guess = nearest(str(name), PRIMITIVES)
+        guess = nearest(name, PRIMITIVES)
         raise bad_argument(
             "perform",
-            f"there is no primitive {name!r}",
+            f"there is no primitive {quoted(name)}",
             f"did you mean {guess!r}?" if guess else "see the list of primitives",
         )
     row = PRIMITIVES[name]
@@ -724,7 +727,7 @@ def _row(name: Any, arguments: Mapping[str, Any]) -> Primitive:
     for given in arguments:
         if given not in row.params:
             takes = ", ".join(row.params)
-            raise bad_argument(name, f"it takes no {given!r}", f"it takes: {takes}")
+            raise bad_argument(name, f"it takes no {quoted(given)}", f"it takes: {takes}")
     return row
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order
 from loomir.schedule.state import rooted
+from loomir.support.declared import quoted, shown
 from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
@@ -43,6 +44,8 @@ class TensorIntrin(NamedTuple):
 
         Errors: SCH0003 where their parameters differ, or the name is taken.
         """
+        if not isinstance(cast("object", name), str):
+            _refuse(f"the name is {shown(name)}, not a string", "give a string")
         if name in _REGISTERED and not override:
             _refuse(f"{name!r} is registered already", "use another name, or override=True")
         for what, func in (("desc", desc), ("impl", impl)):
@@ -60,13 +63,13 @@ class TensorIntrin(NamedTuple):
 
         Errors: SCH0001.
         """
-        found = _REGISTERED.get(name)
+        found = _REGISTERED.get(name) if isinstance(cast("object", name), str) else None
         if found is None and not allow_missing:
             guess = nearest(name, _REGISTERED)
             raise ScheduleError(
                 Diagnostic(
                     "SCH0001",
-                    f"there is no tensor intrinsic {name!r}",
+                    f"there is no tensor intrinsic {quoted(name)}",
                     help=f"did you mean {guess!r}?"
                     if guess
                     else "register it with TensorIntrin.register",

@@ -13,8 +13,10 @@ import numpy as np
 
 from loomir.support.diagnostics import with_article
 
-__all__ = ["Declared", "declared", "shown"]
+__all__ = ["Declared", "declared", "quoted", "shown"]
 
+_WIDEST: Final = 64
+"""Bits of the largest integer that a program can hold: that of uint64."""
 _SHORT: Final = 40
 """Characters up to which a value is shown, and not what it is."""
 
@@ -94,7 +96,9 @@ def _is_one(values: Sequence[Any], value: Any) -> bool:
 
 
 def _is_instance(wanted: type | tuple[type, ...], counts: bool, value: Any) -> bool:
-    return isinstance(value, wanted) and not (counts and isinstance(value, bool))
+    if not isinstance(value, wanted) or (counts and isinstance(value, bool)):
+        return False
+    return not isinstance(value, int) or value.bit_length() <= _WIDEST
 
 
 def _is_list(item: Declared, value: Any) -> bool:
@@ -117,8 +121,56 @@ def _joined(words: Sequence[str]) -> str:
 
 def shown(value: Any) -> str:
     """Show a small value of plain data, and say of what class another one is."""
-    if value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple)):
-        said = repr(cast("object", value))
-        if len(said) <= _SHORT:
-            return said
+    said = _said(value, _SHORT)
+    if said is not None:
+        return said
+    if isinstance(value, int):
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {shown(value.shape)}"
     return with_article(type(cast("object", value)).__name__)
+
+
+def quoted(name: object) -> str:
+    """Show what should be a name: a string of any length, or another value if it is small."""
+    if isinstance(name, str):
+        return repr(name)
+    return _said(name, _SHORT) or f"<{type(name).__name__}>"
+
+
+def _said(value: Any, room: int) -> str | None:
+    """Write plain data in at most ``room`` characters, or give None.
+
+    Each level of a list takes two of them, so that no list is too deep; what does not fit is not
+    written first.
+    """
+    if room < 1:
+        said = None
+    elif isinstance(value, bool) or value is None:
+        said = str(value)
+    elif isinstance(value, int):
+        said = int.__repr__(value) if value.bit_length() < 4 * _SHORT else None
+    elif isinstance(value, (str, bytes)):
+        said = repr(value) if len(value) <= room else None
+    elif isinstance(value, float):
+        said = float.__repr__(value)
+    elif isinstance(value, (list, tuple)):
+        said = _said_list(cast("Sequence[Any]", value), room)
+    else:
+        said = None
+    return said if said is not None and len(said) <= room else None
+
+
+def _said_list(values: Sequence[Any], room: int) -> str | None:
+    left = room - 2
+    items: list[str] = []
+    for value in values:
+        said = _said(value, left)
+        if said is None:
+            return None
+        items.append(said)
+        left -= len(said) + 2
+    inner = ", ".join(items)
+    if isinstance(values, list):
+        return f"[{inner}]"
+    return f"({inner},)" if len(items) == 1 else f"({inner})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from loomir.support.declared import quoted
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest
 from loomir.target.host import host
 from loomir.target.table import CPUS, EXTENSIONS
@@ -68,7 +69,7 @@ class Target:
             raise CompileError(
                 Diagnostic(
                     "TGT0001",
-                    f"there is no target {name!r}",
+                    f"there is no target {quoted(name)}",
                     notes=(f"the targets are native, {', '.join(CPUS)}",),
                     help=f"did you mean {guess!r}?" if guess else "use 'native' for this machine",
                 )

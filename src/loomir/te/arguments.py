@@ -20,6 +20,8 @@ from loomir.tir.rules import refuse
 __all__ = ["check_arguments", "explain_failures"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_AXES: Final = 64
+"""Elements of the largest array that is read as a list: as many axes as an array of NumPy has."""
 _WORDS: Final = {Tensor: "a tensor", PrimExpr: "an expression"}
 
 _Named: TypeAlias = tuple[str, Declared]
@@ -57,9 +59,10 @@ def _checked(function: _F) -> _F:
 
 
 def _plain(value: Any) -> Any:
-    """Give numbers of NumPy, and lists of them, as those of Python."""
+    """Give numbers of NumPy, and short lists of them, as those of Python."""
     if isinstance(value, np.ndarray):
-        return cast("Any", value).tolist()
+        given = cast("np.ndarray[Any, Any]", value)
+        return given.tolist() if given.ndim < 2 and given.size <= _AXES else given
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[Any]", value)
         return list(map(_plain, items)) if any(isinstance(v, np.generic) for v in items) else items
@@ -95,6 +98,8 @@ def _check(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 
 def _refuse(function: str, name: str, value: Any, kind: Declared) -> None:
     wanted = kind.wanted
+    if isinstance(value, int) and kind.accepts(1):
+        wanted = "an integer of 64 bits"
     refuse(
         "TE0104",
         f"{function}: {name} is {shown(value)}, not {wanted}",
