@@ -104,7 +104,9 @@ class Arguments:
 
         Errors: SCH0003 for integers that int64 does not hold, and lists too deep.
         """
-        if isinstance(value, Integral) and not isinstance(value, bool):
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, Integral):
             return self.number(value, primitive)
         if depth > _DEEPEST:
             raise bad_argument(

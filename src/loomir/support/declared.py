@@ -127,7 +127,7 @@ def shown(value: Any) -> str:
     if isinstance(value, int):
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, np.ndarray):
-        return f"an array of shape {shown(value.shape)}"
+        return f"an array of shape {shown(cast('np.ndarray[Any, Any]', value).shape)}"
     return with_article(type(cast("object", value)).__name__)
 
 
