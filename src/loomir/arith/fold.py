@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from loomir.ir.visit import rewrite
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir.effects import is_discardable
 from loomir.tir.expr import (
@@ -45,6 +46,7 @@ __all__ = [
     "INT64",
     "add",
     "fold_node",
+    "folded",
     "imm",
     "imm64",
     "int64",
@@ -333,3 +335,8 @@ def fold_node(e: PrimExpr) -> PrimExpr:
     """
     fold = FOLDS.get(e.__class__)
     return e if fold is None else fold(e)
+
+
+def folded(expr: PrimExpr) -> PrimExpr:
+    """Fold all nodes of an expression, the innermost first."""
+    return rewrite(expr, FOLDS)

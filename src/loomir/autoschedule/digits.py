@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from loomir.arith.fold import FOLDS, add, imm64, int64, mul
+from loomir.arith.fold import add, folded, imm64, int64, mul
 from loomir.autoschedule.instance import at
 from loomir.autoschedule.monomials import ONE, Monomial
 from loomir.autoschedule.nest import with_shape
@@ -339,5 +339,5 @@ def _written(stage: Stage, digits: _Digits, sums: Mapping[int, _Sum]) -> Stage:
         axes=axes,
         buffer=with_shape(stage.buffer, shape),
         indices=tuple(indices),
-        value=rewrite(value, FOLDS),
+        value=folded(value),
     )

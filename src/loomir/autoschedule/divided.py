@@ -7,11 +7,12 @@ the sizes that make up extents are not 0, and by digits of such sizes nothing is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from loomir.autoschedule.digits import in_digits
 from loomir.autoschedule.joined_axes import with_joined_axes
+from loomir.autoschedule.nest import declared
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import Reader
 from loomir.autoschedule.stage import Kernel, Stage
@@ -21,9 +22,9 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.effects import Does, effects
 from loomir.tir.expr import FloorDiv, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
+from loomir.tir.stmt import Stmt
 
-__all__ = ["declared_views", "plan_divided", "sizes_of", "with_digits"]
+__all__ = ["plan_divided", "sizes_of", "with_digits"]
 
 
 def sizes_of(func: PrimFunc) -> frozenset[Var]:
@@ -36,7 +37,7 @@ def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
     """Take apart axes of results by which reductions are read; give the views that are stored to.
 
     As ``c // 8`` in the normalisation of groups of 8 channels: their rows are one with what is
-    computed of them then. What others read stays as it is. ``declared_views`` declares the views.
+    computed of them then. What others read stays as it is. ``declared`` puts the views in scope.
     """
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     made = {id(p.buffer.data) for p in stages} if any(p.reduced for p in stages) else set[int]()
@@ -57,16 +58,6 @@ def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
     return (replace(kernel, parts=tuple(parts)), tuple(views)) if views else (kernel, ())
 
 
-def declared_views(plan: Plan, views: Sequence[Buffer]) -> Plan:
-    """Declare the views that a plan stores to."""
-    stores: list[BufferStore] = by_class(plan.stmt).get(BufferStore, []) if views else []
-    used = {store.buffer for store in stores}
-    stmt = plan.stmt
-    for view in views:
-        stmt = DeclBuffer(view, stmt) if view in used else stmt
-    return plan if stmt is plan.stmt else replace(plan, stmt=stmt)
-
-
 def plan_divided(stmt: Stmt, func: PrimFunc, plan: Callable[[Stage], Plan]) -> Plan | None:
     """Plan a nest by the digits of its axes; None for others. ``plan`` knows what to do then."""
     stage = Reader(func).read(stmt, may_fail=True)
@@ -77,8 +68,4 @@ def plan_divided(stmt: Stmt, func: PrimFunc, plan: Callable[[Stage], Plan]) -> P
     (part,) = kernel.parts
     assert isinstance(part, Stage)
     made = plan(part)
-    body = declare(made.stmt)
-    stores: list[BufferStore] = by_class(body).get(BufferStore, [])
-    if any(store.buffer is split.buffer for store in stores):
-        body = DeclBuffer(split.buffer, body)
-    return replace(made, stmt=body)
+    return replace(made, stmt=declared((split.buffer,), declare(made.stmt)))

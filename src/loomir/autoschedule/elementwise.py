@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from loomir.arith.fold import FOLDS, imm, product
+from loomir.arith.fold import folded, imm, product
 from loomir.autoschedule.instance import at, by_index, is_short, number, time_of, unfused, widest
 from loomir.autoschedule.nest import INDEX, loop, vectorized
 from loomir.autoschedule.padding import form_of
@@ -99,9 +99,9 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
             return stretch(row, first, size, stretches[0].value, parted=False)
         made: list[Stmt] = []
         for low, high, part in stretches:
-            begin = first if number(low) == 0 else _folded(Max(first, low))
-            end = _folded(Min(first + size, high))
-            length = _folded(Max(end - begin, imm(0, INDEX)))
+            begin = first if number(low) == 0 else folded(Max(first, low))
+            end = folded(Min(first + size, high))
+            length = folded(Max(end - begin, imm(0, INDEX)))
             made.append(stretch(row, begin, length, part, parted=True))
         return seq(made)
 
@@ -186,10 +186,6 @@ def _stretches(value: PrimExpr, stage: Stage, run: Run) -> list[Stretch]:
     wide = [axis for axis in run.inner if axis.size != 1]
     parted = stretches_of(value, stage.axes, wide[0]) if len(wide) == 1 else None
     return parted or [Stretch(imm(0, INDEX), imm(0, INDEX), value)]
-
-
-def _folded(expr: PrimExpr) -> PrimExpr:
-    return rewrite(expr, FOLDS)
 
 
 def _in_vectors(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from loomir.arith.fold import FOLDS, imm
+from loomir.arith.fold import folded, imm
 from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.stage import Axis, Stage
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.tir.accuracy import SHORT_POWERS
 from loomir.tir.buffer import BufferLoad
@@ -37,7 +37,7 @@ def at(expr: PrimExpr, table: Mapping[Var, PrimExpr]) -> PrimExpr:
 
 def number(expr: PrimExpr) -> int | None:
     """Give the value of an expression of constants, None for others."""
-    made = rewrite(expr, FOLDS)
+    made = folded(expr)
     return made.value if isinstance(made, IntImm) else None
 
 

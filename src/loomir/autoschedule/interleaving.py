@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from loomir.arith.fold import FOLDS, imm, imm64, product
+from loomir.arith.fold import folded, imm, imm64, product
 from loomir.autoschedule.contraction.micro_kernel import span
 from loomir.autoschedule.contraction.transpose import named
 from loomir.autoschedule.instance import at, by_index, time_of, unfused, widest
@@ -19,7 +19,7 @@ from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import items_together, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.autoschedule.steps import in_steps
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
@@ -45,7 +45,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
     if not 2 <= places <= min(_MOST, lanes - 1) or (down.size is not None and down.size < lanes):
         return None
-    values = [rewrite(at(stage.value, {across.var: imm64(k)}), FOLDS) for k in range(places)]
+    values = [folded(at(stage.value, {across.var: imm64(k)})) for k in range(places)]
     if not all(_lies_along(value, stage, down) for value in values):
         return None
     flat = with_shape(stage.buffer, (product(stage.buffer.shape),))
@@ -130,14 +130,14 @@ def _lies_along(value: PrimExpr, stage: Stage, down: Axis) -> bool:
 
 def _stored(stage: Stage, place: _Place) -> Stmt:
     indices = tuple(at(i, place) for i in stage.indices)
-    return BufferStore(stage.buffer, rewrite(at(stage.value, place), FOLDS), indices)
+    return BufferStore(stage.buffer, folded(at(stage.value, place)), indices)
 
 
 def _flat_index(stage: Stage, place: _Place) -> PrimExpr:
     made: PrimExpr = imm64(0)
     for index, extent in zip(stage.indices, stage.buffer.shape, strict=True):
         made = made * extent + at(index, place)
-    return rewrite(made, FOLDS)
+    return folded(made)
 
 
 def _mixed(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:

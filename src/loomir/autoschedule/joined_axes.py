@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import FOLDS, int64, product
-from loomir.autoschedule.nest import INDEX, with_shape
+from loomir.arith.fold import folded, int64, product
+from loomir.autoschedule.nest import INDEX, declared, with_shape
 from loomir.autoschedule.stage import Axis, Kernel, Stage
 from loomir.autoschedule.unit_axes import Declare
 from loomir.autoschedule.usage import reads_of
@@ -20,7 +21,6 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr, Var
-from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
 
 __all__ = ["with_joined_axes"]
 
@@ -68,19 +68,7 @@ def with_joined_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
     )
     between = tuple(shapes.get(b, b) for b in kernel.between)
     views = [new for old, new in shapes.items() if old not in set(kernel.between)]
-    return Kernel(kernel.func, parts, between), _declaring(views)
-
-
-def _declaring(views: Sequence[Buffer]) -> Declare:
-    def declare(stmt: Stmt) -> Stmt:
-        found = by_class(stmt)
-        used = {a.buffer for a in (*found.get(BufferLoad, ()), *found.get(BufferStore, ()))}
-        for view in reversed(views):
-            if view in used:
-                stmt = DeclBuffer(view, stmt)
-        return stmt
-
-    return declare
+    return Kernel(kernel.func, parts, between), partial(declared, views)
 
 
 # -- what fits ---------------------------------------------------------------------------------
@@ -153,7 +141,7 @@ def _goes_along(one: _Seen, access: _Access, k: int) -> bool:
     if a is b or a not in one.extents or b not in one.extents:
         return False
     extent = int64(access.buffer.shape[k + 1])
-    return structural_equal(*(rewrite(e, FOLDS) for e in (one.extents[b], extent)))
+    return structural_equal(*(folded(e) for e in (one.extents[b], extent)))
 
 
 def _is_one(one: _Seen, pair: _Pair, dims: _Dims) -> bool:

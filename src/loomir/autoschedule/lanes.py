@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from loomir.arith.fold import FOLDS, imm
+from loomir.arith.fold import folded, imm
 from loomir.autoschedule.instance import widest
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
@@ -77,7 +77,7 @@ def _is_next(index: PrimExpr, var: Var) -> bool:
     """Whether an index is one more where the variable is."""
     if BufferLoad in by_class(index):
         return False
-    step = rewrite(substitute(index, {var: var + 1}) - index, FOLDS)
+    step = folded(substitute(index, {var: var + 1}) - index)
     analyzer = knowing({})
     return analyzer.can_prove_equal(step, 1)
 

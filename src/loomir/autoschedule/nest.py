@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from loomir.arith.fold import imm
 from loomir.ir.node import Node
-from loomir.ir.visit import nodes_outside, rebuild, rewrite
+from loomir.ir.visit import by_class, nodes_outside, rebuild, rewrite
 from loomir.support.dtype import DataType
-from loomir.tir.buffer import Buffer, decl_buffer
+from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import (
     FETCH_AHEAD,
@@ -17,6 +17,8 @@ from loomir.tir.stmt import (
     TRUE,
     Block,
     BlockRealize,
+    BufferStore,
+    DeclBuffer,
     For,
     ForKind,
     Stmt,
@@ -26,6 +28,7 @@ from loomir.tir.stmt import (
 __all__ = [
     "INDEX",
     "allocated",
+    "declared",
     "loop",
     "parallel",
     "scratch",
@@ -134,3 +137,12 @@ def allocated(buffers: Iterable[Buffer], *body: Stmt, name: str = "scratch") -> 
     """Run ``body`` with fresh memory for ``buffers``."""
     block = Block((), (), (), name, seq(body), None, tuple(buffers))
     return BlockRealize((), TRUE, block)
+
+
+def declared(views: Iterable[Buffer], stmt: Stmt) -> Stmt:
+    """Put those of ``views`` in scope that a statement uses, the first outermost."""
+    found = by_class(stmt)
+    used = {a.buffer for a in (*found.get(BufferLoad, ()), *found.get(BufferStore, ()))}
+    for view in reversed([view for view in views if view in used]):
+        stmt = DeclBuffer(view, stmt)
+    return stmt

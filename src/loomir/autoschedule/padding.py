@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from loomir.arith.fold import FOLDS, add, imm64, mul, sub
+from loomir.arith.fold import add, folded, imm64, mul, sub
 from loomir.autoschedule.stage import Axis
 from loomir.ir.visit import by_class, fold, rewrite
 from loomir.tir.expr import (
@@ -140,11 +140,11 @@ def read_padding(value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis])
                 start = Max(start, sub(imm64(0), FloorDiv(low, imm64(times))))
             else:
                 end = Min(end, add(FloorDiv(low, imm64(-times)), imm64(1)))
-            inside[axis.var] = rewrite(start, FOLDS), rewrite(end, FOLDS)
+            inside[axis.var] = folded(start), folded(end)
             tests[id(part)] = axis.var
     for var, (start, end) in inside.items():
-        low = rewrite(Min(start, extents[var].extent), FOLDS)
-        inside[var] = low, rewrite(Max(low, end), FOLDS)
+        low = folded(Min(start, extents[var].extent))
+        inside[var] = low, folded(Max(low, end))
     return Padding(value, tests, inside)
 
 

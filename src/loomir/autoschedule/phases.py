@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import product as choices
 from math import prod
 from typing import Final, TypeAlias
@@ -317,7 +318,7 @@ class _Phases:
             (),
             scratch("image", [axis.extent for axis in axes], load.dtype),
             tuple(axis.var for axis in axes),
-            Call(load.dtype, IF_THEN_ELSE, (_all(tests), value, zero)),
+            Call(load.dtype, IF_THEN_ELSE, (reduce(And, tests), value, zero)),
             block=found.stage.block,
         )
 
@@ -600,13 +601,6 @@ class _Row:
             lambda i: owner.finish({**place, last.axis.var: i}, BufferLoad(line, (add(lead, i),))),
         )
         return seq([*mix, done])
-
-
-def _all(tests: Sequence[PrimExpr]) -> PrimExpr:
-    made = tests[0]
-    for test in tests[1:]:
-        made = And(made, test)
-    return made
 
 
 def _reach(line: Line, phases: Phases) -> tuple[int, int]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from loomir.arith.fold import FOLDS, int64, product
+from loomir.arith.fold import folded, int64, product
 from loomir.autoschedule.instance import number, time_of
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.sharing import is_worth, shared
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import by_class
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.effects import Does, effects
 from loomir.tir.expr import IntImm, PrimExpr, Var, cast
@@ -43,7 +43,7 @@ def plan_scan(stmt: Stmt) -> Plan | None:
     if total is not None and not is_worth(total * each):
         return None
     outer = found.free
-    count = _folded(product(int64(loop.extent) for loop in outer))
+    count = folded(product(int64(loop.extent) for loop in outer))
     steps = number(product(int64(loop.extent) for loop in found.bound)) or 64
 
     def item(t: PrimExpr) -> Stmt:
@@ -59,10 +59,6 @@ def plan_scan(stmt: Stmt) -> Plan | None:
     made, how = shared(count, each * steps, "rows", item)
     names = ", ".join(loop.loop_var.name_hint for loop in found.bound)
     return Plan("scan", made, (f"steps along {names} keep their order", how))
-
-
-def _folded(expr: PrimExpr) -> PrimExpr:
-    return rewrite(expr, FOLDS)
 
 
 def _nested(loops: Sequence[For], body: Stmt, table: Mapping[Var, PrimExpr]) -> Stmt:

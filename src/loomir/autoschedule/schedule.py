@@ -20,13 +20,13 @@ from loomir.autoschedule.choosing import plan_choice
 from loomir.autoschedule.columns import plan_columns, plan_partial
 from loomir.autoschedule.contraction import plan_contraction
 from loomir.autoschedule.digits import in_digits
-from loomir.autoschedule.divided import declared_views, plan_divided, sizes_of, with_digits
+from loomir.autoschedule.divided import plan_divided, sizes_of, with_digits
 from loomir.autoschedule.elementwise import plan_elementwise, runs_long
 from loomir.autoschedule.general import plan_general
 from loomir.autoschedule.inlining import inline_stages
 from loomir.autoschedule.interleaving import plan_interleaved
 from loomir.autoschedule.joined_axes import with_joined_axes
-from loomir.autoschedule.nest import allocated, step_by_step
+from loomir.autoschedule.nest import allocated, declared, step_by_step
 from loomir.autoschedule.phases import plan_phases
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
@@ -227,7 +227,8 @@ def _statements(
         part = kernel.parts[place]
         if isinstance(part, Stage):
             plan, covered = _planned(usage, place, between, target, rules)
-            plan = declared_views(plan, views)
+            if views:
+                plan = replace(plan, stmt=declared(views, plan.stmt))
             made.append(plan.stmt)
             plans.append(declared_ahead(plan, declare))
             place += covered

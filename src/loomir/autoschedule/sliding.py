@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.arith.fold import add, fold_node, imm64, int64, mul, product, sub
+from loomir.arith.fold import add, folded, imm64, int64, mul, product, sub
 from loomir.autoschedule.contraction.copies import parts_of
 from loomir.autoschedule.contraction.operand import let
 from loomir.autoschedule.contraction.sides import bound
@@ -20,14 +20,13 @@ from loomir.autoschedule.nest import allocated, loop, scratch, vectorized
 from loomir.autoschedule.padding import Form, conjunction, form_of, test_of
 from loomir.autoschedule.sharing import shared
 from loomir.autoschedule.stage import Axis, Stage
-from loomir.ir.visit import Rule, by_class, rewrite
+from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     GE,
     LE,
     LT,
-    Add,
     And,
     Call,
     FloorDiv,
@@ -35,7 +34,6 @@ from loomir.tir.expr import (
     IntImm,
     Let,
     Min,
-    Mul,
     PrimExpr,
     Sub,
     Var,
@@ -58,7 +56,6 @@ _TALLEST: Final = 11
 _ROWS: Final = 8
 """The most rows of a tile."""
 
-_RING: Final[dict[type, Rule]] = dict.fromkeys((Add, Sub, Mul, FloorDiv, FloorMod, Min), fold_node)
 _Place = Mapping[Var, PrimExpr]
 
 
@@ -364,40 +361,40 @@ def slide(
     band = _band(found, target)
     lines = (band - 1) * down.stride + down.reach + 1
     copy = scratch("rows", (lines, found.pitch), found.read.dtype)
-    bands = _folded(FloorDiv(add(down.axis.extent, imm64(band - 1)), imm64(band)))
-    count = _folded(mul(product(axis.extent for axis in outer), bands))
+    bands = folded(FloorDiv(add(down.axis.extent, imm64(band - 1)), imm64(band)))
+    count = folded(mul(product(axis.extent for axis in outer), bands))
 
     def item(t: PrimExpr) -> Stmt:
         row = unfused(FloorDiv(t, bands), outer)
         first = mul(FloorMod(t, bands), imm64(band))
         return let(
-            "first", _folded(first), lambda b: bound(list(row.items()), lambda row: inside(row, b))
+            "first", folded(first), lambda b: bound(list(row.items()), lambda row: inside(row, b))
         )
 
     def inside(row: _Place, first: PrimExpr) -> Stmt:
         size = imm64(band)
         if down.axis.size is None or down.axis.size % band:
-            size = _folded(Min(size, Sub(down.axis.extent, first)))
+            size = folded(Min(size, Sub(down.axis.extent, first)))
         return let("size", size, lambda n: seq([fill(row, first, n), tiles(row, first, n)]))
 
     def fill(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
         lines = add(mul(sub(size, imm64(1)), imm64(down.stride)), imm64(down.reach + 1))
         start = add(mul(first, imm64(down.stride)), imm64(down.first))
-        return loop("line", _folded(lines), lambda u: _line(found, copy, row, u, add(start, u)))
+        return loop("line", folded(lines), lambda u: _line(found, copy, row, u, add(start, u)))
 
     def tiles(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
         def tile(d: PrimExpr, rows: int) -> Stmt:
             place = {**row, down.axis.var: add(first, d)}
-            line = _folded(mul(d, imm64(down.stride)))
+            line = folded(mul(d, imm64(down.stride)))
             return let("line", line, lambda u: _pieces(found, copy, u, place, rows, join, finish))
 
-        whole = _folded(FloorDiv(size, imm64(found.tile)))
+        whole = folded(FloorDiv(size, imm64(found.tile)))
         made = [loop("tile", whole, lambda t: tile(mul(t, imm64(found.tile)), found.tile))]
         height = down.axis.size
         rest = 1 if height is None else height % found.tile
         if rest:
-            done = _folded(mul(whole, imm64(found.tile)))
-            left = _folded(FloorDiv(sub(size, done), imm64(rest)))
+            done = folded(mul(whole, imm64(found.tile)))
+            left = folded(FloorDiv(sub(size, done), imm64(rest)))
             made.append(loop("rest", left, lambda t: tile(add(done, mul(t, imm64(rest))), rest)))
         return seq(made)
 
@@ -415,10 +412,6 @@ def slide(
         "rows are copied with their padding, and each is loaded once for all windows over it",
         how,
     )
-
-
-def _folded(expr: PrimExpr) -> PrimExpr:
-    return rewrite(expr, _RING)
 
 
 def _band(found: Sliding, target: Target) -> int:
@@ -549,7 +542,7 @@ def _results(
         moved = mul(k, imm64(across.apart))
         by = imm64(across.stride)
         start = add(mul(FloorMod(moved, by), imm64(found.run)), FloorDiv(moved, by))
-        x = add(_folded(start), add(column, x))
+        x = add(folded(start), add(column, x))
         u = add(line, imm64(r * down.stride + j * down.apart))
         value = at(found.whole, {**here, **steps, found.held: BufferLoad(copy, (u, x))})
         return BufferStore(held, join(BufferLoad(held, (slot,)), value), (slot,))

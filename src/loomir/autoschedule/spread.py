@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from loomir.arith.fold import FOLDS, add, imm64, mul
+from loomir.arith.fold import add, folded, imm64, mul
 from loomir.autoschedule.contraction.operand import conversions, plain_load
 from loomir.autoschedule.contraction.recognise import is_zero
 from loomir.autoschedule.instance import by_index
@@ -213,7 +213,7 @@ def _summed(index: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
     form = form_of(index, axes)
     if form is None:
         return index
-    made = rewrite(form.rest, FOLDS)
+    made = folded(form.rest)
     for var, times in form.terms.items():
         made = add(mul(var, imm64(times)), made)
     return made
@@ -244,7 +244,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
         if held is None:
             return None
         var, form = held
-        times, rest = form.terms.get(element, 0), rewrite(form.rest, FOLDS)
+        times, rest = form.terms.get(element, 0), folded(form.rest)
         if set(form.terms) != {element} or not isinstance(rest, IntImm):
             return None
         low, high = bounds.get(var, (-_FAR, _FAR))
@@ -256,7 +256,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
     made: list[Line] = []
     for var, (form, stride) in found.items():
         step = next((v for v in form.terms if v is not var), None)
-        rest = rewrite(form.rest, FOLDS)
+        rest = folded(form.rest)
         low, high = bounds.get(var, (-_FAR, _FAR))
         axis, kernel = places[var], Axis(Var("k", INDEX), imm64(1))
         if step is not None:
@@ -340,7 +340,7 @@ def _line_of(
 
 def _same(a: Form, b: Form) -> bool:
     left = a.plus(b, -1)
-    return not left.terms and is_zero(rewrite(left.rest, FOLDS))
+    return not left.terms and is_zero(folded(left.rest))
 
 
 # -- factors -----------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def _read_line(index: PrimExpr, lines: Sequence[Line], axes: Sequence[Axis]) -> 
         form = form_of(index, axes)
         if line.stride == 1 and form is not None:
             left = form.plus(whole, -1)
-            rest = rewrite(left.rest, FOLDS)
+            rest = folded(left.rest)
             if not left.terms and isinstance(rest, IntImm):
                 by = rest.value
                 return replace(line, shift=line.shift + by, low=line.low + by, high=line.high + by)

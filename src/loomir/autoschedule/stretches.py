@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import reduce
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import FOLDS, add, imm, imm64, sub
+from loomir.arith.fold import add, folded, imm, imm64, sub
 from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.padding import Form, conjunction, form_of, test_of
 from loomir.autoschedule.stage import Axis
@@ -94,7 +95,7 @@ def _by_numbers(
             return node.a if found is isinstance(node, Max) else node.b
 
         rules = {**dict.fromkeys((GE, GT, LE, LT), known), Max: edge_of, Min: edge_of}
-        return _folded(rewrite(value, rules))
+        return folded(rewrite(value, rules))
 
     places = sorted(edges)
     return [Stretch(imm(a, INDEX), imm(b, INDEX), decided(a)) for a, b in pairwise(places)]
@@ -108,7 +109,7 @@ def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, Form]
         form = _difference(node, axes)
         if form is None:
             continue
-        rest = rewrite(form.rest, FOLDS)
+        rest = folded(form.rest)
         if _is_on(form, axis) and isinstance(rest, IntImm):
             made[id(node)] = Form(form.terms, rest)
     return made
@@ -138,8 +139,12 @@ def row_choice(value: PrimExpr, run: Set[Var]) -> RowChoice | None:
         first, second = call.args[1:]
         holds = first
         if left:
-            holds = Call(call.dtype, IF_THEN_ELSE, (_all(left), first, second), span=call.span)
-        return RowChoice(_all(own), _instead(value, call, holds), _instead(value, call, second))
+            holds = Call(
+                call.dtype, IF_THEN_ELSE, (reduce(And, left), first, second), span=call.span
+            )
+        return RowChoice(
+            reduce(And, own), _instead(value, call, holds), _instead(value, call, second)
+        )
     return None
 
 
@@ -153,13 +158,6 @@ def _bound(value: PrimExpr) -> set[Var]:
     """Give the names that a value binds."""
     lets: list[Let] = by_class(value).get(Let, [])
     return {let.var for let in lets}
-
-
-def _all(parts: Sequence[PrimExpr]) -> PrimExpr:
-    made = parts[0]
-    for part in parts[1:]:
-        made = And(made, part)
-    return made
 
 
 class _Choice(NamedTuple):
@@ -188,7 +186,7 @@ def _by_sizes(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[Stretch
         end = now.high if choice.high is None else _within(choice.high, begin, now.high)
         first, second = choice.values
         if choice.rest:
-            asked = _all(choice.rest)
+            asked = reduce(And, choice.rest)
             first = Call(first.dtype, IF_THEN_ELSE, (asked, first, second), span=choice.node.span)
         # The last one is taken next.
         if choice.high is not None:
@@ -247,12 +245,8 @@ def _difference(node: Max | Min, axes: Sequence[Axis]) -> Form | None:
 
 
 def _within(place: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
-    return _folded(Min(Max(place, low), high))
+    return folded(Min(Max(place, low), high))
 
 
 def _instead(value: PrimExpr, node: PrimExpr, by: PrimExpr) -> PrimExpr:
-    return _folded(rewrite(value, {type(node): lambda e: by if e is node else e}))
-
-
-def _folded(expr: PrimExpr) -> PrimExpr:
-    return rewrite(expr, FOLDS)
+    return folded(rewrite(value, {type(node): lambda e: by if e is node else e}))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.arith.fold import FOLDS, add, imm64, mul, product, sub
+from loomir.arith.fold import add, folded, imm64, mul, product, sub
 from loomir.autoschedule.contraction.micro_kernel import span
 from loomir.autoschedule.contraction.transpose import turned
 from loomir.autoschedule.instance import at, by_index, time_of, unfused, widest
@@ -62,9 +62,9 @@ def plan_transpose(stage: Stage, target: Target) -> Plan | None:
     count = mul(product(axis.extent for axis in found.outer), mul(high[1], wide[1]))
 
     def tile(t: PrimExpr) -> Stmt:
-        row = unfused(_folded(FloorDiv(t, mul(high[1], wide[1]))), found.outer)
-        first = _folded(mul(FloorDiv(t, wide[1]) % high[1], imm64(high[0])))
-        start = _folded(mul(t % wide[1], imm64(wide[0])))
+        row = unfused(folded(FloorDiv(t, mul(high[1], wide[1]))), found.outer)
+        first = folded(mul(FloorDiv(t, wide[1]) % high[1], imm64(high[0])))
+        start = folded(mul(t % wide[1], imm64(wide[0])))
         return _tile(found, row, (first, high[0]), (start, wide[0]))
 
     each = time_of(stage.value, stage.buffer.dtype) * high[0] * wide[0]
@@ -75,10 +75,6 @@ def plan_transpose(stage: Stage, target: Target) -> Plan | None:
         f"{down.var.name_hint}, the result along {across.var.name_hint}"
     )
     return Plan("transpose", stmt, (turned_text, how))
-
-
-def _folded(expr: PrimExpr) -> PrimExpr:
-    return rewrite(expr, FOLDS)
 
 
 def _cut(axis: Axis, side: int) -> tuple[int, PrimExpr]:
@@ -150,7 +146,7 @@ def _tile(
     stage, lanes = found.stage, imm64(found.lanes)
     (first, rows), (start, columns) = high, wide
     height, length = _left(found.down, first, rows), _left(found.across, start, columns)
-    blocks, pieces = _folded(FloorDiv(height, lanes)), _folded(FloorDiv(length, lanes))
+    blocks, pieces = folded(FloorDiv(height, lanes)), folded(FloorDiv(length, lanes))
 
     def one(d: PrimExpr, a: PrimExpr) -> Stmt:
         place = {**row, found.down.var: add(first, d), found.across.var: add(start, a)}
@@ -161,8 +157,8 @@ def _tile(
     def block(d: PrimExpr, a: PrimExpr) -> Stmt:
         return _block(found, row, add(first, mul(d, lanes)), add(start, mul(a, lanes)))
 
-    done, across = _folded(mul(blocks, lanes)), _folded(mul(pieces, lanes))
-    under, beside = _folded(sub(height, done)), _folded(sub(length, across))
+    done, across = folded(mul(blocks, lanes)), folded(mul(pieces, lanes))
+    under, beside = folded(sub(height, done)), folded(sub(length, across))
     return seq(
         (
             loop("d", blocks, lambda d: loop("a", pieces, lambda a: block(d, a))),
@@ -175,7 +171,7 @@ def _tile(
 def _left(axis: Axis, first: PrimExpr, most: int) -> PrimExpr:
     if axis.size is not None and axis.size % most == 0:
         return imm64(most)
-    return _folded(Min(imm64(most), sub(axis.extent, first)))
+    return folded(Min(imm64(most), sub(axis.extent, first)))
 
 
 def _block(found: _Turn, row: _Place, first: PrimExpr, start: PrimExpr) -> Stmt:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
-from loomir.autoschedule.nest import with_shape
+from loomir.autoschedule.nest import declared, with_shape
 from loomir.autoschedule.plan import Ahead, Plan
 from loomir.autoschedule.stage import Kernel, Stage
 from loomir.autoschedule.usage import reads_of
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr
-from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
+from loomir.tir.stmt import Stmt
 
 __all__ = ["Declare", "declared_ahead", "without_unit_axes"]
 
@@ -52,16 +53,8 @@ def without_unit_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
     inside = set(kernel.between)
     views = [new for old, new in made.items() if old not in inside]
 
-    def declare(stmt: Stmt) -> Stmt:
-        found = by_class(stmt)
-        accesses = [*found.get(BufferLoad, ()), *found.get(BufferStore, ())]
-        used = {access.buffer for access in accesses}
-        for view in reversed(views):
-            if view in used:
-                stmt = DeclBuffer(view, stmt)
-        return stmt
-
-    return Kernel(kernel.func, tuple(part_of(part) for part in kernel.parts), between), declare
+    parts = tuple(part_of(part) for part in kernel.parts)
+    return Kernel(kernel.func, parts, between), partial(declared, views)
 
 
 def declared_ahead(plan: Plan, declare: Declare) -> Plan:

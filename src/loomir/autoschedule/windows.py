@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.arith.fold import add, fold_node, imm64, int64, mul, product, sub
+from loomir.arith.fold import FOLDS, add, folded, imm64, int64, mul, product, sub
 from loomir.autoschedule.contraction.operand import let
 from loomir.autoschedule.contraction.recognise import epilogue_of, overlaps
 from loomir.autoschedule.contraction.sides import bound
@@ -25,13 +25,12 @@ from loomir.autoschedule.sharing import items_together, shared
 from loomir.autoschedule.sliding import read_sliding, slide
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.autoschedule.transposes import plan_transpose
-from loomir.ir.visit import Rule, by_class, rewrite
+from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     LE,
     LT,
-    Add,
     And,
     Call,
     Cast,
@@ -41,7 +40,6 @@ from loomir.tir.expr import (
     Min,
     Mul,
     PrimExpr,
-    Sub,
     Var,
 )
 from loomir.tir.op import IF_THEN_ELSE, call_builtin
@@ -59,7 +57,6 @@ _STRIDE: Final = 4
 """Places by which windows may be apart along vectors."""
 
 _Place = Mapping[Var, PrimExpr]
-_RING: Final[dict[type, Rule]] = dict.fromkeys((Add, Sub, Mul, FloorDiv), fold_node)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,16 +118,16 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
     if middle is not None:
         block = max(1, min(block, middle))
     cut = imm64(block)
-    blocks = _folded(Max(imm64(1), FloorDiv(add(sub(high, low), imm64(block - 1)), cut)))
-    count = _folded(mul(product(axis.extent for axis in found.outer), blocks))
+    blocks = folded(Max(imm64(1), FloorDiv(add(sub(high, low), imm64(block - 1)), cut)))
+    count = folded(mul(product(axis.extent for axis in found.outer), blocks))
 
     def item(t: PrimExpr) -> Stmt:
         row = unfused(FloorDiv(t, blocks), found.outer)
         return let("b", t % blocks, lambda b: bound(list(row.items()), lambda row: band(row, b)))
 
     def band(row: _Place, b: PrimExpr) -> Stmt:
-        start = _folded(add(low, mul(b, cut)))
-        end = _folded(Min(high, add(start, cut)))
+        start = folded(add(low, mul(b, cut)))
+        end = folded(Min(high, add(start, cut)))
         tests = [
             test
             for axis in found.outer
@@ -188,10 +185,6 @@ def _choices(found: _Window, target: Target) -> list[str]:
     return made
 
 
-def _folded(expr: PrimExpr) -> PrimExpr:
-    return rewrite(expr, {**_RING, Max: fold_node, Min: fold_node})
-
-
 def _within(x: PrimExpr, low: PrimExpr, high: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     return LE(low, x), LT(x, high)
 
@@ -245,7 +238,7 @@ def _plain(stage: Stage) -> PrimExpr:
         fits = size is not None and inner.dtype.is_integer and size - 1 <= inner.dtype.max_value
         return inner.value if fits and e.dtype is inner.value.dtype else e
 
-    return rewrite(stage.value, {**_RING, Cast: widened})
+    return rewrite(stage.value, {**FOLDS, Cast: widened})
 
 
 def _copied(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, tuple[Stage, ...]]:
@@ -351,8 +344,8 @@ def _band(
     if number(low) != 0:
         above = loop("above", low, single)
         made.append(above if number(blocks) == 1 else IfThenElse(block.equal(zero), above))
-    length = _folded(sub(end, start))
-    tiles = _folded(FloorDiv(length, imm64(found.rows)))
+    length = folded(sub(end, start))
+    tiles = folded(FloorDiv(length, imm64(found.rows)))
     made.append(
         loop(
             "tile",
@@ -364,15 +357,15 @@ def _band(
             ),
         )
     )
-    done = _folded(mul(tiles, imm64(found.rows)))
-    left = _folded(sub(length, done))
+    done = folded(mul(tiles, imm64(found.rows)))
+    left = folded(sub(length, done))
     if number(left) != 0:
         whole = number(sub(high, low))
         rest = 1 if whole is None else max(1, whole % found.rows)
         made.append(
             loop(
                 "rest",
-                _folded(FloorDiv(left, imm64(rest))),
+                folded(FloorDiv(left, imm64(rest))),
                 lambda t: _line(
                     found,
                     {**row, down.var: add(add(start, done), mul(t, imm64(rest)))},
@@ -382,8 +375,8 @@ def _band(
             )
         )
     if number(sub(down.extent, high)) != 0:
-        below = loop("below", _folded(sub(down.extent, high)), lambda t: single(add(high, t)))
-        last = block.equal(_folded(sub(blocks, imm64(1))))
+        below = loop("below", folded(sub(down.extent, high)), lambda t: single(add(high, t)))
+        last = block.equal(folded(sub(blocks, imm64(1))))
         made.append(below if number(blocks) == 1 else IfThenElse(last, below))
     return seq(made)
 
@@ -400,13 +393,13 @@ def _line(found: _Window, row: _Place, known: frozenset[Var], rows: int) -> Stmt
 
     if number(low) != 0:
         made.append(loop("left", low, piece(1, False)))
-    length = _folded(sub(high, low))
+    length = folded(sub(high, low))
     size = number(length)
     done: PrimExpr = imm64(0)
     for width in _widths(found, size):
         step = imm64(width)
-        here = _folded(FloorDiv(sub(length, done), step))
-        body, first = piece(width, True), _folded(add(low, done))
+        here = folded(FloorDiv(sub(length, done), step))
+        body, first = piece(width, True), folded(add(low, done))
 
         def several(
             v: PrimExpr,
@@ -414,16 +407,16 @@ def _line(found: _Window, row: _Place, known: frozenset[Var], rows: int) -> Stmt
             first: PrimExpr = first,
             step: PrimExpr = step,
         ) -> Stmt:
-            return let(across.var.name_hint, _folded(add(first, mul(v, step))), body)
+            return let(across.var.name_hint, folded(add(first, mul(v, step))), body)
 
         made.append(loop("v", here, several))
-        done = _folded(add(done, mul(here, step)))
+        done = folded(add(done, mul(here, step)))
     if size is not None and (number(done) or 0) < size:
         last = _last_width(found, size)  # some elements are computed twice, to the same
-        made.append(piece(last, True)(_folded(sub(high, imm64(last)))))
+        made.append(piece(last, True)(folded(sub(high, imm64(last)))))
     if number(sub(across.extent, high)) != 0:
         right = piece(1, False)
-        count = _folded(sub(across.extent, high))
+        count = folded(sub(across.extent, high))
         made.append(loop("right", count, lambda a: right(add(high, a))))
     return seq(made)
 
@@ -473,7 +466,7 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
     def each(body: Callable[[_Place, PrimExpr], Stmt]) -> Stmt:
         made: list[Stmt] = []
         for r in range(rows):
-            row = {**place, down.var: _folded(add(place[down.var], imm64(r)))}
+            row = {**place, down.var: folded(add(place[down.var], imm64(r)))}
             base = imm64(r * width)
 
             def lane(x: PrimExpr, row: _Place = row, base: PrimExpr = base) -> Stmt:

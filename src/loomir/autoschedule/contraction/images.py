@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from loomir.arith.fold import FOLDS, add, imm64, int64, mul
+from loomir.arith.fold import add, folded, imm64, int64, mul
 from loomir.autoschedule.contraction.join_axes import Views, join_last
 from loomir.autoschedule.contraction.operand import (
     conversions,
@@ -24,7 +24,6 @@ from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.padding import form_of, read_padding
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import rewrite
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, cast, const
@@ -92,7 +91,7 @@ def read_border(stage: Stage) -> Border | None:
     if padding is None or not isinstance(axes[-1].extent, IntImm):
         return None
     bounds = [padding.inside.get(axes[-1].var, (imm64(0), axes[-1].extent))]
-    low, high = (rewrite(end, FOLDS) for end in bounds[0])
+    low, high = (folded(end) for end in bounds[0])
     if not isinstance(low, IntImm) or not isinstance(high, IntImm):
         return None
     inside = tuple(

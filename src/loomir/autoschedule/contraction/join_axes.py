@@ -6,13 +6,13 @@ from collections.abc import Sequence, Set
 from itertools import pairwise
 
 from loomir.arith.fold import mul, product
-from loomir.autoschedule.nest import with_shape
+from loomir.autoschedule.nest import declared, with_shape
 from loomir.autoschedule.stage import Axis, Stage
 from loomir.ir.equality import structural_equal
-from loomir.ir.visit import by_class, pre_order, rewrite
+from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Var
-from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
+from loomir.tir.stmt import Stmt
 
 __all__ = ["Views", "inner_views", "join_axes", "join_last"]
 
@@ -43,11 +43,7 @@ class Views:
 
     def declared(self, stmt: Stmt) -> Stmt:
         """Put the views that a statement uses in scope."""
-        used = {p.buffer for p in pre_order(stmt) if isinstance(p, (BufferLoad, BufferStore))}
-        for view in reversed(self.made.values()):
-            if view in used:
-                stmt = DeclBuffer(view, stmt)
-        return stmt
+        return declared(self.made.values(), stmt)
 
     def flat(self, load: BufferLoad, axes: Sequence[Axis], var: Var) -> BufferLoad | None:
         """Read by one variable what is read by axes that lie one inside the other."""
