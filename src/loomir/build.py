@@ -21,7 +21,7 @@ from loomir.deploy.tables import Kernel, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import OnStage
 from loomir.ir.stage_files import StageFiles
-from loomir.ir.visit import by_class, pre_order
+from loomir.ir.visit import by_class, pre_order, remembering
 from loomir.profiling.profiler import Lazy, Profiler
 from loomir.profiling.roof import measured_roof
 from loomir.relax import expr as relax
@@ -147,7 +147,8 @@ def compile(  # noqa: A001 - the name that users expect
         winograd,
     )
     _hold(flags)
-    made = _built(program, target, flags, dump)
+    with remembering():
+        made = _built(program, target, flags, dump)
 
     def profiler() -> Profiler:
         clocked = _built(program, target, flags, None, timed=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from loomir.ir.visit import nodes_outside, pre_order
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class, nodes_outside, of_classes, pre_order, remembering, rewrite
 from loomir.script import from_source
-from loomir.tir.expr import BinaryOp, PrimExpr
+from loomir.tir.expr import Add, BinaryOp, Mul, PrimExpr, Var
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import BufferStore, For, Stmt
 
 PROGRAM = """
 from loomir.script import tir as T
@@ -47,3 +49,60 @@ def test_each_kind_hides_its_own() -> None:
     assert any(isinstance(part, PrimExpr) for part in listed)
     assert not any(isinstance(part, BinaryOp) for part in listed)
     assert nodes_outside(func.body, type(func.body)) == []
+
+
+def test_nodes_of_classes_are_listed_in_order_with_those_of_subclasses() -> None:
+    func = from_source(PROGRAM)
+    assert isinstance(func, PrimFunc)
+    expected = [id(part) for part in pre_order(func.body) if isinstance(part, (BinaryOp, For))]
+    assert [id(part) for part in of_classes(func.body, BinaryOp, For)] == expected
+    assert expected
+
+
+def test_what_is_remembered_is_of_the_same_program_and_for_a_while() -> None:
+    funcs = [from_source(PROGRAM) for _ in range(6)]
+    with remembering():
+        found = [by_class(func) for func in funcs]
+        assert by_class(funcs[-1]) is found[-1]
+        assert by_class(funcs[0]) is not found[0]  # only the last ones are kept
+        with remembering():
+            assert by_class(funcs[-1]) is not found[-1]
+        assert by_class(funcs[-1]) is found[-1]
+        for func, groups in zip(funcs, found):
+            assert {id(node) for nodes in groups.values() for node in nodes} == set(
+                map(id, pre_order(func))
+            )
+    assert by_class(funcs[-1]) is not found[-1]
+
+
+def test_rewriting_sees_all_that_a_function_owns_while_passes_remember() -> None:
+    func = from_source(PROGRAM)
+    assert isinstance(func, PrimFunc)
+    seen: list[Stmt] = []
+
+    def note(stmt: Stmt) -> Stmt:
+        seen.append(stmt)
+        return stmt
+
+    with remembering():
+        assert rewrite(func, {BufferStore: note}) is func
+        assert rewrite(func.body, {BufferStore: note}) is func.body
+        assert len(seen) == 4
+        assert rewrite(func, {PrimFunc: lambda f: f.body}) is func.body
+        assert rewrite(func, {Mul: lambda e: Add(e.a, e.b)}) is not func
+
+
+def test_names_are_replaced_however_deep_and_shared() -> None:
+    x, y = Var("x", "int32"), Var("y", "int32")
+    deep: PrimExpr = x
+    for _ in range(1000):
+        deep = Add(deep, x)
+    shared: PrimExpr = x
+    for _ in range(200):  # 2**200 nodes as a tree
+        shared = Add(shared, shared)
+    for e in (deep, Mul(shared, deep)):
+        made = substitute(e, {x: y})
+        if e is deep:
+            assert {id(v) for v in by_class(made)[Var]} == {id(y)}
+        assert substitute(made, {x: y}) is made
+        assert substitute(e, {y: x}) is e

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomir.arith import interval
 from loomir.arith.interval import TRANSFER, Interval, fits, full, union, wrapped
 from loomir.ir.op import Op
-from loomir.ir.visit import by_class, children, nodes_outside, pre_order
+from loomir.ir.visit import by_class, children, nodes_outside, of_classes
 from loomir.tir.expr import (
     Broadcast,
     Call,
@@ -41,7 +41,8 @@ class Bounds:
     def learn(self, program: Stmt) -> None:
         """Read the bounds of the variables that a program binds."""
         lets = Let in by_class(program)
-        for part in pre_order(program) if lets else nodes_outside(program, PrimExpr):
+        parts = of_classes(program, For, LetStmt, Let) if lets else nodes_outside(program, PrimExpr)
+        for part in parts:
             if isinstance(part, For):
                 self.set(part.loop_var, self.of_loop(part))
             elif isinstance(part, (LetStmt, Let)) and part.var.dtype.is_integer:

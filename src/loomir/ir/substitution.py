@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from loomir.ir.node import Node, Role
-from loomir.ir.visit import map_children, nodes_in, pending_in, plan_of, pre_order, remade
+from loomir.ir.visit import (
+    Form,
+    child_forms,
+    map_children,
+    mapped_value,
+    nodes_in,
+    pending_in,
+    plan_of,
+    pre_order,
+    remade,
+)
 
 __all__ = ["free_definitions", "substitute"]
 
@@ -100,6 +110,114 @@ def _redefined(definition: Node, table: dict[int, Node]) -> Node:
 def _replace(root: Node, table: dict[int, Node], compound: dict[int, Node]) -> Node:
     """Replace names; ``compound`` collects the definitions that contain expressions."""
     done: dict[int, Any] = {id(None): None, **table}
+    if id(root) in done:
+        return done[id(root)]
+    return _REPLACERS[root.__class__](root, done, table, compound, _LEVELS)
+
+
+Replacer: TypeAlias = Callable[[Any, dict[int, Any], dict[int, Node], dict[int, Node], int], Any]
+"""Makes a node again, from what is made already; goes so many levels down by calls."""
+
+_REPLACE_NODE: Final = """
+ a{n} = x.{name}
+ i = id(a{n})
+ if i in done: b{n} = done[i]
+ elif a{n}.__class__ in leaves: b{n} = a{n}
+ else: b{n} = replacers[a{n}.__class__](a{n}, done, table, compound, levels)
+"""
+_REPLACE_LIST: Final = """
+ a{n} = b{n} = x.{name}
+ same = True
+ made = []
+ for a in a{n}:
+  i = id(a)
+  if i in done: b = done[i]
+  elif a.__class__ in leaves: b = a
+  else: b = replacers[a.__class__](a, done, table, compound, levels)
+  if a is not b: same = False
+  made.append(b)
+ if not same: b{n} = tuple(made)
+"""
+_REPLACE: Final = {
+    Form.NODE: _REPLACE_NODE,
+    Form.LIST: _REPLACE_LIST,
+    Form.OTHER: _REPLACE_NODE,
+}
+
+
+def _replacer(cls: type[Node]) -> Replacer:
+    """Write the function that replaces names in nodes of a class."""
+    lines = ["def replacer(x, done, table, compound, levels):"]
+    if cls.child_names:
+        lines.append(" if not levels: return deep(x, done, table, compound)")
+        lines.append(" levels -= 1")
+    forms = child_forms(cls)
+    for n, name in enumerate(cls.child_names):
+        lines.append(_REPLACE[forms[name]].format(n=n, name=name))
+    places = range(len(cls.child_names))
+    lines.append(" made = x")
+    if cls.child_names:
+        changed = " or ".join(f"a{n} is not b{n}" for n in places)
+        values = ", ".join(f"b{n}" for n in places)
+        lines.append(f" if {changed}: made = remake(x, [{values}])")
+    if cls.is_definition and cls.scan:  # a variable whose annotation has names in it
+        lines.append(" compound[id(x)] = x")
+    elif plan_of(cls).get_refs is not None:
+        lines.append(" if refers(get_refs(x), table, compound): made = refer(made, table)")
+    lines.append(" done[id(x)] = made")
+    lines.append(" return made")
+    names: dict[str, Any] = {
+        "deep": _replace_deep,
+        "get_refs": plan_of(cls).get_refs,
+        "leaves": _LEAVES,
+        "refer": _refer,
+        "refers": _refers,
+        "remake": plan_of(cls).remake,
+        "replacers": _REPLACERS,
+    }
+    exec("\n".join(lines), names)  # noqa: S102 - written here, from the names of fields
+    return cast("Replacer", names["replacer"])
+
+
+def _replace_held(
+    value: Any,
+    done: dict[int, Any],
+    table: dict[int, Node],
+    compound: dict[int, Node],
+    levels: int,
+) -> Any:
+    """Replace names in what nodes are held in: a tuple or a mapping."""
+    if not value:
+        return value
+    for part in nodes_in(value):
+        if id(part) not in done:
+            done[id(part)] = _REPLACERS[part.__class__](part, done, table, compound, levels)
+    return mapped_value(value, done)
+
+
+class _Replacers(dict[type, Replacer]):
+    """Functions by class, written when a class is met for the first time."""
+
+    def __missing__(self, kind: type) -> Replacer:
+        made: Replacer = _replace_held
+        if issubclass(kind, Node):
+            made = _replacer(kind)
+            if plan_of(kind).leaf and not (kind.is_definition and kind.scan):
+                _LEAVES.add(kind)
+        self[kind] = made
+        return made
+
+
+_LEVELS: Final = 40
+_REPLACERS: Final = _Replacers()
+_LEAVES: Final[set[type]] = set()
+"""The classes met so far whose nodes own no parts and refer to nothing."""
+
+
+def _replace_deep(
+    root: Node, done: dict[int, Any], table: dict[int, Node], compound: dict[int, Node]
+) -> Any:
+    """Replace names in a tree of any depth, on a stack."""
     # None in the stack says that the parts of the node below it are done.
     stack: list[Node | None] = [root]
     while stack:
@@ -127,12 +245,17 @@ def _replace(root: Node, table: dict[int, Node], compound: dict[int, Node]) -> N
             assert node is not None
             plan = plan_of(node.__class__)
         made = remade(node, plan, done)
-        if node.is_definition and node.scan:  # a variable whose annotation has names in it
+        if node.is_definition and node.scan:
             compound[id(node)] = node
         elif plan.get_refs is not None and _refers(plan.get_refs(node), table, compound):
-            made = map_children(made, lambda part: _referred(part, table), (Role.USES, Role.BINDS))
+            made = _refer(made, table)
         done[id(node)] = made
     return done[id(root)]
+
+
+def _refer(made: Node, table: dict[int, Node]) -> Node:
+    """Replace what a node refers to."""
+    return map_children(made, lambda part: _referred(part, table), (Role.USES, Role.BINDS))
 
 
 def _refers(values: tuple[Any, ...], table: Mapping[int, Node], compound: dict[int, Node]) -> bool:

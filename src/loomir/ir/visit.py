@@ -10,8 +10,10 @@ places is folded and rewritten once.
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from enum import Enum
 from itertools import chain, compress, islice
 from operator import attrgetter, is_
@@ -20,19 +22,24 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from loomir.ir.node import Node, Role
 
 __all__ = [
+    "Form",
     "Plan",
     "Step",
     "by_class",
+    "child_forms",
     "children",
     "fold",
     "map_children",
     "nodes_in",
+    "nodes_outside",
+    "of_classes",
     "pending_in",
     "plan_of",
     "post_order",
     "pre_order",
     "rebuild",
     "remade",
+    "remembering",
     "rewrite",
     "trampoline",
 ]
@@ -49,7 +56,7 @@ _SOME: Final = 16
 """Classes of which a program may well have none; of more, some are in nearly all programs."""
 
 
-class _Form(Enum):
+class Form(Enum):
     """What values a field that owns parts has, as it is declared."""
 
     NODE = "node"
@@ -57,14 +64,14 @@ class _Form(Enum):
     OTHER = "other"
 
 
-def _child_forms(cls: type[Node]) -> dict[str, _Form]:
+def child_forms(cls: type[Node]) -> dict[str, Form]:
     """Tell what values the fields have that own parts."""
-    forms = dict.fromkeys(cls.child_names, _Form.NODE)
+    forms = dict.fromkeys(cls.child_names, Form.NODE)
     for field in dataclasses.fields(cast("Any", cls)):
         declared = str(field.type)
         if field.name in forms and "[" in declared:
             is_list = declared.startswith("tuple[") and "|" not in declared
-            forms[field.name] = _Form.LIST if is_list else _Form.OTHER
+            forms[field.name] = Form.LIST if is_list else Form.OTHER
     return forms
 
 
@@ -196,6 +203,22 @@ def pre_order(root: Node) -> Iterator[Node]:
             stack += get(node)[::-1]
 
 
+def of_classes(root: Node, *kinds: type[Node]) -> list[Any]:
+    """List ``root`` and what it owns of some classes, parents first, in program order."""
+    listed: list[Any] = []
+    stack: list[Any] = [root]
+    parts_of, wanted = _PARTS, _INSIDE[kinds]
+    while stack:
+        node = stack.pop()
+        cls = node.__class__
+        if wanted[cls]:
+            listed.append(node)
+        get = parts_of[cls]
+        if get is not None:
+            stack += get(node)[::-1]
+    return listed
+
+
 def nodes_outside(root: Node, kind: type[Node]) -> list[Node]:
     """List ``root`` and all it owns, parents first, in program order; not what is in a ``kind``.
 
@@ -232,8 +255,14 @@ def post_order(root: Node) -> Iterator[Node]:
 def by_class(root: Node) -> dict[type[Node], list[Any]]:
     """Group ``root`` and all it owns by class, in no order; many times faster than a walk.
 
-    A node that occurs in several places may be listed as often.
+    A node that occurs in several places may be listed as often. What is given is only read: within
+    ``remembering``, whoever asks again gets the same.
     """
+    known = _memory.groups
+    if known is not None:
+        held = known.get(id(root))
+        if held is not None:
+            return held[1]
     made: defaultdict[type, list[Any]] = defaultdict(list)
     todo: list[Any] = [root]
     parts_of = _PARTS
@@ -248,10 +277,19 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
     found: dict[type, list[Any]] = made
     for cls in _NO_NODES.intersection(found):
         del found[cls]
-    if len(todo) <= _FEW:
-        return found
+    if len(todo) > _FEW:
+        _group_levels(todo[_FEW:], found)
+    if known is not None and len(todo) > _WORTH_KEEPING:
+        if len(known) >= _REMEMBERED:
+            del known[next(iter(known))]
+        known[id(root)] = root, found
+    return found
+
+
+def _group_levels(values: list[Any], found: dict[type[Node], list[Any]]) -> None:
+    """Add to the groups what is below, level by level."""
     level: dict[type[Node], list[Any]] = {}
-    _group(todo[_FEW:], level)
+    _group(values, level)
     while level:
         below: dict[type[Node], list[Any]] = {}
         for cls, listed in level.items():
@@ -265,7 +303,40 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
             for get in plan_of(cls).child_columns:
                 _group(list(map(get, nodes)), below)
         level = below
-    return found
+
+
+class _Memory(threading.local):
+    """What is remembered in this thread: roots with their parts, None where nothing is."""
+
+    groups: dict[int, tuple[Node, dict[type[Node], list[Any]]]] | None = None
+
+
+_memory: Final = _Memory()
+_REMEMBERED: Final = 4
+"""So many programs: most passes change nothing, and a function is asked about as is its body."""
+_WORTH_KEEPING: Final = 64
+
+
+@contextmanager
+def remembering() -> Generator[None]:
+    """Keep what is found out about the last programs, for passes that ask the same.
+
+    Nodes do not change, so that it stays true; they are kept no longer than the ``with`` statement.
+    """
+    outer = _memory.groups
+    _memory.groups = {}
+    try:
+        yield
+    finally:
+        _memory.groups = outer
+
+
+def _has_any(root: Node, classes: Set[type]) -> bool:
+    """Tell whether ``root`` or something that it owns is of one of the classes."""
+    if root.__class__ in classes:
+        return True
+    # Of the parts, since a pass often asks about the body of a function itself.
+    return not all(classes.isdisjoint(by_class(part)) for part in children(root))
 
 
 def _group(values: list[Any], groups: dict[type[Node], list[Any]]) -> None:
@@ -293,7 +364,7 @@ def _parts_getter(kind: type) -> Getter | None:
         return lambda table: tuple(table.values())
     if not issubclass(kind, Node) or not kind.child_names:
         return None
-    lists = [name for name, form in _child_forms(kind).items() if form is _Form.LIST]
+    lists = [name for name, form in child_forms(kind).items() if form is Form.LIST]
     if not lists:
         return _getter(kind.child_names)
     if lists == list(kind.child_names) and len(lists) == 1:
@@ -313,9 +384,9 @@ class _Parts(dict[type, "Getter | None"]):
 
 
 class _Inside(dict[type, bool]):
-    """Whether classes are subclasses of one, asked once for each."""
+    """Whether classes are subclasses of some, asked once for each."""
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, kind: type | tuple[type, ...]) -> None:
         super().__init__()
         self._kind = kind
 
@@ -324,8 +395,8 @@ class _Inside(dict[type, bool]):
         return made
 
 
-class _Insides(dict[type, _Inside]):
-    def __missing__(self, kind: type) -> _Inside:
+class _Insides(dict["type | tuple[type, ...]", _Inside]):
+    def __missing__(self, kind: type | tuple[type, ...]) -> _Inside:
         made = self[kind] = _Inside(kind)
         return made
 
@@ -426,7 +497,7 @@ def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
     A rule that returns its argument leaves it; untouched subtrees are shared with the old tree.
     """
     # Many passes find nothing to do, and to see that is much cheaper than to walk.
-    if len(table) <= _SOME and table.keys().isdisjoint(by_class(root)):
+    if len(table) <= _SOME and not _has_any(root, table.keys()):
         return root
     kind = root.__class__
     return _REWRITERS[kind](root, {id(None): None}, _LEAVES.difference(table), table, _LEVELS)
@@ -456,9 +527,9 @@ _REWRITE_LIST: Final = """
  if not same: b{n} = tuple([done.get(id(a), a) for a in a{n}])
 """
 _REWRITE: Final = {
-    _Form.NODE: _REWRITE_NODE,
-    _Form.LIST: _REWRITE_LIST,
-    _Form.OTHER: _REWRITE_NODE,
+    Form.NODE: _REWRITE_NODE,
+    Form.LIST: _REWRITE_LIST,
+    Form.OTHER: _REWRITE_NODE,
 }
 
 
@@ -480,7 +551,7 @@ def _rewriter(cls: type[Node]) -> Rewriter:
     if cls.child_names:
         lines.append(" if not levels: return deep(x, done, rules)")
         lines.append(" levels -= 1")
-    forms = _child_forms(cls)
+    forms = child_forms(cls)
     for n, name in enumerate(cls.child_names):
         lines.append(_REWRITE[forms[name]].format(n=n, name=name))
     places = range(len(cls.child_names))

@@ -6,7 +6,7 @@ from typing import Final
 
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import pre_order, rewrite
+from loomir.ir.visit import by_class, of_classes, pre_order, rewrite
 from loomir.tir.buffer import BufferRegion, MatchBufferRegion, Range
 from loomir.tir.effects import is_nonzero
 from loomir.tir.expr import (
@@ -54,12 +54,14 @@ def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
     Source: decision T2.
     """
     inlined: dict[Var, PrimExpr] = {}
-    for part in pre_order(func.body):
-        if isinstance(part, BlockRealize):
-            for it, value in zip(part.block.iter_vars, part.values):
-                bound = substitute(cast(value, it.var.dtype), inlined)
-                if is_cheap(bound):
-                    inlined[it.var] = bound
+    blocks: list[BlockRealize] = []
+    if BlockRealize in by_class(func.body):
+        blocks = of_classes(func.body, BlockRealize)
+    for part in blocks:
+        for it, value in zip(part.block.iter_vars, part.values):
+            bound = substitute(cast(value, it.var.dtype), inlined)
+            if is_cheap(bound):
+                inlined[it.var] = bound
 
     def lower(realize: BlockRealize) -> Stmt:
         block, lets = _opaque(realize.block)

@@ -18,7 +18,7 @@ from loomir.arith.fold import FOLDS, fold_node
 from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, nodes_outside, pre_order, rewrite
+from loomir.ir.visit import by_class, nodes_outside, of_classes, pre_order, rewrite
 from loomir.tir.effects import is_discardable
 from loomir.tir.expr import (
     GE,
@@ -160,9 +160,12 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
     leaves = _leaves_loops(parts.get(Call, []))
     known: dict[Var, PrimExpr] = {}
     if _may_be_constant(parts):
-        known = _constants(
-            pre_order(func.body) if Let in parts else nodes_outside(func.body, PrimExpr), leaves
+        binding = (
+            of_classes(func.body, Let, LetStmt, For)
+            if Let in parts
+            else nodes_outside(func.body, PrimExpr)
         )
+        known = _constants(binding, leaves)
     rules = {**_RULES, **dict.fromkeys(_PROVED, _Prover(func).simplify)}
     if not leaves:
         rules[For] = _once

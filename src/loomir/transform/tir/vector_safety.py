@@ -7,7 +7,7 @@ from math import gcd
 from typing import Any, Final, NamedTuple
 
 from loomir.arith.bounds import Bounds
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import of_classes, pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.effects import Does, effects, effects_of_node
 from loomir.tir.expr import And, Call, Let, Or, PrimExpr, Var
@@ -80,14 +80,14 @@ def study(loop: For) -> Loop:
     varying = {id(loop.loop_var)}
     own: set[int] = set()
     inner: set[int] = set()
-    for part in pre_order(loop.body):
+    for part in of_classes(loop.body, LetStmt, Let, Allocate, For):
         if isinstance(part, (LetStmt, Let)):
             inner.add(id(part.var))
             if Loop(loop, frozenset(varying), frozenset(own), frozenset()).varies(part.value):
                 varying.add(id(part.var))
         elif isinstance(part, Allocate):
             own.add(id(part.buffer_var))
-        elif isinstance(part, For):
+        else:
             inner.add(id(part.loop_var))
     return Loop(loop, frozenset(varying), frozenset(own), frozenset(inner))
 

@@ -8,7 +8,16 @@ from typing import Any, Final
 from loomir.arith.bounds import Bounds
 from loomir.arith.fold import add, imm, mul, product, splat, sub, to_int
 from loomir.ir.passes import register
-from loomir.ir.visit import Step, by_class, children, fold, pre_order, rebuild, rewrite, trampoline
+from loomir.ir.visit import (
+    Step,
+    by_class,
+    children,
+    fold,
+    of_classes,
+    rebuild,
+    rewrite,
+    trampoline,
+)
 from loomir.support.dtype import LANES, DataType
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
@@ -78,7 +87,7 @@ def vectorize_loop(func: PrimFunc) -> PrimFunc:
     bounds = Bounds()
     bounds.learn(func.body)
     pointers = frozenset(
-        id(p.var) for p in pre_order(func.body) if isinstance(p, LetStmt) and p.var.dtype.is_handle
+        id(p.var) for p in by_class(func.body).get(LetStmt, ()) if p.var.dtype.is_handle
     )
 
     def lower(loop: For) -> Stmt:
@@ -141,17 +150,14 @@ def _vectorized(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | R
 
 def _lanes(extent: int, body: Stmt) -> int:
     """Choose the number of lanes: the most that divide the extent, unless those are too few."""
-    bits = max((_accessed(part) for part in pre_order(body)), default=32)
+    accesses: list[BufferLoad | BufferStore] = of_classes(body, BufferLoad, BufferStore)
+    bits = max((access.buffer.dtype.bits for access in accesses), default=0)
     most = max(2, _WIDEST // max(bits, 8))
     fitting = [n for n in LANES if n <= min(extent, most)]
     exact = max((n for n in fitting if extent % n == 0), default=1)
     if exact >= 8 or exact == extent:
         return exact
     return max((n for n in fitting if n in (2, 4, 8, 16)), default=1)
-
-
-def _accessed(part: object) -> int:
-    return part.buffer.dtype.bits if isinstance(part, (BufferLoad, BufferStore)) else 0
 
 
 class _Lanes:
@@ -163,8 +169,8 @@ class _Lanes:
         self.vector: dict[int, PrimExpr] = {id(known.loop.loop_var): lane}
         self.buffers: dict[int, Buffer] = {}
         self.accesses: list[Access] = []
-        for part in pre_order(known.loop.body):
-            if isinstance(part, Let) and id(part.var) in known.varying:
+        for part in of_classes(known.loop.body, Let):
+            if id(part.var) in known.varying:
                 self.vector[id(part.var)] = self._wide_var(part.var)
 
     def _wide_var(self, var: Var) -> Var:

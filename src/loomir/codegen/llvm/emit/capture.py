@@ -10,7 +10,7 @@ from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.text import Function, Param
 from loomir.codegen.llvm.types import I32, PTR
 from loomir.codegen.llvm.values import Value
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import of_classes, pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Var
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
@@ -37,12 +37,12 @@ def capture(frame: Frame, body: Iterable[Stmt]) -> Captured:
             views[buffer] = None
 
     for stmt in body:
-        for part in pre_order(stmt):
+        for part in of_classes(stmt, Var, BufferLoad, BufferStore, DeclBuffer):
             if isinstance(part, Var):
                 names[part] = None
-            elif isinstance(part, (BufferLoad, BufferStore)):
+            elif not isinstance(part, DeclBuffer):
                 use(part.buffer)
-            elif isinstance(part, DeclBuffer):
+            else:
                 names[part.buffer.data] = None
                 if part.buffer.elem_offset is not None:
                     names.update(

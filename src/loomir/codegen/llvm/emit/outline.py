@@ -14,7 +14,7 @@ from loomir.codegen.llvm.emit.capture import capture, define_inner
 from loomir.codegen.llvm.emit.faults import FAULTED, FINE
 from loomir.codegen.llvm.emit.frame import Frame, Size
 from loomir.ir.op import Effect
-from loomir.ir.visit import Step, children, pre_order
+from loomir.ir.visit import Step, by_class, children
 from loomir.tir.expr import Call
 from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, effect_of
 from loomir.tir.stmt import For, SeqStmt, Stmt, While
@@ -77,12 +77,9 @@ def measure(body: Stmt) -> dict[int, Size]:
 
 def _is_short(body: Stmt) -> bool:
     """Tell quickly whether a body is certainly not large."""
-    count = loops = 0
-    for count, part in enumerate(pre_order(body), 1):
-        loops += part.__class__ is For or part.__class__ is While
-        if count > _WHOLE.nodes or loops > _WHOLE.loops:
-            return False
-    return True
+    found = by_class(body)
+    loops = len(found.get(For, ())) + len(found.get(While, ()))
+    return not _WHOLE.below(Size(loops, sum(map(len, found.values())), False, False))
 
 
 def _parts(stmt: Stmt) -> Iterator[object]:
