@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.op import Op
@@ -19,7 +21,9 @@ from loomir.relax.expr import (
     Function,
     MatchCast,
     PrimValue,
+    SeqExpr,
     Tuple,
+    TupleGetItem,
     Var,
     VarBinding,
 )
@@ -33,9 +37,14 @@ from loomir.tir.expr import Var as PrimVar
 from loomir.tir.expr import const
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.op_kernel import Kernel, KernelMaker
+from loomir.transform.relax.op_pattern import OpPattern, op_pattern
 from loomir.transform.relax.reference_call import reference_call
+from loomir.transform.relax.taken_fields import Taken, taken_fields
 
 __all__ = ["legalize_ops"]
+
+_APART: Final = 16
+"""Results of a call that may have kernels of their own."""
 
 
 @register("relax.LegalizeOps", requires={"relax_normal_form"})
@@ -58,12 +67,15 @@ class _Legalizer:
         self.names = set(mod)
         self.of_func: dict[int, GlobalVar] = {}
         self.infos: dict[str, StructInfo] = {}
+        self.taken: dict[Var, Taken] = {}
+        self.apart: dict[Var, dict[int, Kernel]] = {}
 
     def run(self) -> IRModule:
         changed: dict[GlobalVar, BaseFunc] = {}
         for var, func in self.mod.functions.items():
             if isinstance(func, Function):
-                rules = {BindingBlock: self._block, DataflowBlock: self._block}
+                self.taken = taken_fields(func)
+                rules = {BindingBlock: self._block, DataflowBlock: self._block, SeqExpr: _filled}
                 changed[var] = rewrite(func, rules)
             else:
                 changed[var] = func
@@ -81,6 +93,10 @@ class _Legalizer:
         return type(block)(tuple(made), span=block.span)
 
     def _binding(self, binding: Binding, in_dataflow: bool) -> list[Binding]:
+        if self.taken and isinstance(binding, VarBinding):
+            one = self._taken_out(binding)
+            if one is not None:
+                return one
         if not isinstance(binding, VarBinding) or not isinstance(binding.value, Call):
             return [binding]
         call = binding.value
@@ -106,12 +122,61 @@ class _Legalizer:
             info = binding.var.struct_info
             value: Call = reference_call(definition, call, info)
         else:
-            value = self._call_tir(kernel, call, definition)
+            value = self._call_tir(kernel, call)
             if kernel.is_tuple and len(kernel.outputs) == 1:  # one output comes without a tuple
                 only = kind(binding.var.name_hint, kernel.outputs[0])
                 made.append(VarBinding(only, value, span=binding.span))
                 return [*made, VarBinding(binding.var, Tuple((only,)), span=binding.span)]
         return [*made, VarBinding(binding.var, value, span=binding.span)]
+
+    def _taken_out(self, binding: VarBinding) -> list[Binding] | None:
+        """Compute a field where it is taken out; None if the whole tuple has to be computed."""
+        value = binding.value
+        if not isinstance(value, TupleGetItem):
+            return [] if binding.var in self.taken and self._parts_of(binding.var) else None
+        tuple_value = value.tuple_value
+        if not isinstance(tuple_value, Var) or tuple_value not in self.taken:
+            return None
+        kernels = self._parts_of(tuple_value)
+        if not kernels:
+            return None
+        kernel, call = kernels.get(value.index), self.taken[tuple_value].call
+        if kernel is None:  # nothing uses it
+            return []
+        return [VarBinding(binding.var, self._call_tir(kernel, call), span=binding.span)]
+
+    def _parts_of(self, var: Var) -> dict[int, Kernel]:
+        """Give kernels for single results of a call; none where they have more in common.
+
+        Each is then fused with what reads it, and what nothing reads is not computed: the parts of
+        a split cost nothing then, and an image that is normalised takes part in what follows.
+        """
+        if var not in self.apart:
+            taken = self.taken[var]
+            made = self._apart(taken) if len(taken.fields) <= _APART else {}
+            # A kernel that may fail, or is costly, runs once and where the program has it.
+            alone = taken.times == 1 and isinstance(var, DataflowVar)
+            cheap = all(op_pattern(k.func) <= OpPattern.INJECTIVE for k in made.values())
+            self.apart[var] = made if alone or cheap else {}
+        return self.apart[var]
+
+    def _apart(self, taken: Taken) -> dict[int, Kernel]:
+        call = taken.call
+        definition = op_def(call.op) if isinstance(call.op, Op) else None
+        if definition is None or definition.lower is None or definition.legalize is not None:
+            return {}
+        if self._with_known_extents(call, Var, []) is not call:
+            return {}
+        args = [self._info(arg) for arg in call.args]
+        self._assume(args)
+        result = self._infer(definition, call, args)
+        made: dict[int, Kernel] = {}
+        for field in taken.fields:
+            kernel = self.kernels.make(definition, call, args, result, field)
+            if kernel is None:
+                return {}
+            made[field] = kernel
+        return made
 
     def _written_out(
         self, definition: OpDef, call: Call, binding: VarBinding, in_dataflow: bool
@@ -213,10 +278,11 @@ class _Legalizer:
         return definition.infer(context)
 
     # -- kernels ---------------------------------------------------------------------------------
-    def _call_tir(self, kernel: Kernel, call: Call, definition: OpDef) -> Call:
+    def _call_tir(self, kernel: Kernel, call: Call) -> Call:
         var = self.of_func.get(id(kernel.func))
         if var is None:
-            var = GlobalVar(self._free_name(definition.name.rpartition(".")[2]))
+            assert isinstance(call.op, Op)
+            var = GlobalVar(self._free_name(call.op.name.rpartition(".")[2]))
             self.of_func[id(kernel.func)] = var
             self.added[var] = kernel.func
         call_tir = find_op("relax.call_tir")
@@ -234,3 +300,9 @@ class _Legalizer:
             name = f"{wanted}_{number}"
         self.names.add(name)
         return name
+
+
+def _filled(seq: SeqExpr) -> SeqExpr:
+    """Leave blocks out of which nothing is left."""
+    blocks = tuple([block for block in seq.blocks if block.bindings])
+    return seq if len(blocks) == len(seq.blocks) else SeqExpr(blocks, seq.body, span=seq.span)

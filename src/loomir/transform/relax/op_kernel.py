@@ -70,15 +70,23 @@ class KernelMaker:
         self._made: dict[bytes, _Made | None] = {}
 
     def make(
-        self, definition: OpDef, call: Call, args: Sequence[StructInfo], result: StructInfo
+        self,
+        definition: OpDef,
+        call: Call,
+        args: Sequence[StructInfo],
+        result: StructInfo,
+        field: int | None = None,
     ) -> Kernel | None:
-        """Make the kernel of a call, or None where shapes and dtypes are not known well enough."""
+        """Make the kernel of a call, or None where shapes and dtypes are not known well enough.
+
+        Of several results, ``field`` is the only one that it gives.
+        """
         if definition.lower is None:
             return None
         outputs = _outputs(result)
         if outputs is None:
             return None
-        key = _key(call, args, result)
+        key = _key(call, args, result) + (b"" if field is None else f" {field}".encode())
         described = TupleStructInfo((*args, result))
         variables = list(
             dict.fromkeys(part for part in pre_order(described) if isinstance(part, Var))
@@ -87,7 +95,7 @@ class KernelMaker:
             variables += [p for p in pre_order(arg) if isinstance(p, Var) and p not in variables]
         if key not in self._made:
             try:
-                self._made[key] = _build(definition, call, args, outputs, variables)
+                self._made[key] = _build(definition, call, args, outputs, variables, field)
             except (_Unfit, CompileError):
                 self._made[key] = None
         made = self._made[key]
@@ -95,6 +103,8 @@ class KernelMaker:
             return None
         tensors = [e for arg, info in zip(call.args, args) for e in _tensors(arg, info)]
         ints = tuple(variables[i] for i in made.numbers)
+        if field is not None:
+            return Kernel(made.func, tuple(tensors), ints, outputs[field : field + 1], False)
         return Kernel(made.func, tuple(tensors), ints, outputs, isinstance(result, TupleStructInfo))
 
 
@@ -198,6 +208,7 @@ def _build(
     args: Sequence[StructInfo],
     outputs: Sequence[TensorStructInfo],
     variables: Sequence[Var],
+    field: int | None,
 ) -> _Made:
     fresh = [Var(v.name_hint, v.dtype) for v in variables]
     renamed: dict[Any, Any] = dict(zip(variables, fresh))
@@ -211,6 +222,7 @@ def _build(
     results = _as_tensors(definition.lower(*given, **options))
     if [(r.dtype, r.ndim) for r in results] != [(o.dtype, o.ndim) for o in outputs]:
         raise _Unfit
+    results = results if field is None else results[field : field + 1]
     # An output that is an input as it is would be one array under two names.
     if any(r is p for r in results for p in inputs.placeholders):
         raise _Unfit
