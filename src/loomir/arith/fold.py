@@ -62,6 +62,8 @@ INT64: Final = DataType("int64")
 
 def imm(value: int, dtype: DataType) -> IntImm:
     """Make a constant, wrapped to what the dtype holds in two's complement."""
+    if dtype.min_value <= value <= dtype.max_value:
+        return IntImm(value, dtype)
     value &= (1 << dtype.bits) - 1
     return IntImm(value - (1 << dtype.bits) if value > dtype.max_value else value, dtype)
 

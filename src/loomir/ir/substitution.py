@@ -16,6 +16,7 @@ from loomir.ir.visit import (
     plan_of,
     pre_order,
     remade,
+    remaking,
 )
 
 __all__ = ["free_definitions", "substitute"]
@@ -158,8 +159,7 @@ def _replacer(cls: type[Node]) -> Replacer:
     lines.append(" made = x")
     if cls.child_names:
         changed = " or ".join(f"a{n} is not b{n}" for n in places)
-        values = ", ".join(f"b{n}" for n in places)
-        lines.append(f" if {changed}: made = remake(x, [{values}])")
+        lines.append(f" if {changed}: made = {remaking(cls)}")
     if cls.is_definition and cls.scan:  # a variable whose annotation has names in it
         lines.append(" compound[id(x)] = x")
     elif plan_of(cls).get_refs is not None:
@@ -167,12 +167,12 @@ def _replacer(cls: type[Node]) -> Replacer:
     lines.append(" done[id(x)] = made")
     lines.append(" return made")
     names: dict[str, Any] = {
+        "cls": cls,
         "deep": _replace_deep,
         "get_refs": plan_of(cls).get_refs,
         "leaves": _LEAVES,
         "refer": _refer,
         "refers": _refers,
-        "remake": plan_of(cls).remake,
         "replacers": _REPLACERS,
     }
     exec("\n".join(lines), names)  # noqa: S102 - written here, from the names of fields

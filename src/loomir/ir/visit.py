@@ -39,6 +39,7 @@ __all__ = [
     "pre_order",
     "rebuild",
     "remade",
+    "remaking",
     "remembering",
     "rewrite",
     "trampoline",
@@ -545,6 +546,16 @@ def _rewrite_value(
     return mapped_value(value, done)
 
 
+def remaking(cls: type[Node]) -> str:
+    """Write what makes a node ``x`` of a class ``cls`` again, with parts ``b0``, ``b1``, ..."""
+    parts = {name: f"b{n}" for n, name in enumerate(cls.child_names)}
+    names = [f.name for f in cls.node_fields]
+    given = [parts.get(name, f"x.{name}") for name in names if name != "span"]
+    if "span" in names:
+        given.append("span=x.span")
+    return f"cls({', '.join(given)})"
+
+
 def _rewriter(cls: type[Node]) -> Rewriter:
     """Write the function that makes nodes of a class again."""
     lines = ["def rewriter(x, done, leaves, rules, levels):"]
@@ -558,14 +569,13 @@ def _rewriter(cls: type[Node]) -> Rewriter:
     lines.append(" made = x")
     if cls.child_names:
         changed = " or ".join(f"a{n} is not b{n}" for n in places)
-        values = ", ".join(f"b{n}" for n in places)
-        lines.append(f" if {changed}: made = remake(x, [{values}])")
+        lines.append(f" if {changed}: made = {remaking(cls)}")
     lines.append(" if made.__class__ in rules: made = rules[made.__class__](made)")
     lines.append(" done[id(x)] = made")
     lines.append(" return made")
     names: dict[str, Any] = {
+        "cls": cls,
         "deep": _rewrite_deep,
-        "remake": plan_of(cls).remake,
         "rewriters": _REWRITERS,
     }
     exec("\n".join(lines), names)  # noqa: S102 - written here, from the names of fields

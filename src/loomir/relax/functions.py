@@ -29,6 +29,8 @@ class Functions:
         self._declared: dict[str, FuncStructInfo] = {}
         self._infos: dict[str, FuncStructInfo] = {}
         self._private: dict[int, list[str]] = {}
+        self._unsorted: list[str] = []
+        """Private functions that are not in ``_private`` yet: hardly anybody adds any."""
         for var, func in self._mod.functions.items():
             self._vars[var.name_hint] = var
             self._put(var.name_hint, func)
@@ -37,7 +39,14 @@ class Functions:
         self._made[name] = func
         self._infos.pop(name, None)
         if _is_private(func):
-            self._private.setdefault(structural_hash(func), []).append(name)
+            self._unsorted.append(name)
+
+    def _alike(self, func: BaseFunc) -> list[str]:
+        """List private functions that may be equal to one."""
+        for name in self._unsorted:
+            self._private.setdefault(structural_hash(self._made[name]), []).append(name)
+        self._unsorted.clear()
+        return self._private.get(structural_hash(func), [])
 
     def declare(self, name: str, info: FuncStructInfo) -> GlobalVar:
         """Announce a function. Errors: RLX0308 where there is one of the name."""
@@ -64,7 +73,7 @@ class Functions:
     def add(self, func: BaseFunc, name: str) -> GlobalVar:
         """Add a function under a free name, or find a private one that is equal."""
         if _is_private(func):
-            for known in self._private.get(structural_hash(func), ()):
+            for known in self._alike(func):
                 if structural_equal(self._made[known], func):
                     return self._vars[known]
         return self.define(self.free_name(name), func)
@@ -74,9 +83,6 @@ class Functions:
         name = gv.name_hint
         if name not in self._vars:
             self._unknown(gv)
-        old = self._made.get(name)
-        if old is not None and _is_private(old):
-            self._private[structural_hash(old)].remove(name)
         self._declared.pop(name, None)
         self._put(name, func)
 

@@ -61,11 +61,44 @@ class DataType:
     Errors: TIR0001 for a name, width or lane count outside the language.
     """
 
-    __slots__ = ("_hash", "_text", "bits", "code", "lanes")
+    __slots__ = (
+        "_hash",
+        "_text",
+        "bits",
+        "code",
+        "is_bool",
+        "is_float",
+        "is_handle",
+        "is_int",
+        "is_integer",
+        "is_uint",
+        "is_void",
+        "lanes",
+        "max_value",
+        "min_value",
+    )
 
     code: TypeCode
     bits: int
     lanes: int
+    is_bool: bool
+    """Whether the elements are truth values."""
+    is_int: bool
+    """Whether the elements are signed integers."""
+    is_uint: bool
+    """Whether the elements are unsigned integers; Bool is one (TIR-DT-06)."""
+    is_integer: bool
+    """Whether the elements are signed or unsigned integers, Bool excluded."""
+    is_float: bool
+    """Whether the elements are floats, bfloat16 included."""
+    is_handle: bool
+    """Whether this is a pointer; void is not one."""
+    is_void: bool
+    """Whether this is the type of no value."""
+    min_value: int
+    """The smallest integer of this integer dtype."""
+    max_value: int
+    """The largest integer of this integer dtype."""
     _hash: int
     _text: str
 
@@ -88,7 +121,21 @@ class DataType:
         self.code, self.bits, self.lanes = key
         self._text = _text(code, width, lanes)
         self._hash = hash(self._text)
+        self._answer()
         return cls._interned.setdefault(key, self)
+
+    def _answer(self) -> None:
+        """Note what is asked about it most: millions of times in a compilation."""
+        code, bits = self.code, self.bits
+        self.is_bool = code is TypeCode.BOOL
+        self.is_int = code is TypeCode.INT
+        self.is_uint = code in (TypeCode.UINT, TypeCode.BOOL)
+        self.is_integer = code in (TypeCode.INT, TypeCode.UINT)
+        self.is_float = code in (TypeCode.FLOAT, TypeCode.BFLOAT)
+        self.is_handle = code is TypeCode.HANDLE and bits != 0
+        self.is_void = code is TypeCode.HANDLE and bits == 0
+        self.min_value = -(1 << (bits - 1)) if self.is_int else 0
+        self.max_value = (1 << (bits - 1)) - 1 if self.is_int else (1 << bits) - 1
 
     @classmethod
     def parse(cls, text: str) -> DataType:
@@ -124,44 +171,9 @@ class DataType:
         return self.lanes > 1
 
     @property
-    def is_bool(self) -> bool:
-        """Whether the elements are truth values."""
-        return self.code is TypeCode.BOOL
-
-    @property
-    def is_int(self) -> bool:
-        """Whether the elements are signed integers."""
-        return self.code is TypeCode.INT
-
-    @property
-    def is_uint(self) -> bool:
-        """Whether the elements are unsigned integers; Bool is one (TIR-DT-06)."""
-        return self.code is TypeCode.UINT or self.code is TypeCode.BOOL
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether the elements are signed or unsigned integers, Bool excluded."""
-        return self.code is TypeCode.INT or self.code is TypeCode.UINT
-
-    @property
-    def is_float(self) -> bool:
-        """Whether the elements are floats, bfloat16 included."""
-        return self.code is TypeCode.FLOAT or self.code is TypeCode.BFLOAT
-
-    @property
     def is_bfloat(self) -> bool:
         """Whether the elements are bfloat16."""
         return self.code is TypeCode.BFLOAT
-
-    @property
-    def is_handle(self) -> bool:
-        """Whether this is a pointer; void is not one."""
-        return self.code is TypeCode.HANDLE and self.bits != 0
-
-    @property
-    def is_void(self) -> bool:
-        """Whether this is the type of no value."""
-        return self.code is TypeCode.HANDLE and self.bits == 0
 
     @property
     def element(self) -> DataType:
@@ -170,22 +182,15 @@ class DataType:
 
     def with_lanes(self, lanes: int) -> DataType:
         """Give the same element in ``lanes`` lanes."""
-        return self if lanes == self.lanes else DataType(self.code, self.bits, lanes)
+        if lanes == self.lanes:
+            return self
+        found = self._interned.get((self.code, self.bits, lanes))
+        return DataType(self.code, self.bits, lanes) if found is None else found
 
     @property
     def itemsize(self) -> int:
         """Bytes that one value takes in memory, all lanes together."""
         return (self.bits + 7) // 8 * self.lanes
-
-    @property
-    def min_value(self) -> int:
-        """The smallest integer of this integer dtype."""
-        return -(1 << (self.bits - 1)) if self.code is TypeCode.INT else 0
-
-    @property
-    def max_value(self) -> int:
-        """The largest integer of this integer dtype."""
-        return (1 << (self.bits - 1)) - 1 if self.code is TypeCode.INT else (1 << self.bits) - 1
 
     @property
     def max_finite(self) -> float:

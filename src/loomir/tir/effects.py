@@ -71,7 +71,8 @@ def _join(e: Any, parts: list[Does]) -> Does:
     if e.__class__ is Call and effect_of(e) is Effect.EMBED_INFO:
         return found  # its arguments are never evaluated
     for part in parts:
-        found |= part
+        if part is not Does.NOTHING:
+            found |= part
     return found
 
 

@@ -147,10 +147,11 @@ def _expression(e: PrimExpr, known: Loop) -> Refusal | None:
     if isinstance(e, BufferLoad) and e.buffer.dtype.lanes > 1:
         return Refusal("buffer {} holds vectors", (e.buffer.name,))
     does = effects_of_node(e)
-    if does & Does.FAILS:
-        return Refusal("the body may fail")
-    if does & Does.ACTS:
-        return Refusal("the body has effects beyond its stores")
+    if does is not Does.NOTHING:
+        if does & Does.FAILS:
+            return Refusal("the body may fail")
+        if does & Does.ACTS:
+            return Refusal("the body has effects beyond its stores")
     if isinstance(e, Call) and e.op in OUTSIDE:
         return Refusal("functions outside of the program take no vectors")
     if isinstance(e, (And, Or)):
