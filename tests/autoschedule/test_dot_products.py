@@ -14,7 +14,11 @@ from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from tests.autoschedule.test_contraction import arrays_for, check, planned, product, scheduled
 
-SIZES = {"rows": (0, 1, 2, 5, 8), "columns": (0, 1, 2, 5, 6, 13, 197), "steps": (0, 1, 15, 64, 531)}
+SIZES = {
+    "rows": (0, 1, 2, 5, 8, 12, 13),
+    "columns": (0, 1, 2, 5, 6, 13, 197),
+    "steps": (0, 1, 15, 63, 64, 531),
+}
 
 
 def runs_alike(func: PrimFunc, expected: Any, sizes: dict[str, int], runs: list[Any]) -> None:
@@ -70,6 +74,26 @@ def test_other_dtypes(dtype: str):
             columns=columns,
             steps=steps,
         )
+
+
+@pytest.mark.parametrize("target", ["native", "haswell"])
+@pytest.mark.parametrize(("columns", "steps"), [(7, 70), (12, 64)])
+def test_any_number_of_rows_is_what_the_interpreter_gives(columns: int, steps: int, target: str):
+    """Neither tiles nor vectors are full; what is not finite stays in its row."""
+    made = scheduled(
+        product(te.var("rows"), columns, steps, right="nk", after=lambda c: [topi.relu(c)]), target
+    )
+    run = loomir.compile(made, target, opt_level=1)
+    for rows in (7, 11):
+        a, b, out = arrays_for(made, {"rows": rows})
+        a[3, steps - 1], a[6, 0] = np.inf, np.nan
+        held = [np.full_like(out, 7) for _ in range(2)]
+        run(a, b, held[0])
+        interpret(made, a, b, held[1])
+        np.testing.assert_array_equal(held[0], held[1])
+        finite = [row for row in range(rows) if row not in (3, 6)]
+        wanted = np.maximum(a[finite] @ b.T, 0)
+        np.testing.assert_allclose(held[0][finite], wanted, atol=1e-5)
 
 
 def test_batches_of_rows_for_any_number_of_keys():

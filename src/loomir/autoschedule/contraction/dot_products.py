@@ -6,9 +6,9 @@ one vector of sums for each pair of a row and a column, and adds up its lanes at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.contraction.epilogue import finished
@@ -18,6 +18,7 @@ from loomir.autoschedule.contraction.operand import (
     ceil_div,
     extent_of,
     lesser,
+    let,
     reads_along,
     size_of,
     span,
@@ -34,7 +35,6 @@ from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
-    LE,
     LT,
     Add,
     Broadcast,
@@ -48,9 +48,9 @@ from loomir.tir.expr import (
     const,
 )
 from loomir.tir.op import call_builtin
-from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 
-__all__ = ["dot_products", "few_as_dot_products"]
+__all__ = ["dot_products", "few_as_dot_products", "fewest_steps"]
 
 _MOST_ROWS: Final = 12
 """Rows up to which dot products are no slower than turning columns in registers for tiles of sums.
@@ -59,8 +59,8 @@ With 32 registers of 16 numbers 16 rows take 0.8 of the time in tiles, and 32 ro
 16 registers of 8 the turning costs more: up to twice as many rows.
 """
 
-_UNKNOWN_ROWS: Final = 8
-"""Rows up to which that is so where columns or steps are not known: there may be few."""
+_ROWS: Final = 4
+"""Rows of a tile where their number is not known."""
 
 _FEWEST_COLUMNS: Final = 256
 """Columns below which threads share a product with a vector better by rules for rows."""
@@ -87,11 +87,16 @@ def few_as_dot_products(
         return []
     one = tuple([axis if axis.size == 1 else Axis(axis.var, imm64(1)) for axis in found.rows])
     made: list[tuple[int, Plan]] = []
-    for most in (1, 4, 8):
+    for most in (1, _MOST_ROWS):
         rows = one if most == 1 else found.rows
         plan = dot_products(replace(found, rows=rows), target, inner, most)
         made += [] if plan is None else [(most, plan)]
     return made
+
+
+def fewest_steps(found: Contraction, target: Target) -> int:
+    """Give the number of steps below which dot products do not pay."""
+    return 4 * target.lanes(found.dtype.bits)
 
 
 def dot_products(
@@ -103,12 +108,16 @@ def dot_products(
     """
     m, n, k = size_of(found.rows) or most, size_of(found.columns), size_of(found.reduced)
     lanes = target.lanes(found.dtype.bits)
-    if m is None or (k is not None and k < 4 * lanes) or (n is not None and n < 2):
+    if (
+        m is None
+        or (k is not None and k < fewest_steps(found, target))
+        or (n is not None and n < 2)
+    ):
         return None
     if found.by_vector and (n is None or k is None or n < _FEWEST_COLUMNS):
         return None
-    most_rows = _MOST_ROWS if target.registers >= 32 else 2 * _MOST_ROWS
-    if m > (most_rows if n is not None and k is not None else _UNKNOWN_ROWS):
+    unknown = most is not None or n is None or k is None
+    if m > (_MOST_ROWS if unknown or target.registers >= 32 else 2 * _MOST_ROWS):
         return None
     if lanes < 2 or not all(
         reads_along(factor, found.reduced) for factor in (found.left, found.right)
@@ -117,6 +126,16 @@ def dot_products(
     if stride_along(found.right, found.columns) == 1:
         return None
     return _DotProducts(found, target, inner, m, n, k).plan()
+
+
+class _Tile(NamedTuple):
+    """The first row and column of a tile, and all of them as they are read."""
+
+    batch: PrimExpr
+    row: PrimExpr
+    column: PrimExpr
+    rows: Sequence[PrimExpr]
+    columns: Sequence[PrimExpr]
 
 
 class _DotProducts:
@@ -139,7 +158,9 @@ class _DotProducts:
         self.width, self.depth = extent_of(found.columns), extent_of(found.reduced)
         most = 24 if target.registers >= 32 else 12
         pieces = up(m, min(m, most // 3, 8))
-        self.rows = up(m, pieces)
+        known = isinstance(self.extent, IntImm)
+        # Tiles of 4 rows suit any number: they load 10 vectors for 24 products, as 6 x 4 do.
+        self.rows = up(m, pieces) if known else min(m, _ROWS)
         # What comes from memory comes fastest as some streams: 6 take 0.85 of the time of one.
         far = n is None or k is None or n * k * found.dtype.itemsize > target.caches[1]
         wide = _USUAL if n is None else n
@@ -232,9 +253,22 @@ class _DotProducts:
         chunk: PrimExpr,
         part: Buffer | None,
     ) -> Stmt:
+        """Name the rows and columns of a tile, and compute it."""
+        row, column = mul(tile, imm64(self.rows)), mul(strip, imm64(self.columns))
+        places = [self._row(row, r) for r in range(self.rows)]
+        places += [self._column(column, c) for c in range(self.columns)]
+
+        def body(named: Sequence[PrimExpr]) -> Stmt:
+            sides = named[: self.rows], named[self.rows :]
+            return self._computed(_Tile(batch, row, column, *sides), (slot, tile), chunk, part)
+
+        return _named("at", places, body)
+
+    def _computed(
+        self, tile: _Tile, place: tuple[PrimExpr, PrimExpr], chunk: PrimExpr, part: Buffer | None
+    ) -> Stmt:
         found, lanes = self.found, self.lanes
         sums = scratch("sums", (self.rows, self.columns * lanes), found.dtype, scope="local")
-        row, column = mul(tile, imm64(self.rows)), mul(strip, imm64(self.columns))
 
         def each(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
             return unrolled("r", self.rows, lambda r: seq(body(r, c) for c in range(self.columns)))
@@ -245,13 +279,7 @@ class _DotProducts:
         def step(place: PrimExpr) -> Stmt:
             k = at(chunk, self.chunk or 0, mul(place, imm64(lanes)))
 
-            def one(r: PrimExpr, c: int) -> Stmt:
-                x = self._vector(found.left, found.rows, batch, self._row(row, r), k)
-                y = self._vector(found.right, found.columns, batch, self._column(column, c), k)
-                total = self.multiply(x, y, BufferLoad(sums, (r, held(c))))
-                return BufferStore(sums, total, (r, held(c)))
-
-            return each(one)
+            return self._products(tile, k, lanes, lambda r, c: (sums, (imm64(r), held(c))))
 
         zero = Broadcast(const(0, found.dtype), lanes)
         begin = each(lambda r, c: BufferStore(sums, zero, (r, held(c))))
@@ -261,10 +289,9 @@ class _DotProducts:
             if self.k is None or self.k // lanes % steps.value:
                 steps = lesser(steps, sub(self.whole, mul(chunk, steps)))
         run = loop("k", steps, step)
-        end = self._end(batch, row, column, sums, each)
+        end = self._end(tile, sums, each)
         if part is None:
             return allocated([sums], begin, run, end)
-        place = (slot, tile)
         again = each(
             lambda r, c: BufferStore(sums, BufferLoad(part, (*place, r, held(c))), (r, held(c)))
         )
@@ -278,80 +305,43 @@ class _DotProducts:
             IfThenElse(Eq(chunk, sub(self.chunks, imm64(1))), end, keep),
         )
 
-    def _end(
-        self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, sums: Buffer, each: _Each
-    ) -> Stmt:
+    def _end(self, tile: _Tile, sums: Buffer, each: _Each) -> Stmt:
         """Add up what the lanes hold and the steps that fill no vector, and store."""
-        found, lanes = self.found, self.lanes
-        rest = None
-        if self.k is None:
-            rest = scratch("rest", (self.rows, self.columns), found.dtype, scope="local")
-        end = unrolled(
-            "r", self.rows, lambda r: self._row_stored(batch, row, column, r, sums, rest)
-        )
-        if not self.even:
-            fits = LE(add(column, imm64(self.columns)), self.width)
-            end = IfThenElse(fits, end, self._partly(batch, row, column, sums, rest, each))
-        if rest is None:
-            return end
-        held = rest
-        done = mul(self.whole, imm64(lanes))
+        row, column = tile.row, tile.column
+        if self.complete and self.even and self.k is not None:
+            rest = range(self.k - self.k % self.lanes, self.k)
+
+            def whole(r: PrimExpr, c: int) -> Stmt:
+                places, total = (add(row, r), add(column, imm64(c))), self._total(sums, r, c)
+                for k in rest:
+                    total = self._term(tile.batch, places, imm64(k), total)
+                return self._stored(tile, r, imm64(c), total)
+
+            return each(whole)
+        # Stores one by one, from memory: to write each of them out with what asks whether there is
+        # such an element took a third of the time to compile.
+        held = scratch("held", (self.rows, self.columns), self.found.dtype)
 
         def put(r: PrimExpr, c: int, value: PrimExpr) -> Stmt:
             return BufferStore(held, value, (r, imm64(c)))
 
-        def step(r: PrimExpr, c: int, k: PrimExpr) -> Stmt:
-            places = self._row(row, r), self._column(column, c)
-            return put(r, c, self._term(batch, places, k, BufferLoad(held, (r, imm64(c)))))
+        def step(k: PrimExpr) -> Stmt:
+            return self._products(tile, k, 1, lambda r, c: (held, (imm64(r), imm64(c))))
 
-        zero = const(0, found.dtype)
-        begin = each(lambda r, c: put(r, c, zero))
+        begin = each(lambda r, c: put(r, c, self._total(sums, r, c)))
+        done = mul(self.whole, imm64(self.lanes))
         steps = sub(self.depth, done)
-        more = loop("k", steps, lambda k: each(lambda r, c: step(r, c, add(done, k))))
-        return allocated([held], begin, more, end)
-
-    def _row_stored(
-        self,
-        batch: PrimExpr,
-        row: PrimExpr,
-        column: PrimExpr,
-        r: PrimExpr,
-        sums: Buffer,
-        rest: Buffer | None,
-    ) -> Stmt:
-        """Store the columns of a row, unless there is no such row."""
-        stored = seq(
-            self._stored(batch, (row, r), (column, imm64(c)), sums, rest)
-            for c in range(self.columns)
-        )
-        if self.complete:
-            return stored
-        return IfThenElse(LE(add(add(row, r), imm64(1)), self.extent), stored)
-
-    def _partly(
-        self,
-        batch: PrimExpr,
-        row: PrimExpr,
-        column: PrimExpr,
-        sums: Buffer,
-        rest: Buffer | None,
-        each: _Each,
-    ) -> Stmt:
-        """Store what lies inside the result of a tile, element by element."""
-        dtype, lanes = self.found.dtype, self.lanes
-        edges = [scratch("edge", (self.rows, self.columns * lanes), dtype)]
-        copies = [each(lambda r, c: _copied(edges[0], sums, (r, span(imm64(c * lanes), lanes))))]
-        if rest is not None:
-            edges.append(scratch("rest_edge", (self.rows, self.columns), dtype))
-            copies.append(each(lambda r, c: _copied(edges[1], rest, (r, imm64(c)))))
+        more = [loop("k", steps, lambda k: step(add(done, k)))]
         rows = lesser(imm64(self.rows), sub(self.extent, row))
-        columns = lesser(imm64(self.columns), sub(self.width, column))
+        columns = imm64(self.columns)
+        if not self.even:
+            columns = lesser(columns, sub(self.width, column))
 
         def one(r: PrimExpr, c: PrimExpr) -> Stmt:
-            return self._stored(batch, (row, r), (column, c), *edges)
+            return self._stored(tile, r, c, BufferLoad(held, (r, c)))
 
-        some = loop("r", rows, lambda r: loop("c", columns, lambda c: one(r, c)))
-        return allocated(edges, *copies, some)
+        stored = loop("r", rows, lambda r: loop("c", columns, lambda c: one(r, c)))
+        return allocated([held], begin, *more[: self.k is None or self.k % self.lanes > 0], stored)
 
     def _term(
         self, batch: PrimExpr, places: tuple[PrimExpr, PrimExpr], k: PrimExpr, total: PrimExpr
@@ -362,9 +352,9 @@ class _DotProducts:
         y = self._element(found.right, found.columns, batch, places[1], k)
         return self.multiply(x, y, total)
 
-    def _row(self, first: PrimExpr, r: PrimExpr) -> PrimExpr:
+    def _row(self, first: PrimExpr, r: int) -> PrimExpr:
         """Give a row to read; what is beyond the last is read there, and not stored."""
-        index = add(first, r)
+        index = add(first, imm64(r))
         return index if self.complete else lesser(index, sub(self.extent, imm64(1)))
 
     def _column(self, first: PrimExpr, c: int) -> PrimExpr:
@@ -390,49 +380,68 @@ class _DotProducts:
             table.update(split(of, place))
         return substitute(factor, table)
 
-    def _vector(
+    def _products(
         self,
-        factor: PrimExpr,
-        axes: tuple[Axis, ...],
-        batch: PrimExpr,
-        index: PrimExpr,
+        tile: _Tile,
         k: PrimExpr,
-    ) -> PrimExpr:
-        """Load neighbours along the reduced axis."""
-        return vector_from(factor, self._element(factor, axes, batch, index, k), self.lanes)
-
-    def _stored(
-        self,
-        batch: PrimExpr,
-        row: tuple[PrimExpr, PrimExpr],
-        column: tuple[PrimExpr, PrimExpr],
-        sums: Buffer,
-        rest: Buffer | None = None,
+        lanes: int,
+        held: Callable[[int, int], tuple[Buffer, tuple[PrimExpr, PrimExpr]]],
     ) -> Stmt:
-        """Store an element of a tile: rows and columns are the first ones and the number there."""
-        found, lanes = self.found, self.lanes
-        (first, r), (left, c) = row, column
-        places = add(first, r), add(left, c)
-        total: PrimExpr = BufferLoad(sums, (r, span(mul(c, imm64(lanes)), lanes)))
+        """Add the products of a step to what is held; each number is loaded once.
+
+        Those of the shorter side stay in registers.
+        """
+        found = self.found
+
+        def loaded(factor: PrimExpr, axes: tuple[Axis, ...], index: PrimExpr) -> PrimExpr:
+            element = self._element(factor, axes, tile.batch, index, k)
+            return element if lanes == 1 else vector_from(factor, element, lanes)
+
+        xs = [loaded(found.left, found.rows, index) for index in tile.rows]
+        ys = [loaded(found.right, found.columns, index) for index in tile.columns]
+        turned = len(xs) > len(ys)
+        few, many = (ys, xs) if turned else (xs, ys)
+
+        def one(a: PrimExpr, b: PrimExpr, i: int, j: int) -> Stmt:
+            x, y, r, c = (b, a, j, i) if turned else (a, b, i, j)
+            buffer, place = held(r, c)
+            return BufferStore(buffer, self.multiply(x, y, BufferLoad(buffer, place)), place)
+
+        def all_with(given: Sequence[PrimExpr], j: int) -> Stmt:
+            return let("y", many[j], lambda b: seq(one(a, b, i, j) for i, a in enumerate(given)))
+
+        return _named("x", few, lambda given: seq(all_with(given, j) for j in range(len(many))))
+
+    def _total(self, sums: Buffer, r: PrimExpr, c: int) -> PrimExpr:
+        """Add up the lanes of an element of a tile."""
+        total: PrimExpr = BufferLoad(sums, (r, span(imm64(c * self.lanes), self.lanes)))
         while total.dtype.lanes > 1:
             var = Var("half", total.dtype)
             low, high = call_builtin("vectorlow", var), call_builtin("vectorhigh", var)
             total = Let(var, total, Add(low, high))
-        if rest is not None:
-            total = Add(total, BufferLoad(rest, (r, c)))
-        elif self.k is not None:
-            for k in range(self.k - self.k % lanes, self.k):
-                total = self._term(batch, places, imm64(k), total)
+        return total
+
+    def _stored(self, tile: _Tile, r: PrimExpr, c: PrimExpr, total: PrimExpr) -> Stmt:
+        """Store an element of a tile."""
+        found = self.found
         place = {
-            **split(found.batch, batch),
-            **split(found.rows, places[0]),
-            **split(found.columns, places[1]),
+            **split(found.batch, tile.batch),
+            **split(found.rows, add(tile.row, r)),
+            **split(found.columns, add(tile.column, c)),
         }
         return finished(found, self.inner, place, total)
 
 
-def _copied(to: Buffer, source: Buffer, place: tuple[PrimExpr, PrimExpr]) -> Stmt:
-    return BufferStore(to, BufferLoad(source, place), place)
+def _named(
+    name: str, values: Sequence[PrimExpr], body: Callable[[Sequence[PrimExpr]], Stmt]
+) -> Stmt:
+    """Give names to values that are more than constants or names."""
+    simple = [isinstance(value, (IntImm, Var)) for value in values]
+    names = [v if s else Var(name, v.dtype) for v, s in zip(values, simple)]
+    made = body(names)
+    for var, value in zip(reversed(names), reversed(values)):
+        made = made if var is value else LetStmt(cast("Var", var), value, made)
+    return made
 
 
 def _divided(value: PrimExpr, by: int) -> PrimExpr:

@@ -9,7 +9,11 @@ from typing import Final
 from loomir.arith.fold import imm64
 from loomir.autoschedule.contraction.ahead import packs_ahead
 from loomir.autoschedule.contraction.convolution import convolution
-from loomir.autoschedule.contraction.dot_products import dot_products, few_as_dot_products
+from loomir.autoschedule.contraction.dot_products import (
+    dot_products,
+    few_as_dot_products,
+    fewest_steps,
+)
 from loomir.autoschedule.contraction.few_rows import blocked
 from loomir.autoschedule.contraction.groups import grouped
 from loomir.autoschedule.contraction.join_axes import Views, inner_views
@@ -21,7 +25,7 @@ from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.stage import Combine, Stage
 from loomir.target import Target
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import LE, Eq, Var
+from loomir.tir.expr import LE, And, Eq, Var
 from loomir.tir.stmt import IfThenElse
 
 __all__ = ["plan_contraction"]
@@ -87,7 +91,8 @@ def _blocks_or_dots(
         plan = dot_products(found, target, unread)
         few = few_as_dot_products(found, target, unread)
         if few:
-            return _chosen(found, few, blocked(found, target, unread, views, constants))
+            least = fewest_steps(found, target)
+            return _chosen(found, few, least, blocked(found, target, unread, views, constants))
     if plan is None and plain and not packs_ahead(found, constants):
         found = _few_as_rows(found)
     return plan or blocked(found, target, unread, views, constants)
@@ -108,11 +113,16 @@ def _few_as_rows(found: Contraction) -> Contraction:
     return replace(found, **sides, rows=found.columns, columns=found.rows)
 
 
-def _chosen(found: Contraction, few: Sequence[tuple[int, Plan]], many: Plan) -> Plan:
-    """Choose at run time between plans for at most so many rows, and one for more."""
+def _chosen(found: Contraction, few: Sequence[tuple[int, Plan]], least: int, many: Plan) -> Plan:
+    """Choose at run time between plans for at most so many rows, and one for more.
+
+    Those for several rows take ``least`` steps at least.
+    """
     stmt, choices, rows = many.stmt, many.choices, extent_of(found.rows)
     for most, plan in reversed(few):
         fits = Eq(rows, imm64(1)) if most == 1 else LE(rows, imm64(most))
+        if most > 1 and size_of(found.reduced) is None:
+            fits = And(fits, LE(imm64(least), extent_of(found.reduced)))
         stmt = IfThenElse(fits, plan.stmt, stmt)
         choices = (f"where rows are at most {most}: {'; '.join(plan.choices)}", *choices)
     return replace(many, stmt=stmt, choices=choices)
