@@ -36,6 +36,7 @@ from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
 from loomir.support.declared import Declared, declared, shown
 from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.held import explained
 from loomir.support.printing import to_text
 from loomir.target import Target
 from loomir.tir.expr import Call
@@ -100,6 +101,7 @@ def as_module(program: Program) -> IRModule:
     )
 
 
+@explained
 def compile(  # noqa: A001 - the name that users expect
     program: Program,
     target: str | Target = "native",
@@ -176,7 +178,7 @@ class _Flags(NamedTuple):
     schedule: bool
     cache: bool
     check_nan: bool
-    constants: Mapping[str, Any]
+    constants: Mapping[Any, Any]
     winograd: bool
 
 

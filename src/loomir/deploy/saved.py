@@ -23,6 +23,7 @@ from loomir.runtime.executable import Executable
 from loomir.runtime.seal import is_own, seal
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import LoomirError
+from loomir.support.held import explained
 
 __all__ = ["load", "save"]
 
@@ -61,6 +62,7 @@ def save(
     write_file(Path(path), data + seal(digest))
 
 
+@explained
 def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
     """Load an executable that ``exe.save(path)`` wrote.
 

@@ -19,6 +19,7 @@ from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
 from loomir.relax.expr import Function
 from loomir.support.diagnostics import RunError
+from loomir.support.held import explained
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
@@ -48,6 +49,7 @@ class Culprit(NamedTuple):
         return f"{self.stage}{where}: {what}"
 
 
+@explained
 def bisect(
     program: Program,
     inputs: Sequence[object],

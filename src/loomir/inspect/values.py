@@ -25,6 +25,7 @@ from loomir.relax.expr import Binding, Call, Function, MatchCast, Var, VarBindin
 from loomir.runtime.shape import Shape
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import dtype_of_numpy
+from loomir.support.held import explained
 from loomir.support.span import Span
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of
@@ -85,6 +86,7 @@ class Trace(NamedTuple):
     left: tuple[_Value, ...]
 
 
+@explained
 def compare_stages(
     left: Program,
     right: Program,

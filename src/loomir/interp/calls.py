@@ -17,6 +17,7 @@ from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.runtime.callout import CalleeError
 from loomir.runtime.errors import RunTypeError
 from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.held import explained_methods
 from loomir.support.span import Span
 from loomir.tir.foreign import refuse_foreign
 from loomir.tir.function import PrimFunc
@@ -30,6 +31,7 @@ class _Entry(NamedTuple):
     compiled: Compiled
 
 
+@explained_methods
 class Interpreter:
     """Runs the functions of a module by the definition of the language, slowly.
 

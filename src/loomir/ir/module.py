@@ -7,6 +7,7 @@ from typing import Any
 
 from loomir.ir.node import Node, attr, child, meta, node, reset, without_lists
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.support.held import explained
 from loomir.support.highlight import show_text, to_html
 from loomir.support.printing import to_text
 from loomir.support.span import Span
@@ -76,6 +77,7 @@ class IRModule(Node):
             made = {k: (v,) if isinstance(v, VDevice) else tuple(v) for k, v in given.items()}
             reset(self, "global_info", made)
 
+    @explained
     def __getitem__(self, name: str | GlobalVar) -> BaseFunc:
         wanted = name if isinstance(name, str) else name.name_hint
         for var, func in self.functions.items():
@@ -101,11 +103,13 @@ class IRModule(Node):
     def __len__(self) -> int:
         return len(self.functions)
 
+    @explained
     def get_global_var(self, name: str) -> GlobalVar:
         """Find the ``GlobalVar`` of a function by its name."""
         self[name]
         return next(var for var in self.functions if var.name_hint == name)
 
+    @explained
     def with_function(self, name: str, func: BaseFunc) -> IRModule:
         """Give a module in which ``name`` is ``func``, replaced or added at the end."""
         functions = dict(self.functions)

@@ -15,15 +15,15 @@ Nodes are slotted, compared by identity, and read-only: the type checker forbids
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast
 
 from typing_extensions import dataclass_transform
 
-from loomir.support.diagnostics import InternalError
+from loomir.support.diagnostics import InternalError, LoomirError
+from loomir.support.held import explain_node
 from loomir.support.printing import to_text
 
 __all__ = [
@@ -89,6 +89,11 @@ class Node:
     """What replaces such nodes where no program may hold them; empty for parts of programs."""
     node_kind: ClassVar[str] = "Node"
     """The qualified name, such as ``tir.Add``."""
+
+    in_words: ClassVar[str] = ""
+    """What errors call such nodes, such as ``an expression``; not of the classes below."""
+    written_as: ClassVar[tuple[type, ...]] = ()
+    """The plain values that constructors make such nodes of."""
 
     def __str__(self) -> str:
         return to_text(self)
@@ -162,7 +167,8 @@ _N = TypeVar("_N", bound=Node)
 @dataclass_transform(frozen_default=True, field_specifiers=(child, attr, binds, uses, meta))
 def node(cls: type[_N]) -> type[_N]:
     """Make a slotted node class of a class with annotated fields, and register it."""
-    made = dataclasses.dataclass(slots=True, eq=False, repr=False)(cls)
+    made = dataclasses.dataclass(slots=True, eq=False, repr=False, init=False)(cls)
+    setattr(made, "__init__", _constructor(made, guarded=True))  # noqa: B010 - no type allows it
     fields = tuple(
         Field(f.name, f.metadata.get("role", Role.CHILD))
         for f in dataclasses.fields(made)  # type: ignore[arg-type]
@@ -217,7 +223,7 @@ def _tupled(value: object) -> object:
 def freeze_nodes() -> None:
     """Make writing to a finished node raise; for tests, since the check costs time."""
     for cls in DECLARED:
-        setattr(cls, "__init__", _past_the_guard(cls))  # noqa: B010 - no type allows it
+        setattr(cls, "__init__", _constructor(cls, guarded=False))  # noqa: B010 - no type allows it
     write = object.__setattr__
 
     def guard(self: Node, name: str, value: object) -> None:
@@ -229,31 +235,45 @@ def freeze_nodes() -> None:
     Node.__setattr__ = setter
 
 
-def _past_the_guard(cls: type[Node]) -> Callable[..., None]:
-    """Make the constructor that a class has, but one that asks no guard: most writes are of these.
+def _constructor(cls: type[Node], *, guarded: bool) -> Callable[..., None]:
+    """Make the constructor of a class.
 
-    It fills the slots of the node, which is new, by what Python fills them with.
+    It says what a node was made of where it cannot be made. Without the guard of ``freeze_nodes``
+    it fills the slots of the node, which is new, by what Python fills them with.
     """
-    made = cast("Callable[..., None]", cls.__init__)
-    takes = inspect.signature(made)
-    known: dict[str, Any] = {}
+    given: list[str] = []
+    named: list[str] = []
+    known: dict[str, Any] = {
+        "__name__": cls.__module__,
+        "LoomirError": LoomirError,
+        "absent": _ABSENT,
+        "explain_node": explain_node,
+    }
     lines: list[str] = []
-    for field in dataclasses.fields(cast("Any", cls)):
-        name, value = field.name, field.name
-        known[f"set_{name}"] = getattr(cls, name).__set__
+    fields = dataclasses.fields(cast("Any", cls))
+    for field in fields:
+        name, value, default = field.name, field.name, ""
         if field.default_factory is not dataclasses.MISSING:
-            known[f"no_{name}"] = takes.parameters[name].default
             known[f"make_{name}"] = field.default_factory
-            value = f"make_{name}() if {name} is no_{name} else {name}"
-        lines.append(f" set_{name}(self, {value})\n")
+            value = f"make_{name}() if {name} is absent else {name}"
+            default = "=absent"
+        elif field.default is not dataclasses.MISSING:
+            known[f"default_{name}"] = field.default
+            default = f"=default_{name}"
+        (named if field.kw_only else given).append(name + default)
+        known[f"set_{name}"] = getattr(cls, name).__set__
+        lines.append(f" self.{name} = {value}" if guarded else f" set_{name}(self, {value})")
     if hasattr(cls, "__post_init__"):
-        lines.append(" self.__post_init__()\n")
-    plain = [
-        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
-        for p in takes.parameters.values()
-    ]
-    head = inspect.Signature(plain)
-    exec(f"def __init__{head}:\n{''.join(lines)}", known)  # noqa: S102 - names of fields
-    changed: Any = known["__init__"]
-    changed.__defaults__, changed.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-    return changed
+        lines += [" try:", "  self.__post_init__()", " except LoomirError:", "  raise"]
+        lines += [" except Exception:", "  explain_node(self)", "  raise"]
+    head = ", ".join(["self", *given, *(["*", *named] if named else [])])
+    body = "\n".join(lines or [" pass"])
+    exec(f"def __init__({head}):\n{body}", known)  # noqa: S102 - names of fields
+    made: Any = known["__init__"]
+    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
+    made.__annotations__ = {field.name: field.type for field in fields} | {"return": "None"}
+    return made
+
+
+_ABSENT: Final = object()
+"""What stands for a field that was not given and is made anew for each node."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
+from loomir.support.held import explained
 
 __all__ = [
     "FACTS",
@@ -79,7 +80,7 @@ def register(
     establishes: Iterable[str] = (),
     breaks: Iterable[str] = (),
 ) -> Callable[[_F], _F]:
-    """Register a function as a pass, and give it back as it is.
+    """Register a function as a pass, and give it back, explained.
 
     What it maps and the class of its options are read from its annotations.
     """
@@ -88,9 +89,10 @@ def register(
         hints = get_type_hints(function)
         hints.pop("return", None)
         unit, *options = hints.values()
+        given = explained(function)
         made = Pass(
             name,
-            function,
+            given,
             unit,
             options[0] if options else None,
             frozenset(requires),
@@ -99,8 +101,8 @@ def register(
         )
         if name in PASSES:
             raise InternalError(f"pass {name} is registered twice")
-        PASSES[name] = _BY_FUNCTION[function] = made
-        return function
+        PASSES[name] = _BY_FUNCTION[function] = _BY_FUNCTION[given] = made
+        return given
 
     return keep
 
@@ -110,6 +112,7 @@ def pass_of(function: Callable[..., Any]) -> Pass:
     return _BY_FUNCTION[function]
 
 
+@explained
 def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:
     """Apply a pass to a module, function by function where that is its unit.
 

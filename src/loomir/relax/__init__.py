@@ -40,6 +40,7 @@ from loomir.relax.struct_info import (
     TupleStructInfo,
 )
 from loomir.relax.well_formed import well_formed
+from loomir.support.held import explain_exported as _explain_exported
 
 __all__ = [
     "Binding",
@@ -77,6 +78,8 @@ __all__ = [
     "normalize",
     "well_formed",
 ]
+
+globals().update(_explain_exported(globals(), __all__))
 
 
 def __getattr__(name: str) -> Any:

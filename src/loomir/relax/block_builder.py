@@ -36,6 +36,7 @@ from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.relax.tensor_calls import make_kernel
 from loomir.support.diagnostics import Diagnostic
+from loomir.support.held import explained_methods
 from loomir.support.span import Span
 from loomir.tir.rules import refuse
 
@@ -65,6 +66,7 @@ class _Frame:
         self.result: GlobalVar | None = None
 
 
+@explained_methods
 class BlockBuilder:
     """Builds functions of a module, binding by binding.
 

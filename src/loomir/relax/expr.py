@@ -75,6 +75,7 @@ class Var(Expr):
     has it.
     """
 
+    in_words: ClassVar[str] = "a variable of a graph"
     is_definition: ClassVar[bool] = True
 
     name_hint: str = meta()

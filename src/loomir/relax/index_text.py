@@ -95,7 +95,10 @@ def _map_of(function: Any) -> IndexMap | None:
     """Make a map of a function that says how many indices it takes, and gives indices."""
     if not callable(function):
         return None
-    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+    try:
+        kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+    except ValueError:  # a class of Python's own
+        return None
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return None
     try:

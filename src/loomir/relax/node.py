@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
@@ -17,6 +17,8 @@ class Expr(Node):
 
     __slots__ = ()
 
+    in_words: ClassVar[str] = "a value of a graph"
+
     span: Span | None
 
 
@@ -24,6 +26,8 @@ class StructInfo(Node):
     """The root of structural information: what is known of a value before the program runs."""
 
     __slots__ = ()
+
+    in_words: ClassVar[str] = "structural information"
 
 
 RelaxExpr: TypeAlias = Expr | GlobalVar

@@ -10,6 +10,7 @@ from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import Function
 from loomir.relax.well_formed import well_formed
 from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.held import explained
 from loomir.tir.function import PrimFunc
 from loomir.tir.verify import verify as verify_kernels
 
@@ -23,6 +24,7 @@ class Verdict(NamedTuple):
     warnings: tuple[Diagnostic, ...]
 
 
+@explained
 def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List every mistake of a function or a module; none where it is right.
 
@@ -33,6 +35,7 @@ def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     return judge(program).mistakes
 
 
+@explained
 def warnings_of(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List what is no mistake, but may not be meant: what is left to be checked when it runs."""
     return judge(program).warnings

@@ -13,10 +13,12 @@ from loomir.runtime.graph_function import GraphFunction
 from loomir.runtime.profile import Profile
 from loomir.support.declared import quoted
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
+from loomir.support.held import explained_methods
 
 __all__ = ["Executable"]
 
 
+@explained_methods
 class Executable:
     """Compiled functions by name: ``exe["main"](x, y)``, or ``exe(x, y)`` where there is one.
 

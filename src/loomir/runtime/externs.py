@@ -17,6 +17,7 @@ from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.ffi import function_from_address
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import DataType
+from loomir.support.held import explained
 
 __all__ = [
     "VARIADIC",
@@ -44,6 +45,7 @@ _registered: Final[dict[str, tuple[int, object]]] = {}
 _libraries: Final[list[ctypes.CDLL]] = []
 
 
+@explained
 def load_library(path: str | os.PathLike[str]) -> None:
     """Load a shared library, whose functions programs can then call by name.
 
@@ -61,6 +63,7 @@ def load_library(path: str | os.PathLike[str]) -> None:
         _libraries.append(library)
 
 
+@explained
 def register_extern(name: str, function: Any) -> None:
     """Let programs call a C function as ``name``; one that was there by that name is replaced.
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, overload
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.support.declared import quoted
 from loomir.support.diagnostics import Diagnostic, nearest
+from loomir.support.held import explained
 
 __all__ = ["find_func", "get_func", "list_funcs", "register_func", "remove_func"]
 
@@ -22,6 +23,7 @@ _table: Final[dict[str, Callable[..., Any]]] = {}
 
 
 @overload
+@explained
 def register_func(name: str, f: F, override: bool = False) -> F: ...
 @overload
 def register_func(name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
@@ -52,6 +54,7 @@ def register_func(name: str, f: F | None = None, override: bool = False) -> F | 
     return f
 
 
+@explained
 def get_func(name: str) -> Callable[..., Any]:
     """Give the function registered under ``name``.
 
@@ -71,6 +74,7 @@ def find_func(name: str) -> Callable[..., Any] | None:
     return _table.get(name)
 
 
+@explained
 def remove_func(name: str) -> None:
     """Forget the function registered under ``name``.
 

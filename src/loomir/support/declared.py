@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Final, NamedTuple, cast
-
-import numpy as np
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.support.diagnostics import with_article
 
@@ -32,6 +31,12 @@ _MANY: Final = {
     "an integer": "integers",
     "a number": "numbers",
     "a string": "strings",
+    "an expression": "expressions",
+    "a variable": "variables",
+    "a statement": "statements",
+    "a buffer": "buffers",
+    "a value of a graph": "values of a graph",
+    "structural information": "structural information",
 }
 _PART_OF: Final = {
     "an expression": ("an integer", "a number"),
@@ -53,34 +58,63 @@ class Declared(NamedTuple):
         return _joined(self.words)
 
 
-def declared(hint: Any, words: Mapping[Any, str] | None = None) -> Declared:
-    """Read a type; ``words`` are for classes that have their own."""
-    named = {**_NAMED, **(words or {})}
+def declared(hint: Any, *, plain: bool = False) -> Declared:
+    """Read a type.
+
+    A class may say in words what it is (``in_words``), and of what plain values constructors make
+    it (``written_as``), which are accepted with ``plain``.
+    """
     origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(hint, TypeVar):
+        origin, args = typing.Union, hint.__constraints__ or (hint.__bound__ or Any,)
     if origin in (typing.Union, types.UnionType):
-        every = [declared(arg, words) for arg in args]
+        every = [declared(arg, plain=plain) for arg in args]
         told = tuple(word for kind in every for word in kind.words)
         return Declared(partial(_is_any, every), told)
     if origin is typing.Literal:
         return Declared(partial(_is_one, args), tuple(map(repr, args)))
     if origin is Sequence or (origin is tuple and args[1:] == (...,)):
-        item = declared(args[0], words)
+        item = declared(args[0], plain=plain)
         many = _MANY.get(item.wanted)
         return Declared(partial(_is_list, item), (f"a list of {many}" if many else "a list",))
     if origin is tuple:
-        return Declared(
-            partial(_is_tuple, [declared(arg, words) for arg in args]), (f"a tuple of {len(args)}",)
-        )
+        parts = [declared(arg, plain=plain) for arg in args]
+        return Declared(partial(_is_tuple, parts), (f"a tuple of {len(args)}",))
+    if hint is bool:
+        return Declared(_is_truth, (_NAMED[bool],))
     if origin is Callable:
         return Declared(callable, ("a function",))
+    if origin is Mapping:
+        parts = [declared(arg, plain=plain) for arg in args]
+        return Declared(partial(_is_mapping, parts), ("a dictionary",))
     wanted = _CLASSES.get(hint, hint if origin is None else origin)
     if hint is Any or not isinstance(wanted, (type, tuple)):
         return Declared(_is_anything, ("anything",))
-    what = named.get(hint) or with_article(getattr(cast("object", wanted), "__name__", hint))
-    return Declared(partial(_is_instance, wanted, hint is int), (what,))
+    what = _NAMED.get(hint) or _called(cast("Any", wanted))
+    classes: tuple[Any, ...] = (cast("Any", wanted),)
+    if plain:
+        classes += getattr(cast("object", wanted), "written_as", ())
+    return Declared(partial(_is_instance, classes, hint is int), (what,))
 
 
-_CLASSES: Final[dict[Any, Any]] = {bool: (bool, np.bool_), int: Integral, float: Real}
+def _called(cls: Any) -> str:
+    """Say what a class is: classes below one that says it say it themselves."""
+    own = cast("dict[str, Any]", vars(cls))
+    return own.get("in_words") or with_article(cls.__name__)
+
+
+_CLASSES: Final[dict[Any, Any]] = {int: Integral, float: Real}
+
+
+def _is_truth(value: Any) -> bool:
+    """Tell truth values, NumPy's by name: programs are read without it."""
+    cls = cast("type[object]", type(value))
+    return cls is bool or (cls.__module__ == "numpy" and cls.__name__ in ("bool", "bool_"))
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def _is_anything(value: Any) -> bool:
@@ -95,7 +129,7 @@ def _is_one(values: Sequence[Any], value: Any) -> bool:
     return any(type(value) is type(each) and value == each for each in values)
 
 
-def _is_instance(wanted: type | tuple[type, ...], counts: bool, value: Any) -> bool:
+def _is_instance(wanted: type | tuple[Any, ...], counts: bool, value: Any) -> bool:
     if not isinstance(value, wanted) or (counts and isinstance(value, bool)):
         return False
     return not isinstance(value, int) or value.bit_length() <= _WIDEST
@@ -105,6 +139,14 @@ def _is_list(item: Declared, value: Any) -> bool:
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         return False
     return all(map(item.accepts, cast("Sequence[Any]", value)))
+
+
+def _is_mapping(kinds: Sequence[Declared], value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    keys, values = kinds
+    given = cast("Mapping[Any, Any]", value)
+    return all(keys.accepts(k) and values.accepts(v) for k, v in given.items())
 
 
 def _is_tuple(items: Sequence[Declared], value: Any) -> bool:
@@ -126,8 +168,8 @@ def shown(value: Any) -> str:
         return said
     if isinstance(value, int):
         return f"an integer of {value.bit_length()} bits"
-    if isinstance(value, np.ndarray):
-        return f"an array of shape {shown(cast('np.ndarray[Any, Any]', value).shape)}"
+    if _is_array(value):
+        return f"an array of shape {shown(value.shape)}"
     return with_article(type(cast("object", value)).__name__)
 
 

@@ -13,7 +13,7 @@ import enum
 import functools
 import importlib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 
@@ -77,6 +77,9 @@ class DataType:
         "max_value",
         "min_value",
     )
+
+    in_words: ClassVar = "a dtype"
+    written_as: ClassVar = (str,)
 
     code: TypeCode
     bits: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from loomir.support.held import explained
+
 __all__ = ["Printer", "set_printer", "to_text"]
 
 
@@ -23,6 +25,7 @@ def set_printer(printer: Printer) -> None:
     _printer[:] = [printer]
 
 
+@explained
 def to_text(node: object, *, constants: str = "named") -> str:
     """Write a node as TVMScript, or by its class name while no printer is loaded.
 

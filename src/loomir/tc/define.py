@@ -15,6 +15,7 @@ from loomir.runtime.executable import Executable
 from loomir.support.compiling import to_executable
 from loomir.support.diagnostics import Diagnostic, RunError, counted, nearest
 from loomir.support.dtype import DataType, numpy_of
+from loomir.support.held import explained_methods
 from loomir.tc.fmt import fmt
 from loomir.tc.lower import Lowered, Unit, lower
 from loomir.tc.parse import parse
@@ -37,6 +38,7 @@ def define(text: str, *, name: str = "<string>", **options: Any) -> Comprehensio
     return Comprehension(parse(text, name), options, {})
 
 
+@explained_methods
 class Comprehension:
     """The functions of a text: ``tc.matmul(A, B)``, ``tc["matmul"]``, or ``tc(A, B)`` of one.
 
@@ -131,6 +133,7 @@ class Comprehension:
         return f"<tensor comprehensions {', '.join(self._operators)}>"
 
 
+@explained_methods
 class Operator:
     """A function of a text: takes arrays, gives new ones or fills those passed as ``out``.
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
 from loomir.support.dtype import BOOL, HANDLE, DataType
+from loomir.support.place import user_span
 from loomir.te.operation import (
     ComputeOp,
     ExternOp,
@@ -16,7 +17,6 @@ from loomir.te.operation import (
     PrimFuncOp,
     ScanOp,
 )
-from loomir.te.place import user_span
 from loomir.te.prefetch import Prefetch
 from loomir.te.reduction import Reduce, ReduceAxis
 from loomir.te.tensor import Tensor, TensorLoad

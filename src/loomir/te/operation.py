@@ -14,8 +14,8 @@ from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, post_order
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
+from loomir.support.place import located, user_span
 from loomir.support.span import Span
-from loomir.te.place import located, user_span
 from loomir.te.reduction import Reduce, ReduceAxis, listed
 from loomir.te.tensor import Operation, Tensor, TensorLoad
 from loomir.tir.buffer import Buffer, decl_buffer

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from loomir.ir.node import meta, node, uses
 from loomir.support.diagnostics import counted
+from loomir.support.place import user_span
 from loomir.support.span import Span
-from loomir.te.place import user_span
 from loomir.tir.buffer import Buffer, Range
 from loomir.tir.rules import refuse
 from loomir.tir.stmt import Stmt

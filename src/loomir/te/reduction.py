@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 from loomir.ir.node import Node, attr, binds, child, meta, node
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import BOOL, DataType
+from loomir.support.place import located, user_span
 from loomir.support.span import Span
-from loomir.te.place import located, user_span
 from loomir.tir.buffer import Range, extent_between
 from loomir.tir.expr import (
     Add,

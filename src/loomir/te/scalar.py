@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 from loomir.support.dtype import DataType
-from loomir.te.place import located
+from loomir.support.place import located
 from loomir.tir.expr import And, ExprLike, Or, PrimExpr, Select, cast, convert, match_dtypes
 from loomir.tir.expr import const as constant
 from loomir.tir.op import call_builtin

@@ -11,8 +11,8 @@ from typing_extensions import override
 from loomir.ir.node import Node, attr, meta, node, uses
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
+from loomir.support.place import user_span
 from loomir.support.span import Span
-from loomir.te.place import user_span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, convert
 from loomir.tir.rules import refuse
 
@@ -45,6 +45,7 @@ class Operation:
 class Tensor(Node):
     """What an operation gives: ``A[i, j]`` or ``A(i, j)`` is an element of it."""
 
+    in_words: ClassVar[str] = "a tensor"
     lowered_by: ClassVar[str] = "te.create_prim_func"
     is_definition: ClassVar[bool] = True
 

@@ -1,5 +1,6 @@
 """Loop-level programs: expressions, buffers, statements, functions, and their typing rules."""
 
+from loomir.support.held import explain_exported as _explain_exported
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,
@@ -160,3 +161,5 @@ __all__ = [
     "signature_of",
     "written_buffers",
 ]
+
+globals().update(_explain_exported(globals(), __all__))

@@ -67,6 +67,14 @@ class Range(Node):
     extent: PrimExpr | None = child(default=None)
     span: Span | None = meta(default=None, kw_only=True)
 
+    def __post_init__(self) -> None:
+        first: ExprLike = self.min
+        count: ExprLike | None = self.extent
+        if isinstance(first, int):
+            reset(self, "min", convert(first))
+        if isinstance(count, int):
+            reset(self, "extent", convert(count))
+
 
 @node
 class IterVar(Node):
@@ -104,6 +112,7 @@ class Buffer(Node):
     Errors: TIR0301.
     """
 
+    in_words: ClassVar[str] = "a buffer"
     is_definition: ClassVar[bool] = True
 
     data: Var = uses()

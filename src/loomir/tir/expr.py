@@ -79,7 +79,8 @@ class PrimExpr(Comparable):
     """The root of expressions; each has a ``dtype``."""
 
     __slots__ = ("dtype",)
-
+    in_words: ClassVar[str] = "an expression"
+    written_as: ClassVar[tuple[type, ...]] = (int, float)
     dtype: DataType
 
     def __add__(self, other: ExprLike) -> PrimExpr:
@@ -167,6 +168,7 @@ class Var(PrimExpr):
     Errors: TIR0111.
     """
 
+    in_words: ClassVar[str] = "a variable"
     is_definition: ClassVar[bool] = True
 
     name_hint: str = meta()
@@ -804,11 +806,7 @@ def const(value: int | float | bool, dtype: DataType | str) -> PrimExpr:
     if wanted.is_float:
         return FloatImm(_as_float(value, wanted, None), wanted)
     if isinstance(value, float) and not value.is_integer():
-        refuse(
-            "TIR0103",
-            f"{value!r} does not fit {wanted}",
-            help="use an integer, or a float dtype",
-        )
+        refuse("TIR0103", f"{value!r} does not fit {wanted}", help="use an integer or a float")
     return IntImm(int(value), wanted)
 
 

@@ -141,7 +141,9 @@ def call_builtin(
 
     Errors: TIR0113 for a wrong number of arguments, TIR0114 for arguments of a wrong dtype.
     """
-    found = BUILTINS[name]
+    found = BUILTINS.get(name)
+    if found is None:
+        refuse("TIR0113", f"there is no builtin T.{name}", help="use one of dir(T)", span=span)
     if found.arity is not None and len(args) != found.arity:
         refuse(
             "TIR0113",

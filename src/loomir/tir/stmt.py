@@ -76,6 +76,8 @@ class Stmt(Node):
 
     __slots__ = ()
 
+    in_words: ClassVar[str] = "a statement"
+
 
 @serializable
 class ForKind(Enum):

@@ -1,5 +1,8 @@
 """Passes, one file each, and the pipelines that they form."""
 
+from loomir.support.held import explain_exported as _explain_exported
 from loomir.transform.pipelines import LOWER_CPU, LowerOptions, lower
 
 __all__ = ["LOWER_CPU", "LowerOptions", "lower"]
+
+globals().update(_explain_exported(globals(), __all__))

@@ -28,7 +28,8 @@ def with_axes(count: int, **defaults: Any) -> Callable[[dict[str, Any]], dict[st
             value: Any = made.get(name, default)
             if name == "out_layout":
                 source, layout = default
-                made[name] = made.get(name) or made.get(source, layout)
+                if made.get(name) is None or (isinstance(made[name], str) and not made[name]):
+                    made[name] = made.get(source, layout)
                 continue
             times = 2 * count if name == "padding" else count
             if isinstance(value, int) and not isinstance(value, bool):

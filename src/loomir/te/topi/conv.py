@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loomir.support.dtype import DataType
-from loomir.te.place import user_span
+from loomir.support.place import user_span
 from loomir.te.reduction import ReduceAxis, reduce_axis, sum
 from loomir.te.scalar import all_of
 from loomir.te.tensor import Tensor

@@ -10,8 +10,8 @@ from typing import Any, NoReturn, TypeAlias
 from loomir.arith.analyzer import Analyzer
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
+from loomir.support.place import user_span
 from loomir.te.operation import compute, same_size
-from loomir.te.place import user_span
 from loomir.te.tensor import Tensor
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr, Var, cast, const, convert
 from loomir.tir.rules import refuse

@@ -12,9 +12,9 @@ from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
 
+from loomir.support.columns import columns_of
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Source, Span
-from loomir.te.columns import columns_of
 
 __all__ = ["located", "user_span"]
 

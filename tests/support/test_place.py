@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from loomir import te
+from loomir.support.columns import columns_of
 from loomir.support.diagnostics import CompileError
-from loomir.te.columns import columns_of
 
 A = te.placeholder((4, 4), name="A")
 
