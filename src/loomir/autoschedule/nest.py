@@ -30,6 +30,7 @@ __all__ = [
     "allocated",
     "declared",
     "loop",
+    "one_by_one",
     "parallel",
     "scratch",
     "step_by_step",
@@ -71,6 +72,12 @@ def loop(
     notes = {STEPS_AT_ONCE: imm(at_once, INDEX)} if at_once > 1 else {}
     if ahead:
         notes[FETCH_AHEAD] = imm(ahead, INDEX)
+    return _loop(name, extent, ForKind.SERIAL, body, notes)
+
+
+def one_by_one(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
+    """Run ``body`` for each value in order; native code never writes out several."""
+    notes = {STEPS_AT_ONCE: imm(1, INDEX)}
     return _loop(name, extent, ForKind.SERIAL, body, notes)
 
 

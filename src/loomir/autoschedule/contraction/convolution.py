@@ -14,6 +14,7 @@ from typing import Final
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.contraction.ahead import in_streams, is_constant
 from loomir.autoschedule.contraction.beginning import begun
+from loomir.autoschedule.contraction.channel_vectors import in_channel_vectors
 from loomir.autoschedule.contraction.copies import (
     copied_image,
     find_pieces,
@@ -108,6 +109,9 @@ def convolution(
     image = read_image(found, views, pad)
     if image is None:
         return None
+    plan = in_channel_vectors(image, target, inner(image.product), constants)
+    if plan is not None:
+        return plan
     pixels = size_of(image.product.columns) or 0
     if pixels < target.lanes(found.dtype.bits) // 2 or not pixels:
         return None

@@ -1,0 +1,174 @@
+"""Convolutions with constant kernels: vectors of channels, pixels read a number at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import loomir
+from fuzz.native import quick_codegen
+from loomir import te
+from loomir.autoschedule.contraction import channel_vectors
+from loomir.autoschedule.schedule import schedule_function
+from loomir.target import Target
+from loomir.te import topi
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.test_constants import prepared, run
+from tests.autoschedule.test_convolution import expected
+
+Array = np.ndarray[Any, Any]
+
+WIDE = "icelake-server"
+"""A machine with 32 registers, whatever this one has: the interpreter runs its loops."""
+
+
+def always(*_: object) -> bool:
+    return True
+
+
+def never(*_: object) -> float:
+    return 0.0
+
+
+@pytest.fixture
+def anyhow() -> Iterator[None]:
+    """Choose vectors of channels for small work too, and where they are slower; in several panels."""
+    with mock.patch.multiple(
+        channel_vectors, _PANEL=3000, _LEAST_STEPS=1, _worth_of_pixels=never, _is_near=always
+    ):
+        yield
+
+
+def convolution(
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: int = 1,
+    pads: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+    *,
+    dtype: str = "float32",
+    after: bool = False,
+) -> tuple[PrimFunc, list[Array], Array]:
+    """Give a convolution, what it takes, and what it gives."""
+    rank = len(size) - 2
+    x, w = te.placeholder(size, dtype, name="x"), te.placeholder(kernel, dtype, name="w")
+    out = topi.conv(x, w, stride, (pads,) * 2 * rank, dilation, groups)
+    rng = np.random.default_rng(5)
+    arrays = [rng.standard_normal(s).astype(dtype) for s in (size, kernel)]
+    wanted = expected(
+        arrays[0],
+        arrays[1],
+        [stride] * rank,
+        [(pads, pads)] * rank,
+        [dilation] * rank,
+        groups,
+    )
+    given = [x, w]
+    if after:
+        bias = te.placeholder((kernel[0],), dtype, name="bias")
+        product, given = out, [x, w, bias]
+        out = te.compute(out.shape, lambda *i: product[i] * 2 + bias[i[1]])
+        arrays.append(rng.standard_normal(kernel[0]).astype(dtype))
+        wanted = wanted * 2 + arrays[2][(slice(None), *[None] * rank)]
+    return te.create_prim_func([*given, out]), arrays, wanted
+
+
+def in_vectors(func: PrimFunc, target: str = WIDE) -> bool:
+    """Whether vectors of channels are chosen for a convolution whose kernels are constant."""
+    known = frozenset({func.buffer_map[func.params[1]].data})
+    plans = schedule_function(func, Target(target), constants=known).plans
+    return any("along output channels" in choice for choice in plans[-1].choices)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": (1, 3, 5, 14), "kernel": (32, 3, 3, 3), "pads": 1},
+        {"size": (2, 5, 6, 7), "kernel": (33, 5, 3, 3), "pads": 1},
+        {"size": (1, 4, 7, 3), "kernel": (17, 4, 3, 2)},
+        {"size": (1, 4, 12, 31), "kernel": (40, 4, 3, 3), "stride": 2, "pads": 1},
+        {"size": (1, 2, 9, 20), "kernel": (16, 2, 3, 3), "dilation": 2, "stride": 3, "pads": 3},
+        {"size": (2, 8, 3, 17), "kernel": (36, 4, 2, 3), "groups": 2},
+        {"size": (1, 6, 40), "kernel": (18, 6, 5), "pads": 2},
+        {"size": (1, 2, 3, 4, 5), "kernel": (20, 2, 2, 2, 2)},
+        {"size": (1, 7, 5, 11), "kernel": (9, 7, 3, 3), "dtype": "float64"},
+        {"size": (1, 9, 4, 4), "kernel": (16, 9, 1, 1), "stride": 2},
+    ],
+    ids=[
+        "a line",
+        "several lines",
+        "lines that overlap",
+        "strided",
+        "dilated",
+        "groups",
+        "one axis",
+        "three axes",
+        "float64",
+        "one tap",
+    ],
+)
+@pytest.mark.usefixtures("anyhow")
+def test_convolutions_in_vectors_of_channels(options: dict[str, Any]) -> None:
+    func, arrays, wanted = convolution(**options, after=True)
+    assert in_vectors(func)
+    made = prepared(func, {1}, WIDE)
+    results: list[Array] = []
+    with quick_codegen():
+        for how in ("interpreted", "haswell"):
+            results.append(np.full(wanted.shape, np.nan, arrays[0].dtype))
+            run(made, [*arrays, results[-1]], how)
+    np.testing.assert_allclose(results[0], wanted, 1e-4, 1e-4)
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+@pytest.mark.usefixtures("anyhow")
+def test_special_values_reach_what_depends_on_them_alone() -> None:
+    func, arrays, _ = convolution((1, 4, 6, 15), (19, 4, 3, 3), pads=1)
+    assert in_vectors(func)
+    made = prepared(func, {1}, WIDE)
+    image, kernel = arrays
+    image[0, 2, 3, 14], kernel[18, 1, 0, 2] = np.nan, np.inf
+    wanted, result = (np.full((1, 19, 6, 15), -1, "float32") for _ in range(2))
+    loomir.interpret(func, func.name, image, kernel, wanted)
+    run(made, [image, kernel, result], "interpreted")
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isposinf(result), np.isposinf(wanted))
+    assert 0 < np.isnan(wanted).sum() < wanted.size / 2
+
+
+@pytest.mark.usefixtures("anyhow")
+def test_any_number_of_images() -> None:
+    n = te.size_var("n", "int64")
+    x, w = te.placeholder((n, 3, 8, 9), name="x"), te.placeholder((20, 3, 3, 3), name="w")
+    func = te.create_prim_func([x, w, topi.conv(x, w, 1, 1)])
+    assert in_vectors(func)
+    made = prepared(func, {1}, WIDE)
+    rng = np.random.default_rng(2)
+    kernel = rng.standard_normal((20, 3, 3, 3)).astype("float32")
+    for count in (0, 1, 3):
+        image = rng.standard_normal((count, 3, 8, 9)).astype("float32")
+        result = np.full((count, 20, 8, 9), np.nan, "float32")
+        run(made, [image, kernel, result], "interpreted")
+        wanted = expected(image, kernel, [1, 1], [(1, 1), (1, 1)], [1, 1], 1)
+        np.testing.assert_allclose(result, wanted, 1e-4, 1e-4)
+
+
+def test_they_are_chosen_for_many_channels_of_few_pixels() -> None:
+    def chosen(*args: Any, target: str = WIDE) -> bool:
+        x, w, *rest = args
+        image, kernel = te.placeholder(x), te.placeholder(w)
+        return in_vectors(
+            te.create_prim_func([image, kernel, topi.conv(image, kernel, *rest)]), target
+        )
+
+    assert chosen((1, 256, 14, 14), (256, 256, 3, 3), 1, 1)
+    assert chosen((1, 128, 28, 28), (128, 128, 3, 3), 1, 1)
+    assert not chosen((1, 256, 14, 14), (256, 256, 3, 3), 1, 1, target="haswell")
+    assert not chosen((1, 512, 7, 7), (512, 512, 3, 3), 1, 1)  # few pixels read many kernels
+    assert not chosen((1, 64, 56, 56), (20, 64, 3, 3), 1, 1)  # channels fill no vectors
+    assert not chosen((1, 3, 224, 224), (64, 3, 7, 7), 2, 3)  # few steps
