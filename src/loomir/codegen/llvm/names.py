@@ -11,12 +11,12 @@ __all__ = ["escape", "global_name", "local_hint"]
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]")
-_SAFE: Final = frozenset(range(0x20, 0x7F)) - {ord('"'), ord("\\")}
+_UNSAFE: Final = re.compile(r'[^ -~]|["\\]')
 
 
 def escape(data: bytes) -> str:
     """Write bytes as they stand between quotes in IR."""
-    return "".join(chr(c) if c in _SAFE else f"\\{c:02X}" for c in data)
+    return _UNSAFE.sub(lambda found: f"\\{ord(found[0]):02X}", data.decode("latin-1"))
 
 
 def global_name(name: str, sigil: str = "@") -> str:

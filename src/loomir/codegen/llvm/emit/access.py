@@ -12,6 +12,7 @@ from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.constants import stride_of
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import element_size, load_value, memory_type, store_value
+from loomir.codegen.llvm.emit.sums import sum_of
 from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, Type
 from loomir.codegen.llvm.values import Value, const, poison
@@ -72,13 +73,17 @@ def place_of(frame: Frame, e: BufferLoad | BufferStore) -> Step[Place]:
     """Evaluate the index of an access."""
     index = _index_of(e.buffer, e.indices)
     if index.dtype.lanes == 1:
-        start: Value = yield frame.value(index)
+        start = sum_of(frame, index)
+        if start is None:
+            start = yield frame.value(index)
         return Place(cast(frame.b, start, index.dtype, _INT64), 1, None)
     stride = stride_of(index)
     narrow = stride in _NARROW and isinstance(e, BufferLoad) and _has_bytes(e.buffer.dtype)
     back = stride == -1 and _has_bytes(e.buffer.dtype) and e.buffer.data not in frame.volatile
     if stride is not None and isinstance(index, Ramp) and (stride == 1 or narrow or back):
-        start = yield frame.value(index.base)
+        start = sum_of(frame, index.base)
+        if start is None:
+            start = yield frame.value(index.base)
         return Place(start, stride, None)
     value: Value = yield frame.value(index)
     wide = cast(frame.b, value, index.dtype, _INT64.with_lanes(index.dtype.lanes))

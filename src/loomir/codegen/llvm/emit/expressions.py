@@ -14,6 +14,7 @@ from loomir.codegen.llvm.emit.choice import choose
 from loomir.codegen.llvm.emit.constants import range_of
 from loomir.codegen.llvm.emit.division import DIVISIONS, divide
 from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.sums import sum_of
 from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.types import I16, I64
 from loomir.codegen.llvm.values import FALSE, TRUE, Value, const, poison
@@ -92,16 +93,24 @@ def _string(frame: Frame, e: StringImm) -> Step[Value]:
 
 # -- operators ---------------------------------------------------------------------------------
 def _binary(frame: Frame, e: BinaryOp) -> Step[Value]:
-    x: Value = yield frame.value(e.a)
-    y: Value = yield frame.value(e.b)
+    x = sum_of(frame, e.a)
+    if x is None:
+        x = yield frame.value(e.a)
+    y = sum_of(frame, e.b)
+    if y is None:
+        y = yield frame.value(e.b)
     if isinstance(e, DIVISIONS) and not e.dtype.is_float:
         return divide(frame, e, e.dtype, x, y)
     return binary(frame.b, type(e), e.dtype, x, y)
 
 
 def _compare(frame: Frame, e: CmpOp) -> Step[Value]:
-    x: Value = yield frame.value(e.a)
-    y: Value = yield frame.value(e.b)
+    x = sum_of(frame, e.a)
+    if x is None:
+        x = yield frame.value(e.a)
+    y = sum_of(frame, e.b)
+    if y is None:
+        y = yield frame.value(e.b)
     return compare(frame.b, type(e), e.a.dtype, x, y)
 
 

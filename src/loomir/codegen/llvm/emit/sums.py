@@ -1,0 +1,39 @@
+"""Sums and products of integers, emitted by calls: most indices are, and visitors take longer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.floats import register_type
+from loomir.codegen.llvm.values import Value, const
+from loomir.tir.expr import Add, IntImm, Mul, Sub, Var
+
+__all__ = ["sum_of"]
+
+_RING: Final[dict[type, Callable[[Builder, Value, Value], Value]]] = {
+    Add: Builder.add,
+    Sub: Builder.sub,
+    Mul: Builder.mul,
+}
+_LEVELS: Final = 8
+
+
+def sum_of(frame: Frame, e: Any, levels: int = _LEVELS) -> Value | None:
+    """Emit a sum of few levels; None for what holds anything else, or is deeper."""
+    kind = e.__class__
+    if kind is Var:
+        return frame.lookup(e)
+    if kind is IntImm:
+        return const(register_type(e.dtype), e.value)
+    emit = _RING.get(kind)
+    if emit is None or not levels or not e.dtype.is_integer:
+        return None
+    # Where the rest is something else, what was emitted is found again.
+    x = sum_of(frame, e.a, levels - 1)
+    if x is None:
+        return None
+    y = sum_of(frame, e.b, levels - 1)
+    return None if y is None else emit(frame.b, x, y)
