@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 
 from loomir import __version__
 from loomir.autoschedule.constants import LEAST, prepare_constants
 from loomir.autoschedule.schedule import schedule_module
+from loomir.codegen.llvm.engine import QUICKEST
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
@@ -171,15 +173,15 @@ def compile(  # noqa: A001 - the name that users expect
 
 
 class _Flags(NamedTuple):
-    checked: bool
-    check_bounds: bool
-    allow_alias: bool
-    opt_level: int
-    schedule: bool
-    cache: bool
-    check_nan: bool
-    constants: Mapping[Any, Any]
-    winograd: bool
+    checked: bool = False
+    check_bounds: bool = False
+    allow_alias: bool = False
+    opt_level: int = 2
+    schedule: bool = True
+    cache: bool = True
+    check_nan: bool = False
+    constants: Mapping[Any, Any] = MappingProxyType({})
+    winograd: bool = False
 
 
 def _hold(flags: _Flags) -> None:
@@ -303,8 +305,10 @@ def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> P
     """
 
     def build(module: IRModule) -> Callable[[str], Callable[..., object]]:
-        # LLVM's passes take 30 ms, and save none, even for 64 MB: the code waits for memory.
-        return compile(module, schedule=False, cache=cache, opt_level=0).__getitem__
+        # Better code takes LLVM 20 to 50 ms, and saves none, even for 64 MB: it waits for memory.
+        flags = _Flags(schedule=False, cache=cache, opt_level=QUICKEST)
+        made = _built(module, "native", flags, None)
+        return callables(made.tables, made.native).__getitem__
 
     return PackConstantsOptions(
         lambda func, constants: prepare_constants(func, constants, machine, least=least), build

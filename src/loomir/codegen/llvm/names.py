@@ -11,12 +11,14 @@ __all__ = ["escape", "global_name", "local_hint"]
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]")
-_UNSAFE: Final = re.compile(r'[^ -~]|["\\]')
+_ESCAPED: Final = {
+    c: chr(c) if 0x20 <= c < 0x7F and chr(c) not in '"\\' else f"\\{c:02X}" for c in range(256)
+}
 
 
 def escape(data: bytes) -> str:
     """Write bytes as they stand between quotes in IR."""
-    return _UNSAFE.sub(lambda found: f"\\{ord(found[0]):02X}", data.decode("latin-1"))
+    return data.decode("latin-1").translate(_ESCAPED)
 
 
 def global_name(name: str, sigil: str = "@") -> str:

@@ -35,8 +35,8 @@ def _data(arrays: Mapping[str, Array]) -> dict[str, int]:
 class Native:
     """Machine code of a module; every step happens once, in any thread.
 
-    - ``level`` 0 runs none of LLVM's passes, 1 to 3 its usual ones; ``loops`` lets it vectorise and
-      unroll.
+    - ``level`` 0 runs none of LLVM's passes, 1 to 3 its usual ones, ``engine.QUICKEST`` is less
+      than 0; ``loops`` lets it vectorise and unroll.
     - C functions that the program calls are looked up when the code is loaded.
     - A target other than this machine can give text and objects, but no addresses.
     - ``compiled`` is the object file where it is there already.
