@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from unittest import mock
 
 import numpy as np
@@ -12,10 +13,12 @@ import loomir
 from fuzz.native import quick_codegen
 from loomir.autoschedule import sharing
 from loomir.autoschedule.schedule import Scheduled, schedule_function
+from loomir.interp import Interpreter
+from loomir.runtime.executable import Executable
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 
-__all__ = ["agrees", "scheduled"]
+__all__ = ["agrees", "forget", "scheduled"]
 
 
 def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") -> Scheduled:
@@ -24,6 +27,31 @@ def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") ->
         return schedule_function(func, Target(target))
     with mock.patch.multiple(sharing, WORTH=0.0, TASK=20.0):
         return schedule_function(func, Target(target))
+
+
+# What one function becomes is asked for again with arrays of other sizes.
+@lru_cache(maxsize=16)
+def _made(func: PrimFunc, tasks: bool, target: str) -> Scheduled:
+    made = scheduled(func, tasks=tasks, target=target)
+    assert not loomir.verify(made.func)
+    return made
+
+
+@lru_cache(maxsize=16)
+def _interpreter(func: PrimFunc) -> Interpreter:
+    return Interpreter(func)
+
+
+@lru_cache(maxsize=16)
+def _native(func: PrimFunc, target: str, level: int) -> Executable:
+    with quick_codegen():
+        return loomir.compile(func, target, opt_level=level, schedule=False, cache=False)
+
+
+def forget() -> None:
+    """Forget what functions became: what they become may depend on what a test has changed."""
+    for known in (_made, _interpreter, _native):
+        known.cache_clear()
 
 
 def agrees(
@@ -41,22 +69,19 @@ def agrees(
     ``always``: it is scheduled for little work too. The interpreter and native code agree on what is scheduled to so many units in the last place.
     """
     wanted = [array.copy() for array in arrays]
-    loomir.interpret(func, func.name, *wanted)
+    _interpreter(func).call(func.name, wanted, {})
     level = 2  # once; what LLVM's passes make of the same loops as tasks shows nothing more
     for tasks, target in [(False, targets[0]), *[(True, target) for target in targets]]:
-        made = scheduled(func, tasks=tasks, target=target)
+        made = _made(func, tasks, target)
         if not made.plans and not tasks and not always:
             continue
         assert made.plans
         if kinds is not None and not tasks:
             assert [plan.kind for plan in made.plans] == list(kinds)
-        assert not loomir.verify(made.func)
         interpreted = [array.copy() for array in arrays]
-        loomir.interpret(made.func, func.name, *interpreted)
+        _interpreter(made.func).call(func.name, interpreted, {})
         native = [array.copy() for array in arrays]
-        with quick_codegen():
-            run = loomir.compile(made.func, target, opt_level=level, schedule=False, cache=False)
-            run(*native)
+        _native(made.func, target, level)(*native)
         level = 0
         for a, b, c in zip(wanted, interpreted, native, strict=True):
             np.testing.assert_allclose(b.astype("float64"), a.astype("float64"), rtol, rtol)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from unittest import mock
 
 import numpy as np
@@ -11,6 +12,7 @@ import loomir
 from fuzz.native import quick_codegen
 from loomir.autoschedule import sharing
 from loomir.autoschedule.schedule import Scheduled, schedule_function
+from loomir.runtime.executable import Executable
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 
@@ -25,6 +27,11 @@ def scheduled(func: PrimFunc, target: str, *, tasks: bool) -> Scheduled:
         return schedule_function(func, Target(target))
 
 
+@lru_cache(maxsize=8)
+def _as_written(func: PrimFunc) -> Executable:
+    return loomir.compile(func, schedule=False, opt_level=0)
+
+
 def same(
     func: PrimFunc,
     *shapes: Sequence[int],
@@ -35,7 +42,7 @@ def same(
     """Hold the scheduled function to the function as written, the native one to the interpreter."""
     drawn = [np.array(RANDOM.standard_normal(shape) * 4, dtype) for shape in shapes]
     wanted = [array.copy() for array in drawn]
-    loomir.compile(func, schedule=False, opt_level=0)(*wanted)
+    _as_written(func)(*wanted)
     made = scheduled(func, targets[0], tasks=False)
     for tasks, target in enumerate(targets):
         made = scheduled(func, target, tasks=bool(tasks))

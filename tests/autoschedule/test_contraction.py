@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from loomir.autoschedule.raising import read_kernel
 from loomir.autoschedule.schedule import schedule_function
 from loomir.autoschedule.stage import Kernel, Stage
 from loomir.interp import interpret
+from loomir.runtime.executable import Executable
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te import topi
@@ -58,6 +60,14 @@ def arrays_for(func: PrimFunc, sizes: dict[str, int]) -> list[np.ndarray]:
     return made
 
 
+@lru_cache(maxsize=8)
+def built(func: PrimFunc, target: str, *, quick: bool) -> Executable:
+    """Compile the scheduled function, once for all sizes."""
+    made = scheduled(func, target)
+    with quick_codegen():
+        return loomir.compile(made, target, opt_level=int(not quick), cache=not quick)
+
+
 def check(
     func: PrimFunc,
     expected: Callable[..., np.ndarray],
@@ -76,12 +86,8 @@ def check(
     wide = [a.astype("float64") if a.dtype.kind == "f" else a.astype("int64") for a in inputs]
     wanted = expected(*wide)
     for target in targets:
-        made = scheduled(func, target)
         result = np.zeros_like(out)
-        quick = target != targets[0]
-        with quick_codegen():
-            run = loomir.compile(made, target, opt_level=int(not quick), cache=not quick)
-            run(*inputs, result)
+        built(func, target, quick=target != targets[0])(*inputs, result)
         if out.dtype.kind == "f":
             scale = max(1.0, float(np.abs(wanted).max(initial=0)))
             np.testing.assert_allclose(
@@ -91,7 +97,7 @@ def check(
             np.testing.assert_array_equal(result, wanted.astype(out.dtype))
         if interpreted:
             again = np.zeros_like(out)
-            interpret(made, *inputs, again)
+            interpret(scheduled(func, target), *inputs, again)
             np.testing.assert_array_equal(result, again)
 
 
@@ -173,7 +179,7 @@ def test_symbolic_sizes() -> None:
     for size in ((1, 1, 1), (13, 70, 600), (40, 64, 0), (0, 5, 3)):
         sizes = dict(zip("mnk", size))
         check(symbolic, lambda a, b: a @ b, targets=("native",), **sizes)
-    made = loomir.compile(scheduled(symbolic), opt_level=1)
+    made = built(symbolic, "native", quick=False)
     held = np.full((2, 3), 7, "float32")
     made(np.ones((2, 0), "float32"), np.ones((0, 3), "float32"), held)
     assert (held == 7).all()
@@ -184,7 +190,7 @@ def test_few_rows_have_kernels_of_their_own_where_sizes_are_symbolic() -> None:
     assert plan is not None
     assert plan.choices[0].startswith("where rows are at most 1 and columns at least")
     assert plan.choices[2].startswith("where rows are at most 64")
-    runs = [loomir.compile(scheduled(symbolic, t), t, opt_level=1) for t in ("native", "haswell")]
+    runs = [built(symbolic, t, quick=t != "native") for t in ("native", "haswell")]
     for m, n, k in [(1, 300, 40), (3, 129, 33), (5, 1301, 9), (64, 131, 70), (0, 200, 3)]:
         a, b, out = arrays_for(symbolic, {"m": m, "n": n, "k": k})
         for run in runs:
@@ -230,7 +236,7 @@ def test_rows_of_symbolic_number_by_columns_along_the_sum() -> None:
     assert plan.choices[1].startswith("where rows are at most 12: dot products")
     assert plan.choices[2].startswith("where rows are at most 128")
     assert "right factor packed block by block" in plan.choices[2]
-    runs = [loomir.compile(scheduled(func, t), t, opt_level=1) for t in ("native", "haswell")]
+    runs = [built(func, t, quick=t != "native") for t in ("native", "haswell")]
     for rows in (0, 1, 2, 7, 8, 9, 12, 13, 33, 129):
         a, b, out = arrays_for(func, {"m": rows})
         for run in runs:

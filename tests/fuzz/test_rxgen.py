@@ -23,7 +23,7 @@ from fuzz.rxworker import check, plan_of
 from loomir.ir.module import IRModule
 from loomir.relax import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
-PROGRAMS = 200
+PROGRAMS = 140
 SHARE = 10
 
 

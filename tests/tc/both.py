@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from tests.codegen.llvm.emit.both import same
 Array = Any
 
 
+@lru_cache(maxsize=64)
 def read(text: str) -> Comprehension:
-    """Read a text without a cache on disk."""
+    """Read a text without a cache on disk; once, for it is compiled once then."""
     return define(text, cache=False)
 
 
