@@ -130,9 +130,9 @@ def check(
             "groups": 2,
             "after": True,
         },
-        {"size": (5, 17, 10, 10), "kernel": (6, 17, 3, 3), "pads": (1, 1)},
-        {"size": (1, 9, 17, 17), "kernel": (5, 9, 3, 3), "pads": (1, 1), "interpreted": True},
-        {"size": (1, 3, 39, 41), "kernel": (2, 3, 2, 2), "pads": (1, 0), "interpreted": True},
+        {"size": (5, 17, 10, 10), "kernel": (27, 17, 3, 3), "pads": (1, 1)},
+        {"size": (1, 9, 17, 17), "kernel": (29, 9, 3, 3), "pads": (1, 1), "interpreted": True},
+        {"size": (1, 3, 39, 41), "kernel": (26, 3, 2, 2), "pads": (1, 0), "interpreted": True},
     ],
     ids=[
         "padded",

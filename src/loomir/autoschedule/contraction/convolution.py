@@ -81,10 +81,16 @@ _SHARES: Final = 4
 Panels of a block stay in its cache: a sixth less time on two threads for 256 channels of 14 x 14.
 """
 _STEPS: Final = 64
-"""Steps of a panel where the next one is copied meanwhile: the first cache holds both.
+"""Steps of a panel where the next one is copied meanwhile, or few rows use it.
 
-64 channels of 112 x 112 pixels take 0.95 of the time so that they take where a strip has one panel,
-made before it is used.
+The first cache holds both. 64 channels of 112 x 112 pixels take 0.95 of the time so that they take
+where a strip has one panel, made before it is used.
+"""
+_FEW_TILES: Final = 2
+"""Tiles of rows that are too few to copy the next panel meanwhile.
+
+16 channels of 112 x 112 pixels take 0.95 of the time with panels that are made before. Transposed
+convolutions of few channels, which are several convolutions, compile in two thirds of the time.
 """
 _AT_ONCE: Final = 8
 """Steps that are written out, between which some of the next panel is copied."""
@@ -196,7 +202,8 @@ class _Convolution:
         depth = self.units * self.unit
         self.row_tiles = up(self.m, rows)
         fewest = (self.k - (self.panels - 1) * depth) // _AT_ONCE
-        self.meanwhile = up(depth, self.row_tiles * fewest) if near and fewest else 0
+        often = near and self.row_tiles > _FEW_TILES
+        self.meanwhile = up(depth, self.row_tiles * fewest) if often and fewest else 0
         """Steps of the next panel that are copied between some steps of a tile."""
         return replace(tiles, rows=rows, depth=depth)
 
