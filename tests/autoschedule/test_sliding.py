@@ -8,6 +8,7 @@ import pytest
 import loomir
 from loomir import te
 from loomir.autoschedule.schedule import Scheduled
+from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
@@ -116,33 +117,29 @@ def test_places_that_are_never_read_are_not_copied():
     assert is_copied(same(apart, (47, 30), (5, 8), rtol=1e-4))
 
 
+def rows_first(order: str) -> PrimFunc:
+    """Sum a window of which ``order`` names the loops, from the outer to the inner one."""
+    read = from_source(
+        f"""
 @T.prim_func
-def along_rows_first(
+def main(
     A: T.Buffer((9, 34), "float32"),
     W: T.Buffer((5, 5), "float32"),
     B: T.Buffer((5, 30), "float32"),
 ):
     for i, j in T.grid(5, 30):
         B[i, j] = T.float32(0)
-        for h, k in T.grid(5, 5):
+        for {order} in T.grid(5, 5):
             B[i, j] = B[i, j] + A[i + k, j + h] * W[k, h]
-
-
-@T.prim_func
-def down_rows_first(
-    A: T.Buffer((9, 34), "float32"),
-    W: T.Buffer((5, 5), "float32"),
-    B: T.Buffer((5, 30), "float32"),
-):
-    for i, j in T.grid(5, 30):
-        B[i, j] = T.float32(0)
-        for k, h in T.grid(5, 5):
-            B[i, j] = B[i, j] + A[i + k, j + h] * W[k, h]
+"""
+    )
+    assert isinstance(read, PrimFunc)
+    return read
 
 
 def test_loops_without_blocks_keep_the_order_and_each_rounding():
-    for func, copied in ((along_rows_first, True), (down_rows_first, False)):
-        made = same(func, (9, 34), (5, 5), (5, 30))
+    for order, copied in (("h, k", True), ("k, h", False)):
+        made = same(rows_first(order), (9, 34), (5, 5), (5, 30))
         assert kinds(made) == ["windows"]
         assert is_copied(made) is copied
         assert "fma" not in made.func.script()

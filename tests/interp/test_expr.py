@@ -318,7 +318,7 @@ def test_an_expression_of_twenty_thousand_nodes() -> None:
 def test_deep_logic_lets_and_choices_stay_lazy() -> None:
     condition: PrimExpr = X.not_equal(0)
     chosen: PrimExpr = X
-    for _ in range(3_000):
+    for _ in range(2_000):
         condition = And(condition, (i32(4) // X) >= -4)
         chosen = call_builtin(
             "if_then_else", X.equal(0), i32(3), i32(1) // X + chosen - i32(1) // X
