@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import loomir
 from loomir import te
+from loomir.autoschedule.schedule import schedule_function
+from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import agrees
 from tests.autoschedule.held import same, scheduled
 
 
@@ -97,3 +102,54 @@ def with_a_number(
 
 def test_one_number_for_all():
     same(with_a_number, (3, 120), (), (3, 120))
+
+
+LOOKED_UP = """
+@T.prim_func
+def looked_up(x: T.Buffer(({rows}, {size}), "{index}"), t: T.Buffer((256,), "{dtype}"), o: T.Buffer(({rows}, {size}), "{dtype}")):
+    for i, j in T.grid({rows}, {size}):
+        o[i, j] = T.if_then_else(j < {size} - 1, t[x[i, j]] + t[T.Cast("int32", x[i, j]) // 2], t[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "dtype"),
+    [("uint8", "uint8"), ("uint8", "float16"), ("int32", "float32"), ("int64", "float64")],
+)
+def test_elements_of_tables_are_looked_up_one_by_one(index: str, dtype: str):
+    """Also where rows are short, and not where there is much to compute besides."""
+    random = np.random.default_rng(0)
+    for rows, size in ((3, 37), (2, 1), (1, 0), (1, 30000)):
+        source = LOOKED_UP.format(rows=rows, size=size, index=index, dtype=dtype)
+        func = from_source(source)
+        assert isinstance(func, PrimFunc)
+        table = random.integers(0, 255, 256).astype(dtype)
+        if dtype.startswith("float"):
+            table[:3] = np.nan, -0.0, np.inf
+        x = random.integers(0, 255, (rows, size)).astype(index)
+        targets = ("native", "haswell") if size == 37 else ("native",)
+        if size:
+            agrees(func, [x, table, np.zeros((rows, size), dtype)], targets=targets, always=False)
+    if index == "uint8":
+        (plan,) = schedule_function(func, loomir.Target("native")).plans
+        assert plan.choices[0] == "elements are looked up one by one"
+
+
+def test_with_much_to_compute_elements_are_looked_up_in_vectors():
+    source = LOOKED_UP.format(rows=1, size=300, index="int32", dtype="float32")
+    func = from_source(source.replace("t[0])", "T.exp(t[x[i, j]]))"))
+    assert isinstance(func, PrimFunc)
+    (plan,) = schedule_function(func, loomir.Target("native")).plans
+    assert plan.choices[0].startswith("vectors of")
+
+
+def test_tables_for_any_number_of_elements():
+    n = te.var("n")
+    x, t = te.placeholder((n,), "uint8", name="x"), te.placeholder((256,), "uint8", name="t")
+    func = te.create_prim_func([x, t, te.compute((n,), lambda i: t[x[i]], name="o")])
+    run = loomir.compile(func)
+    table = np.arange(255, -1, -1).astype("uint8")
+    for size in (0, 1, 7, 4099):
+        x, out = np.arange(size).astype("uint8"), np.zeros(size, "uint8")
+        run(x, table, out)
+        np.testing.assert_array_equal(out, table[x])

@@ -129,7 +129,10 @@ def _iterate(
 
 
 def _written_out(frame: Frame, s: For) -> dict[str, Metadata] | None:
-    """Give the note that LLVM shall write out several steps of a loop, or no more than one."""
+    """Give the note that LLVM shall write out several steps of a loop, or no more than one.
+
+    Several are no vectors: bytes of a table, put together one by one, take twice as long.
+    """
     steps = s.annotations.get(STEPS_AT_ONCE)
     if isinstance(steps, IntImm):
         steps = steps.value
@@ -138,9 +141,10 @@ def _written_out(frame: Frame, s: For) -> dict[str, Metadata] | None:
     note = '"llvm.loop.unroll.disable"'
     if steps > 1:
         note = f'"llvm.loop.unroll.count", i32 {steps}'
+    notes = [note] if steps == 1 else [note, '"llvm.loop.vectorize.enable", i1 false']
     module = frame.unit.module
-    made = module.metadata(f"!{{!{note}}}")
-    return {"llvm.loop": module.metadata(f"!{{{{self}}, {made.text}}}", distinct=True)}
+    made = ", ".join(module.metadata(f"!{{!{n}}}").text for n in notes)
+    return {"llvm.loop": module.metadata(f"!{{{{self}}, {made}}}", distinct=True)}
 
 
 def _ahead(s: For) -> Ahead | None:
