@@ -153,3 +153,40 @@ def test_tables_for_any_number_of_elements():
         x, out = np.arange(size).astype("uint8"), np.zeros(size, "uint8")
         run(x, table, out)
         np.testing.assert_array_equal(out, table[x])
+
+
+STRETCHED = """
+@T.prim_func
+def stretched(x: T.Buffer((5, 7, {size}), "{dtype}"), o: T.Buffer((9, 7, {size}), "{dtype}")):
+    for i, j, c in T.grid(T.int64(9), T.int64(7), T.int64({size})):
+        o[i, j, c] = T.Select(
+            i * T.int64(5) % (T.int64(9) * T.int64({by})) == T.int64(0),
+            x[i * T.int64(5) // (T.int64(9) * T.int64({by})), j, {at}],
+            x[T.min(i * T.int64(5) // (T.int64(9) * T.int64({by})) + T.int64(1), T.int64(4)), j, {at}],
+        )
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
+@pytest.mark.parametrize("size", [1, 13, 64])
+def test_divisions_by_products_of_numbers_do_not_fail(dtype: str, size: int):
+    func = from_source(STRETCHED.format(dtype=dtype, size=size, by=1, at="c"))
+    assert isinstance(func, PrimFunc)
+    x = np.random.default_rng(0).integers(-9, 9, (5, 7, size)).astype(dtype)
+    agrees(func, [x, np.zeros((9, 7, size), dtype)], targets=("native", "haswell"))
+
+
+def test_divisions_along_vectors_stay_as_they_are_written():
+    at = "c * T.int64(5) // (T.int64(7) * T.int64(2))"
+    func = from_source(STRETCHED.format(dtype="float32", size=64, by=1, at=at))
+    assert isinstance(func, PrimFunc)
+    assert not schedule_function(func, loomir.Target("native")).plans
+
+
+def test_divisions_by_products_that_are_0_fail_all_the_same():
+    func = from_source(STRETCHED.format(dtype="float32", size=64, by=0, at="c"))
+    assert isinstance(func, PrimFunc)
+    given = np.zeros((5, 7, 64), "float32"), np.zeros((9, 7, 64), "float32")
+    for run in (loomir.compile(func), lambda *a: loomir.interpret(func, func.name, *a)):
+        with pytest.raises(loomir.RunError, match="RUN0"):
+            run(*given)
