@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import loomir
 from fuzz.native import quick_codegen
 from loomir import te
+from loomir.autoschedule.contraction import convolution
 from loomir.autoschedule.schedule import schedule_function
 from loomir.interp import interpret
 from loomir.target import Target
@@ -204,3 +206,22 @@ def test_short_numbers(dtype: str) -> None:
         result = np.zeros((1, 6, 7, 9), wanted.dtype)
         loomir.compile(func, target, opt_level=1, cache=False)(*arrays, result)
         np.testing.assert_array_equal(result, wanted)
+
+
+def test_pixels_left_over_belong_to_the_last_block_of_several_tiles() -> None:
+    x, w = te.placeholder((1, 64, 7, 7)), te.placeholder((120, 64, 3, 3))
+    func = te.create_prim_func([x, w, topi.conv(x, w, padding=1)])
+    with mock.patch.object(convolution, "_SHARES", 1):
+        made = schedule_function(func, Target("haswell"))
+    choices = made.plans[0].choices
+    assert "dot products for pixels that fill no vector: 1" in choices
+    assert not any(choice.endswith(" x 1 tiles") for choice in choices)
+    rng = np.random.default_rng(6)
+    one, other = (
+        rng.standard_normal(s).astype("float32") for s in ((1, 64, 7, 7), (120, 64, 3, 3))
+    )
+    result = np.full((1, 120, 7, 7), np.nan, "float32")
+    with quick_codegen():
+        loomir.compile(made.func, "haswell", opt_level=0, cache=False)(one, other, result)
+    wanted = expected(one, other, [1, 1], [(1, 1), (1, 1)], [1, 1], 1)
+    np.testing.assert_allclose(result, wanted, 1e-3, 1e-3)

@@ -361,7 +361,7 @@ class _Convolution:
                     return strips
                 rest = self._rests(batch, down, p, sums)
                 if self.column_tiles > 1 and self.own_panels:
-                    rest = IfThenElse(Eq(across, imm64(self.column_tiles - 1)), rest)
+                    rest = IfThenElse(Eq(across, sub(self.right.blocks, imm64(1))), rest)
                 return seq([strips, rest])
 
             body = loop("panel", self.panels, panel)
