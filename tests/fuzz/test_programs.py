@@ -12,7 +12,7 @@ from fuzz.engines import ENGINES
 from fuzz.tirgen import program_of_seed
 from fuzz.worker import CHECKS, check, plan_of
 
-PROGRAMS = 1_500
+PROGRAMS = 2_000
 SHARE = 50
 
 

@@ -23,7 +23,7 @@ from fuzz.rxworker import check, plan_of
 from loomir.ir.module import IRModule
 from loomir.relax import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
-PROGRAMS = 140
+PROGRAMS = 200
 SHARE = 10
 
 

@@ -101,7 +101,7 @@ def program() -> Any:
     return from_source(PROGRAM)
 
 
-def deep(depth: int = 20_000) -> tuple[Var, Any]:
+def deep(depth: int = 100_000) -> tuple[Var, Any]:
     x = Var("x", "int32")
     e: Any = x
     for _ in range(depth):
@@ -347,7 +347,7 @@ def test_deep_programs_do_not_recurse():
     assert structural_equal(made, made)
     assert structural_equal(Let(x, y, e), Let(x, y, substitute(made, {y: x})))
     assert structural_hash(e) == structural_hash(made) == structural_hash(other)
-    assert fold(e, lambda node, parts: 1 + sum(parts)) == 40_001
+    assert fold(e, lambda node, parts: 1 + sum(parts)) == 200_001
     assert rewrite(e, {IntImm: lambda i: IntImm(2, i.dtype)}).b.value == 2
 
 

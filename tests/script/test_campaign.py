@@ -7,7 +7,7 @@ import pytest
 from tests.clause import clauses
 from tests.script.campaign import CHECKS, main
 
-COUNTS = {"round-trip": 180, "mutate": 900, "calls": 900, "mutate-graphs": 540, "graphs": 720}
+COUNTS = {"round-trip": 300, "mutate": 1500, "calls": 1500, "mutate-graphs": 900, "graphs": 1200}
 
 
 @clauses("TS-RT-01", "TS-OV-03")

@@ -25,7 +25,7 @@ def circle() -> list[Any]:
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 0, -3, 2.5, float("nan"), "x", b"x", [], [1, "a"], (), (1,), (1, [2.0, None])],
+    [None, True, 0, -3, 2.5, float("nan"), "x", b"x", [], [1, "a"], (), (1,), (1, [2.0]), {1: {}}],
     ids=repr,
 )
 def test_small_plain_data_is_shown_as_python_writes_it(value: Any) -> None:

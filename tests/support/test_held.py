@@ -21,6 +21,22 @@ from loomir.support.held import explain_parts, explained
 from loomir.transform import relax as passes
 from tests.tir.refusal import refused
 
+
+def nested(depth: int) -> list[Any]:
+    """Put lists in lists."""
+    made: list[Any] = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+def circle() -> list[Any]:
+    """Put a list in itself."""
+    made: list[Any] = [1]
+    made.append(made)
+    return made
+
+
 N = tir.Var("n", "int64")
 X = relax.Var("x", relax.TensorStructInfo((4, 6), "float32"))
 Y = relax.Var("y", relax.TensorStructInfo((N, 6), "int32"))
@@ -36,6 +52,7 @@ ODD: list[Any] = [
     *(10**30, float("nan"), "", "bogus", b"x", [], [None], {}, {"a": 1}, {3: 4}, lambda *a: a),
     *(object(), np.int64(3), np.zeros(3), tir.Var("h", "handle"), int, [A, 3], [[1]], "float99"),
     *(slice(1, 2), ..., set[int](), relax.Var("bare"), [X, None], tir.Stmt(), tir.Var(3, "int32")),
+    *(10**5000, nested(10_000)),
 ]
 
 
@@ -195,3 +212,7 @@ def test_what_programs_hold_is_what_nodes_declare():
         graph.emit_func_output(graph.emit(relax.op.add(X, X)))
     explain_parts([KERNEL, graph.get()])
     assert len(DECLARED) > 80
+
+
+def test_a_list_in_itself_is_looked_into_once():
+    explain_parts([circle()])

@@ -20,11 +20,8 @@ Array = Any
 
 @lru_cache(maxsize=64)
 def read(text: str) -> Comprehension:
-    """Read a text without a cache on disk; once, for it is compiled once then.
-
-    Loops run as they are written: examples and tests of schedules arrange them.
-    """
-    return define(text, cache=False, opt_level=0)
+    """Read a text without a cache on disk; once, for it is compiled once then."""
+    return define(text, cache=False)
 
 
 def run(text: str | Comprehension, *args: Array, name: str | None = None) -> Any:

@@ -228,17 +228,21 @@ def convert_option(op: str, param: Param, value: Any) -> Any:
     return made
 
 
-def _plain(value: Any) -> Any:
+_LEVELS: Final = 8
+"""Lists in lists that are looked into: more than any option has."""
+
+
+def _plain(value: Any, levels: int = _LEVELS) -> Any:
     if isinstance(value, (IntImm, FloatImm)):
         return bool(value.value) if value.dtype.is_bool else value.value
     if isinstance(value, (PrimValue, StringImm, DataTypeImm)):
-        return _plain(value.value)
+        return _plain(value.value, levels)
     if isinstance(value, ShapeExpr):
-        return tuple(map(_plain, value.values))
+        return _plain(tuple(value.values), levels)
     if isinstance(value, Tuple):
-        return tuple(map(_plain, value.fields))
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_plain, cast("Sequence[Any]", value)))
+        return _plain(tuple(value.fields), levels)
+    if isinstance(value, (list, tuple)) and levels:
+        return tuple(_plain(v, levels - 1) for v in cast("Sequence[Any]", value))
     return value
 
 

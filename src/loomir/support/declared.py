@@ -198,6 +198,8 @@ def _said(value: Any, room: int) -> str | None:
         said = float.__repr__(value)
     elif isinstance(value, (list, tuple)):
         said = _said_list(cast("Sequence[Any]", value), room)
+    elif type(value) is dict:
+        said = _said_dict(cast("dict[Any, Any]", value), room)
     else:
         said = None
     return said if said is not None and len(said) <= room else None
@@ -216,3 +218,16 @@ def _said_list(values: Sequence[Any], room: int) -> str | None:
     if isinstance(values, list):
         return f"[{inner}]"
     return f"({inner},)" if len(items) == 1 else f"({inner})"
+
+
+def _said_dict(table: Mapping[Any, Any], room: int) -> str | None:
+    left = room - 2
+    items: list[str] = []
+    for key, value in table.items():
+        name = _said(key, left)
+        said = None if name is None else _said(value, left - len(name) - 2)
+        if said is None:
+            return None
+        items.append(f"{name}: {said}")
+        left -= len(items[-1]) + 2
+    return f"{{{', '.join(items)}}}"

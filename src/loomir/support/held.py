@@ -182,13 +182,17 @@ def explain_parts(values: Sequence[Any]) -> None:
     waiting: list[Any] = list(reversed(values))
     seen: set[int] = set()
     while waiting:
-        value = waiting.pop()
+        value: Any = waiting.pop()
+        if not isinstance(value, (tuple, list, Mapping)) and not _is_node(value):
+            continue
+        if id(cast("object", value)) in seen:
+            continue
+        seen.add(id(cast("object", value)))
         if isinstance(value, (tuple, list)):
             waiting += reversed(cast("Sequence[Any]", value))
         elif isinstance(value, Mapping):
             waiting += [v for pair in cast("Mapping[Any, Any]", value).items() for v in pair]
-        elif _is_node(value) and id(value) not in seen:
-            seen.add(id(value))
+        else:
             if not value.node_fields:
                 _refuse_root(value)
             found = [getattr(value, name) for name in _fields(type(value))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from loomir.arith import Analyzer
@@ -38,7 +38,6 @@ def requests(draw: st.DrawFn) -> list[Wanted]:
     return made
 
 
-@settings(max_examples=60)
 @given(requests(), st.integers(0, 50), st.integers(0, 50))
 def test_what_lives_at_once_lies_apart(wanted: list[Wanted], n: int, m: int):
     analyzer = Analyzer()
