@@ -243,7 +243,7 @@ def _plain(value: Any, levels: int = _LEVELS) -> Any:
         return _plain(tuple(value.fields), levels)
     if isinstance(value, (list, tuple)) and levels:
         return tuple(_plain(v, levels - 1) for v in cast("Sequence[Any]", value))
-    return value
+    return cast("object", value)
 
 
 def _integer(value: Any) -> int | None:
