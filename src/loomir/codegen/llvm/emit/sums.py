@@ -22,7 +22,9 @@ _LEVELS: Final = 8
 
 
 def sum_of(frame: Frame, e: Any, levels: int = _LEVELS) -> Value | None:
-    """Emit a sum of few levels; None for what holds anything else, or is deeper."""
+    """Emit a sum of few levels; None for what holds anything else, is deeper, or is checked."""
+    if frame.checks_arithmetic:
+        return None
     kind = e.__class__
     if kind is Var:
         return frame.lookup(e)
