@@ -12,6 +12,7 @@ import loomir.script  # noqa: F401 - prints expressions
 from fuzz import simplify as fuzz
 from loomir.arith import Analyzer, ConstIntBound, IntSet, ModularSet
 from loomir.ir import structural_equal
+from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL
 from loomir.tir import (
@@ -22,6 +23,7 @@ from loomir.tir import (
     Cast,
     FloorDiv,
     IntImm,
+    Let,
     Max,
     Min,
     Mul,
@@ -360,3 +362,13 @@ def test_many_scopes():
     assert time.process_time() - start < 20
     assert not a.can_prove(VARIABLES[0] > x)
     assert isinstance(a.simplify(num(1) + num(2)), IntImm)
+
+
+def test_products_are_not_multiplied_out_where_that_repeats_a_binding():
+    names = Names()
+    bound = Let(names.z, names.y * 2, names.z + 1)
+    product = (num(-1) - names.x) * bound
+    quotient = FloorDiv(product, names.n + names.n + names.n)
+    for e in (product, quotient):
+        for made in (names.a.canonical_simplify(e), names.a.simplify(e)):
+            assert sum(isinstance(part, Let) for part in pre_order(made)) == 1

@@ -28,6 +28,7 @@ from loomir.tir.expr import (
     FloorDiv,
     FloorMod,
     IntImm,
+    Let,
     Mod,
     Mul,
     Not,
@@ -272,7 +273,8 @@ class Analyzer:
     def canonical_simplify(self, expr: PrimExpr) -> PrimExpr:
         """Bring integers into the form of sums of multiples, in a fixed order."""
         c = self._canonical
-        return c.expr_of(c.read(expr))
+        made = c.expr_of(c.read(expr))
+        return made if made is expr or _binds_once(made) else expr
 
     def simplify(self, expr: PrimExpr, *, rules: bool = True) -> PrimExpr:
         """Give the cheapest expression of the same value that is found, or the same one.
@@ -286,7 +288,7 @@ class Analyzer:
             made = self.rewrite_simplify(current) if rules else current
             made = self.canonical_simplify(made)
             now = _cost(made, replaced)
-            if now >= cost:
+            if now >= cost or (rules and not _binds_once(made)):
                 break
             best, cost, current = made, now, made
         return best
@@ -405,6 +407,19 @@ _DIVISIONS: Final = (FloorDiv, FloorMod, Div, Mod)
 _REPLACED: Final = 1 << 20
 
 Cost = tuple[int, int, int]
+
+
+def _binds_once(expr: PrimExpr) -> bool:
+    """Tell whether each variable is bound in one place: a product multiplied out may repeat it."""
+    bound: set[Any] = set()
+
+    def join(e: Any, parts: list[int]) -> int:
+        if e.__class__ is not Let:
+            return sum(parts)
+        bound.add(e.var)
+        return sum(parts) + 1
+
+    return fold(expr, join) == len(bound)
 
 
 def _cost(expr: PrimExpr, replaced: Mapping[int, object]) -> Cost:
