@@ -129,6 +129,20 @@ def test_rows_may_be_of_any_number() -> None:
     np.testing.assert_array_equal(out, np.maximum(x @ w + b, 0))
 
 
+def test_weights_for_few_rows_are_asked_for_ahead() -> None:
+    func = product(9, 61, 150)
+    made = prepared(func, {1}, "haswell")
+    # For each line of 8 steps of a tile, whatever of it is beyond all panels.
+    assert made.func.script().count("T.prefetch") == 8 * 16 * 4 // 64
+    args = [numbers(s, "float32") for s in ((9, 61), (61, 150), (150,), (9, 150))]
+    wanted = np.maximum(args[0] @ args[1] + args[2], 0)
+    for how in ("interpreted", "haswell"):
+        args[-1][...] = -1
+        run(made, args, how)
+        np.testing.assert_array_equal(args[-1], wanted)
+    assert "T.prefetch" not in prepared(product(9, 16, 48), {1}, "haswell").func.script()
+
+
 def test_a_constant_that_is_read_otherwise_too_stays() -> None:
     x, w = te.placeholder((16, 64), name="x"), te.placeholder((64, 64), name="w")
     both = [topi.matmul(x, w), topi.exp(w)]

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import Final
 
-from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.contraction.operand import plain_load, size_of
 from loomir.autoschedule.contraction.recognise import Contraction
 from loomir.autoschedule.nest import loop
 from loomir.ir.visit import by_class
 from loomir.target import Target
-from loomir.tir.expr import FloorDiv, IntImm, PrimExpr, Var
-from loomir.tir.stmt import Stmt, seq
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import Stmt
 
-__all__ = ["FEW_ROWS", "STREAMS", "converted_later", "in_streams", "is_constant", "packs_ahead"]
+__all__ = ["FEW_ROWS", "converted_later", "in_steps", "is_constant", "packs_ahead"]
 
 FEW_ROWS: Final = 64
 """Rows up to which a product waits for its weights rather than for its sums."""
-
-STREAMS: Final = 4
-"""Places at which a panel is read at once: 64 MB of weights come in 5.5 ms so, in 9.6 from one."""
 
 
 def is_constant(found: Contraction, factor: PrimExpr, constants: Set[Var]) -> bool:
@@ -58,20 +54,7 @@ _AT_ONCE: Final = 8
 """Steps of the innermost loop that are written out: large products take 0.92 of the time of one."""
 
 
-def in_streams(
-    depth: PrimExpr, streams: int, target: Target, body: Callable[[PrimExpr], Stmt]
-) -> Stmt:
-    """Run all steps of a panel, at several places in turn: memory brings them at once."""
-    if streams == 1:
-        # Where products wait to be added, more steps at once take more registers than there are.
-        return loop("k", depth, body, at_once=_AT_ONCE if target.fma else 1)
-    known = isinstance(depth, IntImm)
-    each = imm64(depth.value // streams) if known else FloorDiv(depth, imm64(streams))
-    turns = loop(
-        "k", each, lambda k: seq([body(add(mul(each, imm64(s)), k)) for s in range(streams)])
-    )
-    done = mul(each, imm64(streams))
-    rest = sub(depth, done)
-    if isinstance(rest, IntImm) and rest.value == 0:
-        return turns
-    return seq([turns, loop("k", rest, lambda k: body(add(done, k)))])
+def in_steps(depth: PrimExpr, target: Target, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+    """Run all steps of a panel."""
+    # Where products wait to be added, more steps at once take more registers than there are.
+    return loop("k", depth, body, at_once=_AT_ONCE if target.fma else 1)

@@ -10,9 +10,8 @@ from typing import Final, TypeAlias
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.contraction.ahead import (
     FEW_ROWS,
-    STREAMS,
     converted_later,
-    in_streams,
+    in_steps,
     is_constant,
 )
 from loomir.autoschedule.contraction.beginning import begun
@@ -22,6 +21,7 @@ from loomir.autoschedule.contraction.fetching import (
     in_groups,
     next_columns,
     result_lines,
+    stream_ahead,
 )
 from loomir.autoschedule.contraction.groups import WORD, Groups, grouped
 from loomir.autoschedule.contraction.in_place import (
@@ -179,7 +179,8 @@ class Blocked:
             tiles = self.tiles = replace(tiles, depth=unit * up(units, pieces))
         few = self.m is None or self.m <= FEW_ROWS
         far = self.n is not None and self.k is not None and self.n * self.k * size > near // 8
-        self.streams = STREAMS if ahead[1] and few and far and not self.lead else 1
+        self.in_stream = ahead[1] and few and far and not self.lead
+        """Whether the columns come from memory, in the order in which they lie there."""
         self.panels = ceil_div(self.depth, tiles.depth)
         self.one_panel = self.steps is not None and self.steps <= tiles.depth
         self._choose_sources()
@@ -191,7 +192,7 @@ class Blocked:
         Vectors of 128 bits are too slow to wait for it, and need their registers.
         """
         plain = self.groups is None and not self.lead and not self.later and one_depth(self.found)
-        deep = not self.tiles.by_rows and not self.streamed and self.streams == 1
+        deep = not self.tiles.by_rows and not self.streamed and not self.in_stream
         wide = self.target.fma and self.target.vector_bits >= 256
         return plain and deep and wide and self.are_far
 
@@ -571,6 +572,9 @@ class Blocked:
         panel: tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr],
     ) -> list[Fetch]:
         """List what to ask for while a tile is computed."""
+        if self.in_stream:
+            column = at(strip[0], self.right.per_block, strip[1])
+            return [stream_ahead(self.right, batch, column, panel[2])]
         if not self.fetches:
             return []
         found = next_columns(self.right, batch, strip, tile, self.left.per_block, panel)
@@ -600,11 +604,8 @@ class Blocked:
         """Go along the reduced axes; where that is several loops, the last ones are joined."""
         found = self.found
         if not self.lead:
-            return in_streams(
-                depth,
-                self.streams,
-                self.target,
-                lambda k: body(k, split(found.reduced, add(start, k))),
+            return in_steps(
+                depth, self.target, lambda k: body(k, split(found.reduced, add(start, k)))
             )
         lead = found.reduced[: self.lead]
         near = found.reduced[self.lead :]
@@ -761,7 +762,7 @@ class Blocked:
             f"tile of {shape}: {sums} of {registers} registers hold sums",
             f"left factor {left.kept}, right factor {right.kept}",
             *((f"held as {right.factor.dtype}, converted when read",) if self.later else ()),
-            *((f"each panel read at {self.streams} places at once",) if self.streams > 1 else ()),
+            *(("right factor fetched ahead, in one stream",) if self.in_stream else ()),
             f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",
         )
 

@@ -12,7 +12,7 @@ from math import prod
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
-from loomir.autoschedule.contraction.ahead import in_streams, is_constant
+from loomir.autoschedule.contraction.ahead import in_steps, is_constant
 from loomir.autoschedule.contraction.beginning import begun
 from loomir.autoschedule.contraction.channel_vectors import in_channel_vectors
 from loomir.autoschedule.contraction.copies import (
@@ -532,7 +532,7 @@ class _Convolution:
     ) -> Stmt:
         """Go along the steps of a panel; ``meanwhile`` is done between some of them."""
         if meanwhile is None:
-            return in_streams(depth, 1, self.target, step)
+            return in_steps(depth, self.target, step)
         turns = FloorDiv(depth, imm64(_AT_ONCE))
         if isinstance(depth, IntImm):
             turns = imm64(depth.value // _AT_ONCE)
@@ -540,7 +540,7 @@ class _Convolution:
 
         def some(turn: PrimExpr) -> Stmt:
             first = mul(turn, size)
-            steps = in_streams(size, 1, self.target, lambda k: step(add(first, k)))
+            steps = in_steps(size, self.target, lambda k: step(add(first, k)))
             return seq([meanwhile(turn, turns), steps])
 
         done = mul(turns, size)

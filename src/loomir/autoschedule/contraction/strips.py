@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, sub
-from loomir.autoschedule.contraction.ahead import in_streams
+from loomir.autoschedule.contraction.ahead import in_steps
 from loomir.autoschedule.contraction.blocks import Blocked
 from loomir.autoschedule.contraction.epilogue import finished
 from loomir.autoschedule.contraction.groups import grouped
@@ -227,7 +227,7 @@ class _Strips(Blocked):
 
         def some(turn: PrimExpr) -> Stmt:
             first = mul(turn, imm64(_AT_ONCE))
-            steps = in_streams(imm64(_AT_ONCE), 1, self.target, lambda s: step(add(first, s)))
+            steps = in_steps(imm64(_AT_ONCE), self.target, lambda s: step(add(first, s)))
             wanted = [self._panel_wanted(here, turn), self._results_wanted(here, turn)]
             if self.copied:
                 wanted.append(self._panel_copied(here, turn, turns))
