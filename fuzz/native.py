@@ -42,11 +42,11 @@ def _compile_quickly(
     target: engine.TargetMachine | None = None,
     level: int = 2,
     *,
-    loops: bool = True,
+    passes: engine.Passes = engine.Passes.USUAL,
 ) -> bytes:
     """Compile IR text to an object file as ``engine.compile_ir`` does, without optimising."""
     if level:
-        return _compile_ir(text, target, level, loops=loops)
+        return _compile_ir(text, target, level, passes=passes)
     target = target or engine.TargetMachine.host()
     context = llvm.create_context()
     try:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 from loomir import __version__
 from loomir.autoschedule.constants import LEAST, prepare_constants
 from loomir.autoschedule.schedule import schedule_module
-from loomir.codegen.llvm.engine import QUICKEST
+from loomir.codegen.llvm.engine import HARDEST, QUICKEST
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
@@ -54,7 +54,6 @@ from loomir.transform.relax.winograd_conv2d import WinogradConv2DOptions
 __all__ = ["Program", "as_module", "compile", "packing_for"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
-_HARDEST: Final = 3
 """The highest ``opt_level``."""
 _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
@@ -190,7 +189,7 @@ def _hold(flags: _Flags) -> None:
         kind = _kinds()[name]
         fits, wanted = kind.accepts(value), kind.wanted
         if name == "opt_level":
-            fits, wanted = fits and 0 <= value <= _HARDEST, f"an integer from 0 to {_HARDEST}"
+            fits, wanted = fits and 0 <= value <= HARDEST, f"an integer from 0 to {HARDEST}"
         if not fits:
             raise CompileError(
                 Diagnostic(

@@ -212,6 +212,9 @@ def test_residues():
     v = Names()
     assert v.a.modular_set(v.x * 4 + 2) == ModularSet(4, 2)
     assert v.a.modular_set(num(7)) == ModularSet(0, 7)
+    left = Min(num(96), num(1000) - v.x * 48)
+    assert v.a.modular_set(left) == ModularSet(8, 0)
+    assert v.a.modular_set(Max(left, num(3))) == ModularSet(1, 0)
     with v.a.assume((v.x % 8).equal(3)):
         assert v.a.modular_set(v.x) == ModularSet(8, 3)
         assert v.a.can_prove(((v.x + 1) % 4).equal(0))

@@ -7,11 +7,15 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.schedule import schedule_function, schedule_module
+from loomir.build import as_module
+from loomir.ir.visit import by_class
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import BufferStore, For
+from loomir.transform import lower
 from tests.autoschedule.agreement import agrees
 from tests.autoschedule.held import same, scheduled
 
@@ -190,3 +194,13 @@ def test_divisions_by_products_that_are_0_fail_all_the_same():
     for run in (loomir.compile(func), lambda *a: loomir.interpret(func, func.name, *a)):
         with pytest.raises(loomir.RunError, match="RUN0"):
             run(*given)
+
+
+@pytest.mark.parametrize("size", [1 << 20, 508, 72])
+def test_no_element_is_left_over_where_vectors_cover_all(size: int):
+    x = te.placeholder((size,), "float32", name="x")
+    func = te.create_prim_func([x, topi.multiply(x, x)])
+    lowered = lower(schedule_module(as_module(func), loomir.Target("haswell"))).functions.values()
+    loops = [loop for f in lowered for loop in by_class(f).get(For, ())]
+    assert all(s.value.dtype.lanes > 1 for f in loops for s in by_class(f).get(BufferStore, ()))
+    same(func, (size,), (size,), dtype="float32")

@@ -32,6 +32,7 @@ from loomir.arith.form import (
     scaled,
 )
 from loomir.arith.interval import Interval, union, wrapped
+from loomir.arith.modular import join
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import children, nodes_in, plan_of, remade
@@ -376,6 +377,7 @@ class Canonical(Facts):
             high,
             kind,
             (a, b),
+            join(residue_of(a, self.atoms), residue_of(b, self.atoms)),
         )
         return self.form_of_atom(atom, dtype)
 

@@ -72,9 +72,7 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         indices = tuple(at(i, table) for i in stage.indices)
         return BufferStore(stage.buffer, at(value, table), indices)
 
-    def stretch(
-        row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr, *, parted: bool
-    ) -> Stmt:
+    def stretch(row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr) -> Stmt:
         left = number(size)
         if left == 0:
             return seq(())
@@ -82,7 +80,7 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
             return loop("i", size, lambda i: store(value, row, first + i), at_once=_AT_ONCE)
         parts: Sequence[int] = ()
         if left is not None:
-            parts = parts_of(width, left) if heavy or parted else ()
+            parts = parts_of(width, left)
         elif known is None:
             parts = [lanes, *parts_of(lanes, lanes)][:: 1 if heavy else 2]
         return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
@@ -97,13 +95,13 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
             return IfThenElse(at(choice.condition, row), yes, no)
         stretches = _stretches(value, stage, run)
         if len(stretches) == 1:
-            return stretch(row, first, size, stretches[0].value, parted=False)
+            return stretch(row, first, size, stretches[0].value)
         made: list[Stmt] = []
         for low, high, part in stretches:
             begin = first if number(low) == 0 else folded(Max(first, low))
             end = folded(Min(first + size, high))
             length = folded(Max(end - begin, imm(0, INDEX)))
-            made.append(stretch(row, begin, length, part, parted=True))
+            made.append(stretch(row, begin, length, part))
         return seq(made)
 
     each = time_of(stage.value, stage.buffer.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import imm, imm64
 from loomir.autoschedule.instance import number
 from loomir.autoschedule.nest import INDEX, loop
@@ -26,6 +27,14 @@ def parts_of(lanes: int, length: int | None) -> list[int]:
 def plus(low: PrimExpr, i: PrimExpr) -> PrimExpr:
     """Add, where there is something to add to."""
     return i if number(low) == 0 else low + i
+
+
+def _is_multiple(length: PrimExpr, size: int) -> bool:
+    """Whether a length of many values is always so many whole steps."""
+    if number(length) is not None:
+        return False  # what is left is seen to be 0
+    found = Analyzer().modular_set(length)
+    return found.coeff % size == 0 and found.base % size == 0
 
 
 def in_steps(
@@ -56,5 +65,7 @@ def in_steps(
 
         name = "i" if size == 1 else "v"
         made.append(loop(name, left // step if size > 1 else left, one, ahead=ahead))
+        if size > 1 and _is_multiple(length, size):
+            break
         done = length // step * step
     return made

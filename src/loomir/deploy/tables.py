@@ -70,6 +70,7 @@ def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
         "entries": dict(generated.entries),
         "needs_pool": generated.needs_pool,
         "needs_callback": generated.needs_callback,
+        "shaped": generated.shaped,
         "externs": dict(generated.externs),
         "kernels": kernels,
         "allow_alias": tables.allow_alias,
@@ -153,6 +154,7 @@ def read_tables(data: Mapping[str, Any], constants: bytes, llvm_ir: str) -> Tabl
         bool(data["needs_callback"]),
         MappingProxyType(dict(data["externs"])),
         None if graph is None else _read_graph(graph, nodes, spans, constants),
+        shaped=bool(data.get("shaped", False)),
     )
     kernels = {name: _read_kernel(row, spans) for name, row in data["kernels"].items()}
     return Tables(generated, kernels, loops, bool(data["allow_alias"]))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.engine import Library, TargetMachine, compile_ir, load
+from loomir.codegen.llvm.engine import Library, Passes, TargetMachine, compile_ir, load
 from loomir.codegen.llvm.floats import register_type
 from loomir.codegen.llvm.text import Module
 from loomir.codegen.llvm.types import I1, I8, I64, PTR, VOID
@@ -66,7 +66,7 @@ def kernel(
     host = TargetMachine.host()
     module = Module(features=host.abilities if features is None else features)
     add_kernel(module, "run", emit, sources, target)
-    return caller(load(compile_ir(module.render(), level=1, loops=False)), "run", target)
+    return caller(load(compile_ir(module.render(), level=1, passes=Passes.FEW)), "run", target)
 
 
 def caller(library: Library, name: str, target: DataType) -> Callable[..., np.ndarray]:

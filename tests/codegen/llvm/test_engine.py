@@ -13,6 +13,7 @@ from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.engine import (
     QUICKEST,
     MissingSymbolError,
+    Passes,
     TargetMachine,
     assembly,
     compile_ir,
@@ -45,9 +46,9 @@ def caller(name: str) -> str:
 
 
 @pytest.mark.parametrize("level", [QUICKEST, 0, 1, 2, 3])
-@pytest.mark.parametrize("loops", [False, True])
-def test_a_function_runs(level, loops):
-    library = load(compile_ir(adder(7), level=level, loops=loops))
+@pytest.mark.parametrize("passes", list(Passes))
+def test_a_function_runs(level, passes):
+    library = load(compile_ir(adder(7), level=level, passes=passes))
     assert library.symbols == ("add",)
     assert I32_TO_I32(library.address("add"))(35) == 42
 

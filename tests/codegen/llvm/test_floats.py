@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.engine import TargetMachine, compile_ir, load
+from loomir.codegen.llvm.engine import Passes, TargetMachine, compile_ir, load
 from loomir.codegen.llvm.floats import cast, narrow, register_type, widen
 from loomir.codegen.llvm.symbols import symbols_of
 from loomir.codegen.llvm.text import Module
@@ -152,7 +152,7 @@ def test_every_conversion_is_exact(source, lanes, portable):
     for name in NAMES:
         t = DataType(name).with_lanes(lanes)
         add_kernel(module, name, lambda b, v: cast(b, v[0], s, t), [s], t)  # noqa: B023
-    library = load(compile_ir(module.render(), level=1, loops=False))
+    library = load(compile_ir(module.render(), level=1, passes=Passes.FEW))
     for name in NAMES:
         run = caller(library, name, DataType(name).with_lanes(lanes))
         agree(run(samples(source)), source, name)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.engine import TargetMachine, compile_ir, load
+from loomir.codegen.llvm.engine import Passes, TargetMachine, compile_ir, load
 from loomir.codegen.llvm.floats import register_type
 from loomir.codegen.llvm.kernels import power
 from loomir.codegen.llvm.mathlib import MATH, emit_math
@@ -205,7 +205,7 @@ def test_what_a_lane_gives_does_not_depend_on_the_lanes(bits):
             sources = [dtype] * MATH[name].arity
             emit = lambda b, v: emit_math(b, name, v, dtype)  # noqa: B023, E731
             add_kernel(module, f"k.{name}", emit, sources, dtype)
-        library = load(compile_ir(module.render(), level=1, loops=False))
+        library = load(compile_ir(module.render(), level=1, passes=Passes.FEW))
         found[lanes] = []
         for name in names:
             args = [a[::37] for a in arguments(name, bits)]

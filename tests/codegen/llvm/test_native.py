@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from loomir import build
+from loomir.codegen.llvm.engine import Passes
 from loomir.codegen.llvm.module import Generated, Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.codegen.llvm.symbols import symbols_of
@@ -97,7 +98,7 @@ def test_objects_are_cached(tmp_path: Path) -> None:
     for other in (
         Native(generated(vector_add("int32")), Target(), cache=cache),
         Native(generated(vector_add()), Target(), 3, cache=cache),
-        Native(generated(vector_add()), Target(), loops=False, cache=cache),
+        Native(generated(vector_add()), Target(), passes=Passes.FEW, cache=cache),
         Native(generated(vector_add(), "haswell"), Target("haswell"), cache=cache),
     ):
         before = cache.size().entries

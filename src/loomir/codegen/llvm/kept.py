@@ -13,7 +13,7 @@ from loomir.runtime.object_cache import ObjectCache
 
 __all__ = ["compile_kept", "load_own"]
 
-_CACHE_FORMAT: Final = "1"
+_CACHE_FORMAT: Final = "2"
 """Part of the cache's keys: changes when equal IR may give other objects."""
 
 
@@ -22,16 +22,16 @@ def compile_kept(
     machine: engine.TargetMachine,
     level: int,
     *,
-    loops: bool,
+    passes: engine.Passes,
     cache: ObjectCache | None,
 ) -> bytes:
     """Compile IR, or find the object in the cache."""
     if cache is None:
-        return engine.compile_ir(text, machine, level, loops=loops)
-    key = _key(text, machine, level, loops)
+        return engine.compile_ir(text, machine, level, passes=passes)
+    key = _key(text, machine, level, passes)
     found = cache.get(key)
     if found is None:
-        found = engine.compile_ir(text, machine, level, loops=loops)
+        found = engine.compile_ir(text, machine, level, passes=passes)
         cache.put(key, found)
     return found
 
@@ -42,11 +42,11 @@ def load_own(module: Module, symbols: dict[str, int]) -> engine.Library:
     Baseline instructions will do, and the object is the same on every machine of the family.
     """
     plain = engine.TargetMachine.of("", triple=engine.TargetMachine.host().triple)
-    data = compile_kept(module.render(), plain, 2, loops=False, cache=ObjectCache())
+    data = compile_kept(module.render(), plain, 2, passes=engine.Passes.USUAL, cache=ObjectCache())
     return engine.load(data, symbols)
 
 
-def _key(text: str, machine: engine.TargetMachine, level: int, loops: bool) -> str:
+def _key(text: str, machine: engine.TargetMachine, level: int, passes: engine.Passes) -> str:
     parts = (
         _CACHE_FORMAT,
         ".".join(map(str, llvm.llvm_version_info)),
@@ -54,7 +54,7 @@ def _key(text: str, machine: engine.TargetMachine, level: int, loops: bool) -> s
         machine.cpu,
         machine.features,
         str(level),
-        str(loops),
+        passes.value,
         text,
     )
     digest = hashlib.sha256()

@@ -24,6 +24,7 @@ from loomir.codegen.llvm.emit.statements import STATEMENTS
 from loomir.codegen.llvm.engine import TargetMachine
 from loomir.codegen.llvm.floats import register_type
 from loomir.codegen.llvm.relax.program import Graph, called_kernels, generate_graph
+from loomir.codegen.llvm.shaped import is_shaped
 from loomir.codegen.llvm.text import Callee, Function, Module, Param
 from loomir.codegen.llvm.timing import Timed, timed
 from loomir.codegen.llvm.types import I32, PTR, function
@@ -70,7 +71,8 @@ class Generated:
 
     ``externs`` maps symbols that the object leaves open to the names of the C functions meant;
     ``graph`` is what Python needs of graph functions, where there are any; ``timed`` are the
-    functions that note when they ran, by the number in their records.
+    functions that note when they ran, by the number in their records. Where loops are ``shaped``,
+    LLVM has nothing to gain by rearranging them.
     """
 
     text: str
@@ -81,6 +83,7 @@ class Generated:
     externs: Mapping[str, str]
     graph: Graph | None = None
     timed: tuple[Timed, ...] = ()
+    shaped: bool = False
 
 
 def machine_of(target: Target) -> TargetMachine:
@@ -177,6 +180,7 @@ def generate(
         MappingProxyType(unit.externs),
         graph,
         tuple(clocked),
+        all(is_shaped(func) for func in functions.values()),
     )
 
 

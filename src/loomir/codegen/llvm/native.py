@@ -36,7 +36,7 @@ class Native:
     """Machine code of a module; every step happens once, in any thread.
 
     - ``level`` 0 runs none of LLVM's passes, 1 to 3 its usual ones, ``engine.QUICKEST`` is less
-      than 0; ``loops`` lets it vectorise and unroll.
+      than 0. Up to 2, ``passes`` may be fewer: by itself where the loops are shaped.
     - C functions that the program calls are looked up when the code is loaded.
     - A target other than this machine can give text and objects, but no addresses.
     - ``compiled`` is the object file where it is there already.
@@ -48,9 +48,9 @@ class Native:
         "_level",
         "_library",
         "_lock",
-        "_loops",
         "_machine",
         "_object",
+        "_passes",
         "records",
     )
 
@@ -60,14 +60,16 @@ class Native:
         target: Target | engine.TargetMachine,
         level: int = 2,
         *,
-        loops: bool = True,
+        passes: engine.Passes | None = None,
         cache: ObjectCache | None = None,
         compiled: bytes | None = None,
     ) -> None:
         self._generated = generated
         self._machine = machine_of(target) if isinstance(target, Target) else target
         self._level = level
-        self._loops = loops
+        shaped = generated.shaped and level < engine.HARDEST
+        by_itself = engine.Passes.FEW if shaped else engine.Passes.USUAL
+        self._passes = by_itself if passes is None else passes
         self._cache = cache
         self._lock = threading.Lock()
         self._object = compiled
@@ -137,7 +139,9 @@ class Native:
 
     def assembly(self) -> str:
         """Give the machine code as text."""
-        return engine.assembly(self._generated.text, self._machine, self._level, loops=self._loops)
+        return engine.assembly(
+            self._generated.text, self._machine, self._level, passes=self._passes
+        )
 
     def _compiled(self) -> bytes:
         if self._object is None:
@@ -145,7 +149,7 @@ class Native:
                 self._generated.text,
                 self._machine,
                 self._level,
-                loops=self._loops,
+                passes=self._passes,
                 cache=self._cache,
             )
         return self._object

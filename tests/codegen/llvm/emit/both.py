@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from loomir.codegen.llvm.engine import Passes
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.interp import explain, interpret
@@ -91,17 +92,17 @@ def compiled(
     *,
     target: str = "native",
     level: int = 2,
-    loops: bool = True,
+    passes: Passes = Passes.USUAL,
 ) -> dict[str, Function]:
     """Compile every public function.
 
-    Without ``loops`` LLVM neither vectorises nor unrolls, which takes twice as long as the rest.
+    Few passes take half of the time.
     """
     mod = module(("main", program)) if isinstance(program, PrimFunc) else program
     made = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     signatures = {name: signature_of(f) for name, f in made.items()}
     generated = generate(mod, Target(target), options, signatures=signatures)
-    native = Native(generated, Target(target), level, loops=loops)
+    native = Native(generated, Target(target), level, passes=passes)
     functions: dict[str, Function] = {}
     for name in generated.entries:
         signature, f = signatures[name], made[name]
@@ -154,10 +155,10 @@ def check(
     name: str = "main",
     options: Options = PLAIN,
     level: int = 2,
-    loops: bool = True,
+    passes: Passes = Passes.USUAL,
 ) -> object:
     """Run both ways and hold results, arrays and errors to be equal; give the outcome."""
-    native = compiled(program, options, level=level, loops=loops)[name]
+    native = compiled(program, options, level=level, passes=passes)[name]
     got = outcome(native, args)
 
     def oracle(*given: object) -> object:

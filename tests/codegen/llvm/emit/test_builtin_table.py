@@ -14,6 +14,7 @@ import pytest
 
 import loomir
 from loomir.codegen.llvm.emit.builtins import OPS
+from loomir.codegen.llvm.engine import Passes
 from loomir.interp import TOLERANCE, interpret
 from loomir.interp.builtins import CONTROL, builtin_function
 from loomir.interp.special import SPECIAL
@@ -416,7 +417,7 @@ def test_both_engines_agree_on_every_dtype(name: str) -> None:
         (f"f{i}", PrimFunc(f.params, f.body, f.ret_type, f.buffer_map, {"global_symbol": f"f{i}"}))
         for i, f in enumerate(made)
     ]
-    natives = compiled(module(*renamed), loops=False)
+    natives = compiled(module(*renamed), passes=Passes.FEW)
     for i, (case, f) in enumerate(zip(cases, made, strict=True)):
         args = arguments(case, length_of(case), f)
         theirs = [a.copy() for a in args]

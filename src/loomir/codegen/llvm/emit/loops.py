@@ -102,18 +102,24 @@ def _iterate(
 ) -> Step[None]:
     """Emit the iterations whose counter is in ``[start, stop)``; ``exits`` says that break may."""
     b = frame.b
-    head, body = b.append("head"), b.append(s.loop_var.name_hint)
-    latch, after = b.append("latch"), b.append("after")
+    # The condition stands at the end, so that whatever a body computes is computed in the first
+    # iteration at the latest, and can be moved out of the loop.
+    body, latch, after = b.append(s.loop_var.name_hint), b.append("latch"), b.append("after")
     before = b.block
-    head.continues(before)
     body.inside(before)
     after.continues(before)
-    b.br(head)
-    b.at(head)
+    extent = constant_of(s.extent) if s.kind is ForKind.SERIAL else None
+    if extent is not None and extent > 0:
+        b.br(body)
+    else:
+        ahead = b.append("ahead")
+        b.condbr(b.icmp("slt", start, stop), ahead, after)
+        b.at(ahead)
+        before = ahead
+        b.br(body)
+    b.at(body)
     counter = b.phi(I64, s.loop_var.name_hint)
     counter.add(start, before)
-    b.condbr(b.icmp("slt", counter, stop), body, after)
-    b.at(body)
     _bind(frame, s, counter, base)
     frame.loops.append(Loop(latch, after if exits else None, frame.cleanup))
     outer, frame.ahead = frame.ahead, _ahead(s)
@@ -123,8 +129,9 @@ def _iterate(
     b.br(latch)
     b.at(latch)
     # It is below `stop`, so it does not overflow.
-    counter.add(b.flagged("add", counter, const(I64, 1), "nsw"), latch)
-    b.br(head, meta=_written_out(frame, s))
+    following = b.flagged("add", counter, const(I64, 1), "nsw")
+    counter.add(following, latch)
+    b.condbr(b.icmp("slt", following, stop), body, after, meta=_written_out(frame, s))
     b.at(after)
 
 

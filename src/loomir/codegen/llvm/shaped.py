@@ -1,0 +1,96 @@
+"""Whether loops are shaped: nothing is left for LLVM to gain by rearranging them.
+
+The default schedule, or somebody by hand, wrote what is worth it as vectors. Then LLVM's loop
+passes, most of the time that it takes, find nothing to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import by_class
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.expr import Add, Call, FloatImm, FloorDiv, IntImm, Mul, PrimExpr, Select, Sub, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.op import BUILTINS, IF_THEN_ELSE
+from loomir.tir.stmt import BufferStore, For, While
+
+__all__ = ["is_shaped"]
+
+_SHORT: Final = 8
+_STEP: Final = 16
+_REINTERPRET: Final = BUILTINS["reinterpret"].op
+
+
+def is_shaped(func: PrimFunc) -> bool:
+    """Whether no innermost loop of a lowered function would gain from vectors.
+
+    One that computes scalars would, or copies neighbours; one that moves single elements would not.
+    """
+    found: dict[Any, list[Any]] = by_class(func.body)
+    if While in found:
+        return False
+    for loop in found.get(For, ()):
+        if _is_short(loop.extent):
+            continue
+        inner: dict[Any, list[Any]] = by_class(loop.body)
+        if For in inner:
+            continue
+        if any(_would_gain(store, loop.loop_var) for store in inner.get(BufferStore, ())):
+            return False
+    return True
+
+
+def _is_short(extent: PrimExpr) -> bool:
+    """Whether so few iterations are no loss, whatever becomes of them."""
+    if isinstance(extent, IntImm):
+        return extent.value <= _SHORT
+    # What whole steps leave: x - x // step * step.
+    if not (isinstance(extent, Sub) and isinstance(extent.b, Mul)):
+        return False
+    whole, step = extent.b.a, extent.b.b
+    if not (isinstance(whole, FloorDiv) and isinstance(step, IntImm) and step.value <= _STEP):
+        return False
+    return structural_equal(whole.b, step) and structural_equal(whole.a, extent.a)
+
+
+def _would_gain(store: BufferStore, var: Var) -> bool:
+    if store.value.dtype.lanes > 1:
+        return False
+    beside = _step(store.indices, var) == 1
+    todo: list[PrimExpr] = [store.value]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, BufferLoad):
+            if beside and value.dtype.lanes == 1 and _step(value.indices, var) == 1:
+                return True
+        elif isinstance(value, Select):
+            todo += value.true_value, value.false_value
+        elif isinstance(value, Call) and value.op is IF_THEN_ELSE:
+            todo += value.args[1:]
+        elif isinstance(value, Call) and value.op is _REINTERPRET:
+            todo += value.args
+        elif not isinstance(value, IntImm | FloatImm | Var):
+            return True
+    return False
+
+
+def _step(indices: tuple[PrimExpr, ...], var: Var) -> int | None:
+    """Give by how much an index grows in each iteration; None where that is not plain to see."""
+    (index,) = indices
+    step = 0
+    todo = [(index, 1)]
+    while todo:
+        part, factor = todo.pop()
+        if part is var:
+            step += factor
+        elif isinstance(part, Add):
+            todo += (part.a, factor), (part.b, factor)
+        elif isinstance(part, Sub):
+            todo += (part.a, factor), (part.b, -factor)
+        elif isinstance(part, Mul) and isinstance(part.b, IntImm):
+            todo.append((part.a, factor * part.b.value))
+        elif var in by_class(part).get(Var, ()):
+            return None
+    return step
