@@ -48,6 +48,18 @@ def chosen(A: T.Buffer((64, 40), "float32"), B: T.Buffer((40, 64), "float32")):
 
 
 @T.prim_func
+def flipped(A: T.Buffer((64, 40), "int32"), B: T.Buffer((40, 64), "int32")):
+    for i, j in T.grid(64, 40):
+        B[j, i] = A[i, j] ^ 255
+
+
+@T.prim_func
+def flipped_in_place(A: T.Buffer((64, 40), "int32"), B: T.Buffer((64, 40), "int32")):
+    for i, j in T.grid(64, 40):
+        B[i, j] = A[i, j] ^ 255
+
+
+@T.prim_func
 def few(A: T.Buffer((64, 8), "float32"), B: T.Buffer((64, 8), "float32")):
     for i, j in T.grid(64, 8):
         B[i, j] = A[i, j] * T.float32(2)
@@ -95,12 +107,14 @@ def halved(A: T.Buffer((1,), "int32")):
         A[0] = A[0] // 2
 
 
-@pytest.mark.parametrize("func", [vectors, turned, chosen, few, rest], ids=name_of)
+@pytest.mark.parametrize("func", [vectors, turned, chosen, flipped, few, rest], ids=name_of)
 def test_nothing_is_left_for_llvm(func: PrimFunc):
     assert shaped(func)
 
 
-@pytest.mark.parametrize("func", [computed, converted, copied, summed, halved], ids=name_of)
+@pytest.mark.parametrize(
+    "func", [computed, converted, copied, flipped_in_place, summed, halved], ids=name_of
+)
 def test_loops_of_scalars_are_left_to_llvm(func: PrimFunc):
     assert not shaped(func)
 

@@ -21,6 +21,7 @@ __all__ = ["is_shaped"]
 _SHORT: Final = 8
 _STEP: Final = 16
 _REINTERPRET: Final = BUILTINS["reinterpret"].op
+_XOR: Final = BUILTINS["bitwise_xor"].op
 
 
 def is_shaped(func: PrimFunc) -> bool:
@@ -71,6 +72,8 @@ def _would_gain(store: BufferStore, var: Var) -> bool:
             todo += value.args[1:]
         elif isinstance(value, Call) and value.op is _REINTERPRET:
             todo += value.args
+        elif isinstance(value, Call) and value.op is _XOR and not beside:
+            todo += value.args  # signs of bytes are turned as they are moved
         elif not isinstance(value, IntImm | FloatImm | Var):
             return True
     return False
