@@ -169,8 +169,13 @@ class _Walk:
                 continue
             node, loops = task
             self.span = getattr(node, "span", None) or self.span
-            if node.__class__ is not BufferStore or self.placed or not is_plain([node], live):
-                self._statement(node, loops)
+            if node.__class__ is BufferStore and not self.placed and is_plain([node], live):
+                continue
+            check = _STATEMENTS.get(node.__class__)
+            if check is None:
+                self._other(node, loops)
+            else:
+                check(self, node, loops)
         self._end()
         return self.found
 
@@ -489,11 +494,8 @@ class _Walk:
             )
 
     # -- statements ------------------------------------------------------------------------------
-    def _statement(self, node: Any, loops: _Loops) -> None:
-        check = _STATEMENTS.get(node.__class__)
-        if check is not None:
-            check(self, node, loops)
-        elif node.lowered_by:
+    def _other(self, node: Any, loops: _Loops) -> None:
+        if node.lowered_by:
             self.found.append(mistake_of_foreign(node, self.span))
         else:
             parts = children(node)
@@ -538,14 +540,23 @@ class _Walk:
         self.stack += (names, (node.body, loops))
 
     def _for(self, node: For, loops: _Loops) -> None:
-        self._expression(node.min, loops, _LEVELS)
-        self._expression(node.extent, loops, _LEVELS)
+        for part in (node.min, node.extent):
+            if part.__class__ is not IntImm:
+                self._expression(part, loops, _LEVELS)
         if node.annotations:
             self._expressions(node.annotations, loops)
         names: list[Node] = [node.loop_var]
         bound = node.thread_binding
-        if bound is None and node.kind is ForKind.SERIAL and loops in (_OUTSIDE, _SERIAL):
-            self._run_in(node.body, names, _SERIAL)
+        if (
+            bound is None
+            and node.kind is ForKind.SERIAL
+            and (loops is _SERIAL or loops is _OUTSIDE)
+            and node.loop_var not in self.bound
+        ):
+            # Most loops are like this: no more calls than it takes.
+            self.bound.add(node.loop_var)
+            self.live.add(node.loop_var)
+            self.stack += (names, (node.body, _SERIAL))
             return
         if (bound is not None) != (node.kind is ForKind.THREAD_BINDING):
             self._report(
