@@ -66,6 +66,15 @@ def few(A: T.Buffer((64, 8), "float32"), B: T.Buffer((64, 8), "float32")):
 
 
 @T.prim_func
+def border(A: T.Buffer((64, 40), "float32"), B: T.Buffer((64, 40), "float32")):
+    for i in range(64):
+        for lane in T.vectorized(32):
+            B[i, lane] = A[i, lane] * T.float32(2)
+        for j in range(8):
+            B[i, j + 32] = A[i, j + 32] * T.float32(2)
+
+
+@T.prim_func
 def rest(a: T.handle, b: T.handle):
     n = T.int64()
     A = T.match_buffer(a, (n,), "float32")
@@ -107,13 +116,13 @@ def halved(A: T.Buffer((1,), "int32")):
         A[0] = A[0] // 2
 
 
-@pytest.mark.parametrize("func", [vectors, turned, chosen, flipped, few, rest], ids=name_of)
+@pytest.mark.parametrize("func", [vectors, turned, chosen, flipped, border, rest], ids=name_of)
 def test_nothing_is_left_for_llvm(func: PrimFunc):
     assert shaped(func)
 
 
 @pytest.mark.parametrize(
-    "func", [computed, converted, copied, flipped_in_place, summed, halved], ids=name_of
+    "func", [computed, converted, copied, flipped_in_place, few, summed, halved], ids=name_of
 )
 def test_loops_of_scalars_are_left_to_llvm(func: PrimFunc):
     assert not shaped(func)
