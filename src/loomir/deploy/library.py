@@ -1,7 +1,7 @@
 """Libraries for programs in C: ``exe.export_library(path)``.
 
-One object holds all that a program needs: its code, the thread pool, the functions on values. A
-linker on this machine makes a shared library of it where that is asked for.
+One object holds all that a program needs: its code, the checks of arrays, the thread pool, the
+functions on values. A linker on this machine makes a shared library of it where that is asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.checks_ir import checks_ir
 from loomir.codegen.llvm.emit.faults import FEW, MANY
 from loomir.codegen.llvm.module import Generated
 from loomir.codegen.llvm.objects_ir import objects_module
@@ -106,7 +107,7 @@ def _compiled(generated: Generated, functions: list[CFunction], source: LibraryS
     values = generated.graph.values if generated.graph else MANY if source.watched else FEW
     texts = [generated.text, objects_module().render(), values_ir()]
     texts.append(functions_ir(generated, functions, values))
-    texts.append(pool_module(machine.triple).render())
+    texts += [checks_ir(raises=False), pool_module(machine.triple).render()]
     texts.append(START_IR)
     exports = {f"loomir_{name}": "weak_odr" for name in (*API_NAMES, "error_text")}
     # Of several libraries in one program, all use the pool of one: it must not be inlined.

@@ -5,6 +5,7 @@ import re
 import pytest
 
 import loomir
+from loomir.codegen.llvm.checks_ir import CHECK_FUNCTIONS
 from loomir.codegen.llvm.engine import TargetMachine, optimised_ir
 from loomir.codegen.llvm.mathlib import MATH
 from loomir.runtime.executable import Executable
@@ -30,10 +31,10 @@ def compiled(name: str, dtype: str) -> str:
 
 
 def called(ir: str) -> set[str]:
-    """Give the functions that the body of ``main`` calls, but for intrinsics and faults."""
+    """Give the functions that ``main`` calls, but for intrinsics, checks and faults."""
     names = set(re.findall(r'call [^@]*@"?([\w.$]+)"?\(', ir))
-    own = ("llvm.", "loomir.", "main", "__tvm_ffi", "TVMFFI")
-    return {n for n in names if not n.startswith(own)} - {"snprintf"}
+    own = ("llvm.", "loomir.", "main", "__tvm_ffi")
+    return {n for n in names if not n.startswith(own)}.difference(CHECK_FUNCTIONS)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -8,7 +8,6 @@ from typing import Final
 import llvmlite.binding as llvm
 
 from loomir.codegen.llvm import engine
-from loomir.codegen.llvm.text import Module
 from loomir.runtime.object_cache import ObjectCache
 
 __all__ = ["compile_kept", "load_own"]
@@ -36,13 +35,13 @@ def compile_kept(
     return found
 
 
-def load_own(module: Module, symbols: dict[str, int]) -> engine.Library:
+def load_own(text: str, symbols: dict[str, int]) -> engine.Library:
     """Load code of Loomir's own, the same for all programs of a process; it stays to the end.
 
     Baseline instructions will do, and the object is the same on every machine of the family.
     """
     plain = engine.TargetMachine.of("", triple=engine.TargetMachine.host().triple)
-    data = compile_kept(module.render(), plain, 2, passes=engine.Passes.USUAL, cache=ObjectCache())
+    data = compile_kept(text, plain, 2, passes=engine.Passes.USUAL, cache=ObjectCache())
     return engine.load(data, symbols)
 
 

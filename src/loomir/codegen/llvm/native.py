@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 
 from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.checks import check_symbols
 from loomir.codegen.llvm.kept import compile_kept
 from loomir.codegen.llvm.module import Generated, machine_of
 from loomir.codegen.llvm.objects import object_symbols
@@ -95,7 +96,7 @@ class Native:
             if self._library is None:
                 self._check_machine()
                 generated = self._generated
-                symbols = native_symbols()
+                symbols = {**native_symbols(), **check_symbols()}
                 if generated.needs_pool:
                     symbols.update(pool_symbols())
                 if generated.needs_callback:

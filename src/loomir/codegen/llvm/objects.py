@@ -59,7 +59,7 @@ def _objects() -> Library:
 
 
 def _load(module: Module, symbols: dict[str, int]) -> Library:
-    library = load_own(module, symbols)
+    library = load_own(module.render(), symbols)
     # Objects may be freed as the very last thing that the process does: never unload it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library

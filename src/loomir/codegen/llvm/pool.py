@@ -88,7 +88,7 @@ def _pool() -> Library:
 
 
 def _load() -> Library:
-    library = load_own(pool_module(TargetMachine.host().triple), {})
+    library = load_own(pool_module(TargetMachine.host().triple).render(), {})
     # Threads run this code until the process ends: never unload it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     _register_after_fork(library.address("loomir_pool_after_fork"))

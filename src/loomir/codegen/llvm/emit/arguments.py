@@ -7,47 +7,55 @@ fit it returns ``MISFIT`` with a fault that says what; nothing was written then.
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.checks_ir import (
+    ANY_EXTENT,
+    CHECK,
+    LAY_OUT,
+    NOT_COMPARED,
+    ONE_BY_ONE,
+    OPEN,
+    RECORD_DATA,
+    RECORD_STRIDES,
+    RECORD_WORDS,
+    STRIDED,
+    TOGETHER,
+    WRITTEN,
+)
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.faults import MISFIT
+from loomir.codegen.llvm.emit.faults import FINE, MISFIT
 from loomir.codegen.llvm.emit.frame import Frame, Unit
 from loomir.codegen.llvm.emit.tensor import DLTENSOR, FIELDS, header_word
 from loomir.codegen.llvm.floats import cast
 from loomir.codegen.llvm.text import Callee, Function
-from loomir.codegen.llvm.types import I1, I8, I32, I64, PTR, struct
-from loomir.codegen.llvm.values import FALSE, NULL, TRUE, Value, const
+from loomir.codegen.llvm.types import I32, I64, PTR, array
+from loomir.codegen.llvm.values import Value, aggregate, const
 from loomir.ir.visit import trampoline
-from loomir.runtime import layout as at
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.fault import Value as FaultValue
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import PrimExpr
 from loomir.tir.signature import Binding, Field, Parameter, Requirement, Signature
 
 __all__ = ["define_checked"]
 
 _INT64: Final = DataType("int64")
 _FEW: Final = 5
-"""Up to so many arrays are compared in line, more in a loop: there is a pair for every two."""
+"""Up to so many arrays have a fault for every two of them, more one for all."""
 
 
 @dataclass(slots=True)
 class _Array:
-    """An array argument: its numbers, and the bytes that it covers (once known)."""
+    """An array argument: where its ``DLTensor`` and its record are."""
 
     parameter: Parameter
     buffer: Buffer
-    shape: list[Value]
-    strides: list[Value]
-    is_compact: Value
-    data: Value
-    is_empty: Value = FALSE
-    low: Value = NULL
-    high: Value = NULL
+    tensor: Value
+    record: Value
 
 
 def define_checked(
@@ -58,29 +66,16 @@ def define_checked(
     ``shared``: arrays that are only read may overlap.
     """
     frame = Frame(unit, checked, checked.params[0], None)
-    arrays: dict[int, _Array] = {}
-    for parameter, value in zip(signature.parameters, checked.params[1:-1], strict=True):
+    b = frame.b
+    given = list(zip(signature.parameters, checked.params[1:-1], strict=True))
+    tensors: list[tuple[Parameter, Buffer, Value]] = []
+    for parameter, value in given:
         if parameter.buffer is None:
             frame.env[parameter.var] = value
         else:
-            arrays[parameter.position] = _open(frame, parameter, parameter.buffer, value)
-    for binding in signature.bindings:
-        _bind(frame, signature, arrays, binding)
-    for requirement in signature.requirements:
-        _require_number(frame, signature, arrays, requirement)
-    for array in arrays.values():
-        _lay_out(frame, array)
-    if shared and not unit.allow_alias:
-        for first, second in itertools.combinations(arrays.values(), 2):
-            if first.parameter.written or second.parameter.written:
-                _apart(frame, first, second)
-    elif not unit.allow_alias and len(arrays) > _FEW:
-        _all_apart(frame, list(arrays.values()))
-    elif not unit.allow_alias:
-        for first, second in itertools.combinations(arrays.values(), 2):
-            _apart(frame, first, second)
-    b = frame.b
-    data = [a.data for a in arrays.values()]
+            tensors.append((parameter, parameter.buffer, value))
+    arrays = _check(frame, checked.name, signature, tensors, shared) if tensors else []
+    data = [b.load(PTR, b.gep(I64, a.record, const(I64, RECORD_DATA))) for a in arrays]
     bound = [frame.env[binding.var] for binding in signature.bindings]
     scalars = [frame.env[p.var] for p in signature.parameters if p.buffer is None]
     b.ret(b.call(body, [checked.params[0], *data, *bound, *scalars, checked.params[-1]]))
@@ -89,7 +84,141 @@ def define_checked(
         b.ret(MISFIT)
 
 
-# -- one array ---------------------------------------------------------------------------------
+def _check(
+    frame: Frame,
+    name: str,
+    signature: Signature,
+    tensors: Sequence[tuple[Parameter, Buffer, Value]],
+    shared: bool,
+) -> list[_Array]:
+    """Check arrays, and bind what their signature binds."""
+    arrays, places = _hand_over(frame, tensors)
+    known = all(constant_of(r.value) is not None for r in signature.requirements)
+    whole = known and not signature.bindings and not any(t[1].strides for t in tensors)
+    whole = whole and all(r.source.what == "shape" for r in signature.requirements)
+    where = (_table(frame, name, signature, arrays, shared, whole), *places)
+    if whole:
+        _ask(frame, CHECK, *where)
+        return arrays
+    _ask(frame, OPEN, *where)
+    found = {a.parameter.position: a for a in arrays}
+    for binding in signature.bindings:
+        _bind(frame, signature, found, binding)
+    for requirement in signature.requirements:
+        _require_number(frame, signature, found, requirement)
+    _ask(frame, LAY_OUT, *where)
+    return arrays
+
+
+# -- tables ------------------------------------------------------------------------------------
+def _hand_over(
+    frame: Frame, tensors: Sequence[tuple[Parameter, Buffer, Value]]
+) -> tuple[list[_Array], tuple[Value, Value]]:
+    """Put the addresses of arrays side by side, make room for records; give where both are."""
+    b = frame.b
+    room = sum(RECORD_WORDS + len(buffer.shape) for _, buffer, _ in tensors)
+    records = b.alloca(array(I64, room), hint="records")
+    listed = b.alloca(array(PTR, len(tensors)), hint="tensors")
+    arrays: list[_Array] = []
+    for i, (parameter, buffer, tensor) in enumerate(tensors):
+        b.store(tensor, b.gep(PTR, listed, const(I64, i)))
+        arrays.append(
+            _Array(parameter, buffer, tensor, b.gep(I64, records, const(I64, RECORD_WORDS * i)))
+        )
+    return arrays, (listed, records)
+
+
+def _ask(frame: Frame, name: str, *given: Value) -> None:
+    """Call a function that checks, and go on where all is fine."""
+    b = frame.b
+    callee = frame.unit.module.declare(name, I32, [PTR] * 4)
+    fine = b.append("fine")
+    fine.continues(b.block)
+    status = b.call(callee, [frame.context, *given])
+    b.condbr(b.icmp("eq", status, FINE), fine, frame.cleanup.fail, meta=frame.unit.faults.rare())
+    b.at(fine)
+
+
+def _table(
+    frame: Frame,
+    name: str,
+    signature: Signature,
+    arrays: Sequence[_Array],
+    shared: bool,
+    whole: bool,
+) -> Value:
+    """Write what the shared functions hold arrays to, with the sites of faults; give its address.
+
+    ``whole``: they do all that there is to check.
+    """
+    faults = frame.unit.faults
+    sites = [_sites(frame, each.parameter, each.buffer) for each in arrays]
+    extent_site = 0
+    if whole:
+        extent_site = len(faults.rows)
+        for requirement in signature.requirements:
+            faults.add(_unequal(signature, requirement.source))
+    layouts = [faults.add(_not_row_major(each.parameter)) for each in arrays]
+    pairs, pair_site = _compared(frame, [each.parameter for each in arrays], shared)
+    buffers = [each.buffer for each in arrays]
+    some = whole and all(0 < _bytes(buffer) < 1 << 63 for buffer in buffers)
+    words = [len(arrays), faults.values, pairs, pair_site, int(shared), extent_site, int(some)]
+    for each, own, layout in zip(arrays, sites, layouts, strict=True):
+        buffer, size = each.buffer, each.buffer.dtype.itemsize
+        rank = len(buffer.shape)
+        flags = WRITTEN * each.parameter.written + STRIDED * bool(buffer.strides)
+        extents = [constant_of(extent) for extent in buffer.shape]
+        words += [header_word(buffer.dtype, rank), size, rank, flags, *own, layout]
+        words += [_bytes(buffer) if some else 0, -1 if size & (size - 1) else size - 1]
+        words += [ANY_EXTENT if extent is None else extent for extent in extents]
+    kind = array(I64, len(words))
+    return frame.unit.module.define_global(
+        f"{name}.table",
+        aggregate(kind, [const(I64, word) for word in words]),
+        constant=True,
+        linkage="private",
+        align=8,
+    )
+
+
+def _bytes(buffer: Buffer) -> int:
+    """Count the bytes of an array whose extents are constants."""
+    return math.prod((constant_of(e) or 0 for e in buffer.shape), start=buffer.dtype.itemsize)
+
+
+def _sites(frame: Frame, parameter: Parameter, buffer: Buffer) -> tuple[int, int, int]:
+    """Add the faults of an array for itself: its kind, its offset, its extents."""
+    add, size = frame.unit.faults.add, buffer.dtype.itemsize
+    kind = f"{parameter.name} must be an array of {buffer.dtype} with {len(buffer.shape)} axes"
+    offset = f"{parameter.name} starts at a byte offset that is no multiple of {size}"
+    extents = f"{parameter.name} has extents that no memory can have, or none"
+    return (
+        add(_misfit(parameter, "RUN0003", f"{kind} on the CPU")),
+        add(_misfit(parameter, "RUN0011", offset)) if size > 1 else 0,
+        add(_misfit(parameter, "RUN0005", extents)),
+    )
+
+
+def _compared(frame: Frame, parameters: Sequence[Parameter], shared: bool) -> tuple[int, int]:
+    """Say how arrays are compared with each other, and add the faults of pairs; give their site."""
+    faults = frame.unit.faults
+    site = len(faults.rows)
+    if frame.unit.allow_alias or len(parameters) < 2:
+        return NOT_COMPARED, site
+    if len(parameters) > _FEW and not shared:
+        names = tuple(p.name for p in parameters)
+        first, second = FaultValue(0, names=names), FaultValue(1, names=names)
+        message = (first, " and ", second, " overlap in memory")
+        remedy = "pass copies, or compile with allow_alias"
+        return TOGETHER, faults.add(_misfit(parameters[0], "RUN0008", *message, help=remedy))
+    for one, other in itertools.combinations(parameters, 2):
+        if one.written or other.written or not shared:
+            message = f"{one.name} and {other.name} overlap in memory"
+            remedy = f"pass a copy for {other.name}, or compile with allow_alias"
+            faults.add(_misfit(other, "RUN0008", message, help=remedy))
+    return ONE_BY_ONE, site
+
+
 def _misfit(
     parameter: Parameter, code: str, *message: str | int | FaultValue, help: str = ""
 ) -> Fault:
@@ -98,90 +227,42 @@ def _misfit(
     return Fault(FaultKind.BAD_SIZE, message, span, label, help=help, code=code)
 
 
-def _open(frame: Frame, parameter: Parameter, buffer: Buffer, tensor: Value) -> _Array:
-    """Check kind and rank, then read shape, strides and address."""
-    b = frame.b
-    rank = len(buffer.shape)
-    # Rank and dtype fill eight bytes side by side.
-    word = b.load(I64, b.field(DLTENSOR, tensor, FIELDS["ndim"]))
-    device = b.load(I32, b.field(DLTENSOR, tensor, FIELDS["device"]))
-    fits = b.and_(
-        b.icmp("eq", word, const(I64, header_word(buffer.dtype, rank))),
-        b.icmp("eq", device, const(I32, at.DEVICE_CPU)),
+def _not_row_major(parameter: Parameter) -> Fault:
+    remedy = f"pass numpy.ascontiguousarray({parameter.name}), or declare the buffer's strides"
+    return _misfit(parameter, "RUN0006", f"{parameter.name} must be row-major", help=remedy)
+
+
+def _unequal(signature: Signature, source: Field) -> Fault:
+    """Describe a number, the fault's first value, that must be the second."""
+    parameter = signature.parameters[source.parameter]
+    return _misfit(
+        parameter,
+        _CODES.get(source.what, "RUN0011"),
+        f"{_describe(parameter, source)} must be ",
+        1,
+        ", not ",
+        0,
+        help=f"pass an array for {parameter.name} that has it",
     )
-    what = f"{parameter.name} must be an array of {buffer.dtype} with {rank} axes on the CPU"
-    frame.require(fits, _misfit(parameter, "RUN0003", what))
-    shape_at = b.load(PTR, b.field(DLTENSOR, tensor, FIELDS["shape"]))
-    shape = [b.load(I64, b.gep(I64, shape_at, const(I64, i))) for i in range(rank)]
-    strides_at = b.load(PTR, b.field(DLTENSOR, tensor, FIELDS["strides"]))
-    is_compact = b.icmp("eq", strides_at, NULL)
-    # NULL strides are not read: the shape is, and the result thrown away.
-    readable = b.select(is_compact, shape_at, strides_at)
-    compact = _row_major(frame, shape)
-    strides: list[Value] = []
-    for i in range(rank):
-        given = b.load(I64, b.gep(I64, readable, const(I64, i)))
-        strides.append(b.select(is_compact, compact[i], given))
-    start = b.load(PTR, b.field(DLTENSOR, tensor, FIELDS["data"]))
-    offset = b.load(I64, b.field(DLTENSOR, tensor, FIELDS["byte_offset"]))
-    size = buffer.dtype.itemsize
-    if size > 1:
-        whole = b.icmp("eq", b.urem(offset, const(I64, size)), const(I64, 0))
-        message = f"{parameter.name} starts at a byte offset that is no multiple of {size}"
-        frame.require(whole, _misfit(parameter, "RUN0011", message))
-    made = _Array(parameter, buffer, shape, strides, is_compact, b.gep(I8, start, offset))
-    _measure(frame, made, start)
-    return made
-
-
-def _row_major(frame: Frame, shape: list[Value]) -> list[Value]:
-    b = frame.b
-    strides: list[Value] = []
-    step = const(I64, 1)
-    for extent in reversed(shape):
-        strides.append(step)
-        if len(strides) < len(shape):
-            step = b.mul(step, extent)
-    return strides[::-1]
-
-
-def _measure(frame: Frame, array: _Array, start: Value) -> None:
-    """Check that the extents make sense; NULL is the address of no elements only."""
-    b = frame.b
-    total, fine = const(I64, array.buffer.dtype.itemsize), TRUE
-    for declared, extent in zip(array.buffer.shape, array.shape, strict=True):
-        array.is_empty = b.or_(array.is_empty, b.icmp("eq", extent, const(I64, 0)))
-        if constant_of(declared) is None:
-            pair = b.intrinsic(
-                "llvm.umul.with.overflow",
-                [total, extent],
-                result=struct([I64, I1]),
-                overloads=[I64],
-            )
-            total = b.extractvalue(pair, 0)
-            fine = b.and_(fine, b.icmp("sge", extent, const(I64, 0)))
-            fine = b.and_(fine, b.not_(b.extractvalue(pair, 1)))
-        else:
-            total = b.mul(total, extent)
-    fine = b.and_(fine, b.icmp("sge", total, const(I64, 0)))
-    fine = b.or_(array.is_empty, b.and_(fine, b.icmp("ne", start, NULL)))
-    what = f"{array.parameter.name} has extents that no memory can have, or none"
-    frame.require(fine, _misfit(array.parameter, "RUN0005", what))
 
 
 # -- names and numbers -------------------------------------------------------------------------
-def _number(arrays: dict[int, _Array], source: Field) -> Value:
-    array = arrays[source.parameter]
+def _number(frame: Frame, arrays: dict[int, _Array], source: Field) -> Value:
+    b, given = frame.b, arrays[source.parameter]
     if source.what == "shape":
-        return array.shape[source.axis]
-    # The byte offset is part of the address, so elements are counted from there.
-    return array.strides[source.axis] if source.what == "strides" else const(I64, 0)
+        start = b.load(PTR, b.field(DLTENSOR, given.tensor, FIELDS["shape"]))
+    elif source.what == "strides":
+        start = b.load(PTR, b.gep(I64, given.record, const(I64, RECORD_STRIDES)))
+    else:
+        # The byte offset is part of the address, so elements are counted from there.
+        return const(I64, 0)
+    return b.load(I64, b.gep(I64, start, const(I64, source.axis)))
 
 
 def _bind(frame: Frame, signature: Signature, arrays: dict[int, _Array], binding: Binding) -> None:
     b = frame.b
     dtype, source = binding.var.dtype, binding.source
-    found = _number(arrays, source)
+    found = _number(frame, arrays, source)
     value = cast(b, found, _INT64, dtype)
     if dtype.bits < 64 or dtype.is_uint:
         back = cast(b, value, dtype, _INT64)
@@ -219,140 +300,6 @@ def _require_number(
     value = trampoline(frame.value(requirement.value))
     b = frame.b
     wide = cast(b, value, requirement.value.dtype, _INT64)
-    found = _number(arrays, source)
-    parameter = signature.parameters[source.parameter]
-    fault = _misfit(
-        parameter,
-        _CODES.get(source.what, "RUN0011"),
-        f"{_describe(parameter, source)} must be ",
-        1,
-        ", not ",
-        0,
-        help=f"pass an array for {parameter.name} that has it",
-    )
+    found = _number(frame, arrays, source)
+    fault = _unequal(signature, source)
     frame.require(b.icmp("eq", found, wide), fault, found, wide)
-
-
-# -- layout ------------------------------------------------------------------------------------
-def _lay_out(frame: Frame, array: _Array) -> None:
-    """Hold buffers without strides to row-major order, and find the bytes that each covers."""
-    b = frame.b
-    size = array.buffer.dtype.itemsize
-    if array.buffer.strides:
-        first, last = const(I64, 0), const(I64, 0)
-        for extent, stride in zip(array.shape, array.strides, strict=True):
-            move = b.mul(b.sub(extent, const(I64, 1)), stride)
-            back = b.icmp("slt", move, const(I64, 0))
-            first = b.add(first, b.select(back, move, const(I64, 0)))
-            last = b.add(last, b.select(back, const(I64, 0), move))
-        end = b.add(last, const(I64, 1))
-        array.low = b.gep(I8, array.data, b.mul(first, const(I64, size)))
-        array.high = b.gep(I8, array.data, b.mul(end, const(I64, size)))
-        return
-    shape = [_known(d, e) for d, e in zip(array.buffer.shape, array.shape, strict=True)]
-    fits, step = TRUE, const(I64, 1)
-    for extent, stride in zip(reversed(shape), reversed(array.strides), strict=True):
-        row = b.or_(b.icmp("eq", stride, step), b.icmp("eq", extent, const(I64, 1)))
-        fits = b.and_(fits, row)
-        step = b.mul(step, extent)
-    what = f"{array.parameter.name} must be row-major"
-    remedy = (
-        f"pass numpy.ascontiguousarray({array.parameter.name}), or declare the buffer's strides"
-    )
-    fault = _misfit(array.parameter, "RUN0006", what, help=remedy)
-    frame.require(b.or_(b.or_(fits, array.is_compact), array.is_empty), fault)
-    array.low = array.data
-    array.high = b.gep(I8, array.data, b.mul(step, const(I64, size)))
-
-
-def _known(declared: PrimExpr, extent: Value) -> Value:
-    """Give a declared constant in place of the extent, which was found to equal it."""
-    known = constant_of(declared)
-    return extent if known is None else const(I64, known)
-
-
-def _apart(frame: Frame, first: _Array, second: _Array) -> None:
-    b = frame.b
-    # An empty array may lie anywhere.
-    apart = b.or_(b.icmp("ule", first.high, second.low), b.icmp("ule", second.high, first.low))
-    empty = b.or_(first.is_empty, second.is_empty)
-    names = first.parameter.name, second.parameter.name
-    fault = _misfit(
-        second.parameter,
-        "RUN0008",
-        f"{names[0]} and {names[1]} overlap in memory",
-        help=f"pass a copy for {names[1]}, or compile with allow_alias",
-    )
-    frame.require(b.or_(apart, empty), fault)
-
-
-def _all_apart(frame: Frame, arrays: list[_Array]) -> None:
-    """Compare every two arrays in a function that all entries share."""
-    b = frame.b
-    t = struct([PTR] * len(arrays))
-    tables = b.alloca(t, hint="lows"), b.alloca(t, hint="highs")
-    for i, each in enumerate(arrays):
-        high = b.select(each.is_empty, each.low, each.high)
-        for table, value in zip(tables, (each.low, high), strict=True):
-            b.store(value, b.gep(PTR, table, const(I64, i)))
-    shared = frame.unit.module.find(_APART) or _define_apart(frame.unit)
-    count = const(I64, len(arrays))
-    pair = b.call(shared, [*tables, count])
-    fits = b.icmp("slt", pair, const(I64, 0))
-    names = tuple(a.parameter.name for a in arrays)
-    message = (
-        FaultValue(0, names=names),
-        " and ",
-        FaultValue(1, names=names),
-        " overlap in memory",
-    )
-    remedy = "pass copies, or compile with allow_alias"
-    misfit = _misfit(arrays[0].parameter, "RUN0008", *message, help=remedy)
-    frame.require(fits, misfit, b.udiv(pair, count), b.urem(pair, count))
-
-
-_APART: Final = "loomir.apart"
-
-
-def _define_apart(unit: Unit) -> Callee:
-    """Define ``i64 apart(lows, highs, count)``: -1 where no two stretches of bytes overlap.
-
-    Else the numbers of the two, as ``first * count + second``.
-    """
-    params = [("lows", PTR), ("highs", PTR), ("count", I64)]
-    made = unit.module.define(_APART, I64, params, linkage="internal")
-    b = Builder(made)
-    lows, highs, count = made.params
-    outer, first, inner = b.append("outer"), b.append("first"), b.append("inner")
-    compare, following, next_one = b.append("compare"), b.append("following"), b.append("next")
-    yes, no = b.append("yes"), b.append("no")
-    start = b.block
-    b.br(outer)
-    b.at(outer)
-    i = b.phi(I64, "i")
-    i.add(const(I64, 0), start)
-    b.condbr(b.icmp("slt", i, count), first, yes)
-    b.at(first)
-    low, high = (b.load(PTR, b.gep(PTR, table, i)) for table in (lows, highs))
-    begin = b.add(i, const(I64, 1))
-    b.br(inner)
-    b.at(inner)
-    j = b.phi(I64, "j")
-    j.add(begin, first)
-    b.condbr(b.icmp("slt", j, count), compare, next_one)
-    b.at(compare)
-    other_low, other_high = (b.load(PTR, b.gep(PTR, table, j)) for table in (lows, highs))
-    overlap = b.and_(b.icmp("ult", low, other_high), b.icmp("ult", other_low, high))
-    filled = b.and_(b.icmp("ult", low, high), b.icmp("ult", other_low, other_high))
-    b.condbr(b.and_(overlap, filled), no, following)
-    b.at(following)
-    j.add(b.add(j, const(I64, 1)), following)
-    b.br(inner)
-    b.at(next_one)
-    i.add(begin, next_one)
-    b.br(outer)
-    b.at(yes)
-    b.ret(const(I64, -1))
-    b.at(no)
-    b.ret(b.add(b.mul(i, count), j))
-    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, MISFIT, ROOT
+from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, ROOT
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
 from loomir.codegen.llvm.floats import cast, register_type
@@ -66,8 +66,7 @@ def _raise(
     unit.faults.raise_context(b, context, status)
     b.ret(const(I32, -1))
     b.at(bad)
-    unit.faults.record(b, context, at.SITE_ARGUMENTS, ())
-    unit.faults.raise_context(b, context, MISFIT)
+    unit.faults.refuse(b, context)
     b.ret(const(I32, -1))
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.checks_ir import RAISE, REFUSE
 from loomir.codegen.llvm.text import Callee, Metadata, Module
 from loomir.codegen.llvm.types import I32, I64, PTR, VOID, Type, struct
 from loomir.codegen.llvm.values import Value, const
-from loomir.runtime import layout as at
 from loomir.runtime.fault import Fault
 
 __all__ = ["CONTEXT", "FAULTED", "FEW", "FINE", "MANY", "MISFIT", "ROOT", "FaultTable"]
@@ -39,7 +39,7 @@ class FaultTable:
     ``values`` is how many may come with a fault, ``context`` the type of what they are written to.
     """
 
-    __slots__ = ("_module", "_raise", "_record", "context", "rows", "values")
+    __slots__ = ("_module", "_record", "context", "rows", "values")
 
     def __init__(self, module: Module, values: int = FEW) -> None:
         self.values = values
@@ -47,7 +47,6 @@ class FaultTable:
         self.rows: list[Fault] = []
         self._module = module
         self._record: Callee | None = None
-        self._raise: Callee | None = None
 
     def add(self, fault: Fault) -> int:
         """Give the site of a new fault."""
@@ -71,9 +70,13 @@ class FaultTable:
 
     def raise_context(self, b: Builder, context: Value, status: Value) -> None:
         """Raise the error that a status other than 0 and a context describe."""
-        if self._raise is None:
-            self._raise = _define_raise(self._module, self.context, self.values)
-        b.call(self._raise, [context, status])
+        callee = self._module.declare(RAISE, VOID, [PTR, I32, I32])
+        b.call(callee, [context, status, const(I32, self.values)])
+
+    def refuse(self, b: Builder, context: Value) -> None:
+        """Raise the error that arguments are of other kinds than those wanted, or too few."""
+        callee = self._module.declare(REFUSE, VOID, [PTR, I32])
+        b.call(callee, [context, const(I32, self.values)])
 
 
 _COLD: Final[dict[str, str | None]] = {"cold": None, "noinline": None, "nounwind": None}
@@ -86,30 +89,5 @@ def _define_record(module: Module, t: Type, count: int) -> Callee:
     context = made.params[0]
     for field, value in zip((0, *range(2, 2 + count)), made.params[1:], strict=True):
         b.store(value, b.field(t, context, field))
-    b.ret()
-    return made
-
-
-def _define_raise(module: Module, t: Type, count: int) -> Callee:
-    printf = module.declare("snprintf", I32, [PTR, I64, PTR], varargs=True)
-    set_error = module.declare("TVMFFIErrorSetRaisedFromCStr", VOID, [PTR, PTR])
-    made = module.define(
-        "loomir.raise",
-        VOID,
-        [("context", PTR), ("status", I32)],
-        linkage="internal",
-        attributes=_COLD,
-    )
-    b = Builder(made)
-    context, status = made.params
-    size = 8 * (3 * count + 5)  # a value takes 21 characters at most
-    text = b.alloca(struct([I64] * (size // 8)), hint="text")
-    values = [b.load(I32, b.field(t, context, 0))]
-    values += [b.load(I64, b.field(t, context, 2 + i)) for i in range(count)]
-    values.append(b.ptrtoint(context, I64))
-    misfit = b.icmp("eq", status, MISFIT)
-    values[0] = b.select(misfit, const(I32, at.SITE_ARGUMENTS), values[0])
-    b.call(printf, [text, const(I64, size), module.string("%d" + ";%lld" * (count + 1)), *values])
-    b.call(set_error, [module.string(at.FAULT_KIND), text])
     b.ret()
     return made
