@@ -262,7 +262,9 @@ def _built(
         if stages is not None:
             stages.write("scheduled", arranged)
     lowered = lower(
-        arranged, LowerOptions(checked=checked or check_bounds, watched=checked), on_stage=on_stage
+        arranged,
+        LowerOptions(checked=checked or check_bounds, watched=checked, allow_alias=allow_alias),
+        on_stage=on_stage,
     )
     options = Options(allow_alias=allow_alias, watched=checked, timed=timed)
     every = signatures | _added(lowered, signatures)

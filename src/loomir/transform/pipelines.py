@@ -26,6 +26,7 @@ from loomir.transform.relax.winograd_conv2d import winograd_conv2d
 from loomir.transform.tir.convert_blocks_to_opaque import convert_blocks_to_opaque
 from loomir.transform.tir.facts import LOWERED
 from loomir.transform.tir.flatten_buffer import flatten_buffer
+from loomir.transform.tir.hoist_expression import HoistOptions, hoist_expression
 from loomir.transform.tir.instrument_bound_checkers import (
     BoundOptions,
     instrument_bound_checkers,
@@ -118,6 +119,7 @@ LOWER_CPU: Final = Pipeline(
         vectorize_loop,  # before unrolling, which would hide the vector loops
         unroll_loop,
         stmt_simplify,  # unrolling leaves constants behind
+        hoist_expression,  # after vectors and copies are made, which share what is computed once
         remove_no_op,  # last: what the others have emptied
     ),
     assumes={"well_formed"},
@@ -130,10 +132,12 @@ class LowerOptions:
     """How to lower: ``checked`` makes an index out of bounds an error, ``watched`` watches memory.
 
     Watched code finds reads of what nothing wrote, and races; its loops run in order.
+    ``allow_alias``: arrays that a function is given may overlap.
     """
 
     checked: bool = False
     watched: bool = False
+    allow_alias: bool = False
     unroll: UnrollOptions = field(default_factory=UnrollOptions)
 
 
@@ -151,6 +155,7 @@ def lower(
     descriptors.
     """
     given: dict[str, object] = {
+        "tir.HoistExpression": HoistOptions(options.allow_alias),
         "tir.InstrumentBoundCheckers": BoundOptions(options.checked),
         "tir.InstrumentMemoryAccesses": WatchOptions(options.watched),
         "tir.InstrumentViewBounds": BoundOptions(options.checked),
