@@ -12,11 +12,17 @@ import pytest
 import loomir
 from fuzz.native import quick_codegen
 from loomir import te
+from loomir.arith.fold import add, folded, imm64, mul
 from loomir.autoschedule.contraction import channel_vectors
+from loomir.autoschedule.contraction.in_sight import sights
+from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.stage import Axis
 from loomir.target import Target
 from loomir.te import topi
+from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc
+from loomir.tir.prepared import Made
 from tests.autoschedule.test_constants import prepared, run
 from tests.autoschedule.test_convolution import expected
 
@@ -38,7 +44,7 @@ def never(*_: object) -> float:
 def anyhow() -> Iterator[None]:
     """Choose vectors of channels for small work too, and where they are slower; in several panels."""
     with mock.patch.multiple(
-        channel_vectors, _PANEL=3000, _LEAST_STEPS=1, _worth_of_pixels=never, _is_near=always
+        channel_vectors, _PANEL=0, _LEAST_STEPS=1, _worth_of_pixels=never, _is_near=always
     ):
         yield
 
@@ -98,6 +104,11 @@ def in_vectors(func: PrimFunc, target: str = WIDE) -> bool:
         {"size": (1, 2, 3, 4, 5), "kernel": (20, 2, 2, 2, 2)},
         {"size": (1, 7, 5, 11), "kernel": (9, 7, 3, 3), "dtype": "float64"},
         {"size": (1, 9, 4, 4), "kernel": (16, 9, 1, 1), "stride": 2},
+        {"size": (1, 3, 7, 7), "kernel": (40, 3, 5, 5), "pads": 2},
+        {"size": (1, 3, 6, 9), "kernel": (17, 3, 3, 3), "pads": 2, "dilation": 2, "stride": 2},
+        {"size": (1, 2, 3, 4), "kernel": (16, 2, 3, 2), "pads": 5},
+        {"size": (1, 1, 6, 10), "kernel": (16, 1, 3, 3), "pads": 1},
+        {"size": (1, 3, 4, 3, 5), "kernel": (18, 3, 3, 3, 3), "pads": 1},
     ],
     ids=[
         "a line",
@@ -110,6 +121,11 @@ def in_vectors(func: PrimFunc, target: str = WIDE) -> bool:
         "three axes",
         "float64",
         "one tap",
+        "wide kernels",
+        "wide kernels that are dilated",
+        "pixels that see zeros alone",
+        "one channel",
+        "three axes with padding",
     ],
 )
 @pytest.mark.usefixtures("anyhow")
@@ -127,13 +143,81 @@ def test_convolutions_in_vectors_of_channels(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("anyhow")
-def test_special_values_reach_what_depends_on_them_alone() -> None:
-    func, arrays, _ = convolution((1, 4, 6, 15), (19, 4, 3, 3), pads=1)
+@pytest.mark.parametrize(("width", "said"), [(14, "lines and their ends"), (31, "lines")])
+def test_zeros_around_images_take_no_products(width: int, said: str) -> None:
+    func, (image, kernel), wanted = convolution((1, 4, 6, width), (16, 4, 3, 3), pads=1)
+    known = frozenset({func.buffer_map[func.params[1]].data})
+    choices = schedule_function(func, Target(WIDE), constants=known).plans[-1].choices
+    assert choices[-1] == f"steps that see only zeros are left out, of {said}"
+    made = prepared(func, {1}, WIDE)
+    (part,) = made.preparations
+    kernels, finite = (
+        np.zeros([n.value for n in b.shape if isinstance(n, IntImm)], "float32")
+        for b in list(part.func.buffer_map.values())[1:]
+    )
+    loomir.interpret(part.func, part.func.name, kernel, kernels, finite)
+    assert not finite[0, 0]
+    # Zero times infinity is seen where it is computed: by all that see the image elsewhere.
+    where = kernel.copy()
+    where[:, :, 0, :] = np.inf
+    spoilt = np.zeros_like(kernels)
+    loomir.interpret(part.func, part.func.name, where, spoilt, finite)
+    assert np.isnan(finite[0, 0])
+    result = np.full(wanted.shape, -1, "float32")
+    given = {0: spoilt, 1: np.zeros_like(finite)}
+    arrays = [given[a.buffer] if isinstance(a, Made) else image for a in made.arguments[:-1]]
+    loomir.interpret(made.func, made.func.name, *arrays, result)
+    # The first line sees no image in the first line of kernels; others do, and are infinite.
+    assert np.isfinite(result[:, :, 0]).all()
+    assert not np.isfinite(result[:, :, 1:]).any()
+
+
+@pytest.mark.usefixtures("anyhow")
+def test_images_without_zeros_around_have_no_steps_to_leave_out() -> None:
+    func, _, _ = convolution((1, 4, 6, 14), (19, 4, 3, 3))
+    known = frozenset({func.buffer_map[func.params[1]].data})
+    choices = schedule_function(func, Target(WIDE), constants=known).plans[-1].choices
+    assert not any("zeros" in choice for choice in choices)
+
+
+@pytest.mark.parametrize(
+    ("stride", "apart", "low", "high"), [(1, 1, 1, 8), (2, 1, 1, 12), (1, 2, 3, 4), (3, 2, 5, 9)]
+)
+def test_steps_in_sight_are_those_that_see_the_image(
+    stride: int, apart: int, low: int, high: int
+) -> None:
+    pixels, steps = 7, 4
+    i, s = (Axis(Var(name, INDEX), imm64(n)) for name, n in (("i", pixels), ("s", steps)))
+    index = add(mul(i.var, imm64(stride)), mul(s.var, imm64(apart)))
+    bounds = {0: (imm64(low), imm64(high))}
+    (sight,) = sights([index], bounds, [i], [s])
+    seen = [[low <= stride * p + apart * x < high for x in range(steps)] for p in range(pixels)]
+    assert sight.share == sum(map(sum, seen)) / (pixels * steps)
+    for first in range(pixels):
+        assert [sight.sees(first, x) for x in range(steps)] == seen[first]
+        for last in range(first, pixels):
+            begin, count = (folded(e) for e in sight.span(imm64(first), imm64(last)))
+            assert isinstance(begin, IntImm)
+            assert isinstance(count, IntImm)
+            some = [x for x in range(steps) for p in range(first, last + 1) if seen[p][x]]
+            covered = range(begin.value, begin.value + count.value)
+            assert set(some) <= set(covered)
+            assert last > first or set(some) == set(covered)
+            assert not count.value or covered[-1] < steps
+    # No bound is passed, or another index moves as well.
+    assert not sights([index], {0: (imm64(0), imm64(99))}, [i], [s])
+    assert not sights([index, s.var], bounds, [i], [s])
+
+
+@pytest.mark.usefixtures("anyhow")
+@pytest.mark.parametrize("width", [15, 14, 7])
+def test_special_values_reach_what_depends_on_them_alone(width: int) -> None:
+    func, arrays, _ = convolution((1, 4, 6, width), (19, 4, 3, 3), pads=1)
     assert in_vectors(func)
     made = prepared(func, {1}, WIDE)
     image, kernel = arrays
-    image[0, 2, 3, 14], kernel[18, 1, 0, 2] = np.nan, np.inf
-    wanted, result = (np.full((1, 19, 6, 15), -1, "float32") for _ in range(2))
+    image[0, 2, 3, 6], kernel[18, 1, 0, 2] = np.nan, np.inf
+    wanted, result = (np.full((1, 19, 6, width), -1, "float32") for _ in range(2))
     loomir.interpret(func, func.name, image, kernel, wanted)
     run(made, [image, kernel, result], "interpreted")
     np.testing.assert_array_equal(np.isnan(result), np.isnan(wanted))
@@ -169,6 +253,6 @@ def test_they_are_chosen_for_many_channels_of_few_pixels() -> None:
     assert chosen((1, 256, 14, 14), (256, 256, 3, 3), 1, 1)
     assert chosen((1, 128, 28, 28), (128, 128, 3, 3), 1, 1)
     assert not chosen((1, 256, 14, 14), (256, 256, 3, 3), 1, 1, target="haswell")
-    assert not chosen((1, 512, 7, 7), (512, 512, 3, 3), 1, 1)  # few pixels read many kernels
+    assert chosen((1, 512, 14, 14), (512, 512, 3, 3), 2, 1)
     assert not chosen((1, 64, 56, 56), (20, 64, 3, 3), 1, 1)  # channels fill no vectors
     assert not chosen((1, 3, 224, 224), (64, 3, 7, 7), 2, 3)  # few steps

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from loomir.arith.fold import add, folded, imm64, int64, mul
+from loomir.autoschedule.contraction.in_sight import Sight, sights
 from loomir.autoschedule.contraction.join_axes import Views, join_last
 from loomir.autoschedule.contraction.operand import (
     conversions,
@@ -26,7 +27,7 @@ from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.ir.substitution import substitute
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, cast, const
+from loomir.tir.expr import Call, FloatImm, FloorDiv, FloorMod, IntImm, PrimExpr, Var, cast, const
 from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = ["Border", "Image", "read_border", "read_image"]
@@ -68,6 +69,8 @@ class Image:
     run: int
     lines: tuple[PrimExpr, ...]
     """The extents of the copy, but for the last one."""
+    sights: tuple[Sight, ...] = ()
+    """Along which axes steps see zeros around the image, and nothing else, for some pixels."""
 
     @property
     def pitch(self) -> int:
@@ -164,7 +167,12 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
         value, other = cast(value, dtype), cast(other, dtype)
     border = replace(border, value=value, other=other)
     lines = tuple(int64(n) for n in load.buffer.shape[:-1])
-    return Image(product, border, places, reduced, base, shift, stride, run, lines)
+    numbers = {axis.var: i for i, axis in enumerate(border.axes)}
+    bounds = {numbers[var]: (low, high) for var, low, high in border.inside}
+    bounds[len(border.axes) - 1] = imm64(border.low), imm64(border.high)
+    zero = isinstance(border.other, FloatImm) and border.other.value == 0
+    seen = sights(load.indices, bounds, places, reduced) if pad is not None and zero else ()
+    return Image(product, border, places, reduced, base, shift, stride, run, lines, seen)
 
 
 def _by_weight(found: Contraction) -> tuple[Axis, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from loomir.arith.fold import imm64
+from loomir.arith.fold import add, imm64
 from loomir.autoschedule.contraction.operand import span
 from loomir.autoschedule.contraction.tiles import Tiles
 from loomir.autoschedule.nest import unrolled
@@ -78,8 +79,15 @@ def load_tile(
     return _each(tiles, one)
 
 
-def run_tile(sums: Buffer, left: Reader, right: Reader, tiles: Tiles, multiply: Multiply) -> Stmt:
-    """Add the products of one step."""
+def run_tile(
+    sums: Buffer,
+    left: Reader,
+    right: Reader,
+    tiles: Tiles,
+    multiply: Multiply,
+    rows: Sequence[int] | None = None,
+) -> Stmt:
+    """Add the products of one step, for all rows of the tile or for some."""
     lanes = tiles.lanes
 
     def one(r: PrimExpr, c: PrimExpr) -> Stmt:
@@ -87,7 +95,15 @@ def run_tile(sums: Buffer, left: Reader, right: Reader, tiles: Tiles, multiply: 
         made = multiply(wide(left(r), lanes), wide(right(c), lanes), held)
         return BufferStore(sums, made, (r, c))
 
-    return _each(tiles, one)
+    if rows is None or len(rows) == tiles.rows:
+        return _each(tiles, one)
+
+    def run(start: int, end: int) -> Stmt:
+        return _each(replace(tiles, rows=end - start), lambda r, c: one(add(r, imm64(start)), c))
+
+    starts = [r for r in rows if r - 1 not in rows]
+    ends = [r + 1 for r in rows if r + 1 not in rows]
+    return seq(run(start, end) for start, end in zip(starts, ends))
 
 
 def multiply_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
