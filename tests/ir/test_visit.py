@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
+import pytest
+
+from loomir.ir import visit
+from loomir.ir.node import DECLARED
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, nodes_outside, of_classes, pre_order, remembering, rewrite
 from loomir.script import from_source
@@ -106,3 +113,49 @@ def test_names_are_replaced_however_deep_and_shared() -> None:
             assert {id(v) for v in by_class(made)[Var]} == {id(y)}
         assert substitute(made, {x: y}) is made
         assert substitute(e, {y: x}) is e
+
+
+# -- rules about statements ------------------------------------------------------------------------
+class _Asked(visit._Rewriters):
+    """The functions that rewrite, and the classes for which one was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes: set[type] = set()
+
+    def __getitem__(self, kind: type) -> Any:
+        self.classes.add(kind)
+        return super().__getitem__(kind)
+
+
+@pytest.mark.parametrize("kind", [For, BufferStore])
+def test_rules_about_statements_leave_expressions_alone(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Stmt]
+) -> None:
+    func = from_source(PROGRAM)
+    assert isinstance(func, PrimFunc)
+    asked = _Asked()
+    monkeypatch.setattr(visit, "_REWRITERS", asked)
+    seen: list[Any] = []
+
+    def note(s: Any) -> Any:
+        seen.append(s)
+        return s
+
+    assert rewrite(func, {kind: note}) is func
+    expected = {id(part) for part in pre_order(func.body) if isinstance(part, kind)}
+    assert {id(part) for part in seen} == expected
+    assert expected
+    assert not any(issubclass(cls, PrimExpr) for cls in asked.classes)
+    # A rule about an expression too needs all of them.
+    rewrite(func, {kind: note, Mul: note})
+    assert Mul in asked.classes
+
+
+def test_no_expression_owns_a_statement() -> None:
+    for cls in DECLARED:
+        if issubclass(cls, PrimExpr):
+            forms = {
+                f.name: str(f.type) for f in dataclasses.fields(cls) if f.name in cls.child_names
+            }
+            assert not any("Stmt" in form for form in forms.values()), cls

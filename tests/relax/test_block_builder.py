@@ -10,6 +10,8 @@ import pytest
 
 import loomir
 from loomir.ir.equality import structural_equal
+from loomir.ir.hashing import structural_hash
+from loomir.ir.module import BaseFunc
 from loomir.ir.visit import pre_order
 from loomir.relax import (
     BindingBlock,
@@ -34,6 +36,7 @@ from loomir.relax import (
     TupleStructInfo,
     Var,
     VarBinding,
+    functions,
 )
 from loomir.relax.normalizer import Normalizer
 from loomir.relax.op_def import find_op
@@ -42,6 +45,7 @@ from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Source, Span
 from loomir.tir import Var as ShapeVar
+from loomir.tir.function import PrimFunc
 from tests.clause import clauses
 from tests.relax.programs import (
     bindings_of,
@@ -393,6 +397,42 @@ def test_a_name_is_taken_once():
     assert refused(lambda: bb.declare("main", callable_of([], OBJECT))) == "RLX0308"
     gv = bb.add_func(built(bb.get()), "main")
     assert gv.name_hint == "main1"
+
+
+def test_an_equal_function_of_loops_is_added_once(monkeypatch: pytest.MonkeyPatch):
+    hashed: list[str] = []
+
+    def counted(func: BaseFunc) -> int:
+        hashed.append(func.name)
+        return structural_hash(func)
+
+    monkeypatch.setattr(functions, "structural_hash", counted)
+
+    def loops(name: str, size: int, rank: int, private: bool = True) -> PrimFunc:
+        place = ", ".join("i" * rank)
+        made = from_source(
+            "from loomir.script import tir as T\n\n"
+            f"@T.prim_func(private={private})\n"
+            f"def {name}(A: T.Buffer(({size},) * {rank}, 'float32')):\n"
+            f"    for i in range({size}):\n"
+            f"        A[{place}] = T.float32(1)\n"
+        )
+        assert isinstance(made, PrimFunc)
+        return made
+
+    bb = BlockBuilder()
+    first = bb.add_func(loops("f", 4, 1), "f")
+    # Of other arrays, they are not looked at closely.
+    assert bb.add_func(loops("f", 4, 2), "f") is not first
+    assert not hashed
+    assert bb.add_func(loops("g", 4, 1), "g") is first
+    assert bb.add_func(loops("f", 5, 1), "f") is not first
+    assert bb.add_func(loops("f", 4, 1, private=False), "f") is not first
+    assert bb.add_func(loops("h", 5, 1), "h").name_hint == "f2"
+    assert len(hashed) == 5  # each of one axis once: three that are added, two that are known
+    bb.update_func(first, loops("f", 6, 1))
+    assert bb.add_func(loops("i", 4, 1), "i") is not first
+    assert bb.add_func(loops("j", 6, 1), "j") is first
 
 
 def test_functions_are_replaced():

@@ -85,6 +85,8 @@ class Node:
     """Owned parts in which names that were not seen before are defined (a pattern)."""
     lends_scope: ClassVar[bool] = False
     """Whether what this node binds is in scope in its owner (an iterator of a block)."""
+    outside_of: ClassVar[type[Node] | None] = None
+    """What owns no such nodes, at any depth: nothing in an expression is a statement."""
     lowered_by: ClassVar[str] = ""
     """What replaces such nodes where no program may hold them; empty for parts of programs."""
     node_kind: ClassVar[str] = "Node"

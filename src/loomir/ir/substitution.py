@@ -208,7 +208,7 @@ class _Replacers(dict[type, Replacer]):
         return made
 
 
-_LEVELS: Final = 40
+_LEVELS: Final = 100
 _REPLACERS: Final = _Replacers()
 _LEAVES: Final[set[type]] = set()
 """The classes met so far whose nodes own no parts and refer to nothing."""

@@ -10,6 +10,7 @@ places is folded and rewritten once.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
@@ -19,7 +20,7 @@ from itertools import chain, compress, islice
 from operator import attrgetter, is_
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from loomir.ir.node import Node, Role
+from loomir.ir.node import DECLARED, Node, Role
 
 __all__ = [
     "Form",
@@ -497,11 +498,23 @@ def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
 
     A rule that returns its argument leaves it; untouched subtrees are shared with the old tree.
     """
-    # Many passes find nothing to do, and to see that is much cheaper than to walk.
-    if len(table) <= _SOME and not _has_any(root, table.keys()):
-        return root
     kind = root.__class__
-    return _REWRITERS[kind](root, {id(None): None}, _LEAVES.difference(table), table, _LEVELS)
+    kinds = {cls.outside_of if issubclass(cls, Node) else None for cls in table}
+    closed = kinds.pop() if len(kinds) == 1 else None
+    if closed is not None:
+        leaves = _LEAVES.difference(table) | _subclasses(closed, len(DECLARED))
+    # Many passes find nothing to do, and to see that is much cheaper than to walk.
+    elif len(table) <= _SOME and not _has_any(root, table.keys()):
+        return root
+    else:
+        leaves = _LEAVES.difference(table)
+    return _REWRITERS[kind](root, {id(None): None}, leaves, table, _LEVELS)
+
+
+@functools.lru_cache(maxsize=8)
+def _subclasses(kind: type[Node], declared: int) -> frozenset[type]:
+    """Find the subclasses of a class among those that are declared, which are so many."""
+    return frozenset(cls for cls in DECLARED[:declared] if issubclass(cls, kind))
 
 
 Rewriter: TypeAlias = Callable[[Any, dict[int, Any], "set[type]", Mapping[type, Rule], int], Any]
@@ -595,7 +608,7 @@ class _Rewriters(dict[type, Rewriter]):
         return made
 
 
-_LEVELS: Final = 40
+_LEVELS: Final = 100
 _REWRITERS: Final = _Rewriters()
 _LEAVES: Final[set[type]] = {type(None)}
 """The classes met so far whose nodes own no parts."""

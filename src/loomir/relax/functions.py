@@ -28,9 +28,9 @@ class Functions:
         self._made: dict[str, BaseFunc] = {}
         self._declared: dict[str, FuncStructInfo] = {}
         self._infos: dict[str, FuncStructInfo] = {}
-        self._private: dict[int, list[str]] = {}
-        self._unsorted: list[str] = []
-        """Private functions that are not in ``_private`` yet: hardly anybody adds any."""
+        self._private: dict[tuple[object, ...], list[str]] = {}
+        """Private functions by what they take: hardly any two are equal, and hashes cost time."""
+        self._hashes: dict[str, int] = {}
         for var, func in self._mod.functions.items():
             self._vars[var.name_hint] = var
             self._put(var.name_hint, func)
@@ -38,15 +38,23 @@ class Functions:
     def _put(self, name: str, func: BaseFunc) -> None:
         self._made[name] = func
         self._infos.pop(name, None)
+        self._hashes.pop(name, None)
         if _is_private(func):
-            self._unsorted.append(name)
+            self._private.setdefault(_outline(func), []).append(name)
 
     def _alike(self, func: BaseFunc) -> list[str]:
         """List private functions that may be equal to one."""
-        for name in self._unsorted:
-            self._private.setdefault(structural_hash(self._made[name]), []).append(name)
-        self._unsorted.clear()
-        return self._private.get(structural_hash(func), [])
+        listed = self._private.get(_outline(func))
+        if not listed:
+            return []
+        wanted = structural_hash(func)
+        return [name for name in listed if self._hash_of(name) == wanted]
+
+    def _hash_of(self, name: str) -> int:
+        found = self._hashes.get(name)
+        if found is None:
+            found = self._hashes[name] = structural_hash(self._made[name])
+        return found
 
     def declare(self, name: str, info: FuncStructInfo) -> GlobalVar:
         """Announce a function. Errors: RLX0308 where there is one of the name."""
@@ -134,6 +142,14 @@ class Functions:
         return self._mod.with_functions(
             {self._vars[name]: func for name, func in self._made.items()}
         )
+
+
+def _outline(func: BaseFunc) -> tuple[object, ...]:
+    """Give what equal functions share and is soon seen."""
+    if not isinstance(func, PrimFunc):
+        return ()
+    buffers = tuple((b.dtype, len(b.shape)) for b in func.buffer_map.values())
+    return (tuple(param.dtype for param in func.params), buffers)
 
 
 def _is_private(func: BaseFunc) -> bool:

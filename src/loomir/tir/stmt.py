@@ -77,6 +77,7 @@ class Stmt(Node):
     __slots__ = ()
 
     in_words: ClassVar[str] = "a statement"
+    outside_of: ClassVar[type[Node] | None] = PrimExpr
 
 
 @serializable

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from loomir.ir.node import Node
+from loomir.ir.visit import fold
+from loomir.script import from_source
+from loomir.transform.tir import plan_and_update_buffer_allocation_location as planning
 from loomir.transform.tir.plan_and_update_buffer_allocation_location import (
     plan_and_update_buffer_allocation_location,
 )
@@ -17,6 +23,24 @@ OUTSIDE = """
     d = T.allocate([2], "int32", "local")
     t = T.decl_buffer((2,), "int32", data=d)
 """
+
+
+def test_expressions_that_read_no_such_memory_are_passed_over(monkeypatch: pytest.MonkeyPatch):
+    looked: list[str] = []
+
+    def noted(root: Node, fn: Any) -> Any:
+        looked.append(str(root))
+        return fold(root, fn)
+
+    monkeypatch.setattr(planning, "fold", noted)
+    text = """
+    for i in range(T.int64(8)):
+        t[T.int64(0)] = A[i] + A[i * T.int64(2)]
+        A[i] = t[T.int64(0)] * A[i + T.int64(8)]
+"""
+    func = from_source("from loomir.script import tir as T\n" + HEAD + OUTSIDE + text)
+    assert plan_and_update_buffer_allocation_location(func) is not func
+    assert looked == ["t[T.int64(0)] * A[i + T.int64(8)]"]
 
 
 def test_into_the_loop_that_uses_it():

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from loomir.ir.node import Node
 from loomir.ir.passes import register
-from loomir.ir.visit import Step, children, fold, nodes_outside, pre_order, rebuild, trampoline
+from loomir.ir.visit import (
+    Step,
+    children,
+    fold,
+    nodes_outside,
+    of_classes,
+    pre_order,
+    rebuild,
+    trampoline,
+)
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
@@ -127,7 +137,20 @@ def _read(body: Stmt, plans: dict[int, _Plan]) -> None:
             plans[name].touched.add(id(node))
         return found
 
-    fold(body, note)
+    below: dict[int, frozenset[int]] = {}
+
+    def inside(part: Node) -> frozenset[int]:
+        found = below.get(id(part))
+        if found is None:
+            # Most expressions have nothing to do with any of them.
+            names = of_classes(part, BufferLoad, Var)
+            some = any(id(e if isinstance(e, Var) else e.buffer.data) in plans for e in names)
+            found = below[id(part)] = fold(part, note) if some else frozenset()
+        return found
+
+    # Parts come before what they are in.
+    for s in reversed(nodes_outside(body, PrimExpr)):
+        below[id(s)] = note(s, [inside(part) for part in children(s)])
 
 
 def _stores_first(body: Stmt, plan: _Plan) -> bool:
