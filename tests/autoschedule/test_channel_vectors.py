@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
@@ -256,3 +257,19 @@ def test_they_are_chosen_for_many_channels_of_few_pixels() -> None:
     assert chosen((1, 512, 14, 14), (512, 512, 3, 3), 2, 1)
     assert not chosen((1, 64, 56, 56), (20, 64, 3, 3), 1, 1)  # channels fill no vectors
     assert not chosen((1, 3, 224, 224), (64, 3, 7, 7), 2, 3)  # few steps
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 4, 16])
+@pytest.mark.parametrize(("pieces", "blocks"), [(7, 11), (14, 8), (224, 2), (5, 1), (1, 3)])
+def test_blocks_are_shared_evenly_where_that_is_possible(
+    pieces: int, blocks: int, cores: int
+) -> None:
+    size = channel_vectors.tiles_of_block(pieces, blocks, cores)
+    assert 1 <= size <= min(16, pieces)
+    parts = [min(size, pieces - first) for first in range(0, pieces, size)] * blocks
+    ends = [len(parts) * c // cores for c in range(cores + 1)]
+    most = max(sum(parts[a:b]) for a, b in pairwise(ends))
+    even = len(parts) >= 4 * cores and most * cores <= 1.06 * sum(parts)
+    assert even or size <= -(-pieces // min(pieces, -(-4 * cores // blocks)))
+    if cores == 1 and blocks >= 4:
+        assert size == min(16, pieces)

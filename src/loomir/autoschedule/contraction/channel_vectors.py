@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import FOLDS, add, imm64, mul, product, sub
@@ -63,7 +64,7 @@ from loomir.tir.expr import (
 from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt, seq
 
-__all__ = ["in_channel_vectors"]
+__all__ = ["in_channel_vectors", "tiles_of_block"]
 
 Range: TypeAlias = tuple[PrimExpr, PrimExpr]
 """The first of some steps, and how many there are."""
@@ -154,13 +155,20 @@ def _shape(image: Image, target: Target) -> tuple[float, tuple[int, int, int]]:
     return best
 
 
-def _per_part(pieces: int, blocks: int, cores: int) -> int:
-    """Choose how many tiles a block has: few enough for all CPUs to be busy all the time."""
+def tiles_of_block(pieces: int, blocks: int, cores: int) -> int:
+    """Choose how many tiles a block has: few enough for all CPUs to be busy all the time.
+
+    There are so many ``blocks`` of all ``pieces``; threads share them in stretches.
+    """
     least = up(pieces, _TILES)
-    for parts in range(least, pieces):
-        count, per_part = blocks * parts, up(pieces, parts)
-        last = up(blocks * up(pieces, per_part), cores) * per_part
-        if count >= _BLOCKS * cores and last * cores <= _UNEVEN * blocks * pieces:
+    for some in range(least, pieces):
+        per_part = up(pieces, some)
+        parts = up(pieces, per_part)
+        count = blocks * parts
+        ends = [count * c // cores for c in range(cores + 1)]
+        done = [n // parts * pieces + n % parts * per_part for n in ends]
+        most = max(b - a for a, b in pairwise(done))
+        if count >= _BLOCKS * cores and most * cores <= _UNEVEN * blocks * pieces:
             return per_part
     return up(pieces, max(least, min(pieces, up(_BLOCKS * cores, blocks))))
 
@@ -243,7 +251,7 @@ class _ChannelVectors:
         self.down, self.across = up(self.height, self.lines), up(self.width, self.line)
         self.pieces = (size_of(outer[:-1]) or 1) * self.down * self.across
         blocks = self.sets * (self.count or 1)
-        self.per_part = _per_part(self.pieces, blocks, target.cores)
+        self.per_part = tiles_of_block(self.pieces, blocks, target.cores)
         self.parts = up(self.pieces, self.per_part)
         self.channel, *self.near = steps
         near = {axis.var for axis in self.near}
