@@ -77,6 +77,8 @@ def stays(text: str, options: object = None) -> None:
         "n % T.max(n, 1)",
         "T.truncdiv(n, T.min(n, -1))",
         "T.Select(x > T.float32(0), T.log(x), x)",
+        "T.Select(x > T.float32(0), x, -x)",
+        "T.Select(B[n] > x and B[n] < T.float32(9), B[n] + x, B[n])",
         "T.if_then_else(x > T.float32(0), T.log(x), x)",
         "T.Cast('int32', T.sqrt(x)) + n",
         "T.reinterpret('int32', T.sqrt(x))",
@@ -104,6 +106,10 @@ def test_what_is_costly_moves(value: str):
 )
 def test_what_is_cheap_stays(value: str):
     stays(f"for i in range(8):\n    A[i] = {value}")
+
+
+def test_what_is_loaded_under_a_condition_only_stays():
+    stays("for i in range(8):\n    A[i] = T.Select(x > T.float32(0) and B[n] < x, x, -x)")
 
 
 def test_the_largest_expression_moves():

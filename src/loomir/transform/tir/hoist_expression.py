@@ -1,7 +1,8 @@
 """Compute before a loop what costs much and is the same in each of its iterations.
 
 Divisions of floats, functions such as ``exp``, and divisions of integers by what is no constant
-cost ten times what a sum does and more; the code generator leaves them where they are written.
+cost ten times what a sum does and more; choices come with conditions and what they choose from. The
+code generator leaves them where they are written.
 Values keep all their bits: an expression moves as it stands.
 
 What moves has no effect, reads nothing that the loop may write, and cannot fail, for then it may
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 from loomir.arith.bounds import Bounds
+from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.op import Effect, Op
 from loomir.ir.passes import register
@@ -32,6 +34,7 @@ from loomir.tir.expr import (
     Mod,
     Or,
     PrimExpr,
+    Select,
     Var,
 )
 from loomir.tir.function import PrimFunc
@@ -79,6 +82,8 @@ _COSTLY: Final = frozenset(
 _PURE: Final = frozenset(
     row.op for row in BUILTINS.values() if row.op.effect in (Effect.PURE, Effect.EXPR_ANNOTATION)
 )
+_LOADS: Final = 8
+"""So many loads of a buffer are remembered: there is little else that a condition guards."""
 _DIVISIONS: Final = (Div, FloorDiv, FloorMod, Mod)
 
 
@@ -94,6 +99,7 @@ def hoist_expression(func: PrimFunc, options: HoistOptions = HoistOptions()) -> 
     divisions = [e for kind in _DIVISIONS for e in parts.get(kind, ())]
     costly = {id(e) for e in parts.get(Call, ()) if e.op in _COSTLY}
     costly.update(id(e) for e in divisions if e.dtype.is_float)
+    costly.update(map(id, parts.get(Select, ())))
     unclear = [e for e in divisions if e.dtype.is_integer and not is_nonzero(e.b)]
     if unclear:
         bounds = Bounds()
@@ -136,6 +142,8 @@ class _Place:
         self.known: tuple[dict[int, _Info], dict[int, _Info]] = ({}, {})
         self.made: tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any]] = ({}, {})
         self.lets: dict[int, tuple[Var, PrimExpr]] = {}
+        # Loads that each iteration comes to, by buffers, and the loops that they must stay in.
+        self.loads: dict[int, list[tuple[BufferLoad, int]]] = {}
 
 
 class _Hoist:
@@ -276,11 +284,23 @@ class _Hoist:
                 within = min(within or found.within, found.within)
         if isinstance(e, BufferLoad):
             bound = self._levels.get(id(e.buffer), 0)  # its pointer is bound outside of it
-            level = max(level, bound, self._memory.level_of(e, guarded=guarded))
+            level = max(level, bound, self._level_of_load(e, guarded))
         elif isinstance(e, _DIVISIONS) and not e.dtype.is_float:
             divides = id(e) in self._costly or is_nonzero(e.b)
             level = level if divides else NEVER
         return _Info(level, costly, within)
+
+    def _level_of_load(self, e: BufferLoad, guarded: bool) -> int:
+        """Give the loops that a load must stay in; what each iteration loads is there anyway."""
+        loads = self._places[-1].loads.setdefault(id(e.buffer), [])
+        if guarded:
+            for load, level in loads:
+                if all(map(structural_equal, load.indices, e.indices)):
+                    return level
+        level = self._memory.level_of(e, guarded=guarded)
+        if not guarded and len(loads) < _LOADS:
+            loads.append((e, level))
+        return level
 
     def _made(self, e: PrimExpr, guarded: bool, depth: int) -> Step[PrimExpr]:
         """Make an expression anew for a place in so many loops."""

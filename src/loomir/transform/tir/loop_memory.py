@@ -24,7 +24,7 @@ from loomir.ir.visit import by_class, children, of_classes
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.constant_index import constant_span
 from loomir.tir.effects import Does, effects_of_node
-from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Var
+from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Select, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
     Allocate,
@@ -233,7 +233,7 @@ class LoopMemory:
         return True
 
 
-_KINDS: Final = (Call, Div, FloorDiv, FloorMod, Mod)
+_KINDS: Final = (Call, Div, FloorDiv, FloorMod, Mod, Select)
 
 
 def _size(extents: Iterable[PrimExpr], held: Buffer | Allocate) -> int:
