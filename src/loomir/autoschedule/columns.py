@@ -18,6 +18,7 @@ from loomir.autoschedule.instance import at, by_index, number, time_of, unfused,
 from loomir.autoschedule.nest import INDEX, allocated, loop, scratch, vectorized
 from loomir.autoschedule.passes import Piece, Place, Walk, may_skip, run_pass, run_start
 from loomir.autoschedule.plan import Plan
+from loomir.autoschedule.reading import from_memory
 from loomir.autoschedule.rows import FEW, lies_inside
 from loomir.autoschedule.sharing import is_long, is_worth, items_together, shared
 from loomir.autoschedule.stage import Axis, Combine, Stage
@@ -87,6 +88,8 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
         return None
     walk = Walk(stage, _units(stage), inside)
     start = run_start([walk])
+    elements = None if steps is None else count * steps
+    reading = from_memory([stage], elements, target, alone=True)
     cut = inside if start == 0 else inside[:1]
     whole = product(axis.extent for axis in cut)
     each = cost
@@ -106,7 +109,8 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
         left = whole - k * imm64(size)
         known = number(whole)
         extent = imm64(size) if known is not None and known % size == 0 else Min(imm64(size), left)
-        return run_pass([Walk(part, place, inside)], target, Piece(k * imm64(size), extent))
+        stretch = Piece(k * imm64(size), extent)
+        return run_pass([Walk(part, place, inside)], target, stretch, reading=reading)
 
     total = product(axis.extent for axis in outer)
     first, how = shared(total * pieces, each * size, "pieces", piece)
@@ -117,7 +121,8 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
 
     stmt = allocated([partial], first, loop("item", total, finish))
     unit = "elements" if start == 0 else f"steps of {cut[0].var.name_hint}"
-    choices = (f"pieces of {size} {unit} are combined apart, then their results, in order", how)
+    text = f"pieces of {size} {unit} are combined apart, then their results, in order"
+    choices = (text, how, *reading.texts())
     return Plan("reduction in two steps", _guarded(stage, stmt), choices)
 
 

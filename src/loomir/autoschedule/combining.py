@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from loomir.arith.fold import imm64
@@ -12,7 +12,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, And, Let, Max, Min, Mul, Or, PrimExpr, Ramp, Var, const
 from loomir.tir.op import call_builtin
 
-__all__ = ["combined", "identity", "joined_lanes", "whole"]
+__all__ = ["combined", "identity", "joined_lanes", "joined_vectors", "vectors"]
 
 _NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
     Combine.SUM: Add,
@@ -49,10 +49,21 @@ def identity(combine: Combine, dtype: DataType) -> PrimExpr:
     return const(1 if combine in (Combine.PROD, Combine.AND) else 0, dtype)
 
 
-def whole(buffer: Buffer, lanes: int) -> PrimExpr:
-    """Load the first elements of a buffer as one vector."""
-    start: PrimExpr = imm64(0)
-    return BufferLoad(buffer, (start if lanes == 1 else Ramp(start, imm64(1), lanes),))
+def vectors(buffer: Buffer, count: int, lanes: int) -> list[PrimExpr]:
+    """Load the first elements of a buffer as so many vectors."""
+    starts = [imm64(k * lanes) for k in range(count)]
+    if lanes == 1:
+        return [BufferLoad(buffer, (start,)) for start in starts]
+    return [BufferLoad(buffer, (Ramp(start, imm64(1), lanes),)) for start in starts]
+
+
+def joined_vectors(combine: Combine, parts: Sequence[PrimExpr], left: int = 1) -> list[PrimExpr]:
+    """Join vectors, those of the first half to those of the second, until so many are left."""
+    node = _NODES[combine]
+    while len(parts) > left:
+        half = len(parts) // 2
+        parts = [node(low, high) for low, high in zip(parts[:half], parts[half:], strict=True)]
+    return list(parts)
 
 
 def joined_lanes(combine: Combine, vector: PrimExpr, left: int = 1) -> PrimExpr:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import imm64, int64, product
-from loomir.autoschedule.combining import combined, identity, joined_lanes, whole
+from loomir.autoschedule.combining import combined, identity, joined_lanes, joined_vectors, vectors
 from loomir.autoschedule.elementwise import is_heavy, values_join
 from loomir.autoschedule.instance import at, number, unfused, widest
 from loomir.autoschedule.nest import allocated, loop, scratch, vectorized
+from loomir.autoschedule.reading import Reading
 from loomir.autoschedule.stage import Axis, Combine, Stage
 from loomir.autoschedule.steps import in_steps, parts_of, plus
 from loomir.target import Target
@@ -29,6 +30,8 @@ _MOST_BITS: Final = 2048
 """The widest vectors that loops are turned into."""
 
 Place = Mapping[Var, PrimExpr]
+
+_PLAIN: Final = Reading()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +100,23 @@ def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple
 
 
 class _Sums(NamedTuple):
-    """Where a walk keeps what it combines: vectors, one vector, and one element."""
+    """Where a walk keeps what it combines: vectors, one vector, and one element.
+
+    The first two are used in vectors of ``part`` lanes.
+    """
 
     wide: Buffer
     narrow: Buffer
     single: Buffer
+    part: int
 
 
 def run_pass(
-    walks: Sequence[Walk], target: Target, piece: Piece | None = None, *, ahead: int = 0
+    walks: Sequence[Walk],
+    target: Target,
+    piece: Piece | None = None,
+    *,
+    reading: Reading = _PLAIN,
 ) -> Stmt:
     """Go over the elements of a row once, or over a piece of them; all walks are of equal size.
 
@@ -125,7 +136,8 @@ def run_pass(
     width, lanes = width_of(walks, known, target)
     heavy = any(is_heavy(walk.stage.value) for walk in walks)
     parts = parts_of(lanes, known) if heavy else []
-    sums = {k: _sums(walk, width, lanes) for k, walk in enumerate(walks) if walk.combines()}
+    most = reading.lanes or _MOST_LANES
+    sums = {k: _sums(walk, width, lanes, most) for k, walk in enumerate(walks) if walk.combines()}
 
     def element(outer: Sequence[PrimExpr], index: PrimExpr, walk: Walk) -> Place:
         inside = walk.axes[start:]
@@ -135,17 +147,19 @@ def run_pass(
     def step(outer: Sequence[PrimExpr], index: PrimExpr, size: int) -> Stmt:
         made: list[Stmt] = []
         for k, walk in enumerate(walks):
-            body = _element(walk, sums.get(k), size, width, lanes)
+            body = _element(walk, sums.get(k), size, width)
 
             def one(x: PrimExpr, walk: Walk = walk, body: _Body = body) -> Stmt:
                 return body(x, element(outer, index + x, walk))
 
-            made.append(one(imm64(0)) if size == 1 else vectorized("lane", size, one))
+            made.append(one(imm64(0)) if size == 1 else _in_parts(size, most, one))
         return seq(made)
 
     def run(outer: Sequence[PrimExpr]) -> Stmt:
         sizes = list(dict.fromkeys([width, lanes, *parts, 1]))
-        steps = in_steps(begin, length, sizes, lambda i, size: step(outer, i, size), ahead=ahead)
+        steps = in_steps(
+            begin, length, sizes, lambda i, size: step(outer, i, size), ahead=reading.ahead
+        )
         return seq(steps)
 
     def nested(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
@@ -161,7 +175,7 @@ def run_pass(
         return body
     starts = [_begin(walks[k], s, width, lanes) for k, s in sums.items()]
     ends = [_end(walks[k], s, width, lanes) for k, s in sums.items()]
-    buffers = [b for s in sums.values() for b in dict.fromkeys(s)]
+    buffers = [b for s in sums.values() for b in dict.fromkeys((s.wide, s.narrow, s.single))]
     made = allocated(buffers, *starts, body, *ends)
     skips = any(may_skip(walk.stage) for walk in walks)
     if skips and any(axis.size is None for axis in first.axes):
@@ -172,17 +186,27 @@ def run_pass(
 _Body = Callable[[PrimExpr, Place], Stmt]
 
 
-def _sums(walk: Walk, width: int, lanes: int) -> _Sums:
+def _in_parts(size: int, most: int, one: Callable[[PrimExpr], Stmt]) -> Stmt:
+    """Write vectors of at most so many lanes, one after the other."""
+    if size <= most:
+        return vectorized("lane", size, one)
+    return seq(
+        vectorized("lane", most, lambda x, k=k: one(plus(imm64(k), x)))
+        for k in range(0, size, most)
+    )
+
+
+def _sums(walk: Walk, width: int, lanes: int, most: int) -> _Sums:
     dtype = walk.stage.buffer.dtype
     single = scratch("single", (1,), dtype, "local")
     if width == 1:
-        return _Sums(single, single, single)
+        return _Sums(single, single, single, 1)
     wide = scratch("wide", (width,), dtype, "local")
     narrow = wide if lanes == width else scratch("narrow", (lanes,), dtype, "local")
-    return _Sums(wide, narrow, single)
+    return _Sums(wide, narrow, single, min(most, width))
 
 
-def _element(walk: Walk, sums: _Sums | None, size: int, width: int, lanes: int) -> _Body:
+def _element(walk: Walk, sums: _Sums | None, size: int, width: int) -> _Body:
     stage = walk.stage
 
     def store(_: PrimExpr, place: Place) -> Stmt:
@@ -210,20 +234,25 @@ def _begin(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
     made: list[Stmt] = [BufferStore(sums.single, start, (imm64(0),))]
     if width > 1:
         nothing = identity(stage.combine, stage.buffer.dtype)
-        made.append(vectorized("lane", width, lambda x: BufferStore(sums.wide, nothing, (x,))))
-        if lanes < width:
-            made.append(
-                vectorized("lane", lanes, lambda x: BufferStore(sums.narrow, nothing, (x,)))
-            )
+        made += [
+            _in_parts(size, sums.part, lambda x, b=b: BufferStore(b, nothing, (x,)))
+            for b, size in {sums.narrow: lanes, sums.wide: width}.items()
+        ]
     return seq(made)
 
 
 def _end(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
     stage = walk.stage
-    total: PrimExpr = whole(sums.single, 1)
+    total: PrimExpr = BufferLoad(sums.single, (imm64(0),))
     if width > 1:
-        vector = joined_lanes(stage.combine, whole(sums.wide, width), lanes)
+        how, part = stage.combine, sums.part
+        held = joined_vectors(how, vectors(sums.wide, width // part, part), max(1, lanes // part))
+        held = [joined_lanes(how, vector, lanes // len(held)) for vector in held]
         if lanes < width:
-            vector = combined(stage.combine, vector, whole(sums.narrow, lanes))
-        total = combined(stage.combine, total, joined_lanes(stage.combine, vector))
+            others = vectors(sums.narrow, len(held), lanes // len(held))
+            held = [
+                combined(how, vector, other) for vector, other in zip(held, others, strict=True)
+            ]
+        (vector,) = joined_vectors(how, held)
+        total = combined(how, total, joined_lanes(how, vector))
     return BufferStore(stage.buffer, total, tuple(at(i, walk.place) for i in stage.indices))

@@ -113,6 +113,18 @@ def _scaled(
     return scaled
 
 
+def _factor(spread: Tensor, epsilon: float, count: PrimExpr | None = None) -> Tensor:
+    """Give what to multiply by for a variance of 1: one quotient for all that share a variance."""
+
+    def element(*i: PrimExpr) -> PrimExpr:
+        value = spread(*i) if count is None else spread(*i) / count
+        root = call_builtin("sqrt", value + const(epsilon, spread.dtype))
+        return const(1, spread.dtype) / root
+
+    made: Tensor = make("factor", dims(spread), element)
+    return made
+
+
 def layer_norm(
     x: Tensor,
     gamma: Tensor | None = None,
@@ -130,11 +142,11 @@ def layer_norm(
     wide = working(x.dtype)
     middle = wide_mean(x, axes, keepdims=True)
     spread = wide_variance(x, axes, keepdims=True, middle=middle)
+    factor = _factor(spread, epsilon)
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = _with(i, *axes)
-        factor = call_builtin("sqrt", spread(*at) + const(epsilon, wide))
-        return scaled((converted(x(*i), wide) - middle(*at)) / factor, i)
+        return scaled((converted(x(*i), wide) - middle(*at)) * factor(*at), i)
 
     return make("layer_norm", dims(x), element)
 
@@ -155,12 +167,10 @@ def rms_norm(
         return value * value
 
     total = reduced("squares", x, axes, True, square, te.sum)
-    count = counted_as(product(dims(x)[a] for a in axes), wide)
+    factor = _factor(total, epsilon, counted_as(product(dims(x)[a] for a in axes), wide))
 
     def element(*i: PrimExpr) -> PrimExpr:
-        mean = total(*_with(i, *axes)) / count
-        factor = call_builtin("sqrt", mean + const(epsilon, wide))
-        return scaled(converted(x(*i), wide) / factor, i)
+        return scaled(converted(x(*i), wide) * factor(*_with(i, *axes)), i)
 
     return make("rms_norm", dims(x), element)
 
@@ -252,11 +262,11 @@ def instance_norm(
     wide = working(x.dtype)
     middle = wide_mean(x, over, keepdims=True)
     spread = wide_variance(x, over, keepdims=True, middle=middle)
+    factor = _factor(spread, epsilon)
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = _with(i, *over)
-        factor = call_builtin("sqrt", spread(*at) + const(epsilon, wide))
-        return scaled((converted(x(*i), wide) - middle(*at)) / factor, i)
+        return scaled((converted(x(*i), wide) - middle(*at)) * factor(*at), i)
 
     made: Tensor = make("instance_norm", dims(x), element)
     return made
