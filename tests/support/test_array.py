@@ -7,6 +7,7 @@ import pytest
 
 import loomir
 from loomir.support.array import Array
+from loomir.support.dtype import DataType, numpy_of
 
 LARGE = np.arange(3 << 20, dtype="uint8")
 
@@ -56,3 +57,14 @@ def test_an_array_that_is_given_away_is_not_copied() -> None:
     assert turned == Array(np.arange(6.0).reshape(2, 3).T)
     with pytest.raises(loomir.CompileError):
         Array.owning(np.array(["text"]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16", "float64"])
+@pytest.mark.parametrize("shape", [(5000, 3), (1, 40000), (2, 0, 9)])
+def test_large_arrays_begin_with_a_line_of_the_cache(shape: tuple[int, ...], dtype: str) -> None:
+    given = np.arange(int(np.prod(shape))).reshape(shape)[::-1]
+    made = Array(given.astype(numpy_of(DataType(dtype))), dtype)
+    assert made.data.ctypes.data % 64 == 0 or not made.data.size
+    assert made.data.flags.c_contiguous
+    assert not made.data.flags.writeable
+    np.testing.assert_array_equal(made.data, given.astype(numpy_of(DataType(dtype))))

@@ -6,8 +6,6 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import numpy as np
-
 from loomir.ir.equality import structural_equal
 from loomir.ir.hashing import structural_hash
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
@@ -16,7 +14,7 @@ from loomir.ir.visit import by_class
 from loomir.relax.expr import Call, Constant, Function, Tuple
 from loomir.relax.node import RelaxExpr
 from loomir.relax.rewriter import Rewriter
-from loomir.support.array import Array
+from loomir.support.array import Array, empty_on_line
 from loomir.support.dtype import numpy_of
 from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
@@ -144,7 +142,9 @@ class _Pack(Rewriter):
             func = self.functions[task[0]].func
             outputs = [func.buffer_map[p] for p in func.params[len(inputs) :]]
             arrays = [
-                np.empty([e.value for e in b.shape if isinstance(e, IntImm)], numpy_of(b.dtype))
+                empty_on_line(
+                    [e.value for e in b.shape if isinstance(e, IntImm)], numpy_of(b.dtype)
+                )
                 for b in outputs
             ]
             run(f"pack{task[0]}")(*[x.data for x in inputs], *arrays)
