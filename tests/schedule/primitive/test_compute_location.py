@@ -50,6 +50,39 @@ def test_compute_at_refuses_a_loop_that_runs_at_once_where_iterations_overlap():
         sch.compute_at("B", outer)
 
 
+def test_compute_at_stays_out_of_loops_that_a_block_reduces_over():
+    """Operands that come with the iterations of such a loop are not all there in the first."""
+    before = from_source(
+        """
+from loomir.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), D: T.Buffer((1,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    C = T.alloc_buffer((1,), "int32")
+    for k in range(8):
+        with T.sblock("B"):
+            v = T.axis.spatial(8, k)
+            B[v] = A[v] + 1
+        for u in range(1):
+            with T.sblock("C"):
+                w, v = T.axis.remap("SR", [u, k])
+                with T.init():
+                    C[w] = 0
+                C[w] = C[w] + B[v]
+        for u in range(1):
+            with T.sblock("D"):
+                w = T.axis.spatial(1, u)
+                D[w] = C[w]
+"""
+    )
+    sch = Schedule(before)
+    with pytest.raises(ScheduleError, match="reduces over the loop 'k' around both") as caught:
+        sch.compute_at("C", sch.get_loops("D")[1])
+    assert caught.value.diagnostic.code == "SCH0006"
+    same_meaning(before, sch)
+
+
 def test_compute_at_takes_all_takers_or_none():
     sch = Schedule(softmax())
     with pytest.raises(ScheduleError, match="'softmax' takes its result outside") as caught:

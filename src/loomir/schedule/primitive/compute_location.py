@@ -239,6 +239,8 @@ def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
         )
     if _mentions_loops(ref):
         return _refusal("SCH0007", ref, "it mentions a loop around it", "take another block")
+    if why := _cannot_sum_whole(ref, loop):
+        return why
     if why := cannot_cover(ref):
         return why
     writers, readers, other = users(ref.scope, buffer)
@@ -264,6 +266,28 @@ def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
 def _mentions_loops(ref: Ref) -> bool:
     inside = {r.loop.loop_var for r in ref.loops()}
     return any(n in inside for n in pre_order(ref.block) if isinstance(n, Var))
+
+
+def _cannot_sum_whole(ref: Ref, loop: Ref) -> Refusal | None:
+    """Say which loop around both places a block reduces over.
+
+    Each of its iterations takes what is summed until then, and may bring what the next ones sum:
+    it cannot be given all of the sum.
+    """
+    assert isinstance(ref.stmt, BlockRealize)
+    pairs = zip(ref.block.iter_vars, ref.stmt.iter_values, strict=True)
+    over = [value for axis, value in pairs if axis.iter_type is IterVarType.COMM_REDUCE]
+    used = {node for value in over for node in pre_order(value)}
+    around = list(loop.around())
+    for shared in ref.loops():
+        if shared.loop.loop_var in used and any(a is shared for a in around):
+            return _refusal(
+                "SCH0006",
+                ref,
+                f"it reduces over the loop {shared.loop.loop_var.name_hint!r} around both places",
+                "take a loop outside of those that it reduces over",
+            )
+    return None
 
 
 @primitive
