@@ -36,7 +36,9 @@ def made(
 def test_softmax(length: int):
     x = (18, length)
     kinds = ["rows"] if length > 1 else None
-    agrees(made(topi.softmax, x), [drawn(*x), drawn(*x)], ulps=8, kinds=kinds)
+    # Drawn here: what a module draws depends on the order of its tests, and so do the last bits.
+    own = np.array(np.random.default_rng(length).standard_normal(x) * 3, "float32")
+    agrees(made(topi.softmax, x), [own, own.copy()], ulps=4, kinds=kinds)
 
 
 def test_log_softmax_and_other_targets():
