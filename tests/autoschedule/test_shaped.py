@@ -128,6 +128,96 @@ def test_loops_of_scalars_are_left_to_llvm(func: PrimFunc):
     assert not shaped(func)
 
 
+@T.prim_func
+def kept_in_registers(A: T.Buffer((64, 16), "float32"), B: T.Buffer((32,), "float32")):
+    acc = T.alloc_buffer((32,), "float32", scope="local")
+    for half in T.unroll(2):
+        for lane in T.vectorized(16):
+            acc[half * 16 + lane] = T.float32(0)
+    for k in range(64):
+        for half in T.unroll(2):
+            for lane in T.vectorized(16):
+                acc[half * 16 + lane] = acc[half * 16 + lane] + A[k, lane]
+    for half in T.unroll(2):
+        for lane in T.vectorized(16):
+            B[half * 16 + lane] = acc[half * 16 + lane]
+
+
+@T.prim_func
+def read_by_a_loop(A: T.Buffer((64, 16), "float32"), B: T.Buffer((32,), "float32")):
+    acc = T.alloc_buffer((32,), "float32", scope="local")
+    for half in range(2):
+        for lane in T.vectorized(16):
+            acc[half * 16 + lane] = T.float32(0)
+    for k in range(64):
+        for half in T.unroll(2):
+            for lane in T.vectorized(16):
+                acc[half * 16 + lane] = acc[half * 16 + lane] + A[k, lane]
+    for half in range(2):
+        for lane in T.vectorized(16):
+            B[half * 16 + lane] = acc[half * 16 + lane]
+
+
+@T.prim_func
+def in_the_result(A: T.Buffer((9, 64, 16), "float32"), B: T.Buffer((9, 16), "float32")):
+    for i in range(9):
+        for lane in T.vectorized(16):
+            B[i, lane] = T.float32(0)
+        for k in range(64):
+            for lane in T.vectorized(16):
+                B[i, lane] = B[i, lane] + A[i, k, lane]
+
+
+@T.prim_func
+def by_short_loops(A: T.Buffer((64, 16), "float32"), B: T.Buffer((4, 16), "float32")):
+    for k, i in T.grid(64, 4):
+        for lane in T.vectorized(16):
+            B[i, lane] = B[i, lane] + A[k, lane]
+
+
+@T.prim_func
+def by_long_loops(A: T.Buffer((64, 1600), "float32"), B: T.Buffer((1600,), "float32")):
+    for k, i in T.grid(64, 100):
+        for lane in T.vectorized(16):
+            B[i * 16 + lane] = B[i * 16 + lane] + A[k, i * 16 + lane]
+
+
+def scheduled() -> PrimFunc:
+    """Schedule a product as a user does: tiles of rows and vectors, sums in the result."""
+    x, w = te.placeholder((64, 64), name="x"), te.placeholder((64, 64), name="w")
+    work = loomir.Schedule(te.create_prim_func([x, w, topi.matmul(x, w)]))
+    block = work.get_sblock("matmul")
+    i, j, k = work.get_loops(block)
+    i_outer, i_inner = work.split(i, [None, 4])
+    j_outer, j_inner = work.split(j, [None, 16])
+    work.reorder(i_outer, j_outer, k, i_inner, j_inner)
+    work.unroll(i_inner)
+    work.vectorize(j_inner)
+    work.decompose_reduction(block, k)
+    (made,) = work.mod.functions.values()
+    assert isinstance(made, PrimFunc)
+    return made
+
+
+@pytest.mark.parametrize("func", [kept_in_registers, by_long_loops], ids=name_of)
+def test_sums_in_registers_or_over_arrays_are_shaped(func: PrimFunc):
+    assert shaped(func)
+
+
+@pytest.mark.parametrize("func", [read_by_a_loop, in_the_result, by_short_loops], ids=name_of)
+def test_sums_that_wait_in_memory_are_left_to_llvm(func: PrimFunc):
+    assert not shaped(func)
+
+
+def test_a_product_scheduled_by_hand_keeps_its_sums_in_registers():
+    func = scheduled()
+    assert not shaped(func)
+    text = loomir.compile(func, "x86-64-v4").assembly()
+    products = [m.start() for m in re.finditer(r"\bvf?m(add|ul)\w*ps\s.*%[xyz]mm", text)]
+    steps = text[products[0] : products[-1]]
+    assert not re.search(r"mov[au]ps\s+%[xyz]mm\d+, ", steps)
+
+
 def test_what_is_left_as_it_is_written_becomes_vectors_all_the_same():
     text = loomir.compile(computed, "haswell", schedule=False).assembly()
     assert re.search(r"v(add|mul)ps\s.*%ymm", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -16,6 +16,7 @@ from loomir import interp, relax, tc, te, tir, transform
 from loomir.ir.node import DECLARED, Node
 from loomir.relax.op_def import find_op, op_names
 from loomir.relax.op_params import REQUIRED
+from loomir.support.declared import declared
 from loomir.support.diagnostics import LoomirError
 from loomir.support.held import explain_parts, explained
 from loomir.transform import relax as passes
@@ -216,3 +217,25 @@ def test_what_programs_hold_is_what_nodes_declare():
 
 def test_a_list_in_itself_is_looked_into_once():
     explain_parts([circle()])
+
+
+@pytest.mark.parametrize("data", [circle(), nested(10_000), {"a": circle()}])
+def test_attributes_that_have_no_end_are_refused(data: Any):
+    with refused("TIR0006", "attrs holds itself, or lists in lists without end"):
+        tir.PrimFunc((), tir.Evaluate(N), tir.PrimType("int32"), {}, {"a": data})
+    with refused("TIR0006", "annotations holds itself"):
+        tir.For(N, 0, 4, tir.ForKind.SERIAL, tir.Evaluate(N), annotations={"a": data})
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        (Sequence[Any], "a list"),
+        (Sequence[int], "a list of integers"),
+        (Sequence[tuple[int, int]], "a list of which each item is a tuple of 2"),
+        (Mapping[str, Any], "a dictionary of which each key is a string"),
+        (Mapping[str, int], "a dictionary of which each key is a string and each value an integer"),
+    ],
+)
+def test_what_lists_and_dictionaries_hold_is_told(hint: Any, words: str):
+    assert declared(hint).wanted == words

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast
 from typing_extensions import dataclass_transform
 
 from loomir.support.diagnostics import InternalError, LoomirError
-from loomir.support.held import explain_node
+from loomir.support.held import explain_node, refuse_endless
 from loomir.support.printing import to_text
 
 __all__ = [
@@ -202,9 +202,15 @@ def reset(target: Node, name: str, value: object) -> None:
 
 
 def without_lists(target: Node, name: str) -> None:
-    """Put tuples for the lists in a field's plain data, while a node is being constructed."""
+    """Put tuples for the lists in a field's plain data, while a node is being constructed.
+
+    Errors: TIR0006 for data that holds itself, or is deeper than Python goes.
+    """
     given: object = getattr(target, name)
-    made = _tupled(given)
+    try:
+        made = _tupled(given)
+    except RecursionError:
+        refuse_endless(target, name)
     if made is not given:
         reset(target, name, made)
 

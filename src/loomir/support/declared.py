@@ -16,6 +16,7 @@ __all__ = ["Declared", "declared", "quoted", "shown"]
 
 _WIDEST: Final = 64
 """Bits of the largest integer that a program can hold: that of uint64."""
+_ANYTHING: Final = "anything"
 _SHORT: Final = 40
 """Characters up to which a value is shown, and not what it is."""
 
@@ -75,8 +76,7 @@ def declared(hint: Any, *, plain: bool = False) -> Declared:
         return Declared(partial(_is_one, args), tuple(map(repr, args)))
     if origin is Sequence or (origin is tuple and args[1:] == (...,)):
         item = declared(args[0], plain=plain)
-        many = _MANY.get(item.wanted)
-        return Declared(partial(_is_list, item), (f"a list of {many}" if many else "a list",))
+        return Declared(partial(_is_list, item), (_list_of(item.wanted),))
     if origin is tuple:
         parts = [declared(arg, plain=plain) for arg in args]
         return Declared(partial(_is_tuple, parts), (f"a tuple of {len(args)}",))
@@ -86,15 +86,26 @@ def declared(hint: Any, *, plain: bool = False) -> Declared:
         return Declared(callable, ("a function",))
     if origin is Mapping:
         parts = [declared(arg, plain=plain) for arg in args]
-        return Declared(partial(_is_mapping, parts), ("a dictionary",))
+        key, value = (part.wanted for part in parts)
+        held = "" if value == _ANYTHING else f" and each value {value}"
+        return Declared(
+            partial(_is_mapping, parts), (f"a dictionary of which each key is {key}{held}",)
+        )
     wanted = _CLASSES.get(hint, hint if origin is None else origin)
     if hint is Any or not isinstance(wanted, (type, tuple)):
-        return Declared(_is_anything, ("anything",))
+        return Declared(_is_anything, (_ANYTHING,))
     what = _NAMED.get(hint) or _called(cast("Any", wanted))
     classes: tuple[Any, ...] = (cast("Any", wanted),)
     if plain:
         classes += getattr(cast("object", wanted), "written_as", ())
     return Declared(partial(_is_instance, classes, hint is int), (what,))
+
+
+def _list_of(item: str) -> str:
+    if item == _ANYTHING:
+        return "a list"
+    many = _MANY.get(item)
+    return f"a list of {many}" if many else f"a list of which each item is {item}"
 
 
 def _called(cls: Any) -> str:

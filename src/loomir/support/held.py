@@ -26,6 +26,7 @@ __all__ = [
     "explained",
     "explained_methods",
     "misfit",
+    "refuse_endless",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -175,6 +176,18 @@ def explain_node(node: Any) -> None:
             _Misfit(node.node_kind, name, value, given).refuse(CODE)
     explain_parts([getattr(node, name) for name in fields])
     explain_parts([node])
+
+
+def refuse_endless(node: Any, name: str) -> typing.NoReturn:
+    """Refuse plain data in a field of a node that holds itself, or is deeper than Python goes."""
+    raise CompileError(
+        Diagnostic(
+            CODE,
+            f"{node.node_kind}: {name} holds itself, or lists in lists without end",
+            user_span(),
+            help="give data as JSON has it",
+        )
+    ) from None
 
 
 def explain_parts(values: Sequence[Any]) -> None:
