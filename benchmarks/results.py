@@ -62,7 +62,8 @@ class Outcome:
     def share(self, found: Found, peer: str) -> float:
         """Give the share of the roof: the least time that this machine could take, over its own."""
         work = found.row
-        least = max(work.flops / self.roof["flops"], work.bytes / self.roof["bandwidth"])
+        flops = self.roof.get(f"{work.dtype} flops", self.roof["flops"])
+        least = max(work.flops / flops, work.bytes / self.roof["bandwidth"])
         return least / found.seconds(peer)
 
     @property

@@ -177,3 +177,31 @@ def test_each_of_several_groups_is_measured_by_itself(
     assert output.count("     by itself: ") == 3
     _, output = invoke("explain", where, "--no-measure", "--size", "n=96")
     assert "by itself" not in output
+
+
+PRODUCTS = """\
+from loomir import te
+
+def product(dtype, out):
+    x, w = te.placeholder((256, 256), dtype), te.placeholder((256, 256), dtype)
+    k = te.reduce_axis((0, 256))
+    total = te.compute(
+        (256, 256), lambda i, j: te.sum(x[i, k].astype(out) * w[k, j].astype(out), axis=k)
+    )
+    return te.create_prim_func([x, w, total])
+
+single, double = product("float32", "float32"), product("float64", "float64")
+bytes, brain = product("int8", "int32"), product("bfloat16", "float32")
+"""
+
+
+def test_least_times_follow_how_much_one_instruction_does(tmp_path: Path):
+    path = tmp_path / "products.py"
+    path.write_text(PRODUCTS)
+    groups = {n: f["main"]["groups"][0] for n, f in facts(str(path)).items() if n != "ok"}  # type: ignore[index]
+    least = {name: group["predicted"] for name, group in groups.items()}
+    assert {group["limit"] for group in groups.values()} == {"arithmetic"}
+    assert least["double"] == pytest.approx(2 * least["single"])
+    for name, steps in (("bytes", 4), ("brain", 2)):
+        at_once = any(f"{steps} steps at once" in choice for choice in groups[name]["choices"])
+        assert least[name] == pytest.approx(least["single"] / (steps if at_once else 1))

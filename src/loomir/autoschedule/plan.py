@@ -41,3 +41,5 @@ class Plan:
     """What ``stmt`` finds done, where arguments are known to be constant."""
     repeats: tuple[PrimExpr, ...] = ()
     """Iterations of loops in ``stmt`` that run the stages again and again."""
+    at_once: int = 1
+    """Steps of a sum that an element of a vector takes in one instruction."""

@@ -348,7 +348,8 @@ class _Group:
         width, lanes = width_of(walks, length, target)
         if width == 1:
             return f"{names}: in order, element by element"
-        return f"{names}: {width} elements at once, in {width // lanes} vectors of {lanes}"
+        vectors = "one vector" if width == lanes else f"{width // lanes} vectors"
+        return f"{names}: {width} elements at once, in {vectors} of {lanes}"
 
     def _passes(self, stages: Sequence[Stage]) -> list[list[Stage]]:
         """Join stages that go over the same elements, where none waits for the end of another."""

@@ -137,7 +137,9 @@ class _Explained:
 
     def _head(self, roof: Roof | None, here: bool) -> None:
         t = self.target
-        words = f"{self.key}, for {t.cpu}: vectors of {t.vector_bits} bits, {t.cores} cores"
+        words = (
+            f"{self.key}, for {t.cpu}: vectors of {t.vector_bits} bits, {_many(t.cores, 'core')}"
+        )
         if roof is not None:
             words += f", {roof.flops / 1e9:.1f} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s"
         self.report.line(words, style="bold")
@@ -190,7 +192,10 @@ class _Explained:
             )
         ]
         facts: dict[str, Any] = {"groups": groups}
-        least = [None if w is None or roof is None else _seconds(roof, w) for w in works]
+        least = [
+            None if work is None or roof is None else _seconds(roof, plan, work)
+            for plan, work in zip(scheduled.plans, works, strict=True)
+        ]
         known = [seconds for seconds in least if seconds is not None]
         predicted = sum(known) if known and len(known) == len(least) else None
         if measured is not None:
@@ -250,7 +255,7 @@ class _Explained:
         facts |= work._asdict()
         line = f"     work: {work.flops:,} operations, {work.bytes:,} bytes"
         if roof is not None:
-            least = _seconds(roof, work)
+            least = _seconds(roof, plan, work)
             limit = "memory" if least == work.bytes / roof.bandwidth else "arithmetic"
             facts |= {"predicted": least, "limit": limit}
             line += f"; at best {_time(least)}, by {limit}"
@@ -263,8 +268,14 @@ class _Explained:
         return facts
 
 
-def _seconds(roof: Roof, work: StageWork) -> float:
-    return roof.seconds(Work(work.bytes, work.flops, True))
+def _seconds(roof: Roof, plan: Plan, work: StageWork) -> float:
+    """Say how long a group takes at least, of elements twice as wide twice as long.
+
+    Vectors hold half as many of those; steps of sums that are taken at once are one.
+    """
+    widest = max((stage.buffer.dtype.bits for stage in plan.stages), default=32)
+    operations = work.flops * max(widest, 32) // (32 * plan.at_once)
+    return roof.seconds(Work(work.bytes, operations, True))
 
 
 def _work(plan: Plan, sizes: Mapping[str, int]) -> StageWork | None:
@@ -281,6 +292,10 @@ def _work(plan: Plan, sizes: Mapping[str, int]) -> StageWork | None:
 def _size(sizes: Mapping[str, int], extent: PrimExpr) -> int | None:
     names = {part for part in pre_order(extent) if isinstance(part, Var)}
     return size_of(extent, {v: sizes[v.name_hint] for v in names if v.name_hint in sizes})
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _time(seconds: float) -> str:

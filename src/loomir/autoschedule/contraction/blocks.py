@@ -416,7 +416,10 @@ class Blocked:
             stmt = IfThenElse(LT(imm64(0), self.depth), stmt)
         work = self.work
         flops = None if work is None else 2 * work
-        return Plan("matrix product", stmt, self._choices(), flops, ahead=tuple(ahead))
+        at_once = 1 if self.groups is None else self.groups.size
+        return Plan(
+            "matrix product", stmt, self._choices(), flops, ahead=tuple(ahead), at_once=at_once
+        )
 
     def _block(self, number: PrimExpr) -> Stmt:
         left, right, tiles = self.left, self.right, self.tiles
