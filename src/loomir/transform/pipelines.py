@@ -23,6 +23,7 @@ from loomir.transform.relax.normalize import normalize
 from loomir.transform.relax.pack_constants import PackConstantsOptions, pack_constants
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
 from loomir.transform.relax.winograd_conv2d import winograd_conv2d
+from loomir.transform.tir.compact_buffer_allocation import compact_buffer_allocation
 from loomir.transform.tir.convert_blocks_to_opaque import convert_blocks_to_opaque
 from loomir.transform.tir.facts import LOWERED
 from loomir.transform.tir.flatten_buffer import flatten_buffer
@@ -110,6 +111,7 @@ LOWER_CPU: Final = Pipeline(
         lower_opaque_block,
         lower_thread_binding,
         instrument_bound_checkers,  # before flattening, which hides the axes
+        compact_buffer_allocation,  # so is this
         flatten_buffer,
         lower_tvm_builtin,  # before the next, which must see whose address is taken
         plan_and_update_buffer_allocation_location,  # what each iteration owns can become lanes

@@ -309,6 +309,8 @@ def compute_at(
 
     ``index`` is the place among what the loop runs: -1 is the last that is possible, -2 the first.
 
+    Where iterations share none of the buffer, machine code holds it for one iteration alone.
+
     Errors: SCH0003, SCH0004, SCH0006 where others take the result or operands change in between,
     SCH0007 for a block whose instances cannot be run again.
     """
