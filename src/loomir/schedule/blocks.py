@@ -23,7 +23,7 @@ from loomir.tir.buffer import BufferLoad, BufferRegion, IterVarType, Range
 from loomir.tir.expr import Add, And, IntImm, Max, Min, Mul, Or, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.init_order import check_init_order
-from loomir.tir.stmt import Block, BlockRealize, BufferStore, For, Stmt
+from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, Stmt
 
 __all__ = [
     "Update",
@@ -141,14 +141,25 @@ def shared_mistake(block: Block) -> str:
     return _writes_apart(block, writes)
 
 
-def repeated_mistake(realize: BlockRealize, loops: Sequence[Ref], around: Ref) -> str:
-    """Say why some loops may run an instance of a block more than once; empty where they do not."""
+def repeated_mistake(
+    realize: BlockRealize, loops: Sequence[Ref], around: Ref, *, limited: bool = False
+) -> str:
+    """Say why some loops may run an instance of a block more than once; empty where they do not.
+
+    What its condition leaves out is run no more often: only with ``limited`` must it be plain which
+    iterations that is.
+    """
     ranges = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in loops}
-    analyzer = knowing(known_around(around))
-    found = detect_iter_map(
-        realize.values, ranges, realize.predicate, check_level="injective", analyzer=analyzer
-    )
-    return f"its loops may run an instance twice: {found.errors[0].message}" if found.errors else ""
+    why = ""
+    for predicate in (realize.predicate,) if limited else (realize.predicate, TRUE):
+        analyzer = knowing(known_around(around))
+        found = detect_iter_map(
+            realize.values, ranges, predicate, check_level="injective", analyzer=analyzer
+        )
+        if not found.errors:
+            return ""
+        why = why or f"its loops may run an instance twice: {found.errors[0].message}"
+    return why
 
 
 def reduction_mistake(block: Block) -> str:

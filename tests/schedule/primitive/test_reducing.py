@@ -96,3 +96,17 @@ def test_rfactor_refuses_loops_that_do_not_only_reduce():
     with pytest.raises(ScheduleError) as caught:
         sch.rfactor(sch.get_loops("S")[1])
     assert caught.value.diagnostic.code == "SCH0005"
+
+
+def test_decompose_reduction_takes_tiles_that_end_beyond_the_array():
+    before = matmul()
+    sch = Schedule(before, debug_mask="all")
+    block = sch.get_sblock("C")
+    i, j, k = sch.get_loops(block)
+    i_outer, i_inner = sch.split(i, [None, 3])
+    j_outer, j_inner = sch.split(j, [None, 3])
+    sch.reorder(i_outer, j_outer, k, i_inner, j_inner)
+    made = sch.decompose_reduction(block, k)
+    assert "T.where" in sch.mod.script()
+    assert [sch.get(loop).loop_var.name_hint for loop in sch.get_loops(made)][:2] == ["i_0", "j_0"]
+    same_meaning(before, sch)

@@ -141,8 +141,7 @@ def _cannot_start_before(ref: Ref, chain: Sequence[Ref]) -> Refusal | None:
         return _kind(ref, "it has an init and no reducing iterator", advice)
     if why := shared_mistake(ref.block):
         return _kind(ref, why, advice)
-    always = rebuild(ref.realize, {"predicate": TRUE})  # fewer instances are none more often
-    if chain and (why := repeated_mistake(always, chain, chain[0])):
+    if chain and (why := repeated_mistake(ref.realize, chain, chain[0])):
         return _kind(ref, why, advice)
     analyzer = knowing(known_around(chain[0] if chain else ref))
     for around in chain:

@@ -224,7 +224,7 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
         return _refusal(
             "SCH0004", ref, "it is not all that its loops have in them", "move other blocks out"
         )
-    if why := repeated_mistake(ref.realize, chain, chain[0]):
+    if why := repeated_mistake(ref.realize, chain, chain[0], limited=True):
         return _refusal("SCH0007", ref, why, "take a block that runs once for each element")
     rank = len(update.store.buffer.shape)
     if not -rank - 1 <= factor_axis <= rank:
