@@ -17,11 +17,13 @@ from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from loomir.transform import lower
 
+V4 = loomir.Target("x86-64-v4")
 
-def shaped(func: PrimFunc) -> bool:
+
+def shaped(func: PrimFunc, target: loomir.Target = V4) -> bool:
     (made,) = lower(as_module(func)).functions.values()
     assert isinstance(made, PrimFunc)
-    return is_shaped(made)
+    return is_shaped(made, target)
 
 
 def name_of(func: PrimFunc) -> str:
@@ -29,10 +31,10 @@ def name_of(func: PrimFunc) -> str:
 
 
 @T.prim_func
-def vectors(A: T.Buffer((64, 40), "float32"), B: T.Buffer((64, 40), "float32")):
+def vectors(A: T.Buffer((64, 160), "float32"), B: T.Buffer((64, 160), "float32")):
     for i, j in T.grid(64, 5):
-        for lane in T.vectorized(8):
-            B[i, j * 8 + lane] = A[i, j * 8 + lane] * T.float32(2)
+        for lane in T.vectorized(32):
+            B[i, j * 32 + lane] = A[i, j * 32 + lane] * T.float32(2)
 
 
 @T.prim_func
@@ -77,13 +79,13 @@ def border(A: T.Buffer((64, 40), "float32"), B: T.Buffer((64, 40), "float32")):
 @T.prim_func
 def rest(a: T.handle, b: T.handle):
     n = T.int64()
-    A = T.match_buffer(a, (n,), "float32")
-    B = T.match_buffer(b, (n,), "float32")
+    A = T.match_buffer(a, (n,), "float64")
+    B = T.match_buffer(b, (n,), "float64")
     for i in range(n // 16):
         for lane in T.vectorized(16):
-            B[i * 16 + lane] = A[i * 16 + lane] + T.float32(1)
+            B[i * 16 + lane] = A[i * 16 + lane] + T.float64(1)
     for i in range(n - n // 16 * 16):
-        B[n // 16 * 16 + i] = A[n // 16 * 16 + i] + T.float32(1)
+        B[n // 16 * 16 + i] = A[n // 16 * 16 + i] + T.float64(1)
 
 
 @T.prim_func
@@ -176,10 +178,53 @@ def by_short_loops(A: T.Buffer((64, 16), "float32"), B: T.Buffer((4, 16), "float
 
 
 @T.prim_func
-def by_long_loops(A: T.Buffer((64, 1600), "float32"), B: T.Buffer((1600,), "float32")):
+def by_long_loops(A: T.Buffer((64, 3200), "float32"), B: T.Buffer((3200,), "float32")):
     for k, i in T.grid(64, 100):
-        for lane in T.vectorized(16):
-            B[i * 16 + lane] = B[i * 16 + lane] + A[k, i * 16 + lane]
+        for lane in T.vectorized(32):
+            B[i * 32 + lane] = B[i * 32 + lane] + A[k, i * 32 + lane]
+
+
+@T.prim_func
+def more_than_registers_hold(
+    A: T.Buffer((64, 40, 32), "float32"), B: T.Buffer((40, 32), "float32")
+):
+    for k, u in T.grid(64, 5):
+        for i in T.unroll(8):
+            for lane in T.vectorized(32):
+                B[u * 8 + i, lane] = B[u * 8 + i, lane] + A[k, u * 8 + i, lane]
+
+
+@T.prim_func
+def in_short_loops(A: T.Buffer((66, 3, 32), "float32"), B: T.Buffer((64, 32), "float32")):
+    for i in range(64):
+        for lane in T.vectorized(32):
+            B[i, lane] = T.float32(0)
+        for k, u in T.grid(3, 3):
+            for lane in T.vectorized(32):
+                B[i, lane] = B[i, lane] + A[i + k, u, lane]
+
+
+@T.prim_func
+def at_a_name(A: T.Buffer((9, 64, 32), "float32"), B: T.Buffer((9, 64), "float32")):
+    for i, k in T.grid(9, 64):
+        column = i % 2 * 32
+        for lane in T.vectorized(32):
+            B[i, column + lane] = B[i, column + lane] + A[i, k, lane]
+
+
+@T.prim_func
+def in_loops_one_after_another(A: T.Buffer((64, 96), "float32"), B: T.Buffer((64, 96), "float32")):
+    twice = T.alloc_buffer((96,), "float32", scope="local")
+    for i in range(64):
+        for j in range(3):
+            for lane in T.vectorized(32):
+                twice[j * 32 + lane] = A[i, j * 32 + lane] * T.float32(2)
+        for j in range(3):
+            for lane in T.vectorized(32):
+                twice[j * 32 + lane] = twice[j * 32 + lane] + T.float32(1)
+        for j in range(3):
+            for lane in T.vectorized(32):
+                B[i, j * 32 + lane] = twice[j * 32 + lane]
 
 
 def scheduled() -> PrimFunc:
@@ -199,14 +244,117 @@ def scheduled() -> PrimFunc:
     return made
 
 
-@pytest.mark.parametrize("func", [kept_in_registers, by_long_loops], ids=name_of)
+@pytest.mark.parametrize(
+    "func", [kept_in_registers, by_long_loops, more_than_registers_hold], ids=name_of
+)
 def test_sums_in_registers_or_over_arrays_are_shaped(func: PrimFunc):
     assert shaped(func)
 
 
-@pytest.mark.parametrize("func", [read_by_a_loop, in_the_result, by_short_loops], ids=name_of)
+@pytest.mark.parametrize(
+    "func",
+    [
+        read_by_a_loop,
+        in_the_result,
+        by_short_loops,
+        in_short_loops,
+        at_a_name,
+        in_loops_one_after_another,
+    ],
+    ids=name_of,
+)
 def test_sums_that_wait_in_memory_are_left_to_llvm(func: PrimFunc):
     assert not shaped(func)
+
+
+@T.prim_func
+def short_loops_of_scalars(
+    A: T.Buffer((64, 9), "float32"), B: T.Buffer((64,), "float32"), C: T.Buffer((32,), "float32")
+):
+    for lane in T.vectorized(32):
+        C[lane] = T.float32(0)
+    for i in range(64):
+        for j in range(3):
+            B[i] = A[i, j] + A[i, j + 3] * A[i, j + 6]
+
+
+@T.prim_func
+def loaded_again(
+    A: T.Buffer((64, 32), "float32"), S: T.Buffer((2,), "float32"), B: T.Buffer((64, 64), "float32")
+):
+    for i in range(64):
+        for u in T.unroll(2):
+            for lane in T.vectorized(32):
+                B[i, u * 32 + lane] = A[i, lane] * S[u]
+
+
+@T.prim_func
+def added_several_times(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 32), "float32")):
+    for i in range(64):
+        for lane in T.vectorized(32):
+            B[i, lane] = T.float32(0)
+        for u in T.unroll(2):
+            for lane in T.vectorized(32):
+                B[i, lane] = B[i, lane] + A[i, u * 32 + lane]
+
+
+@T.prim_func
+def from_the_step_before(A: T.Buffer((64, 32), "float32"), B: T.Buffer((64, 32), "float32")):
+    for i in range(63):
+        for lane in T.vectorized(32):
+            B[i + 1, lane] = B[i, lane] + A[i, lane]
+
+
+@T.prim_func
+def in_place(A: T.Buffer((64, 32), "float32")):
+    for i in range(64):
+        for lane in T.vectorized(32):
+            A[i, lane] = A[i, lane] * T.float32(2)
+
+
+@T.prim_func
+def stored_and_read(
+    A: T.Buffer((64, 32), "float32"),
+    B: T.Buffer((64, 32), "float32"),
+    C: T.Buffer((64, 32), "float32"),
+):
+    for i in range(64):
+        for lane in T.vectorized(32):
+            B[i, lane] = A[i, lane] * T.float32(2)
+        for lane in T.vectorized(32):
+            C[i, lane] = B[i, lane] + T.float32(1)
+
+
+@T.prim_func
+def small_steps(A: T.Buffer((64, 16), "float32"), B: T.Buffer((64, 16), "float32")):
+    for i in range(64):
+        for lane in T.vectorized(16):
+            B[i, lane] = A[i, lane] * T.float32(2)
+
+
+@T.prim_func
+def small_steps_of_functions(A: T.Buffer((64, 16), "float32"), B: T.Buffer((64, 16), "float32")):
+    for i in range(64):
+        for lane in T.vectorized(16):
+            B[i, lane] = T.exp(A[i, lane])
+
+
+@pytest.mark.parametrize(
+    "func",
+    [short_loops_of_scalars, loaded_again, added_several_times, from_the_step_before, small_steps],
+    ids=name_of,
+)
+def test_what_is_loaded_again_or_takes_small_steps_is_left_to_llvm(func: PrimFunc):
+    assert not shaped(func)
+
+
+@pytest.mark.parametrize("func", [in_place, stored_and_read, small_steps_of_functions], ids=name_of)
+def test_values_of_one_statement_after_another_are_shaped(func: PrimFunc):
+    assert shaped(func)
+
+
+def test_what_is_a_small_step_depends_on_the_registers():
+    assert shaped(small_steps, loomir.Target("haswell"))
 
 
 def test_a_product_scheduled_by_hand_keeps_its_sums_in_registers():
@@ -241,7 +389,7 @@ def test_the_default_schedule_shapes_loops_and_both_ways_give_the_same_bits(name
     machine = loomir.Target()
     (lowered,) = lower(schedule_module(as_module(func), machine)).functions.values()
     assert isinstance(lowered, PrimFunc)
-    assert is_shaped(lowered)
+    assert is_shaped(lowered, machine)
     rng = np.random.default_rng(0)
     arrays = [
         rng.standard_normal([int(s.value) for s in func.buffer_map[p].shape]).astype("float32")  # type: ignore[union-attr]

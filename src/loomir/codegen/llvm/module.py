@@ -180,7 +180,7 @@ def generate(
         MappingProxyType(unit.externs),
         graph,
         tuple(clocked),
-        all(is_shaped(func) for func in functions.values()),
+        all(is_shaped(func, target) for func in functions.values()),
     )
 
 

@@ -7,16 +7,18 @@ passes, most of the time that it takes, find nothing to do.
 from __future__ import annotations
 
 import math
-from math import prod
+from dataclasses import dataclass
 from typing import Any, Final
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.hashing import structural_hash
-from loomir.ir.visit import by_class
+from loomir.ir.visit import by_class, children
+from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import (
     Add,
     Call,
+    Div,
     FloatImm,
     FloorDiv,
     IntImm,
@@ -29,7 +31,8 @@ from loomir.tir.expr import (
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.op import BUILTINS, IF_THEN_ELSE
-from loomir.tir.stmt import Allocate, BufferStore, For, LetStmt, While
+from loomir.tir.op_math import FAMILY
+from loomir.tir.stmt import Allocate, BufferStore, For, LetStmt, Stmt, While
 
 __all__ = ["is_shaped"]
 
@@ -37,12 +40,13 @@ _SHORT: Final = 8
 _STEP: Final = 16
 _WRITTEN_OUT: Final = 64
 """Stores of loops, all iterations counted, up to which LLVM writes them out."""
+_FUNCTIONS: Final = frozenset(row.op for row in BUILTINS.values() if row.family == FAMILY)
 _REINTERPRET: Final = BUILTINS["reinterpret"].op
 _XOR: Final = BUILTINS["bitwise_xor"].op
 
 
-def is_shaped(func: PrimFunc) -> bool:
-    """Whether no innermost loop of a lowered function would gain from vectors.
+def is_shaped(func: PrimFunc, target: Target) -> bool:
+    """Whether no loop of a lowered function would gain from LLVM's passes over loops.
 
     One that computes scalars would, or copies neighbours; one that moves single elements would not.
     """
@@ -51,19 +55,102 @@ def is_shaped(func: PrimFunc) -> bool:
         return False
     stores: list[BufferStore] = found.get(BufferStore, [])
     registers = _registers(found)
+    register = target.vector_bits // 8
+    room = register * target.registers * 3 // 2
     # Where nothing is a vector, short loops are not what is left at an end or a border.
     has_vectors = any(store.value.dtype.lanes > 1 for store in stores)
-    for loop in found.get(For, ()):
-        if has_vectors and _is_short(loop.extent):
-            continue
-        inner: dict[Any, list[Any]] = by_class(loop.body)
-        if _accumulates(loop.loop_var, inner, registers):
+    thin = has_vectors
+    for body in _bodies(func.body, has_vectors):
+        thin = thin and body.own <= register and (body.has_loops or _is_plain(body))
+        memory = {store.buffer.data for store in body.stores} - registers
+        if body.is_small and body.bytes <= room and _accumulates(body, memory):
             return False
-        if For in inner:
+        if not body.is_whole or (has_vectors and _is_short(body.loop.extent)):
             continue
-        if any(_would_gain(store, loop.loop_var) for store in inner.get(BufferStore, ())):
+        # Short loops among vectors are what is left, but among nothing else they are the work.
+        if body.gains and not (body.has_loops and body.has_vectors):
             return False
-    return True
+        if body.is_small and memory and _repeats(body, memory, registers):
+            return False
+    # It takes as long to count as to do that little: LLVM writes several iterations out.
+    return not thin
+
+
+@dataclass(slots=True)
+class _Body:
+    """What an iteration of a loop does.
+
+    ``parts`` are its stores, and values of names, in program order; those of loops in it are there
+    where ``is_small``: LLVM writes such loops out. ``written`` is how many stores there are then,
+    and ``bytes`` is what these store, of which ``own`` outside of the loops. It ``gains`` where one
+    of them would be better as a vector, and ``is_whole`` where all loops in it are short.
+    """
+
+    loop: For
+    parts: list[BufferStore | LetStmt]
+    has_loops: bool = False
+    written: float = 0
+    bytes: float = 0
+    own: int = 0
+    has_vectors: bool = False
+    gains: bool = False
+    is_small: bool = True
+    is_whole: bool = True
+
+    @property
+    def stores(self) -> list[BufferStore]:
+        return [part for part in self.parts if isinstance(part, BufferStore)]
+
+
+def _bodies(root: Stmt, has_vectors: bool) -> list[_Body]:
+    """List what loops do, the inner ones first; short ones are work only without vectors."""
+    made: list[_Body] = []
+    around: list[_Body] = []
+    long: list[For] = []
+    todo: list[Stmt | None] = [root]
+    while todo:
+        s = todo.pop()
+        if s is None:
+            body = around.pop()
+            if long and long[-1] is body.loop:
+                long.pop()
+            made.append(body)
+            if around:
+                _add(around[-1], body)
+            continue
+        below = [part for part in children(s) if isinstance(part, Stmt)]
+        if isinstance(s, For):
+            around.append(_Body(s, []))
+            if not (has_vectors and _is_short(s.extent)):
+                long.append(s)
+            todo.append(None)
+        elif around and isinstance(s, BufferStore | LetStmt):
+            body = around[-1]
+            body.parts.append(s)
+            if isinstance(s, BufferStore):
+                body.written += 1
+                body.bytes += s.value.dtype.itemsize
+                body.own += s.value.dtype.itemsize
+                body.has_vectors = body.has_vectors or s.value.dtype.lanes > 1
+                body.gains = body.gains or _would_gain(s, (long or [body.loop])[-1].loop_var)
+        todo += below[::-1]
+    return made
+
+
+def _add(body: _Body, inner: _Body) -> None:
+    """Count a loop in an iteration of the loop around."""
+    times = _iterations(inner.loop.extent)
+    if inner.written:
+        body.written += times * inner.written
+        body.bytes += times * inner.bytes
+    body.is_whole = body.is_whole and inner.is_whole and _is_short(inner.loop.extent)
+    body.has_loops = True
+    body.has_vectors = body.has_vectors or inner.has_vectors
+    body.gains = body.gains or inner.gains
+    length = len(body.parts) + len(inner.parts)
+    body.is_small = body.is_small and inner.is_small and max(body.written, length) <= _WRITTEN_OUT
+    if body.is_small:
+        body.parts += inner.parts
 
 
 def _registers(found: dict[Any, list[Any]]) -> set[Var]:
@@ -75,24 +162,68 @@ def _registers(found: dict[Any, list[Any]]) -> set[Var]:
     return made
 
 
-def _accumulates(var: Var, inner: dict[Any, list[Any]], registers: set[Var]) -> bool:
+def _is_plain(body: _Body) -> bool:
+    """Whether an innermost loop calls no functions and does not divide: they take longer."""
+    inner: dict[Any, list[Any]] = by_class(body.loop.body)
+    return Div not in inner and not any(call.op in _FUNCTIONS for call in inner.get(Call, ()))
+
+
+def _accumulates(body: _Body, memory: set[Var]) -> bool:
     """Whether a loop reads and writes one place in memory that LLVM would keep in a register.
 
     It does so for the time of an innermost loop, or of one that is so once the short ones in it are
     written out.
     """
-    stores: list[BufferStore] = inner.get(BufferStore, [])
-    loops: list[For] = inner.get(For, [])
-    if loops and len(stores) * prod(_iterations(s.extent) for s in loops) > _WRITTEN_OUT:
+    if not memory:
         return False
-    loaded = {_place(load) for load in inner.get(BufferLoad, ())}
-    changes = {var, *(part.var for part in (*inner.get(LetStmt, ()), *inner.get(Let, ())))}
+    loaded: set[tuple[Var, int]] = set()
+    changes = {body.loop.loop_var}
+    for part in body.parts:
+        used = by_class(part.value)
+        loads: list[BufferLoad] = used.get(BufferLoad, [])
+        loaded.update(_place(load) for load in loads if load.buffer.data in memory)
+        changes.update(let.var for let in used.get(Let, ()))
+        if isinstance(part, LetStmt) and (
+            loads or Call in used or not changes.isdisjoint(used.get(Var, ()))
+        ):
+            changes.add(part.var)
     return any(
-        store.buffer.data not in registers
+        store.buffer.data in memory
         and _place(store) in loaded
         and changes.isdisjoint(by_class(store.indices[0]).get(Var, ()))
-        for store in stores
+        for store in body.stores
     )
+
+
+def _repeats(body: _Body, memory: set[Var], registers: set[Var]) -> bool:
+    """Whether an iteration has values in registers already that it loads.
+
+    Instruction selection finds that of loads with no store between them, and of one value that is
+    stored and loaded. LLVM's passes find that too of places that are loaded again after stores to
+    others, that are added to several times, or that the iteration before has stored.
+    """
+    loaded: set[tuple[Var, int]] = set()
+    stored: set[tuple[Var, int]] = set()
+    before: set[tuple[Var, int]] = set()
+    since: set[tuple[Var, int]] = set()
+    for part in body.parts:
+        read = part if isinstance(part, BufferStore) else part.value
+        held: list[BufferLoad] = by_class(read).get(BufferLoad, [])
+        loads = {_place(load) for load in held if load.buffer.data not in registers}
+        if not before.isdisjoint(loads - stored):
+            return True
+        loaded |= loads
+        since |= loads
+        if isinstance(part, BufferStore) and part.buffer.data in memory:
+            place = _place(part)
+            if place in loads and place in stored:
+                return True
+            stored.add(place)
+            before |= since
+            since.clear()
+    if body.has_loops:
+        return False
+    return any(place[0] in memory and place not in stored for place in loaded)
 
 
 def _place(access: BufferLoad | BufferStore) -> tuple[Var, int]:
