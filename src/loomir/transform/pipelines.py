@@ -38,6 +38,7 @@ from loomir.transform.tir.instrument_memory_accesses import (
 )
 from loomir.transform.tir.instrument_view_bounds import instrument_view_bounds
 from loomir.transform.tir.legalize_calls import legalize_calls
+from loomir.transform.tir.loop_partition import loop_partition
 from loomir.transform.tir.lower_init_block import lower_init_block
 from loomir.transform.tir.lower_match_buffer import lower_match_buffer
 from loomir.transform.tir.lower_opaque_block import lower_opaque_block
@@ -118,6 +119,7 @@ LOWER_CPU: Final = Pipeline(
         stmt_simplify,  # constants first: they bound what the next step proves
         widen_indices,  # before vectors: an index that is affine in int64 becomes a ramp
         remove_assume,  # hints have no lanes
+        loop_partition,  # before vectors too: no lane asks for itself
         vectorize_loop,  # before unrolling, which would hide the vector loops
         unroll_loop,
         stmt_simplify,  # unrolling leaves constants behind

@@ -61,17 +61,19 @@ for j_v in range(T.int64(4)):
     )
 
 
-def test_a_remainder_runs_serially():
+def test_a_remainder_takes_shorter_vectors_and_then_runs_serially():
     assert_becomes(
         vectorize_loop,
         body("""
-for j in T.vectorized(T.int64(37)):
+for j in T.vectorized(T.int64(46)):
     A[j] = n
 """),
         body("""
 for j_v in range(T.int64(2)):
     A[T.Ramp(j_v * T.int64(16), T.int64(1), 16)] = T.Broadcast(n, 16)
-for j in T.serial(T.int64(32), extent=T.int64(5)):
+A[T.Ramp(T.int64(32), T.int64(1), 8)] = T.Broadcast(n, 8)
+A[T.Ramp(T.int64(40), T.int64(1), 4)] = T.Broadcast(n, 4)
+for j in T.serial(T.int64(44), extent=T.int64(2)):
     A[j] = n
 """),
     )

@@ -64,6 +64,8 @@ from loomir.transform.tir.vector_safety import (
 
 __all__ = ["vectorize_loop"]
 
+_FEWEST: Final = 4
+"""Elements that are worth a vector where those before them fill longer ones."""
 _WIDEST: Final = 2048
 """Bits of one vector: four registers of the widest machines; beyond that, registers run out."""
 
@@ -140,11 +142,18 @@ def _vectorized(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | R
         made = [
             For(outer, zero, count, ForKind.SERIAL, main, None, loop.annotations, span=loop.span)
         ]
-    if rest:
+    done = chunks * lanes
+    while rest:
+        # What is left is half a vector, a quarter of one, and single elements.
+        fitting = max((n for n in (2, 4, 8, 16) if _FEWEST <= n <= rest), default=rest)
+        kind = ForKind.VECTORIZED if fitting >= _FEWEST else ForKind.SERIAL
         var = fresh_var(loop.loop_var)
-        first = add(loop.min, imm(chunks * lanes, dtype))
         tail = fresh_copy(loop.body, {loop.loop_var: var})
-        made.append(For(var, first, imm(rest, dtype), ForKind.SERIAL, tail, span=loop.span))
+        first, count = add(loop.min, imm(done, dtype)), imm(fitting, dtype)
+        left = For(var, first, count, kind, tail, span=loop.span)
+        vectors = _vectorized(left, bounds, pointers) if kind is ForKind.VECTORIZED else left
+        made.append(_serial(left) if isinstance(vectors, Refusal) else vectors)
+        done, rest = done + fitting, rest - fitting
     return seq(made, loop.span)
 
 

@@ -1,0 +1,206 @@
+"""Run tiles that lie within an array without asking at each element whether it does.
+
+Loops split by a factor that does not divide their extent ask that in the innermost loop, which can
+then be no vector loop. Here an outer loop asks once whether the whole tile lies within; only tiles
+at the end, where it does not, still ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from loomir.arith.analyzer import Analyzer
+from loomir.arith.fold import FOLDS
+from loomir.ir.node import Node
+from loomir.ir.passes import register
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class, nodes_outside, rebuild, rewrite
+from loomir.tir.buffer import Range
+from loomir.tir.effects import is_discardable
+from loomir.tir.expr import GE, GT, LE, LT, Add, And, CmpOp, IntImm, Not, PrimExpr, Sub, Var
+from loomir.tir.fresh import fresh_copy
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt
+
+__all__ = ["loop_partition"]
+
+_MOST: Final = 512
+"""Statements of a loop, of which there will be two copies."""
+
+
+@register("tir.LoopPartition", requires={"no_blocks"})
+def loop_partition(func: PrimFunc) -> PrimFunc:
+    """Ask once for a tile what vector loops ask for each element; ends keep what they asked.
+
+    ``for i in range(4): for j in vectorized(8): if i * 8 + j < 30: ...`` becomes a loop over ``i``
+    of ``if i < 3``, with a vector loop of 8 in one branch and of 6 in the other.
+    """
+    loops: list[For] = by_class(func.body).get(For, [])
+    if not any(s.kind is ForKind.VECTORIZED and _asks(s.body) for s in loops):
+        return func
+    names = {s.loop_var for s in loops}
+
+    def part(s: For) -> Stmt:
+        if s.kind is ForKind.VECTORIZED:
+            return _asked_before(s)
+        return _parted(s, names)
+
+    body = rewrite(func.body, {For: part})
+    if body is func.body:
+        return func
+    return PrimFunc(func.params, body, func.ret_type, func.buffer_map, func.attrs, span=func.span)
+
+
+def _asks(s: Stmt) -> bool:
+    return isinstance(s, IfThenElse) and s.else_case is None
+
+
+def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    made: list[PrimExpr] = []
+    todo = [condition]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, And):
+            todo += (part.b, part.a)
+        else:
+            made.append(part)
+    return made
+
+
+def _if(conditions: Iterable[PrimExpr], then: Stmt) -> Stmt:
+    """Ask for several conditions, in their order."""
+    joined: PrimExpr | None = None
+    for each in conditions:
+        joined = each if joined is None else And(joined, each)
+    return then if joined is None else IfThenElse(joined, then)
+
+
+def _vars(e: Node) -> set[Var]:
+    return set(by_class(e).get(Var, ()))
+
+
+def _asked_before(s: For) -> Stmt:
+    """Take what is the same for all lanes out of a vector loop."""
+    if not _asks(s.body):
+        return s
+    assert isinstance(s.body, IfThenElse)
+    conditions = _conjuncts(s.body.condition)
+    same = [c for c in conditions if s.loop_var not in _vars(c)]
+    if not same or not all(map(is_discardable, conditions)):
+        return s
+    own = [c for c in conditions if s.loop_var in _vars(c)]
+    return _if(same, rebuild(s, {"body": _if(own, s.body.then_case)}))
+
+
+# -- tiles ---------------------------------------------------------------------------------------
+def _parted(s: For, names: set[Var]) -> Stmt:
+    """Make a loop of tiles ask once."""
+    statements = nodes_outside(s.body, PrimExpr)
+    inner = {part.loop_var: part for part in statements if isinstance(part, For)}
+    vectors = [part for part in inner.values() if part.kind is ForKind.VECTORIZED]
+    if not vectors or len(statements) > _MOST:
+        return s
+    lets = {part.var for part in statements if isinstance(part, LetStmt)}
+    asked = [c for site in _sites(statements, vectors) for c in _conjuncts(site.condition)]
+    analyzer = _knowing([s, *inner.values()])
+    wholes: dict[int, PrimExpr] = {}
+    for c in asked:
+        used = _vars(c)
+        if s.loop_var not in used or used & lets or (used & names) - inner.keys() - {s.loop_var}:
+            continue
+        tile = [inner[v] for v in used if v in inner]
+        whole = _whole(c, tile, analyzer) if tile else None
+        if whole is not None:
+            wholes[id(c)] = whole
+    if not wholes:
+        return s
+    conditions = list({str(c): c for c in wholes.values()}.values())
+    within = rewrite(s.body, {IfThenElse: lambda each: _without(each, wholes)})
+    beyond = fresh_copy(_at_the_end(s, conditions, analyzer), {})
+    joined = _if(conditions, within)
+    assert isinstance(joined, IfThenElse)
+    return rebuild(s, {"body": IfThenElse(joined.condition, within, beyond)})
+
+
+def _sites(statements: list[Node], vectors: list[For]) -> list[IfThenElse]:
+    """List the conditions directly within and around vector loops."""
+    found = [v.body for v in vectors if isinstance(v.body, IfThenElse)]
+    around = {id(v) for v in vectors}
+    found += [
+        each for each in statements if isinstance(each, IfThenElse) and id(each.then_case) in around
+    ]
+    return [each for each in found if each.else_case is None and is_discardable(each.condition)]
+
+
+def _knowing(loops: Iterable[For]) -> Analyzer:
+    analyzer = Analyzer()
+    for loop in loops:
+        if not analyzer.is_bound(loop.loop_var):
+            analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    return analyzer
+
+
+def _whole(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExpr | None:
+    """Give a condition by which ``c`` holds in all iterations of some loops; None if none shows."""
+    if not isinstance(c, LT | LE | GT | GE) or not c.a.dtype.is_integer:
+        return None
+    less = Sub(c.a, c.b) if isinstance(c, LT | LE) else Sub(c.b, c.a)
+    ends: dict[Var, Node] = {}
+    for loop in tile:
+        one = IntImm(1, loop.loop_var.dtype)
+        more = substitute(less, {loop.loop_var: Add(loop.loop_var, one)})
+        step = analyzer.simplify(Sub(more, less))
+        if not isinstance(step, IntImm):
+            return None
+        last = Sub(Add(loop.min, loop.extent), one)
+        ends[loop.loop_var] = last if step.value > 0 else loop.min
+    found = analyzer.simplify(substitute(c, ends))
+    # Ends of one loop may depend on another; arithmetic may wrap.
+    if not _vars(found).isdisjoint(ends):
+        return None
+    with analyzer.assume(found):
+        return found if analyzer.can_prove(c) else None
+
+
+def _without(s: IfThenElse, known: Mapping[int, object]) -> Stmt:
+    """Ask no more for what is known."""
+    conditions = _conjuncts(s.condition)
+    left = [c for c in conditions if id(c) not in known]
+    if s.else_case is not None or len(left) == len(conditions):
+        return s
+    return _if(left, s.then_case)
+
+
+def _at_the_end(s: For, conditions: list[PrimExpr], analyzer: Analyzer) -> Stmt:
+    """Give the body for tiles that do not lie within; where that is one, with what is known."""
+    if len(conditions) != 1:
+        return s.body
+    with analyzer.assume(Not(conditions[0])):
+        low, high = analyzer.const_int_bound(s.loop_var)
+    if low != high:
+        return s.body
+    last = IntImm(int(low), s.loop_var.dtype)
+    body = substitute(s.body, {s.loop_var: last})
+    known = _knowing(by_class(body).get(For, ()))
+
+    def asked(each: CmpOp) -> PrimExpr:
+        return known.simplify(each)
+
+    body = rewrite(body, {**FOLDS, LT: asked, LE: asked, GT: asked, GE: asked})
+    return rewrite(body, {For: _shorter})
+
+
+def _shorter(s: For) -> Stmt:
+    """Let a loop end where its condition does."""
+    if not _asks(s.body) or not isinstance(s.min, IntImm) or s.min.value:
+        return s
+    assert isinstance(s.body, IfThenElse)
+    c = s.body.condition
+    if not isinstance(c, LT | LE) or c.a is not s.loop_var or not isinstance(c.b, IntImm):
+        return s
+    count = c.b.value + isinstance(c, LE)
+    if not isinstance(s.extent, IntImm) or not 0 < count <= s.extent.value:
+        return s
+    made: dict[str, Any] = {"extent": IntImm(count, s.extent.dtype), "body": s.body.then_case}
+    return rebuild(s, made)
