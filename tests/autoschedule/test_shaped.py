@@ -306,6 +306,21 @@ def from_the_step_before(A: T.Buffer((64, 32), "float32"), B: T.Buffer((64, 32),
 
 
 @T.prim_func
+def the_same_in_each_step(
+    A: T.Buffer((64, 36), "float32"), W: T.Buffer((5,), "float32"), B: T.Buffer((64, 32), "float32")
+):
+    for i in range(64):
+        for lane in T.vectorized(32):
+            B[i, lane] = (
+                A[i, lane] * W[0]
+                + A[i, lane + 1] * W[1]
+                + A[i, lane + 2] * W[2]
+                + A[i, lane + 3] * W[3]
+                + A[i, lane + 4] * W[4]
+            )
+
+
+@T.prim_func
 def in_place(A: T.Buffer((64, 32), "float32")):
     for i in range(64):
         for lane in T.vectorized(32):
@@ -341,7 +356,14 @@ def small_steps_of_functions(A: T.Buffer((64, 16), "float32"), B: T.Buffer((64, 
 
 @pytest.mark.parametrize(
     "func",
-    [short_loops_of_scalars, loaded_again, added_several_times, from_the_step_before, small_steps],
+    [
+        short_loops_of_scalars,
+        loaded_again,
+        added_several_times,
+        from_the_step_before,
+        the_same_in_each_step,
+        small_steps,
+    ],
     ids=name_of,
 )
 def test_what_is_loaded_again_or_takes_small_steps_is_left_to_llvm(func: PrimFunc):

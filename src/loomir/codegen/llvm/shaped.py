@@ -41,6 +41,9 @@ _STEP: Final = 16
 _WRITTEN_OUT: Final = 64
 """Stores of loops, all iterations counted, up to which LLVM writes them out."""
 _FUNCTIONS: Final = frozenset(row.op for row in BUILTINS.values() if row.family == FAMILY)
+_STILL: Final = 5
+"""Values that stay in memory of which loading so many in each iteration costs more than it hides
+behind: fewer wait no longer than what else an iteration loads."""
 _REINTERPRET: Final = BUILTINS["reinterpret"].op
 _XOR: Final = BUILTINS["bitwise_xor"].op
 
@@ -200,20 +203,32 @@ def _repeats(body: _Body, memory: set[Var], registers: set[Var]) -> bool:
 
     Instruction selection finds that of loads with no store between them, and of one value that is
     stored and loaded. LLVM's passes find that too of places that are loaded again after stores to
-    others, that are added to several times, or that the iteration before has stored.
+    others, that are added to several times, or that the iteration before has stored or loaded.
     """
     loaded: set[tuple[Var, int]] = set()
     stored: set[tuple[Var, int]] = set()
+    still: set[tuple[Var, int]] = set()
+    changes = {body.loop.loop_var}
     before: set[tuple[Var, int]] = set()
     since: set[tuple[Var, int]] = set()
     for part in body.parts:
         read = part if isinstance(part, BufferStore) else part.value
-        held: list[BufferLoad] = by_class(read).get(BufferLoad, [])
+        used = by_class(read)
+        held: list[BufferLoad] = used.get(BufferLoad, [])
+        changes.update(let.var for let in used.get(Let, ()))
+        if isinstance(part, LetStmt):
+            changes.add(part.var)
         loads = {_place(load) for load in held if load.buffer.data not in registers}
         if not before.isdisjoint(loads - stored):
             return True
         loaded |= loads
         since |= loads
+        still.update(
+            _place(load)
+            for load in held
+            if load.buffer.data not in memory | registers
+            and changes.isdisjoint(by_class(load.indices[0]).get(Var, ()))
+        )
         if isinstance(part, BufferStore) and part.buffer.data in memory:
             place = _place(part)
             if place in loads and place in stored:
@@ -223,6 +238,8 @@ def _repeats(body: _Body, memory: set[Var], registers: set[Var]) -> bool:
             since.clear()
     if body.has_loops:
         return False
+    if len(still) >= _STILL:
+        return True
     return any(place[0] in memory and place not in stored for place in loaded)
 
 
