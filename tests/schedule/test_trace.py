@@ -89,9 +89,21 @@ def test_decisions_can_be_changed_in_a_trace():
         {"do": "split"},
         3,
         {"do": "parallel", "with": {"loop": {"$rv": "l7"}}, "gives": None},
+        {"do": "get_sblock", "with": {"name": "C"}, "gives": {"$rv": ""}},
     ],
 )
 def test_what_is_no_trace_is_refused(row: object):
     with pytest.raises(ScheduleError) as caught:
         Trace.from_json([row])
+    assert caught.value.diagnostic.code == "SCH0009"
+
+
+@pytest.mark.parametrize("gives", [[], [{"$rv": "l1"}], [{"$rv": f"l{k}"} for k in range(1, 9)]])
+def test_another_number_of_results_is_told(gives: list[object]):
+    rows = [
+        {"do": "get_sblock", "with": {"name": "C"}, "gives": {"$rv": "b0"}},
+        {"do": "get_loops", "with": {"block": {"$rv": "b0"}}, "gives": gives},
+    ]
+    with pytest.raises(ScheduleError, match="3 results here") as caught:
+        Trace.from_json(rows).apply_to_schedule(Schedule(matmul()))
     assert caught.value.diagnostic.code == "SCH0009"

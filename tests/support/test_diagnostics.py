@@ -103,3 +103,16 @@ def test_as_dict_has_every_place():
     ]
     assert json.loads(json.dumps(made)) == made
     assert "file" not in Diagnostic("A", "one").as_dict()
+
+
+@pytest.mark.parametrize("before", [0, 50, 5_000])
+def test_a_line_that_fills_screens_is_cut_around_the_place(before: int):
+    line = "a" * before + "here" + "b" * 5_000
+    span = Span(Source("long.py", line), 1, before + 1, 1, before + 5)
+    shown = render(Diagnostic("SCR0003", "it is not defined", span)).splitlines()
+    assert shown[1] == f" --> long.py:1:{before + 1}"
+    assert max(map(len, shown)) < 600
+    start = shown[4].index("^")
+    assert shown[3][start : start + 4] == "here"
+    assert shown[4].strip(" |") == "^^^^"
+    assert shown[3].endswith("…")

@@ -24,7 +24,7 @@ def bisect(
         list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option("--arg", metavar="N=64", help="A constant of the file, a size, or a scalar."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Where the random inputs start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
     tolerance: Annotated[
         float | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(help="The error that passes, as a share of the largest value."),

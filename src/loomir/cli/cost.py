@@ -9,7 +9,8 @@ import typer
 
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
-from loomir.cli.source import pick, read_text, split_target
+from loomir.cli.sizes import whole
+from loomir.cli.source import is_tc, pick, read_tc, read_text, split_target
 from loomir.ir.module import IRModule
 from loomir.script import parse_file
 from loomir.support.diagnostics import LoomirError
@@ -41,9 +42,13 @@ def cost(
     report = Report(json)
     try:
         path, name = split_target(target)
-        found = parse_file(read_text(path), name=str(path))
+        found = (
+            {unit.name: unit.func for unit in read_tc(path).units}
+            if is_tc(path)
+            else parse_file(read_text(path), name=str(path))
+        )
         programs = {k: p for k, p in found.items() if isinstance(p, (PrimFunc, IRModule))}
-        sizes = {k: int(v) for k, v in read_settings(size or [], "--size").items()}
+        sizes = {k: whole(k, v) for k, v in read_settings(size or [], "--size").items()}
         for key, program in pick(programs, name, path).items():
             for label, func in _functions(key, program):
                 _show(report, label, estimate_cost(func, sizes))

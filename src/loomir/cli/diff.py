@@ -34,7 +34,7 @@ def diff(
         list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option("--arg", metavar="n=64", help="With --run: a size, or a scalar argument."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Where the random inputs start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare two programs; leaves with status 1 where they differ.
@@ -87,7 +87,9 @@ def _read(target: str) -> IRModule:
     if name is None and path.suffix == ".py":
         text = read_text(path)
         if text.startswith(UNCHANGED):
-            return _read(str(path.parent / text.removeprefix(UNCHANGED).strip()))
+            # A stage is kept once: what it names is the text itself, and names no other.
+            path = path.parent / text.removeprefix(UNCHANGED).strip()
+            text = read_text(path)
         programs = dict(parse_file(text, name=str(path)))
     else:
         programs = programs_of(load_file(path))

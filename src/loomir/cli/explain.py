@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Set
 from functools import partial
 from types import ModuleType
@@ -63,7 +62,7 @@ def explain(
         bool, typer.Option(help="Run it on random inputs, where it is for this machine.")
     ] = True,
     script: Annotated[bool, typer.Option("--script", help="Print the scheduled program.")] = False,
-    seed: Annotated[int, typer.Option(help="Other random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Other random inputs.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how each kernel is scheduled and why, and compare its time with what the machine allows.
@@ -176,7 +175,7 @@ class _Explained:
             self.report.line(
                 "  runs as it is written: there is nothing to arrange, or its loops say how"
             )
-        numbers = {k: int(v) for k, v in self.settings.items()}
+        numbers = {k: int(v) for k, v in self.settings.items() if abs(v) < 1 << 63}
         sizes = numbers if measured is None else {**numbers, **measured.sizes}
         works = [_work(plan, sizes) for plan in scheduled.plans]
         alone: list[float | None] = [None] * len(works)

@@ -10,7 +10,7 @@ import numpy as np
 
 from loomir.cli.judge import difference, random_array, random_scalar
 from loomir.cli.raised import ask
-from loomir.cli.sizes import size_of
+from loomir.cli.sizes import size_of, whole
 from loomir.ir.module import IRModule
 from loomir.ir.visit import Step, pre_order, trampoline
 from loomir.relax.expr import Function, Var
@@ -72,9 +72,12 @@ def _variables(func: Function) -> Iterator[SizeVar]:
                 yield part
 
 
-def graph_sizes(func: Function, given: Mapping[str, int]) -> dict[str, int]:
-    """Give each shape variable of a graph's parameters a size: the one given, else 64."""
-    return {v.name_hint: given.get(v.name_hint, 64) for v in _variables(func)}
+def graph_sizes(func: Function, given: Mapping[str, int | float]) -> dict[str, int]:
+    """Give each shape variable of a graph's parameters a size: the one given, else 64.
+
+    Errors: CLI0003 for what is no whole number.
+    """
+    return {v.name_hint: whole(v.name_hint, given.get(v.name_hint, 64)) for v in _variables(func)}
 
 
 def graph_inputs(

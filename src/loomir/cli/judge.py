@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loomir.cli.raised import ask
-from loomir.cli.sizes import size_of
+from loomir.cli.sizes import size_of, whole
 from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType, numpy_of
@@ -43,10 +43,13 @@ class Outcome(NamedTuple):
     returned: Argument | None
 
 
-def default_sizes(signature: Signature, given: Mapping[str, int]) -> dict[str, int]:
-    """Give each variable of a shape a size: the one given, else 64; strides are the array's own."""
+def default_sizes(signature: Signature, given: Mapping[str, int | float]) -> dict[str, int]:
+    """Give each variable of a shape a size: the one given, else 64; strides are the array's own.
+
+    Errors: CLI0003 for what is no whole number.
+    """
     return {
-        b.var.name_hint: given.get(b.var.name_hint, 64)
+        b.var.name_hint: whole(b.var.name_hint, given.get(b.var.name_hint, 64))
         for b in signature.bindings
         if b.source.what == "shape"
     }
@@ -104,7 +107,7 @@ def random_array(
             return rng.standard_normal(shape).astype(kind)
         low = 0 if dtype.is_uint else max(dtype.min_value, -100)
         return rng.integers(low, min(dtype.max_value, 100), shape, endpoint=True).astype(kind)
-    except (ValueError, MemoryError) as error:
+    except (ValueError, OverflowError, MemoryError) as error:
         raise CompileError(
             Diagnostic(
                 "CLI0003",
@@ -194,8 +197,10 @@ def difference(
             finite = np.abs(y[np.isfinite(y)])
             scale = float(finite.max()) if finite.size else 0.0
             share = table[str(dtype)]
-            near = np.abs(x - y) <= share * np.maximum(np.abs(y), scale * (0.1 if exact else 1.0))
-            wrong = ~(near | (x == y))
+            allowed = share * np.maximum(np.abs(y), scale * (0.1 if exact else 1.0))
+            both = np.isfinite(x) & np.isfinite(y)  # nothing is near to an infinity
+            near = np.abs(np.subtract(x, y, out=np.zeros_like(y), where=both)) <= allowed
+            wrong = ~((near & both) | (x == y))
         wrong &= ~(np.isnan(x) & np.isnan(y))
     places = np.argwhere(wrong)
     return places[0] if len(places) else None

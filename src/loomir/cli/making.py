@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
-
-import numpy as np
 
 from loomir.cli.graphs import graph_inputs, graph_sizes
 from loomir.cli.judge import default_sizes, inputs_for
-from loomir.cli.raised import ask
+from loomir.cli.offered import constants, made_inputs
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.tir.function import PrimFunc
@@ -28,24 +25,21 @@ def make_inputs(
 ) -> list[object]:
     """Make arguments; ``settings`` are sizes and scalars by name.
 
-    ``file`` may define SIZES and inputs(rng, **sizes). Errors: CLI0003, CLI0008.
+    ``file`` may define SIZES and inputs(rng, **sizes). Errors: CLI0003, CLI0008, CLI0011,
+    CLI0012.
     """
     func = mod[name]
-    sizes = {k: int(v) for k, v in {**getattr(file, "SIZES", {}), **settings}.items()}
-    maker: Any = getattr(file, "inputs", None)
-    made: dict[str, Any] = {}
+    given = {**constants(file, "SIZES"), **settings}
     if isinstance(func, Function):
         names = {p.name_hint for p in func.params}
-        sizes = graph_sizes(func, sizes)
-        if maker is not None:
-            made = dict(ask(file, maker, np.random.default_rng(seed), **sizes))
+        sizes = graph_sizes(func, given)
+        made = made_inputs(file, seed, sizes)
         made.update({k: v for k, v in settings.items() if k in names})
         return graph_inputs(func, sizes, made, seed)
     assert isinstance(func, PrimFunc)
     signature = signature_of(func, mod)
-    sizes = default_sizes(signature, sizes)
-    if maker is not None:
-        made = dict(ask(file, maker, np.random.default_rng(seed), **sizes))
+    sizes = default_sizes(signature, given)
+    made = made_inputs(file, seed, sizes)
     scalars = {p.name for p in signature.parameters if p.buffer is None}
     made.update({k: v for k, v in settings.items() if k in scalars})
     return list(inputs_for(signature, sizes, made, seed))

@@ -23,7 +23,7 @@ def check_names(
     option: str,
 ) -> None:
     """Refuse a setting that nothing in the file is named by. Errors: CLI0006."""
-    known = {name for name, value in vars(module).items() if isinstance(value, (int, float))}
+    known = {name for name, value in vars(module).items() if issubclass(type(value), (int, float))}
     for program in programs.values():
         for graph in graphs_of(program).values():
             known |= graph_names(graph)

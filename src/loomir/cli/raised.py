@@ -30,7 +30,9 @@ def raised_in(path: Path | str | None, way: str = "") -> Generator[None]:
         yield
     except LoomirError:
         raise
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: the file ends itself, not the command
         file = str(path or "the file")
         if isinstance(error, SyntaxError) and error.filename == file:
             parse_text(Source(file, _text(file)))  # raises where, and what to do
@@ -46,12 +48,12 @@ def ask(file: ModuleType | None, function: Callable[..., Any], *args: Any, **nam
 
 def _text(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return ""
 
 
-def _told(error: Exception, file: str, way: str) -> CompileError:
+def _told(error: BaseException, file: str, way: str) -> CompileError:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == file]
     what = "".join(traceback.format_exception_only(error)).strip()

@@ -39,6 +39,7 @@ from loomir.cli.judge import (
 )
 from loomir.cli.making import make_inputs
 from loomir.cli.names import check_names, functions_of, public_functions
+from loomir.cli.offered import constants, made_inputs
 from loomir.cli.raised import ask
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
@@ -75,7 +76,7 @@ def run(
             "--arg", metavar="N=1024", help="A constant of the file, a size, or a scalar argument."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Where the random inputs start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
     timed: Annotated[
         bool, typer.Option("--time", help="Measure speed, beside NumPy where the file can.")
     ] = False,
@@ -256,12 +257,8 @@ class _Job:
         return self._report(shown, verdicts, has_reference=bool(wanted))
 
     def _graph_arguments(self, func: Function) -> list[object]:
-        given = {**getattr(self.module, "SIZES", {}), **self.settings}
-        sizes = graph_sizes(func, {k: int(v) for k, v in given.items()})
-        maker: Any = getattr(self.module, "inputs", None)
-        named: dict[str, object] = {}
-        if maker is not None:
-            named = dict(ask(self.module, maker, np.random.default_rng(self.seed), **sizes))
+        sizes = graph_sizes(func, {**constants(self.module, "SIZES"), **self.settings})
+        named = made_inputs(self.module, self.seed, sizes)
         names = {p.name_hint for p in func.params}
         named.update({k: v for k, v in self.settings.items() if k in names})
         return graph_inputs(func, sizes, named, self.seed)
@@ -270,7 +267,7 @@ class _Job:
         self, name: str, func: Function, arguments: list[object], got: GraphOutcome
     ) -> tuple[str, str | None]:
         """Compare with the interpreter, on smaller constants where the file names them."""
-        smaller: dict[str, int] = getattr(self.module, "INTERPRET", {})
+        smaller = constants(self.module, "INTERPRET")
         program, judge = self.program, "interpreter"
         if smaller:
             job = self._smaller(smaller)
@@ -321,12 +318,8 @@ class _Job:
         return all(difference is None for _, difference in verdicts)
 
     def _arguments(self, module: ModuleType, signature: Signature) -> list[Argument]:
-        given = {**getattr(module, "SIZES", {}), **self.settings}
-        sizes = default_sizes(signature, {k: int(v) for k, v in given.items()})
-        maker: Any = getattr(module, "inputs", None)
-        named: dict[str, Argument] = {}
-        if maker is not None:
-            named = dict(ask(module, maker, np.random.default_rng(self.seed), **sizes))
+        sizes = default_sizes(signature, {**constants(module, "SIZES"), **self.settings})
+        named: dict[str, Argument] = made_inputs(module, self.seed, sizes)
         for p in signature.parameters:
             if p.buffer is None and p.name in self.settings:
                 named[p.name] = self.settings[p.name]
@@ -336,7 +329,7 @@ class _Job:
         self, name: str, func: PrimFunc, signature: Signature, before: list[Argument], got: Outcome
     ) -> tuple[str, str | None]:
         """Compare with the interpreter, on smaller constants where the file names them."""
-        smaller: dict[str, int] = getattr(self.module, "INTERPRET", {})
+        smaller = constants(self.module, "INTERPRET")
         judge = "interpreter"
         if steps(func, signature, before) > _MOST_STEPS:
             if not smaller:
@@ -360,7 +353,7 @@ class _Job:
         exact = not any(_is_arranged(f) for f in functions_of(program))
         return judge, compare(signature, got, wanted, exact=exact, math=math)
 
-    def _smaller(self, constants: Mapping[str, int]) -> _Job:
+    def _smaller(self, constants: Mapping[str, int | float]) -> _Job:
         """Give the job with other constants of the file."""
         settings = {**self.settings, **constants}
         module = load_file(self.path, settings)

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 
 from loomir.interp.expr import compile_expr
 from loomir.interp.machine import Environment, evaluate
 from loomir.interp.scope import Scope
 from loomir.ir.substitution import free_definitions
+from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.expr import PrimExpr, Var
 
-__all__ = ["size_of"]
+__all__ = ["size_of", "whole"]
+
+
+def whole(name: str, value: int | float) -> int:
+    """Give a size as an integer. Errors: CLI0003 where it is none that int64 holds."""
+    if abs(value) < 1 << 63 and int(value) == value:
+        return int(value)
+    raise CompileError(
+        Diagnostic(
+            "CLI0003",
+            f"{name} is {reprlib.repr(value)}, and a size is a whole number of int64",
+            help=f"give another size, as in {name}=64",
+        )
+    )
 
 
 def size_of(expr: PrimExpr, values: Mapping[Var, int]) -> int | None:

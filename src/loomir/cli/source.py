@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import importlib.machinery
 import importlib.util
 import sys
@@ -47,7 +48,9 @@ def split_target(target: str) -> tuple[Path, str | None]:
 def read_text(path: Path) -> str:
     """Read a source file. Errors: CLI0001 where it cannot be read as UTF-8 text."""
     try:
-        return path.read_text(encoding="utf-8")
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OSError(errno.EINVAL, "it is a pipe or a device, and no file")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         remedy = "give the path of a Python file, as in examples/matmul.py"
@@ -160,7 +163,9 @@ def warnings_of(module: ModuleType) -> tuple[Diagnostic, ...]:
 
 def programs_of(module: ModuleType) -> dict[str, Program]:
     """List the programs that a file defines, in order."""
-    return {k: v for k, v in vars(module).items() if isinstance(v, (PrimFunc, Function, IRModule))}
+    # By its type: a value of the user's may answer anything when it is asked for its class.
+    kinds = (PrimFunc, Function, IRModule)
+    return {k: v for k, v in vars(module).items() if issubclass(type(v), kinds)}
 
 
 def pick(programs: Mapping[str, P], name: str | None, path: Path) -> dict[str, P]:

@@ -12,7 +12,7 @@ from loomir.ir.serialize import from_json, to_json
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.table import PRIMITIVES, Kind, Primitive
 from loomir.schedule.variables import BlockRV, LoopRV
-from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest
+from loomir.support.diagnostics import Diagnostic, ScheduleError, counted, nearest
 from loomir.support.dtype import DataType
 from loomir.support.highlight import show_text
 from loomir.tir.expr import IntImm, PrimExpr, StringImm, Var
@@ -260,7 +260,7 @@ class Trace:
         ``decision_provider`` is asked for each decision with the instruction, its arguments and
         what was decided, and may give another.
 
-        Errors: those of the primitives.
+        Errors: those of the primitives, and SCH0009 where one gives another number of results.
         """
         now: dict[int, Any] = {}
         for inst in self.insts:
@@ -271,7 +271,10 @@ class Trace:
                     decision = decision_provider(inst, list(arguments.values()), decision)
                 arguments["decision"] = _renamed(decision, now)
             made = sch.perform(inst.kind, arguments)
-            for old, new in zip(_leaves(inst.outputs), _leaves(made), strict=True):
+            given, wanted = _leaves(made), _leaves(inst.outputs)
+            if len(given) != len(wanted):
+                raise _other_number(inst, len(given), len(wanted))
+            for old, new in zip(wanted, given, strict=True):
                 now[id(old)] = new
 
     @staticmethod
@@ -308,6 +311,8 @@ def _outputs_of(plain: Any, known: dict[str, Any]) -> Any:
     if plain is None:
         return None
     name = str(plain["$rv"])
+    if not name:
+        raise KeyError("the name of what it gives")
     made: Any = BlockRV() if name[0] == "b" else LoopRV() if name[0] == "l" else Var(name, _INT32)
     known[name] = made
     return made
@@ -324,6 +329,16 @@ def _unreadable(number: int, row: Any, error: Exception) -> ScheduleError:
         advice = "store what Trace.as_json gives"
     return ScheduleError(
         Diagnostic("SCH0009", f"instruction {number} of the trace is none: {why}", help=advice)
+    )
+
+
+def _other_number(inst: Instruction, given: int, wanted: int) -> ScheduleError:
+    return ScheduleError(
+        Diagnostic(
+            "SCH0009",
+            f"{inst.kind} gives {counted(given, 'result')} here, and {wanted} in the trace",
+            help="apply the trace to a program like the one that it was made on",
+        )
     )
 
 

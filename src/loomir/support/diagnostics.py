@@ -102,6 +102,8 @@ def _snippet(span: Span, label: str, mark: str, width: int) -> list[str]:
         return [*lines, f"{pad} = {label}"] if label else lines
     start = span.column - 1
     end = span.end_column - 1 if span.end_line == span.line else len(text.rstrip())
+    if len(text) > _LONG_LINE:
+        text, start, end = _around(text, start, end)
     # Tabs are kept in the line below so that the carets stand under what they mean.
     lead = "".join(c if c == "\t" else " " for c in text[:start])
     carets = mark * max(1, end - start)
@@ -112,6 +114,21 @@ def _snippet(span: Span, label: str, mark: str, width: int) -> list[str]:
         f"{pad} | {lead}{carets}{tail}",
     ]
     return lines
+
+
+_LONG_LINE: Final = 500
+_BEFORE: Final = 100
+"""Characters of a line longer than that which are shown before what is meant."""
+
+
+def _around(text: str, start: int, end: int) -> tuple[str, int, int]:
+    """Cut a line that fills screens to what surrounds a place, and move the place with it."""
+    first = max(0, start - _BEFORE)
+    last = first + _LONG_LINE
+    head = "…" if first else ""
+    tail = "…" if last < len(text) else ""
+    move = len(head) - first
+    return f"{head}{text[first:last]}{tail}", start + move, min(end, last) + move
 
 
 _GUESSED: Final = 3

@@ -58,3 +58,15 @@ def test_decisions_that_are_none_are_refused():
     with pytest.raises(ScheduleError) as caught:
         sch.sample_perfect_tile(sch.get_loops("B")[0], 2)
     assert caught.value.diagnostic.code == "SCH0005"
+
+
+def test_drawings_end_for_every_extent():
+    for extent in (2**31 - 1, 2**31 - 19, 2**30):
+        sch = Schedule(copy(extent))
+        (loop,) = sch.get_loops("B")
+        assert math.prod(sch.get(f) for f in sch.sample_perfect_tile(loop, 3)) == extent
+        for n in (0, -1, 2**31):
+            with pytest.raises(ScheduleError, match="SCH0003"):
+                sch.sample_perfect_tile(loop, n)
+            with pytest.raises(ScheduleError, match="SCH0003"):
+                sch.sample_partitioned_tile(loop, n)

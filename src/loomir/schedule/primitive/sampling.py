@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from typing import Final
 
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.table import Context, Int, Ints, Loop, Reals, Sampled, query
 from loomir.tir.expr import IntImm
 
 __all__ = ["sample_categorical", "sample_partitioned_tile", "sample_perfect_tile"]
+
+_MOST_FACTORS: Final = 1000
+_MOST_PRIME: Final = 1 << 20
+"""Larger primes are not looked for: a loop of 2**62 - 1 iterations is no reason to wait."""
 
 
 @query
@@ -66,9 +71,14 @@ def sample_perfect_tile(
     Errors: SCH0003, SCH0005 for an extent that is no constant.
     """
     extent = _extent(loop)
-    if n < 1 or max_innermost_factor < 1:
+    if not 1 <= n <= _MOST_FACTORS or max_innermost_factor < 1:
         refuse(
-            Refusal("SCH0003", "{} factors up to {}", (n, max_innermost_factor), "use 1 or more")
+            Refusal(
+                "SCH0003",
+                "{} factors up to {}",
+                (n, max_innermost_factor),
+                f"use 1 to {_MOST_FACTORS} factors, each up to 1 or more",
+            )
         )
     made = _decided(decision, n, extent)
     if made is None:
@@ -93,13 +103,14 @@ def sample_partitioned_tile(
     Errors: SCH0003, SCH0005 for an extent that is no constant.
     """
     extent = _extent(loop)
-    if not 0 <= partition_pos <= n or n < 1 or innerpart_factor < 1:
+    if not 0 <= partition_pos <= n or not 1 <= n <= _MOST_FACTORS or innerpart_factor < 1:
         refuse(
             Refusal(
                 "SCH0003",
-                "position {} of {} factors",
-                (partition_pos, n),
-                "a position is from 0 to the number of factors",
+                "position {} of {} factors, the inner ones a multiple of {}",
+                (partition_pos, n, innerpart_factor),
+                f"use 1 to {_MOST_FACTORS} factors, a position up to their number, and a multiple "
+                "of 1 or more",
             )
         )
     made = _decided(decision, n, extent)
@@ -148,8 +159,18 @@ def _decided(decision: Sequence[int] | None, n: int, extent: int) -> list[int] |
 
 
 def _divisors(number: int) -> list[int]:
-    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    return sorted({*small, *(number // d for d in small)})
+    """List divisors in order; what is left without small primes counts as one prime."""
+    found, rest, prime = [1], number, 2
+    while rest > 1:
+        if prime * prime > rest or prime > _MOST_PRIME:
+            prime = rest
+        powers = [1]
+        while rest % prime == 0:
+            rest //= prime
+            powers.append(powers[-1] * prime)
+        found = [d * power for power in powers for d in found]
+        prime += 1 if prime == 2 else 2
+    return sorted(found)
 
 
 def _tile(rng: random.Random, extent: int, n: int, most: int) -> list[int]:
