@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -138,3 +140,20 @@ def test_nothing_is_near_to_an_infinity(exact: bool):
     for x, y in ((infinite, finite), (finite, infinite), (infinite, -infinite)):
         assert difference(x, y, DataType("float64"), exact, math=True) is not None
     assert difference(infinite, infinite, DataType("float64"), exact, math=True) is None
+
+
+@pytest.mark.parametrize("words", [("fmt",), ("fmt", "--json"), ("check",)])
+def test_a_full_disk_under_the_output_is_told(tmp_path: Path, words: tuple[str, ...]):
+    path = tmp_path / "sized.py"
+    path.write_text(SIZED)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "loomir", *words, path],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode != 0
+    assert "error[CLI0009]: cannot write what is to be printed" in done.stderr
+    assert "Traceback" not in done.stderr

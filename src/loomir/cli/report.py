@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
@@ -32,7 +34,8 @@ class Report:
     def line(self, text: str, style: str = "") -> None:
         """Print a line for people."""
         if not self.as_json:
-            self._console.print(Text(text, style=style))
+            with _writing():
+                self._console.print(Text(text, style=style))
 
     def fact(self, key: str, value: Any) -> None:
         """Note a fact for machines."""
@@ -40,8 +43,22 @@ class Report:
 
     def finish(self) -> None:
         """Print the JSON object where one was asked for."""
-        if self.as_json:
-            sys.stdout.write(json.dumps(self.facts, indent=2) + "\n")
+        with _writing():
+            if self.as_json:
+                sys.stdout.write(json.dumps(self.facts, indent=2) + "\n")
+            sys.stdout.flush()
+
+
+@contextmanager
+def _writing() -> Generator[None]:
+    """Tell where the output takes nothing more; a reader that has gone needs no message."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        why = f"cannot write what is to be printed: {error.strerror}"
+        fail(CompileError(Diagnostic("CLI0009", why, help="print to another place")), False)
 
 
 def fail(error: LoomirError, as_json: bool) -> NoReturn:
@@ -51,7 +68,9 @@ def fail(error: LoomirError, as_json: bool) -> NoReturn:
         diagnostics = error.diagnostics
     if as_json:
         listed = [d.as_dict() for d in diagnostics] or [{"message": str(error)}]
-        sys.stdout.write(json.dumps({"ok": False, "diagnostics": listed}, indent=2) + "\n")
+        with _writing():
+            sys.stdout.write(json.dumps({"ok": False, "diagnostics": listed}, indent=2) + "\n")
+            sys.stdout.flush()
     else:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         for index, diagnostic in enumerate(diagnostics):
