@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 
 import numpy as np
@@ -396,3 +397,33 @@ def test_deep_programs_do_not_exhaust_the_stack() -> None:
             x = Var("x", "int64")
             body = LetStmt(x, n + i, body)
     check(func("main", [a, n], body), np.zeros(1, np.int64), 3)
+
+
+ENDLESS = """
+import numpy as np
+import loomir
+from loomir.script import from_source
+
+made = loomir.compile(from_source('''
+from loomir.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8,), "int32")):
+    while A[0] == A[0]:
+        A[1] = A[1] + 1
+'''), opt_level=LEVEL)
+print("compiled", flush=True)
+made(np.zeros(8, "int32"))
+print("left")
+"""
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_loop_without_end_goes_on(level: int):
+    command = [sys.executable, "-c", ENDLESS.replace("LEVEL", str(level))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "compiled\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.kill()
+        assert process.stdout.read() == ""

@@ -9,7 +9,7 @@ from loomir.codegen.llvm.emit.frame import Ahead, Frame, Interval, Loop
 from loomir.codegen.llvm.emit.parallel import run_parallel
 from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.text import Metadata
-from loomir.codegen.llvm.types import I64
+from loomir.codegen.llvm.types import I64, VOID
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
@@ -182,6 +182,8 @@ def while_loop(frame: Frame, s: While) -> Step[None]:
     after.continues(b.block)
     b.condbr(cast(b, condition, s.condition.dtype, BOOL), body, after)
     b.at(body)
+    # LLVM forgets calls of what never ends and changes nothing, and runs into what lies behind.
+    b.intrinsic("llvm.sideeffect", [], result=VOID, overloads=())
     frame.loops.append(Loop(head, after, frame.cleanup))
     yield frame.run(s.body)
     frame.loops.pop()
