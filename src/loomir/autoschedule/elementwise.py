@@ -177,7 +177,9 @@ def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> t
     while start > 1 and length * (run.outer[start - 1].size or _SHORT) < _SHORT:
         start -= 1
         length *= run.outer[start].size or 1
-    outer, inner = run.outer[:start], run.outer[start:]
+    outer = run.outer[:start]
+    inner = [axis for axis in run.outer[start:] if axis.size != 1]
+    once: _Place = {axis.var: imm(0, INDEX) for axis in run.outer[start:] if axis.size == 1}
 
     def inside(k: int, place: _Place) -> Stmt:
         if k == len(inner):
@@ -188,7 +190,7 @@ def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> t
         )
 
     count = product(axis.extent for axis in outer)
-    return shared(count, each * length, "rows", lambda r: inside(0, unfused(r, outer)))
+    return shared(count, each * length, "rows", lambda r: inside(0, {**once, **unfused(r, outer)}))
 
 
 def _stretches(value: PrimExpr, stage: Stage, run: Run) -> list[Stretch]:
