@@ -112,8 +112,9 @@ def test_directories_that_others_can_write_are_not_used(cache, mode, level):
     cache.put(KEY, b"code")
     place = file_of(cache).parents[level]
     place.chmod(mode)
-    with pytest.warns(CacheWarning, match="can be written by others.*set LOOMIR_CACHE_DIR"):
+    with pytest.warns(CacheWarning, match="can be written by others.*set LOOMIR_CACHE_DIR") as told:
         assert cache.get(KEY) is None
+    assert told[0].filename == __file__
     # Warnings are errors in these tests: a second one would raise.
     assert not cache.put(OTHER, b"code")
     assert not file_of(cache, OTHER).exists()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from loomir.cli.raised import raised_in
 from loomir.ir.module import IRModule
@@ -158,7 +158,9 @@ _WARNINGS: Final = "__loomir_warnings__"
 
 def warnings_of(module: ModuleType) -> tuple[Diagnostic, ...]:
     """List what may surprise in the programs of a file."""
-    return getattr(module, _WARNINGS, ())
+    found: object = vars(module).get(_WARNINGS, ())
+    given = cast("tuple[object, ...]", found) if isinstance(found, tuple) else ()
+    return tuple(each for each in given if isinstance(each, Diagnostic))
 
 
 def programs_of(module: ModuleType) -> dict[str, Program]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from loomir.runtime.errors import CacheWarning
+from loomir.support.cautions import users_depth
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import InternalError
 
@@ -143,7 +144,7 @@ class ObjectCache:
             f"the cache of compiled objects in {self.directory} {what}; set LOOMIR_CACHE_DIR to a "
             "directory of your own, or to nothing for no cache",
             CacheWarning,
-            stacklevel=3,
+            stacklevel=users_depth(),
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from loomir.support.diagnostics import Diagnostic, render
 
-__all__ = ["CompileWarning", "caution"]
+__all__ = ["CompileWarning", "caution", "users_depth"]
 
 
 class CompileWarning(UserWarning):
@@ -24,11 +24,11 @@ def caution(diagnostics: Iterable[Diagnostic]) -> None:
             if known in told:
                 continue
             told.add(known)
-        warnings.warn(render(found), CompileWarning, stacklevel=_depth())
+        warnings.warn(render(found), CompileWarning, stacklevel=users_depth())
 
 
-def _depth() -> int:
-    """Count the frames of Loomir, from the caller's on."""
+def users_depth() -> int:
+    """Count the frames of Loomir, from the caller's on: the ``stacklevel`` of the user's line."""
     depth = 1
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("loomir."):
