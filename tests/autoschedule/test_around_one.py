@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.autoschedule.schedule import schedule_module
+from loomir.build import as_module
+from loomir.script import from_source
 from loomir.script import tir as T
+from loomir.target import Target
 from loomir.tir.function import PrimFunc
+from loomir.tir.verify import verify
 from tests.autoschedule.held import scheduled
 from tests.autoschedule.test_ordered import arrays_for, drawn, exactly, interpreted
 
@@ -136,3 +141,17 @@ def test_indices_of_several_dtypes_are_left_alone():
         loomir.compile(mixed, cache=False)(got, given)
         loomir.compile(mixed, schedule=False, cache=False)(wanted, given)
         assert (wanted == got).all()
+
+
+def test_every_copy_binds_names_of_its_own():
+    func = from_source("""
+from loomir.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((600,), "int32"), B: T.Buffer((600,), "int32")):
+    for i in range(600):
+        t = T.int32()
+        A[i] = T.Let(t + t, where={t: A[70]}) + B[i]
+""")
+    made = schedule_module(as_module(func), Target("x86-64-v4"))
+    assert made.script().count("T.vectorized") > 1
+    assert not verify(made)

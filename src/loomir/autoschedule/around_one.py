@@ -21,6 +21,7 @@ from loomir.target import Target
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.effects import Does, effects
 from loomir.tir.expr import GE, LT, And, Or, PrimExpr, Select, Var
+from loomir.tir.fresh import fresh_copy
 from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 
 __all__ = ["plan_around_one"]
@@ -79,7 +80,8 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
     before, behind = (
         in_vectors(piece.body, piece.loop_var, (piece.min, piece.extent), width) for piece in pieces
     )
-    return seq((before, substitute(loop.body, {var: one}), behind))
+    middle = fresh_copy(loop.body, {var: one})
+    return seq((before, middle, behind))
 
 
 def _store(body: Stmt) -> BufferStore | None:

@@ -18,6 +18,7 @@ from loomir.schedule.nests import knowing, ranges_in
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import Call, Let, Max, PrimExpr, Var
+from loomir.tir.fresh import fresh_copy
 from loomir.tir.stmt import BufferStore, For, ForKind, SeqStmt, Stmt, seq
 
 __all__ = ["in_vectors", "innermost_in_lanes", "lies_along"]
@@ -105,11 +106,11 @@ def in_vectors(body: Stmt, var: Var, stretch: tuple[PrimExpr, PrimExpr], width: 
         name = var.name_hint
         number_of, lane = Var(f"{name}_v", var.dtype), Var(f"{name}_lane", var.dtype)
         step = imm(size, var.dtype)
-        inner = substitute(body, {var: first + (done + number_of * step + lane)})
+        inner = fresh_copy(body, {var: first + (done + number_of * step + lane)})
         vector = For(lane, zero, step, ForKind.VECTORIZED, inner)
         made.append(For(number_of, zero, (extent - done) // step, ForKind.SERIAL, vector))
         done = extent // step * step
     left = Var(f"{var.name_hint}_left", var.dtype)
-    rest = substitute(body, {var: first + (done + left)})
+    rest = fresh_copy(body, {var: first + (done + left)})
     made.append(For(left, zero, extent - done, ForKind.SERIAL, rest))
     return seq(made)
