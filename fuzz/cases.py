@@ -1,4 +1,4 @@
-"""Programs as users write them, each with arguments and the results that an independent reference expects.
+"""Programs as users write them, with arguments and what an independent reference expects.
 
 A generator of one family of programs is a module of this package with a function
 ``draw(seed: int) -> Case``; equal seeds give equal cases.
@@ -25,7 +25,7 @@ class Case(NamedTuple):
     module: IRModule
     entry: str
     arguments: tuple[Any, ...]
-    """Arrays and scalars by position; outputs hold garbage. A graph's results are not among them."""
+    """Arrays and scalars by position; outputs hold garbage. A graph has its inputs alone."""
     expected: tuple[Any, ...]
     """For each argument the array after the call, or None where it is a scalar; a graph's results
     instead, flattened, where ``entry`` is a graph. Computed by NumPy or Python, never by Loomir."""
