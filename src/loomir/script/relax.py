@@ -21,7 +21,7 @@ from loomir.script.builder.function import vdevice
 from loomir.script.builder.relax_calls import *  # noqa: F403
 from loomir.script.builder.relax_frames import FunctionFrame
 from loomir.script.builder.relax_functions import *  # noqa: F403
-from loomir.script.builder.relax_table import Operators, match_cast
+from loomir.script.builder.relax_table import Operators, Part, match_cast
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.entry import decorated, inline, macro
 from loomir.script.parser.namespaces import FUNCTION, mark
@@ -96,6 +96,7 @@ def function(
     pure: bool = True,
     name: object = None,
     check_well_formed: bool = True,
+    s_tir: bool = False,
 ) -> FunctionDecorator: ...
 def function(
     func: AnyCallable[..., typing.Any] | None = None,
@@ -104,13 +105,14 @@ def function(
     pure: bool = True,
     name: object = None,
     check_well_formed: bool = True,
+    s_tir: bool = False,
 ) -> Function | FunctionDecorator:
     """Read a function as a program of Relax; its body is not run by Python.
 
     In a class under ``@I.ir_module`` the function is read with the class. Called without a
     function this is the frame that builds one: ``with R.function(): …``. A function that is not
     ``private`` can be called from outside by its name; one that is not ``pure`` may do more than
-    give its result. ``check_well_formed`` is read and means nothing here.
+    give its result. ``check_well_formed`` and ``s_tir`` are read and mean nothing here.
 
     Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
     """
@@ -124,25 +126,12 @@ def function(
 mark(function, FUNCTION)
 
 
-class _Part:
-    """A family of operators that has a name of its own, such as ``R.nn``."""
-
-    def __init__(self, operators: Operators) -> None:
-        self._operators = operators
-
-    def __getattr__(self, name: str) -> typing.Any:
-        return _named(self._operators, name)
-
-    def __dir__(self) -> list[str]:
-        return [*self._operators, *self._operators.parts()]
-
-
 def _named(operators: Operators, name: str) -> typing.Any:
     try:
         return operators[name]
     except KeyError:
         if name in operators.parts():
-            return _Part(Operators(f"{operators.prefix}{name}.", {}))
+            return Part(Operators(f"{operators.prefix}{name}.", {}), _named)
     raise AttributeError(f"there is no R.{operators.prefix}{name}")
 
 

@@ -71,7 +71,7 @@ BODIES = [
     ("y = -A", "SCR0009", (3, 10), "A", "use a number"),
     ("y = '%d' % 1", "SCR0009", (3, 9), "'%d'", "use numbers"),
     ("for i in 5:\n        pass", "SCR0012", (3, 14), "5", "use range(n)"),
-    ("for i in T.grid(8, 8):\n        pass", "SCR0012", (3, 9), "i", "write 2 names"),
+    ("for i, j in T.grid(8):\n        pass", "SCR0012", (3, 9), "i, j", "write 1 name"),
     ("for i, j in range(8):\n        pass", "SCR0012", (3, 9), "i, j", "write 1 name"),
     ("for A[0] in range(8):\n        pass", "SCR0012", (3, 9), "A[0]", "write `for i in"),
     ("for i in range(0, 8, 0):\n        pass", "SCR0012", (3, 26), "0", "use a step other than 0"),

@@ -32,7 +32,7 @@ BAD: Final = (
     ("A[0] = 1.0", 0, "TIR0107"),
     ("w{n} = T.no_such(x)\nA[0, w{n}] = w{n}", 0, "SCR0004"),
     ("l{n} = lambda: x\nA[l{n}, 0] = l{n}", 0, "SCR0002"),
-    ("for k{n} in T.grid(8, 8):\n    A[k{n}, 0] = k{n}", 0, "SCR0012"),
+    ("for k{n}, m{n} in T.grid(8):\n    A[k{n}, 0] = k{n}", 0, "SCR0012"),
     ("with x:\n    break", 0, "SCR0013"),
     ("x = 5", 0, "SCR0016"),
     ("d{n} = T.alloc_buffer((4,), 'flot32')\nd{n}[0] = 1", 0, "TIR0001"),

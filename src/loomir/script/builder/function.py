@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -210,8 +211,16 @@ def func_attr(attrs: Mapping[str, Any]) -> None:
     func.attrs.update(as_annotations(attrs, "T.func_attr"))
 
 
+def _runs_in_class() -> bool:
+    """Whether Python runs the body of a class, whose text is read when the class is decorated."""
+    names = sys._getframe(2).f_locals  # pyright: ignore[reportPrivateUsage]
+    return "__module__" in names and "__qualname__" in names and IRBuilder.active() is None
+
+
 def module_attrs(attrs: Mapping[str, Any]) -> None:
     """Attach attributes to the module."""
+    if _runs_in_class():
+        return
     module = IRBuilder.current().need(
         IRModuleFrame, "I.module_attrs", "write it in the body of a class under @I.ir_module"
     )
@@ -220,6 +229,8 @@ def module_attrs(attrs: Mapping[str, Any]) -> None:
 
 def module_global_infos(infos: Mapping[str, Sequence[VDevice]]) -> None:
     """List what all functions of the module share: ``{"vdevice": [I.vdevice("llvm")]}``."""
+    if _runs_in_class():
+        return
     module = IRBuilder.current().need(
         IRModuleFrame, "I.module_global_infos", "write it in a class under @I.ir_module"
     )

@@ -25,7 +25,17 @@ from loomir.script.builder.frame import IRBuilder, StmtFrame
 from loomir.script.builder.function import PrimFuncFrame
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.tir.buffer import IterVar, IterVarType, Range
-from loomir.tir.expr import Call, ExprLike, IntImm, PrimExpr, Var, match_dtypes
+from loomir.tir.expr import (
+    Call,
+    ExprLike,
+    IntImm,
+    PrimExpr,
+    StringImm,
+    Var,
+    const,
+    match_dtypes,
+)
+from loomir.tir.expr import cast as cast_to
 from loomir.tir.op import BREAK_LOOP, RET, call_builtin
 from loomir.tir.stmt import For, ForKind, Stmt, While
 from loomir.tir.types import PrimType, TupleType
@@ -135,21 +145,40 @@ def _loop(
     extent: _Bound,
     annotations: Mapping[str, Any] | None,
     thread: str | None = None,
+    step: _Bound = None,
+    dtype: DTypeLike | None = None,
 ) -> ForFrame[Var]:
     notes = {} if annotations is None else as_annotations(annotations, "annotations")
     if extent is not None and stop is not None:
         raise wrong_argument(
             extent, "a loop has both a stop and an extent", help="give one of them"
         )
+    low, high = (_of(_bound(b), dtype) for b in ((0, start) if stop is None else (start, stop)))
     if extent is not None:
-        low, size = match_dtypes(_bound(start), _bound(extent))
-    elif stop is not None:
-        low, high = match_dtypes(_bound(start), _bound(stop))
-        size = difference(high, low)
-    else:
-        size = as_expr(_bound(start))
+        low, size = match_dtypes(_of(_bound(start), dtype), _of(_bound(extent), dtype))
+        high = low + size
+    elif stop is None:
+        size = as_expr(high)
         low = IntImm(0, size.dtype)
+    else:
+        low, high = match_dtypes(low, high)
+        size = difference(high, low)
+    by = 1 if step is None else _step(step, "a loop")
+    if by != 1:
+        return _stepped(low, as_expr(high), by, kind, notes)
     return ForFrame([Loop(low, size, kind, thread, notes)], single=True)
+
+
+def _of(value: ExprLike, dtype: DTypeLike | None) -> ExprLike:
+    """Give a bound in the dtype that the loop variable is to have."""
+    if dtype is None:
+        return value
+    wanted = as_dtype(dtype)
+    if not wanted.is_integer or wanted.lanes != 1:
+        raise wrong_argument(
+            dtype, f"a loop variable is an integer, not {wanted}", help='write "int32" or "int64"'
+        )
+    return const(value, wanted) if isinstance(value, int) else cast_to(as_expr(value), wanted)
 
 
 def _bound(value: object) -> ExprLike:
@@ -171,9 +200,24 @@ def serial(
     *,
     extent: _Bound = None,
     annotations: Mapping[str, Any] | None = None,
+    step: _Bound = None,
+    dtype: DTypeLike | None = None,
+    unroll: bool | int | None = None,
 ) -> ForFrame[Var]:
     """Loop from ``start`` to below ``stop``, or below the only argument, one after the other."""
-    return _loop(ForKind.SERIAL, start, stop, extent, annotations)
+    notes = annotations if unroll is None else {**(annotations or {}), **_unrolling(unroll)}
+    return _loop(ForKind.SERIAL, start, stop, extent, notes, None, step, dtype)
+
+
+def _unrolling(unroll: object) -> dict[str, Any]:
+    """Give the annotation that asks a code generator to write iterations out, or not to."""
+    if unroll is False:
+        return {"disable_unroll": True}
+    if unroll is True or (isinstance(unroll, int) and unroll > 0):
+        return {"pragma_unroll": unroll}
+    raise wrong_argument(
+        unroll, f"unroll is {describe(unroll)}", help="write True, False, or a count above 0"
+    )
 
 
 def parallel(
@@ -182,9 +226,11 @@ def parallel(
     *,
     extent: _Bound = None,
     annotations: Mapping[str, Any] | None = None,
+    step: _Bound = None,
+    dtype: DTypeLike | None = None,
 ) -> ForFrame[Var]:
     """Loop in any order, on several threads."""
-    return _loop(ForKind.PARALLEL, start, stop, extent, annotations)
+    return _loop(ForKind.PARALLEL, start, stop, extent, annotations, None, step, dtype)
 
 
 def vectorized(
@@ -193,9 +239,11 @@ def vectorized(
     *,
     extent: _Bound = None,
     annotations: Mapping[str, Any] | None = None,
+    step: _Bound = None,
+    dtype: DTypeLike | None = None,
 ) -> ForFrame[Var]:
     """Loop with iterations as lanes of vectors."""
-    return _loop(ForKind.VECTORIZED, start, stop, extent, annotations)
+    return _loop(ForKind.VECTORIZED, start, stop, extent, annotations, None, step, dtype)
 
 
 def unroll(
@@ -204,9 +252,11 @@ def unroll(
     *,
     extent: _Bound = None,
     annotations: Mapping[str, Any] | None = None,
+    step: _Bound = None,
+    dtype: DTypeLike | None = None,
 ) -> ForFrame[Var]:
     """Loop with the iterations written out."""
-    return _loop(ForKind.UNROLLED, start, stop, extent, annotations)
+    return _loop(ForKind.UNROLLED, start, stop, extent, annotations, None, step, dtype)
 
 
 def thread_binding(
@@ -218,6 +268,8 @@ def thread_binding(
     annotations: Mapping[str, Any] | None = None,
 ) -> ForFrame[Var]:
     """Loop over a thread's index, such as ``threadIdx.x``."""
+    if thread is None and isinstance(stop, (str, StringImm)):  # (extent, thread)
+        stop, thread = None, as_text(stop, "the thread")
     if thread is None:
         raise mistake(
             "SCR0005",
@@ -228,14 +280,22 @@ def thread_binding(
     return _loop(ForKind.THREAD_BINDING, start, stop, extent, annotations, tag)
 
 
-def grid(*extents: ExprLike) -> ForFrame[tuple[Var, ...]]:
-    """Loop over all points of a grid from 0, the last extent innermost."""
+def grid(
+    *extents: ExprLike | tuple[ExprLike, ExprLike], dtype: DTypeLike | None = None
+) -> ForFrame[tuple[Var, ...]]:
+    """Loop over all points of a grid, the last extent innermost; (begin, end) is an extent too."""
     if not extents:
         raise mistake("SCR0005", "T.grid has no extents", help="write T.grid(8, 16)")
     loops: list[Loop] = []
     for extent in extents:
-        size = as_expr(_bound(extent))
-        loops.append(Loop(IntImm(0, size.dtype), size, ForKind.SERIAL, None, {}))
+        ends = as_items(extent, "an extent") if isinstance(extent, (tuple, list)) else [0, extent]
+        if len(ends) != 2:
+            raise wrong_argument(
+                extent, f"an extent of {len(ends)} parts", help="write an extent, or (begin, end)"
+            )
+        low, high = match_dtypes(*[_of(_bound(end), dtype) for end in ends])
+        size = difference(high, low)
+        loops.append(Loop(low, size, ForKind.SERIAL, None, {}))
     return ForFrame(loops, single=False)
 
 
@@ -249,19 +309,24 @@ def range_of(*bounds: ExprLike) -> ForFrame[Var]:
         )
     if len(bounds) < 3:
         return serial(*bounds)
-    step = bounds[2].value if isinstance(bounds[2], IntImm) else bounds[2]
+    return stepped(bounds[0], bounds[1], _step(bounds[2], "range"))
+
+
+def _step(given: object, what: str) -> int:
+    """Read the step of a loop. Errors: SCR0012."""
+    step = given.value if isinstance(given, IntImm) else given
     if not isinstance(step, int) or isinstance(step, bool):
         raise wrong_argument(
-            bounds[2],
-            f"the step of range must be a constant integer, not {describe(bounds[2])}",
+            given,
+            f"the step of {what} must be a constant integer, not {describe(given)}",
             code="SCR0012",
             help="use a constant, or a while loop",
         )
     if step == 0:
         raise wrong_argument(
-            bounds[2], "the step of range is zero", code="SCR0012", help="use a step other than 0"
+            given, f"the step of {what} is zero", code="SCR0012", help="use a step other than 0"
         )
-    return stepped(bounds[0], bounds[1], step)
+    return step
 
 
 def stepped(start: ExprLike, stop: ExprLike, step: int) -> ForFrame[Var]:
@@ -269,13 +334,21 @@ def stepped(start: ExprLike, stop: ExprLike, step: int) -> ForFrame[Var]:
     if step == 1:
         return serial(start, stop)
     low, high = match_dtypes(_bound(start), _bound(stop))
+    return _stepped(low, high, step, ForKind.SERIAL, {})
+
+
+def _stepped(
+    low: PrimExpr, high: PrimExpr, step: int, kind: ForKind, notes: Mapping[str, Any]
+) -> ForFrame[Var]:
     first, last = (low, high) if step > 0 else (high, low)
-    size = abs(step)
+    by = abs(step)
     if isinstance(low, IntImm) and isinstance(high, IntImm):
-        count: ExprLike = max(0, len(range(low.value, high.value, step)))
-        frame = serial(IntImm(count, low.dtype))
+        count = IntImm(max(0, len(range(low.value, high.value, step))), low.dtype)
+        loop = Loop(IntImm(0, low.dtype), count, kind, None, notes)
     else:
-        frame = serial((difference(last, first) + (size - 1)) // size)
+        trips = (difference(last, first) + (by - 1)) // by
+        loop = Loop(IntImm(0, trips.dtype), trips, kind, None, notes)
+    frame: ForFrame[Var] = ForFrame([loop], single=True)
     frame.start, frame.step = low, step
     return frame
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from loomir.relax.expr import Var
 from loomir.relax.op_def import find_op, op_names
@@ -18,7 +18,7 @@ from loomir.script.builder import (
 from loomir.script.builder.function import vdevice
 from loomir.script.builder.relax_values import Operator
 
-__all__ = ["BUILDER_NAMES", "NAMES", "Operators", "match_cast", "operator_named"]
+__all__ = ["BUILDER_NAMES", "NAMES", "Operators", "Part", "match_cast", "operator_named"]
 
 
 def match_cast(
@@ -138,3 +138,21 @@ class Operators(Mapping[str, object]):
             if name.startswith(start) and dot and part not in seen:
                 seen.add(part)
                 yield part
+
+
+class Part:
+    """A family of operators that has a name of its own, such as ``R.nn``, as Python sees it."""
+
+    def __init__(self, operators: Operators, named: Callable[[Operators, str], Any]) -> None:
+        self._operators, self._named = operators, named
+
+    def __getattr__(self, name: str) -> Any:
+        return self._named(self._operators, name)
+
+    def __dir__(self) -> list[str]:
+        return [*self._operators, *self._operators.parts()]
+
+    @property
+    def operators(self) -> Operators:
+        """The operators of the family."""
+        return self._operators

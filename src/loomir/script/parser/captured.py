@@ -17,7 +17,7 @@ from loomir.ir.node import Node
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.mistakes import mistake
-from loomir.script.parser.namespaces import Macro, is_exported, namespace_of
+from loomir.script.parser.namespaces import Macro, is_exported, namespace_of, operator_of
 from loomir.support.dtype import DataType, dtype_of_numpy
 
 __all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "items_of", "literal", "static"]
@@ -109,6 +109,9 @@ def static(value: object) -> object:
         return plain(value)
     if isinstance(value, (Node, DTypeFunction, BufferSpec, Macro)) or is_exported(value):
         return value
+    operator = operator_of(value)
+    if operator is not None:
+        return operator
     special = namespace_of(value)
     if special is not None:
         return special

@@ -7,27 +7,29 @@ from typing import Final, NamedTuple
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import doc
 from loomir.script.parser.core import Parser, header
-from loomir.script.parser.namespaces import FUNCTION, MACRO, PRIM_FUNC, Marker
+from loomir.script.parser.namespaces import FUNCTION, IR_MODULE, MACRO, PRIM_FUNC, Marker
 from loomir.script.parser.operators import kind
 from loomir.support.diagnostics import CompileError
 
 __all__ = ["Options", "read_decorators", "undecorated"]
 
+# Other implementations have more kinds of functions, and check programs where they are read.
+_WITHOUT_MEANING: Final[dict[str, type]] = {"s_tir": bool, "check_well_formed": bool}
 _OPTIONS: Final[dict[Marker, tuple[dict[str, type], str]]] = {
     PRIM_FUNC: (
         {
             "private": bool,
             "name": str,
             "root_block": bool,
-            "s_tir": bool,
-            "check_well_formed": bool,
+            **_WITHOUT_MEANING,
         },
         "its options are private, name and root_block",
     ),
     FUNCTION: (
-        {"private": bool, "pure": bool, "name": str, "check_well_formed": bool},
+        {"private": bool, "pure": bool, "name": str, **_WITHOUT_MEANING},
         "its options are private, pure and name",
     ),
+    IR_MODULE: (_WITHOUT_MEANING, "write @I.ir_module without options"),
     MACRO: ({"hygienic": bool}, "its option is hygienic"),
 }
 

@@ -354,11 +354,16 @@ class IRModuleBuilder(IRModuleFrame):
 @overload
 def ir_module(cls: type) -> IRModule: ...
 @overload
-def ir_module(cls: None = None) -> IRModuleBuilder: ...
-def ir_module(cls: type | None = None) -> IRModule | IRModuleBuilder:
+def ir_module(
+    cls: None = None, *, check_well_formed: bool = True, s_tir: bool = False
+) -> IRModuleBuilder: ...
+def ir_module(
+    cls: type | None = None, *, check_well_formed: bool = True, s_tir: bool = False
+) -> IRModule | IRModuleBuilder:
     """Read a class as a module: its methods under ``@T.prim_func`` and ``@R.function``.
 
     Called without a class this is the frame that builds a module: ``with I.ir_module(): …``.
+    ``check_well_formed`` and ``s_tir`` are read and mean nothing here.
 
     Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
     """

@@ -23,7 +23,14 @@ from loomir.script.parser import doc
 from loomir.script.parser.attributes import Method, attribute, item
 from loomir.script.parser.captured import Foreign, literal
 from loomir.script.parser.convert import read_expression
-from loomir.script.parser.namespaces import Macro, ModuleFunction, Namespace, R, is_exported
+from loomir.script.parser.namespaces import (
+    Macro,
+    ModuleFunction,
+    Namespace,
+    R,
+    is_exported,
+    operator_of,
+)
 from loomir.script.parser.operators import (
     binary,
     formatted,
@@ -312,12 +319,7 @@ class ExprEvaluator:
         """Evaluate ``value.attr``."""
         value = yield self.on_one(node.value)
         if value is R and self.dialect is None and self.names.in_kernel:
-            raise mistake(
-                "SCR0010",
-                f"R.{node.attr} is part of Relax, and this function is a kernel",
-                help="use what T has, or write the function under @R.function",
-                span=node.span,
-            )
+            raise _in_kernel(f"R.{node.attr}", node.span)
         try:
             found = attribute(value, node.attr)
         except CompileError as error:
@@ -383,6 +385,9 @@ class ExprEvaluator:
                 self._refuse_run_time_slice(cast("AnySlice", index), node.slice)
             return self._at(node.span, item, value, cast("object", index))
         indices, index_nodes = yield self._parts(index_nodes)
+        if len(indices) == 1 and type(indices[0]) in (tuple, list):  # the indices of a grid
+            indices = list(cast("Sequence[object]", indices[0]))
+            index_nodes = [node.slice] * len(indices)
         sliced = False
         for axis, (index, part) in enumerate(zip(indices, index_nodes, strict=True)):
             if isinstance(index, slice):
@@ -627,6 +632,8 @@ class ExprEvaluator:
                     span=node.span,
                 )
             return Expansion(func, node, args, keywords)
+        if dialect is None and operator_of(func) is not None:
+            raise _in_kernel(f"{func}", node.func.span)
         if isinstance(func, PlainFunction):
             target = func.called
         elif isinstance(func, Method):
@@ -685,6 +692,15 @@ def _is_data(node: doc.AST) -> bool:
 
 def _load(buffer: Buffer, indices: list[object]) -> BufferLoad:
     return BufferLoad(buffer, tuple([as_expr(index, "an index") for index in indices]))
+
+
+def _in_kernel(name: str, span: Span) -> CompileError:
+    return mistake(
+        "SCR0010",
+        f"{name} is part of Relax, and this function is a kernel",
+        help="use what T has, or write the function under @R.function",
+        span=span,
+    )
 
 
 def _not_callable(func: object, span: Span) -> CompileError:

@@ -33,6 +33,7 @@ __all__ = [
     "is_exported",
     "mark",
     "namespace_of",
+    "operator_of",
     "relax_reader",
     "set_relax",
 ]
@@ -150,6 +151,7 @@ MODULES: Final[dict[str, Namespace]] = {
 BY_IMPORT: Final[dict[str, Namespace]] = {"tir": T, "tirx": T, "ir": I, "relax": R}
 """What ``from loomir.script import …`` gives in a text."""
 
+_OPERATORS: Final = frozenset(("Operator", "Part"))
 _EXPORTED: Final = {id(value) for table in (NAMES, AXIS, MODULE_NAMES) for value in table.values()}
 _MARKED: Final[dict[int, Marker]] = {}
 
@@ -174,3 +176,11 @@ def namespace_of(value: object) -> Any:
     if isinstance(value, ModuleType):
         return MODULES.get(value.__name__)
     return _MARKED.get(id(value))
+
+
+def operator_of(value: object) -> object:
+    """Give what a captured operator of ``R``, or a part of ``R`` such as ``R.nn``, is; else None.
+
+    It is found by its class, which no class of others is derived from: nothing of it is called.
+    """
+    return relax_reader().operator_of(value) if type(value).__name__ in _OPERATORS else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from loomir.script.builder.loops import range_of
+from loomir.script.builder.loops import range_of, serial
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser.operators import MAX_ITEMS, holds_expr, is_expr, is_static, kind, limited
 
@@ -67,7 +67,7 @@ class PlainFunction:
 
 def _range(args: Sequence[object], keywords: Mapping[str, object]) -> object:
     if keywords:
-        raise mistake("SCR0005", "range takes no keywords", help="use T.serial for annotations")
+        return _loop_of(args, keywords)
     if args and len(args) <= 3 and all(type(a) is int for a in args):
         numbers: Any = args
         if len(args) < 3 or args[2] != 0:
@@ -77,6 +77,21 @@ def _range(args: Sequence[object], keywords: Mapping[str, object]) -> object:
                 pass
     given: Any = args
     return range_of(*given)
+
+
+def _loop_of(args: Sequence[object], keywords: Mapping[str, object]) -> object:
+    """Make the loop of a ``range`` that is given what T.serial takes, such as annotations."""
+    known = ("annotations", "dtype", "step", "unroll")
+    other = next((name for name in keywords if name not in known), None)
+    if other is not None or not 1 <= len(args) <= 3 or (len(args) == 3 and "step" in keywords):
+        raise mistake(
+            "SCR0005",
+            f"range takes no keyword {other!r}" if other else "range has too many arguments",
+            help=f"its keywords in a program are {', '.join(known)}",
+        )
+    given: Any = args[:2]
+    named: Any = {**keywords, "step": args[2]} if len(args) == 3 else keywords
+    return serial(*given, **named)
 
 
 def _zip(*given: Sequence[object]) -> tuple[tuple[object, ...], ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, cast
 
 from loomir.script.builder import relax_functions, relax_info, relax_table
-from loomir.script.builder.relax_table import Operators
+from loomir.script.builder.relax_table import Operators, Part
 from loomir.script.builder.relax_values import Operator
 from loomir.script.parser.evaluator import DECLARING, SCOPED, SHAPED, Shaped
 from loomir.script.parser.namespaces import FUNCTION, INLINE, MACRO, Namespace, export
@@ -18,7 +18,15 @@ from loomir.script.parser.relax_function import (
 )
 from loomir.script.parser.relax_statements import TOKEN
 
-__all__ = ["TABLE", "TOKEN", "Head", "declare_heads", "read_function", "reading_order"]
+__all__ = [
+    "TABLE",
+    "TOKEN",
+    "Head",
+    "declare_heads",
+    "operator_of",
+    "read_function",
+    "reading_order",
+]
 
 SHAPED.update(
     {
@@ -68,3 +76,17 @@ TABLE: Final[Mapping[str, object]] = _Names(
     Operators("", {**relax_table.NAMES, "function": FUNCTION, "macro": MACRO, "inline": INLINE})
 )
 """The names of ``R``."""
+
+
+def operator_of(value: object) -> object:
+    """Give what a captured operator or family of operators stands for, else None."""
+    if type(value) is Operator:
+        export(value)
+        return value
+    if type(value) is Part:
+        found: object = TABLE
+        for name in value.operators.prefix.split(".")[:-1]:
+            inner = found.table if isinstance(found, Namespace) else found
+            found = cast("Mapping[str, object]", inner)[name]
+        return found
+    return None

@@ -74,15 +74,18 @@ def visit_for(parser: Parser, node: doc.For) -> None:
             _read_for_each(parser, node, value)
             return
         names = _loop_names(parser, node)
-        frame = _loop_frame(value, node, len(names))
+        frame, together = _loop_frame(value, node, len(names))
     except (CompileError, Poisoned) as error:
         parser.caught(error, node.iter.span)
         parser.lose(targets_of(node), node.body)
         return
     frame.span = header(node)
-    frame.names = [name.id for name in names]
+    words = [name.id for name in names]
+    count = len(frame.loops)
+    frame.names = [f"{words[0]}_{place}" for place in range(count)] if together else words
     with parser.vars.frame(), parser.loop(of_program=True), frame:
-        for name, value in zip(names, frame.values, strict=True):
+        values: list[object] = [tuple(frame.values)] if together else [*frame.values]
+        for name, value in zip(names, values, strict=True):
             bind_for_value(parser, name.id, value, name.span)
         parser.visit_body(node.body)
 
@@ -144,7 +147,8 @@ def _loop_names(parser: Parser, node: doc.For) -> list[doc.Name]:
     return names
 
 
-def _loop_frame(value: object, node: doc.For, count: int) -> ForFrame[Any]:
+def _loop_frame(value: object, node: doc.For, count: int) -> tuple[ForFrame[Any], bool]:
+    """Give the frame of a loop, and whether one name stands for the variables of several."""
     if isinstance(value, range):
         frame: ForFrame[Any] = stepped(value.start, value.stop, value.step)
     elif isinstance(value, ForFrame):
@@ -156,7 +160,8 @@ def _loop_frame(value: object, node: doc.For, count: int) -> ForFrame[Any]:
             help="use range(n), T.serial, T.parallel, T.vectorized, T.unroll, T.grid, or a tuple",
             span=node.iter.span,
         )
-    if len(frame.loops) != count:
+    together = isinstance(node.target, doc.Name) and len(frame.loops) > 1
+    if len(frame.loops) != count and not together:
         plural = "s" if len(frame.loops) != 1 else ""
         raise mistake(
             "SCR0012",
@@ -164,7 +169,7 @@ def _loop_frame(value: object, node: doc.For, count: int) -> ForFrame[Any]:
             help=f"write {len(frame.loops)} name{plural} before `in`",
             span=node.target.span,
         )
-    return frame
+    return frame, together
 
 
 @dispatch.register(TOKEN, "While")
