@@ -19,6 +19,7 @@ from loomir.runtime.errors import RunTypeError
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.held import explained_methods
 from loomir.support.span import Span
+from loomir.tir.cross_thread import serialize_cross_thread_reductions
 from loomir.tir.foreign import refuse_foreign
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
@@ -97,6 +98,8 @@ class Interpreter:
                     )
                 )
             refuse_foreign(func)
+            if self._trackers is not None:
+                func = serialize_cross_thread_reductions(func)
             scope = Scope(self._trackers, self._flat)
             program = self._program
             binder = Binder(func, scope, program if isinstance(program, IRModule) else None)

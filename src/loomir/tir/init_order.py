@@ -8,8 +8,8 @@ Call the loops that values of reducing iterators change with *reducing*. Take an
 and move all reducing loops to their first iteration. If what is found there is an instance of the
 same point that is executed too, it comes no later, and it is the one with init. So the check asks:
 
-1. Reducing loops run in order, each value grows with each reducing loop, and is at its domain's
-   start when these are at theirs.
+1. Reducing loops run in order (those over the threads of a block do, those over blocks do not),
+   each value grows with each reducing loop, and is at its domain's start when these are at theirs.
 2. The values of other iterators do not change with reducing loops.
 3. Neither do bounds of loops around the block, unless the loop surely runs in the first iteration.
 4. Whatever decides whether the block runs (``if``, ``T.where``, ``while``, ``continue``) does not
@@ -33,6 +33,7 @@ from loomir.ir.visit import children, pre_order
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.affine import Affine, Atom, Sum
 from loomir.tir.buffer import IterVarType
+from loomir.tir.cross_thread import is_thread_of_block
 from loomir.tir.expr import (
     GE,
     GT,
@@ -72,8 +73,6 @@ __all__ = ["VOUCHED", "check_init_order"]
 
 VOUCHED: Final = "loomir.init_order_vouched"
 """The block annotation that switches the check off."""
-
-_UNORDERED: Final = frozenset({ForKind.PARALLEL, ForKind.THREAD_BINDING})
 
 
 class _Guard(NamedTuple):
@@ -170,6 +169,12 @@ def _diagnostic(realize: BlockRealize, reason: str) -> Diagnostic:
     )
 
 
+def _runs_in_order(loop: For) -> bool:
+    if loop.kind is ForKind.THREAD_BINDING:
+        return is_thread_of_block(loop)
+    return loop.kind is not ForKind.PARALLEL
+
+
 class _Loop(NamedTuple):
     """A loop, or one of the nest that a fused loop stands for."""
 
@@ -237,7 +242,7 @@ class _Proof:
         weights = [1]
         if first.is_constant and first.constant == 0:
             weights += self._cuts.get(id(var), [])
-        ordered = not (isinstance(loop, AttrStmt) or loop.kind in _UNORDERED)
+        ordered = not isinstance(loop, AttrStmt) and _runs_in_order(loop)
         total = Sum({}, 0)
         for at in range(len(weights) - 1, -1, -1):
             outermost = at == len(weights) - 1

@@ -39,6 +39,7 @@ from loomir.transform.tir.instrument_memory_accesses import (
 from loomir.transform.tir.instrument_view_bounds import instrument_view_bounds
 from loomir.transform.tir.legalize_calls import legalize_calls
 from loomir.transform.tir.loop_partition import loop_partition
+from loomir.transform.tir.lower_cross_thread_reduction import lower_cross_thread_reduction
 from loomir.transform.tir.lower_init_block import lower_init_block
 from loomir.transform.tir.lower_match_buffer import lower_match_buffer
 from loomir.transform.tir.lower_opaque_block import lower_opaque_block
@@ -103,7 +104,8 @@ WINOGRAD: Final = Pipeline(
 LOWER_CPU: Final = Pipeline(
     "tir.lower_cpu",
     (
-        lower_init_block,  # first: its condition is about iterators
+        lower_cross_thread_reduction,  # while blocks still say which loops reduce
+        lower_init_block,  # before the next: its condition is about iterators
         convert_blocks_to_opaque,
         legalize_calls,  # an alias that is passed on is still one: its strides are its source's
         instrument_memory_accesses,  # before any name is replaced: errors name it

@@ -1,0 +1,69 @@
+"""Reductions over the threads of a block: their loops run in order.
+
+A block whose reducing iterator takes its value from a loop bound to ``threadIdx`` or ``vthread``
+declares a cross-thread reduction: a GPU combines what the threads hold, and a CPU runs the threads
+of a block one after another, which is the same sum in the order of its terms. Other loops of
+threads keep their meaning, that of ``parallel``: their iterations may not depend on each other.
+"""
+
+from __future__ import annotations
+
+from loomir.ir.visit import by_class, children, pre_order, rewrite
+from loomir.tir.buffer import IterVarType
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import BlockRealize, For, ForKind, LetStmt, Stmt
+
+__all__ = ["is_thread_of_block", "serialize_cross_thread_reductions"]
+
+
+def is_thread_of_block(loop: For) -> bool:
+    """Tell whether a loop runs over the threads of one block of a grid."""
+    if loop.kind is not ForKind.THREAD_BINDING or loop.thread_binding is None:
+        return False
+    return not loop.thread_binding.thread_tag.startswith("blockIdx")
+
+
+def serialize_cross_thread_reductions(func: PrimFunc) -> PrimFunc:
+    """Make each loop of threads that a reduction block reduces over a serial loop."""
+    if not any(is_thread_of_block(loop) for loop in by_class(func.body).get(For, ())):
+        return func
+    reduced = _reduced_loops(func.body)
+    if not reduced:
+        return func
+
+    def loop(s: For) -> For:
+        if id(s.loop_var) not in reduced:
+            return s
+        return For(
+            s.loop_var, s.min, s.extent, ForKind.SERIAL, s.body, None, s.annotations, span=s.span
+        )
+
+    return rewrite(func, {For: loop})
+
+
+def _reduced_loops(body: Stmt) -> set[int]:
+    """Find the variables of loops of threads that reducing iterators take their values from."""
+    found: set[int] = set()
+    # The loops of threads that the value of a name comes from; names are bound once.
+    sources: dict[int, frozenset[int]] = {}
+
+    def read(value: PrimExpr) -> frozenset[int]:
+        none: frozenset[int] = frozenset()
+        names = (sources.get(id(part), none) for part in pre_order(value) if isinstance(part, Var))
+        return none.union(*names)
+
+    stack: list[Stmt] = [body]
+    while stack:
+        s = stack.pop()
+        if isinstance(s, For) and is_thread_of_block(s):
+            sources[id(s.loop_var)] = frozenset({id(s.loop_var)})
+        elif isinstance(s, LetStmt) and sources:
+            sources[id(s.var)] = read(s.value)
+        elif isinstance(s, BlockRealize) and sources:
+            for it, value in zip(s.block.iter_vars, s.values, strict=True):
+                sources[id(it.var)] = read(value)
+                if it.iter_type is IterVarType.COMM_REDUCE:
+                    found |= sources[id(it.var)]
+        stack.extend(part for part in children(s) if isinstance(part, Stmt))
+    return found

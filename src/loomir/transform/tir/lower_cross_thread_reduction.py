@@ -1,0 +1,18 @@
+"""Run reductions over the threads of a block in order."""
+
+from __future__ import annotations
+
+from loomir.ir.passes import register
+from loomir.tir.cross_thread import serialize_cross_thread_reductions
+from loomir.tir.function import PrimFunc
+
+__all__ = ["lower_cross_thread_reduction"]
+
+
+@register("tir.LowerCrossThreadReduction")
+def lower_cross_thread_reduction(func: PrimFunc) -> PrimFunc:
+    """Make the loops of threads that a reduction block reduces over serial.
+
+    A CPU combines the terms one after another; other loops of threads stay as they are.
+    """
+    return serialize_cross_thread_reductions(func)
