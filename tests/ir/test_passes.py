@@ -43,8 +43,8 @@ def test_stages_are_dumped_in_order(tmp_path: Path):
     lower(parse(TEXT), on_stage=dump_to(tmp_path).write)
     files = sorted(tmp_path.iterdir())
     assert len(files) == len(LOWER_CPU.steps)
-    assert files[1].name == "01-tir.LowerInitBlock.py"
-    assert files[3].read_text() == "# unchanged since 01-tir.LowerInitBlock.py\n"
+    assert files[0].name == "00-tir.LowerCrossThreadReduction.py"
+    assert files[3].read_text() == "# unchanged since 00-tir.LowerCrossThreadReduction.py\n"
     simplified = [f for f in files if f.name.endswith("tir.StmtSimplify.py")]
     assert "A_1[T.int64(4)] = 1" in simplified[-1].read_text()
 
