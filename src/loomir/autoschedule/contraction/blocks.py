@@ -331,7 +331,7 @@ class Blocked:
         made: PrimExpr = flat
         for dtype in conversions(side.factor):
             made = cast(made, dtype)
-        return made, (Axis(var, self.depth),)
+        return made, (Axis(var, extent_of(reduced)),)
 
     def _pack_whole(self, side: Side) -> Stmt:
         """Copy all of a factor, tile by tile."""
