@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-class _Owned:
-    def close(self) -> None: ...
+from llvmlite.binding.ffi import ObjectRef
+from llvmlite.binding.newpassmanagers import NewPassManager
+
+_Owned = ObjectRef
 
 class ContextRef(_Owned): ...
 
@@ -57,10 +59,10 @@ class PipelineTuningOptions(_Owned):
     slp_vectorization: bool
     loop_unrolling: bool
 
-class ModulePassManager(_Owned):
+class ModulePassManager(_Owned, NewPassManager):
     def run(self, module: ModuleRef, pb: PassBuilder) -> None: ...
 
-class FunctionPassManager(_Owned):
+class FunctionPassManager(_Owned, NewPassManager):
     def add_sroa_pass(self) -> None: ...
     def add_simplify_cfg_pass(self) -> None: ...
     def add_instruction_combine_pass(self) -> None: ...
