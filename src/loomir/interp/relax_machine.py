@@ -19,7 +19,15 @@ import numpy as np
 from loomir.interp.calls import Interpreter
 from loomir.interp.machine import RECURSION_LIMIT
 from loomir.interp.relax_boundary import by_position, give, take, taken_back
-from loomir.interp.relax_match import Matcher, Place, bind_sizes, concrete, raise_all, truth
+from loomir.interp.relax_match import (
+    Matcher,
+    Place,
+    bind_sizes,
+    concrete,
+    raise_all,
+    require_parameter,
+    truth,
+)
 from loomir.interp.relax_sizes import Sizes
 from loomir.interp.relax_values import (
     Closure,
@@ -415,9 +423,12 @@ class Machine:
     ) -> None:
         """Call a loop-level function; ``outputs``: the arguments that it may write, None for all.
 
-        Errors: RUN0008, RUN0413, RUN0415, and those of the function.
+        Errors: RUN0008, RUN0401, RUN0402, RUN0413, RUN0415, and those of the function.
         """
         signature = signature_of(function.func, self._prims)
+        if len(signature.parameters) == len(args):
+            for p, value in zip(signature.parameters, args):
+                require_parameter(value, p, span)
         for p, value in zip(signature.parameters, args):
             if not p.written:
                 continue

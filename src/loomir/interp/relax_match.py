@@ -53,8 +53,18 @@ from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as SizeVar
+from loomir.tir.signature import Parameter
 
-__all__ = ["Matcher", "Place", "bind_sizes", "concrete", "is_cpu", "raise_all", "truth"]
+__all__ = [
+    "Matcher",
+    "Place",
+    "bind_sizes",
+    "concrete",
+    "is_cpu",
+    "raise_all",
+    "require_parameter",
+    "truth",
+]
 
 
 class Place(NamedTuple):
@@ -318,6 +328,24 @@ def bind_sizes(
     first = Matcher(sizes, frame, bind=True, compare=False)
     for value, info, name in zip(values, infos, names, strict=True):
         first.match(value, info, Place(faults.argument(name)))
+
+
+def require_parameter(value: Value, p: Parameter, span: Span | None) -> None:
+    """Hold what a graph gives a kernel to its parameter. Errors: RUN0401, RUN0402.
+
+    Python's numbers are extents, which the kernel itself takes in any dtype that holds them.
+    """
+    where = faults.argument(p.name)
+    if p.buffer is not None:
+        if not is_tensor(value):
+            raise faults.wrong_kind(span, where, "a tensor").error((kind_number(value),))
+    elif not p.dtype.is_handle and type(value) not in (bool, int, float):
+        given = scalar_dtype(value)
+        if given is None:
+            raise faults.wrong_kind(span, where, "a scalar").error((kind_number(value),))
+        if given is not p.dtype:
+            fault = faults.wrong_dtype(span, where, p.dtype, scalar=True)
+            raise fault.error((dtype_number(given),))
 
 
 def truth(value: Value, span: Span | None) -> bool:

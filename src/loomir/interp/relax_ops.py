@@ -274,6 +274,10 @@ def _call_writing(s: Site, args: list[Value], made: list[Array], inplace: dict[i
     function, ints = _prim(s), _packed_ints(s)
     first = len(args) + len(ints)
     count = len(signature_of(function.func).parameters)
+    wanted = max(0, count - len(args) - len(made))
+    if len(s.args) > 2 and len(ints) != wanted:
+        where = f"{s.shown}: argument 3"
+        raise faults.wrong_rank(s.span, where, wanted, shape=True).error((len(ints),))
     outputs = frozenset({*inplace, *range(first, max(count, first + len(made)))})
     s.machine.call_prim(function, [*args, *ints, *made], s.span, outputs)
 

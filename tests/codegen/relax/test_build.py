@@ -57,8 +57,8 @@ def test_a_variable_that_is_bound_nowhere_is_a_mistake_of_the_program(alone: boo
 
 
 def test_loops_of_a_kernel_are_optimised_once() -> None:
-    x = relax.Var("x", relax.TensorStructInfo((3, 4), "float32"))
-    y = relax.Var("y", relax.TensorStructInfo((3, 4), "float32"))
+    x = relax.Var("x", relax.TensorStructInfo((30, 40), "float32"))
+    y = relax.Var("y", relax.TensorStructInfo((30, 40), "float32"))
     block = relax.BindingBlock([relax.VarBinding(y, relax.op.nn.relu(x))])
     graph = relax.Function((x,), relax.SeqExpr((block,), y), attrs={"global_symbol": "function"})
     lines = loomir.compile(graph, cache=False).llvm_ir().splitlines()

@@ -13,16 +13,15 @@ from loomir.relax.expr import (
     BindingBlock,
     Call,
     Function,
-    PrimValue,
     Tuple,
     Var,
     VarBinding,
 )
-from loomir.relax.node import RelaxExpr
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import UNIT, TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import InternalError
+from loomir.transform.relax.graph_reading import integers_of
 from loomir.transform.relax.to_non_dataflow import to_non_dataflow
 
 __all__ = ["call_tir_rewrite"]
@@ -32,6 +31,7 @@ __all__ = ["call_tir_rewrite"]
 def call_tir_rewrite(func: Function) -> Function:
     """Replace ``call_tir`` by ``builtin.alloc_tensor`` and a direct call of the kernel.
 
+    A call whose integers come as a shape of which only the rank is known stays.
     A kernel that is called directly writes its arguments, so dataflow blocks become ordinary ones
     and the function vouches for itself by ``relax.force_pure``.
     """
@@ -54,7 +54,7 @@ def _is_kernel_call(value: object) -> bool:
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return False
     known = all(isinstance(i, TensorStructInfo) and i.dims is not None for i in value.sinfo_args)
-    return value.op.name == "relax.call_tir" and known
+    return value.op.name == "relax.call_tir" and known and integers_of(value) is not None
 
 
 def _block(block: BindingBlock) -> BindingBlock:
@@ -83,12 +83,8 @@ def _written_out(binding: VarBinding, call: Call) -> list[Binding]:
         value = alloc.call(ShapeExpr(info.dims or ()), info.dtype, 0)
         made.append(VarBinding(out, value, span=binding.span))
         outputs.append(out)
-    ints: list[RelaxExpr] = []
-    if len(call.args) > 2:
-        sizes = call.args[2]
-        if not isinstance(sizes, ShapeExpr):
-            raise InternalError("the numbers of call_tir are no literal shape")
-        ints = [PrimValue(value) for value in sizes.values]
+    ints = integers_of(call)
+    assert ints is not None
     direct = Call(kernel, (*given.fields, *ints, *outputs), span=call.span)
     made.append(VarBinding(Var("_", UNIT), direct, span=binding.span))
     if not single:

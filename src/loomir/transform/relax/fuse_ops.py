@@ -20,6 +20,7 @@ from loomir.relax.expr import (
     DataflowVar,
     Function,
     MatchCast,
+    PrimValue,
     SeqExpr,
     Tuple,
     Var,
@@ -29,11 +30,13 @@ from loomir.relax.free_vars import shape_vars_bound_by
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.rewriter import copy_with_fresh_vars
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.tir.expr import IntImm
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.fusion_groups import GraphNode, find_groups
+from loomir.transform.relax.kernel_binding import bind_kernel, is_known, scalar_argument
+from loomir.transform.relax.kernel_groups import groups_of
 from loomir.transform.relax.op_pattern import OpPattern
 
 __all__ = ["fuse_ops"]
@@ -55,7 +58,11 @@ def fuse_ops(mod: IRModule) -> IRModule:
 class _Grouping:
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
-        self.kernels = {v.name_hint: f for v, f in mod.functions.items() if _is_annotated(f)}
+        self.kernels = {
+            v.name_hint: f
+            for v, f in mod.functions.items()
+            if isinstance(f, PrimFunc) and "op_pattern" in f.attrs
+        }
         self.names = set(mod)
         self.analyzer = Analyzer()
         self.added: dict[GlobalVar, Function] = {}
@@ -64,8 +71,9 @@ class _Grouping:
 
     def run(self) -> IRModule:
         changed: dict[GlobalVar, BaseFunc] = {}
+        groups = groups_of(self.mod)  # such as users write
         for var, func in self.mod.functions.items():
-            is_graph = isinstance(func, Function) and not func.attrs.get("Primitive")
+            is_graph = isinstance(func, Function) and var.name_hint not in groups
             changed[var] = rewrite(func, {DataflowBlock: self._block}) if is_graph else func
         if not self.added:
             return self.mod
@@ -113,15 +121,11 @@ class _Grouping:
             return OpPattern.OPAQUE
         if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
             return OpPattern.OPAQUE
-        kernel, given = call.args[0], call.args[1]
+        kernel = call.args[0]
         func = self.kernels.get(kernel.name_hint) if isinstance(kernel, GlobalVar) else None
-        known = isinstance(given, Tuple) and all(map(_is_known_tensor, given.fields))
-        results = [binding.var.struct_info_annotation, *call.sinfo_args]
-        if func is None or not known or len(call.sinfo_args) != 1:
+        if func is None or not is_known(binding.var.struct_info_annotation):
             return OpPattern.OPAQUE
-        if not all(isinstance(r, TensorStructInfo) and r.dims is not None for r in results):
-            return OpPattern.OPAQUE
-        if len(call.args) > 2 and not isinstance(call.args[2], ShapeExpr):
+        if bind_kernel(func, call, _stand_in, self.analyzer) is None:
             return OpPattern.OPAQUE
         kind = func.attrs["op_pattern"]
         return OpPattern(kind) if kind in set(OpPattern) else OpPattern.OPAQUE
@@ -164,9 +168,9 @@ class _Grouping:
             given = call.args[1]
             assert isinstance(given, Tuple)
             for arg in given.fields:
-                if arg not in own and arg not in args:
+                if not isinstance(arg, PrimValue) and arg not in own and arg not in args:
                     args[arg] = renamed[arg] = Var(_name(arg), _info(arg))
-            fields = tuple([renamed[arg] for arg in given.fields])
+            fields = tuple([renamed.get(arg, arg) for arg in given.fields])
             inner = (call.args[0], Tuple(fields), *call.args[2:])
             kind = Var if member is members[-1] else DataflowVar
             var = kind(member.var.name_hint, member.var.struct_info_annotation)
@@ -217,7 +221,7 @@ def _key(members: Sequence[VarBinding]) -> tuple[object | None, tuple[RelaxExpr,
         assert isinstance(call, Call)
         kernel, given, *sizes = call.args
         assert isinstance(given, Tuple)
-        if sizes or call.attrs:
+        if sizes or call.attrs or any(scalar_argument(f) is not None for f in given.fields):
             return None, ()
         wires: list[object] = []
         for arg in given.fields:
@@ -242,15 +246,11 @@ def _numbers(info: StructInfo) -> object | None:
     return (info.dtype, *extents) if len(extents) == len(info.dims) else None
 
 
-def _is_annotated(func: BaseFunc) -> bool:
-    return isinstance(func, PrimFunc) and "op_pattern" in func.attrs
-
-
-def _is_known_tensor(expr: RelaxExpr) -> bool:
-    if isinstance(expr, Constant):
-        return True
-    info = expr.struct_info_annotation if isinstance(expr, Var) else None
-    return isinstance(info, TensorStructInfo) and info.dims is not None and not info.dtype.is_void
+def _stand_in(var: Var) -> ShapeVar:
+    """Make a variable for a scalar where only its dtype matters."""
+    info = var.struct_info
+    assert isinstance(info, PrimStructInfo)
+    return ShapeVar(var.name_hint, info.dtype)
 
 
 def _info(expr: RelaxExpr) -> StructInfo:

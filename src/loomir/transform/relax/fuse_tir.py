@@ -9,11 +9,11 @@ from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
-from loomir.relax.expr import Call, Function, SeqExpr, Tuple, Var, VarBinding
+from loomir.relax.expr import Call, Function, Tuple, Var, VarBinding
 from loomir.relax.node import RelaxExpr
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import HANDLE
 from loomir.tir.buffer import Buffer, decl_buffer
@@ -24,6 +24,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import TRUE, Block, BlockRealize, SeqStmt, Stmt, seq
 from loomir.tir.types import VOID_TYPE
 from loomir.transform.relax.inline_elements import inline_elements
+from loomir.transform.relax.kernel_groups import Group, Member, groups_of
 from loomir.transform.relax.loop_nests import parts_of
 
 __all__ = ["fuse_tir"]
@@ -41,32 +42,27 @@ class _Merged(NamedTuple):
 def fuse_tir(mod: IRModule) -> IRModule:
     """Replace functions with the attribute ``Primitive`` by kernels, calls of them by ``call_tir``.
 
+    Those that are more than a group of kernels, with one tensor as result, stay functions.
     What computes single elements is computed where they are used, unless that would repeat much
     work; all else is kept in memory that the kernel allocates. Results have the same bits, but for
     those of a NaN.
     """
-    kernels = {
-        var.name_hint: _kernel(func, mod)
-        for var, func in mod.functions.items()
-        if isinstance(func, Function) and func.attrs.get("Primitive")
-    }
-    if not kernels:
+    groups = groups_of(mod)
+    if not groups:
         return mod
-    groups = {name: mod[name] for name in kernels}
 
     def call(binding: VarBinding) -> VarBinding:
         value = binding.value
         if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
             return binding
         group = groups.get(value.op.name_hint)
-        if not isinstance(group, Function):
-            return binding
-        return _called(binding, value, value.op, group)
+        return binding if group is None else _called(binding, value, value.op, group)
 
     functions: dict[GlobalVar, BaseFunc] = {}
     for var, func in mod.functions.items():
-        if var.name_hint in kernels:
-            functions[var] = kernels[var.name_hint]
+        group = groups.get(var.name_hint)
+        if group is not None:
+            functions[var] = _kernel(group)
         else:
             functions[var] = (
                 rewrite(func, {VarBinding: call}) if isinstance(func, Function) else func
@@ -74,107 +70,89 @@ def fuse_tir(mod: IRModule) -> IRModule:
     return mod.with_functions(functions)
 
 
-def _called(binding: VarBinding, call: Call, var: GlobalVar, group: Function) -> VarBinding:
+def _called(binding: VarBinding, call: Call, var: GlobalVar, group: Group) -> VarBinding:
     """Write a call of a group as a call of its kernel."""
-    tensors: list[RelaxExpr] = []
+    given: list[RelaxExpr] = []
     sizes: list[PrimExpr] = []
-    for param, arg in zip(group.params, call.args):
-        if isinstance(param.struct_info, TensorStructInfo):
-            tensors.append(arg)
-        elif isinstance(arg, ShapeExpr):
+    for param, arg in zip(group.func.params, call.args):
+        if isinstance(arg, ShapeExpr):
             sizes += arg.values
+        elif param in group.params:
+            given.append(arg)
         else:
             raise InternalError(f"a group of kernels is given {arg}")
     call_tir = find_op("relax.call_tir")
     assert call_tir is not None
-    args: tuple[RelaxExpr, ...] = (var, Tuple(tuple(tensors)))
+    args: tuple[RelaxExpr, ...] = (var, Tuple(tuple(given)))
     if sizes:
         args = (*args, ShapeExpr(tuple(sizes)))
     made = Call(call_tir.op, args, (binding.var.struct_info,), span=call.span)
     return VarBinding(binding.var, made, span=binding.span)
 
 
-def _kernel(group: Function, mod: IRModule) -> PrimFunc:
+def _kernel(group: Group) -> PrimFunc:
     """Put the kernels of a group one after another, and join what can be joined."""
-    buffers: dict[Var, Buffer] = {}
-    numbers: list[PrimVar] = []
-    for param in group.params:
-        info = param.struct_info
-        if isinstance(info, TensorStructInfo):
-            buffers[param] = _buffer(param, info)
-        elif isinstance(info, ShapeStructInfo) and info.values is not None:
-            numbers += [value for value in info.values if isinstance(value, PrimVar)]
+    buffers: dict[RelaxExpr, Buffer] = {}
+    arrays: dict[PrimVar, Buffer] = {}
+    params: list[PrimVar] = []
+    for param, scalar in group.params.items():
+        if scalar is None:
+            buffers[param] = _buffer(param)
+            arrays[_handle(buffers[param])] = buffers[param]
+            params += list(arrays)[-1:]
         else:
-            raise InternalError(f"a group of kernels takes {info}")
-    inputs = list(buffers.values())
-    merged = _merged(group, mod, buffers)
+            params.append(scalar)
+    inputs = list(arrays.values())
+    merged = _merged(group, buffers)
     stmts, between = inline_elements(
         merged.stmts, (*inputs, *merged.between, merged.output), merged.between, merged.output
     )
     root = Block((), (), (), "root", seq(stmts), alloc_buffers=between)
-    outer = {_handle(b): b for b in inputs}
     out = _handle(merged.output)
-    params = (*outer, *numbers, out)
     body = BlockRealize((), TRUE, root)
-    return PrimFunc(params, body, VOID_TYPE, {**outer, out: merged.output}, {}, span=group.span)
+    every = (*params, *group.sizes, out)
+    return PrimFunc(
+        every, body, VOID_TYPE, {**arrays, out: merged.output}, {}, span=group.func.span
+    )
 
 
 def _handle(buffer: Buffer) -> PrimVar:
     return PrimVar(f"{buffer.name}_handle", HANDLE)
 
 
-def _buffer(var: Var, info: TensorStructInfo) -> Buffer:
+def _buffer(var: Var) -> Buffer:
+    info = var.struct_info
+    assert isinstance(info, TensorStructInfo)
     name = var.name_hint if var.name_hint.isidentifier() else "x"
     dims = [d.value if isinstance(d, IntImm) else d for d in info.dims or ()]
     return decl_buffer(dims, info.dtype, name)
 
 
-def _merged(group: Function, mod: IRModule, buffers: dict[Var, Buffer]) -> _Merged:
-    body = group.body
-    assert isinstance(body, SeqExpr)
+def _merged(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _Merged:
     between: list[Buffer] = []
     stmts: list[Stmt] = []
-    for block in body.blocks:
-        for binding in block.bindings:
-            assert isinstance(binding, VarBinding)
-            assert isinstance(binding.value, Call)
-            info = binding.var.struct_info
-            assert isinstance(info, TensorStructInfo)
-            made = buffers[binding.var] = _buffer(binding.var, info)
-            between.append(made)
-            allocated, parts = _copied(binding.value, mod, buffers, made)
-            between += allocated
-            stmts += parts
-    assert isinstance(body.body, Var)
-    output = buffers[body.body]
+    for member in group.members:
+        made = buffers[member.var] = _buffer(member.var)
+        between.append(made)
+        allocated, parts = _copied(member, buffers, made)
+        between += allocated
+        stmts += parts
+    output = buffers[group.result]
     between.remove(output)
     return _Merged(tuple(stmts), tuple(between), output)
 
 
 def _copied(
-    call: Call, mod: IRModule, buffers: dict[Var, Buffer], output: Buffer
+    member: Member, buffers: dict[RelaxExpr, Buffer], output: Buffer
 ) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...]]:
     """Give what a kernel allocates and its statements, on the buffers of a call."""
-    kernel, given = call.args[0], call.args[1]
-    assert isinstance(kernel, GlobalVar)
-    assert isinstance(given, Tuple)
-    func = mod[kernel]
-    assert isinstance(func, PrimFunc)
-    taken = [buffers[arg] for arg in given.fields if isinstance(arg, Var)]
-    taken.append(output)
-    table: dict[Node, Node] = {}
-    numbers = [param for param in func.params if param not in func.buffer_map]
-    sizes = call.args[2] if len(call.args) > 2 else None
-    if isinstance(sizes, ShapeExpr):
-        table.update(zip(numbers, sizes.values, strict=True))
-    for inner, outer in zip(func.buffer_map.values(), taken, strict=True):
-        for extent, actual in zip(inner.shape, outer.shape, strict=True):
-            if isinstance(extent, PrimVar):
-                table.setdefault(extent, actual)
-    for inner, outer in zip(func.buffer_map.values(), taken, strict=True):
+    bound = member.bound
+    table: dict[Node, Node] = {**bound.values}
+    pairs = [(inner, buffers[outer]) for inner, outer in bound.tensors]
+    for inner, outer in (*pairs, (bound.output, output)):
         table[inner] = outer
         table[inner.data] = outer.data
-    allocated, parts = parts_of(func)
+    allocated, parts = parts_of(member.kernel)
     own: list[Buffer] = []
     for buffer in allocated:
         shape = [substitute(extent, table) for extent in buffer.shape]

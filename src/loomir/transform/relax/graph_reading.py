@@ -8,10 +8,19 @@ from typing import Any
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import pre_order
-from loomir.relax.expr import Call, Constant, DataflowBlock, Function, Var, VarBinding
+from loomir.relax.expr import (
+    Call,
+    Constant,
+    DataflowBlock,
+    Function,
+    PrimValue,
+    Var,
+    VarBinding,
+)
 from loomir.relax.node import RelaxExpr
 from loomir.relax.op_def import find_op
-from loomir.relax.struct_info import TensorStructInfo
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import IntImm
 
@@ -19,6 +28,7 @@ __all__ = [
     "count_uses",
     "dataflow_blocks",
     "extent_of",
+    "integers_of",
     "made",
     "operator_of",
     "operators_in",
@@ -75,3 +85,16 @@ def extent_of(info: TensorStructInfo, axis: int) -> int | None:
     """Give the extent of an axis, None where it is no number."""
     dim = None if info.dims is None else info.dims[axis]
     return dim.value if isinstance(dim, IntImm) else None
+
+
+def integers_of(call: Call) -> list[PrimValue] | None:
+    """List the integers that a kernel is given behind tensors, None where they have no names."""
+    if len(call.args) < 3:
+        return []
+    sizes = call.args[2]
+    info = sizes.struct_info_annotation if isinstance(sizes, Var) else None
+    if isinstance(sizes, ShapeExpr):
+        return [PrimValue(value) for value in sizes.values]
+    if isinstance(info, ShapeStructInfo) and info.values is not None:
+        return [PrimValue(value) for value in info.values]
+    return None

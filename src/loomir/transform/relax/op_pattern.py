@@ -10,8 +10,7 @@ from typing import Final
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.visit import by_class, pre_order
-from loomir.support.dtype import DataType
-from loomir.tir.buffer import Buffer, BufferLoad, BufferType, IterVar
+from loomir.tir.buffer import Buffer, BufferLoad, IterVar
 from loomir.tir.effects import Does, effects_of_node
 from loomir.tir.expr import (
     Add,
@@ -37,7 +36,7 @@ from loomir.tir.stmt import (
     SeqStmt,
     Stmt,
 )
-from loomir.tir.types import VOID_TYPE
+from loomir.transform.relax.kernel_binding import output_of
 from loomir.transform.relax.loop_nests import (
     Elements,
     elements_of,
@@ -48,7 +47,6 @@ from loomir.transform.relax.loop_nests import (
 
 __all__ = ["OpPattern", "op_pattern"]
 
-_INT64: Final = DataType("int64")
 _DIVISIONS: Final = (Div, Mod, FloorDiv, FloorMod)
 
 
@@ -69,7 +67,7 @@ class OpPattern(IntEnum):
 
 def op_pattern(func: PrimFunc) -> OpPattern:
     """Tell the kind of a kernel; OPAQUE for all that is not certainly one of the others."""
-    output = _output(func)
+    output = output_of(func)
     if output is None or not _is_understood(func, output):
         return OpPattern.OPAQUE
     allocated, parts = parts_of(func)
@@ -79,28 +77,6 @@ def op_pattern(func: PrimFunc) -> OpPattern:
     if elements is not None:
         return _of_elements(elements) if len(parts) == 1 else OpPattern.OUTPUT_FUSABLE
     return _of_reduction(writing, parts, output)
-
-
-def _output(func: PrimFunc) -> Buffer | None:
-    """Give the only output of a kernel; None for functions that are called in another way."""
-    if func.ret_type != VOID_TYPE or not func.params or func.params[-1] not in func.buffer_map:
-        return None
-    seen_number = False
-    for param in func.params[:-1]:
-        if param not in func.buffer_map:
-            seen_number = True
-            if param.dtype is not _INT64:
-                return None
-        elif seen_number:
-            return None
-    for buffer in (*func.buffer_map.values(), *parts_of(func)[0]):
-        plain = not buffer.strides and buffer.buffer_type is BufferType.DEFAULT
-        if not plain or buffer.elem_offset is not None or buffer.scope != "global":
-            return None
-        names = [p for e in buffer.shape for p in pre_order(e) if isinstance(p, Var)]
-        if any(name.dtype is not _INT64 for name in names):
-            return None
-    return func.buffer_map[func.params[-1]]
 
 
 def _is_understood(func: PrimFunc, output: Buffer) -> bool:

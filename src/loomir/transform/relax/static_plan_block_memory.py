@@ -27,7 +27,6 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.node import RelaxExpr
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import INT64, ShapeExpr
 from loomir.relax.struct_info import (
@@ -41,6 +40,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as PrimVar
 from loomir.transform.relax.aliases import Aliases, find_aliases
+from loomir.transform.relax.graph_reading import integers_of
 from loomir.transform.relax.memory_plan import Wanted, plan_arena
 from loomir.transform.relax.to_non_dataflow import ordinary_variables
 
@@ -121,7 +121,7 @@ def _outputs(
     if not isinstance(binding, VarBinding) or not isinstance(binding.value, Call):
         return []
     call = binding.value
-    if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
+    if not isinstance(call.op, Op) or call.op.name != "relax.call_tir" or integers_of(call) is None:
         return []
     made: list[_Output] = []
     for info in call.sinfo_args:
@@ -157,6 +157,8 @@ def _written_over(binding: Binding, aliases: Aliases, places: Mapping[int, objec
     indices = (indices,) if isinstance(indices, int) else tuple(indices)
     if len(indices) != 1 or indices[0] < 0 or not isinstance(call.args[0], GlobalVar):
         return None
+    if integers_of(call) is None:
+        return None
     operand = call.args[1].fields[indices[0]]
     if not isinstance(operand, Var) or not aliases.of.get(id(operand), frozenset()) & places.keys():
         return None
@@ -174,14 +176,12 @@ def _direct(binding: VarBinding) -> VarBinding:
     return VarBinding(Var("_", UNIT), direct, span=binding.span)
 
 
-def _integers(call: Call) -> list[RelaxExpr]:
+def _integers(call: Call) -> list[PrimValue]:
     """List the numbers that a kernel is given."""
-    if len(call.args) < 3:
-        return []
-    shape = call.args[2]
-    if not isinstance(shape, ShapeExpr):
-        raise InternalError("the numbers of a kernel are no literal shape")
-    return [PrimValue(value) for value in shape.values]
+    found = integers_of(call)
+    if found is None:
+        raise InternalError("the numbers of a kernel have no names")
+    return found
 
 
 def _placed(

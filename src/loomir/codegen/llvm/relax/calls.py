@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from loomir.codegen.llvm.emit.frame import Linked
-from loomir.codegen.llvm.relax.boxes import unboxed
-from loomir.codegen.llvm.relax.checks import Place, match, require_dtype, require_kind
+from loomir.codegen.llvm.relax.checks import Place, match, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.functions import call_extern, call_global, call_value
-from loomir.codegen.llvm.relax.kernels import call_kernel, tensor_of, writable
+from loomir.codegen.llvm.relax.kernels import call_kernel, scalar_of, tensor_of, writable
 from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.codegen.llvm.relax.operators import OPERATORS
 from loomir.codegen.llvm.relax.site import Site
-from loomir.codegen.llvm.relax.unit import dtype_word
 from loomir.codegen.llvm.relax.ways import are_proved, way_to
 from loomir.codegen.llvm.types import I64
-from loomir.codegen.llvm.values import FALSE, NULL, Value, const
+from loomir.codegen.llvm.values import FALSE, Value, const
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.relax import faults
 from loomir.relax.expr import Call, PrimValue
 from loomir.relax.node import RelaxExpr
-from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
+from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.runtime import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
@@ -111,14 +109,4 @@ def _passed(
         if p.written and arg not in frame.fresh:
             writable(frame, value, name, where.where, span)
         return tensor_of(frame, value)
-    if p.dtype.is_handle:
-        require_kind(frame, value, [at.NULL_OBJECT], where)
-        return NULL
-    if not isinstance(known, PrimStructInfo):
-        require_kind(frame, value, [at.PRIM], where)
-    if not isinstance(known, PrimStructInfo) or known.dtype is not p.dtype:
-        word = frame.word(value, at.DTYPE_WORD)
-        fits = frame.b.icmp("eq", word, const(I64, dtype_word(p.dtype)))
-        fault = faults.wrong_dtype(span, where.where, p.dtype, scalar=True)
-        require_dtype(frame, fits, fault, word)
-    return unboxed(frame, value, p.dtype)
+    return scalar_of(frame, p, value, known, span)

@@ -11,13 +11,15 @@ from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.floats import cast
 from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.boxes import unboxed
-from loomir.codegen.llvm.relax.checks import Place, require_kind
+from loomir.codegen.llvm.relax.checks import Place, require_dtype, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import GraphUnit, dtype_word, word_of
 from loomir.codegen.llvm.text import Callee, Function
 from loomir.codegen.llvm.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.values import NULL, Value, const
 from loomir.relax import faults
+from loomir.relax.node import StructInfo
+from loomir.relax.struct_info import OBJECT, PrimStructInfo
 from loomir.runtime import object_layout as at
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.support.diagnostics import InternalError
@@ -27,7 +29,15 @@ from loomir.tir.expr import Add, IntImm, Max, Min, Mul, PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.signature import Parameter
 
-__all__ = ["COLD", "allocate", "call_kernel", "define_adapter", "never_negative", "tensor_of"]
+__all__ = [
+    "COLD",
+    "allocate",
+    "call_kernel",
+    "define_adapter",
+    "never_negative",
+    "scalar_of",
+    "tensor_of",
+]
 
 _INT64: Final = DataType("int64")
 
@@ -147,6 +157,24 @@ def scalar_for(frame: GraphFrame, parameter: Parameter, value: Value, span: Span
     return made
 
 
+def scalar_of(
+    frame: GraphFrame, p: Parameter, value: Value, known: StructInfo, span: Span | None
+) -> Value:
+    """Give an object as a kernel takes it where it takes no array: a scalar, or null."""
+    where = Place(faults.argument(p.name), span)
+    if p.dtype.is_handle:
+        require_kind(frame, value, [at.NULL_OBJECT], where)
+        return NULL
+    if not isinstance(known, PrimStructInfo):
+        require_kind(frame, value, [at.PRIM], where)
+    if not isinstance(known, PrimStructInfo) or known.dtype is not p.dtype:
+        word = frame.word(value, at.DTYPE_WORD)
+        fits = frame.b.icmp("eq", word, const(I64, dtype_word(p.dtype)))
+        fault = faults.wrong_dtype(span, where.where, p.dtype, scalar=True)
+        require_dtype(frame, fits, fault, word)
+    return unboxed(frame, value, p.dtype)
+
+
 def _too_large(parameter: Parameter, dtype: DataType, span: Span | None) -> Fault:
     return Fault(
         FaultKind.WRONG_VALUE,
@@ -189,17 +217,8 @@ def define_adapter(graph: GraphUnit, linked: Linked, kernel: Callee, code: Funct
             if parameter.written:
                 writable(frame, value, linked.name, at_.where, span)
             passed.append(tensor_of(frame, value))
-        elif parameter.dtype.is_handle:
-            require_kind(frame, value, [at.NULL_OBJECT], at_)
-            passed.append(NULL)
         else:
-            require_kind(frame, value, [at.PRIM], at_)
-            word = frame.word(value, at.DTYPE_WORD)
-            fits = b.icmp("eq", word, const(I64, dtype_word(parameter.dtype)))
-            fault = faults.wrong_dtype(span, at_.where, parameter.dtype, scalar=True)
-            kind = b.call(graph.object_function("loomir_dtype_place"), [word])
-            frame.require(fits, fault, kind)
-            passed.append(unboxed(frame, value, parameter.dtype))
+            passed.append(scalar_of(frame, parameter, value, OBJECT, span))
     call_kernel(frame, linked, kernel, passed)
     assert frame.result is not None
     frame.b.store(graph.unit_value(), frame.result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.checks import Place, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_partial
@@ -18,6 +19,7 @@ from loomir.codegen.llvm.relax.kernels import (
     allocate_at,
     call_kernel,
     scalar_for,
+    scalar_of,
     tensor_of,
     writable,
 )
@@ -34,7 +36,7 @@ from loomir.relax import faults
 from loomir.relax.expr import Tuple, Var
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from loomir.relax.struct_info import OBJECT, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from loomir.runtime import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.tir.signature import Parameter
@@ -101,8 +103,8 @@ def _results(s: Site, values: Sequence[Value], as_tuple: bool) -> Slot:
 
 
 # -- calls of kernels --------------------------------------------------------------------------
-def _integers(s: Site) -> Step[list[Value]]:
-    """Give the numbers that come as a shape behind the tensors."""
+def _integers(s: Site, others: int) -> Step[list[Value]]:
+    """Give the numbers that come as a shape behind the tensors; ``others`` counts the latter."""
     if not s.has(2):
         return []
     e, frame = s.arg(2), s.frame
@@ -114,15 +116,19 @@ def _integers(s: Site) -> Step[list[Value]]:
         return numbers
     given: Value = yield s.of_kind(2, at.SHAPE)
     known = facts(e)
-    if not isinstance(known, ShapeStructInfo) or known.ndim < 0:
-        raise InternalError(f"{s.shown} takes a shape of unknown length")
-    return [frame.word(given, at.ITEMS + 8 * i) for i in range(known.ndim)]
+    if isinstance(known, ShapeStructInfo) and known.ndim >= 0:
+        return [frame.word(given, at.ITEMS + 8 * i) for i in range(known.ndim)]
+    count = max(0, len(_linked(s).signature.parameters) - others)
+    length = frame.word(given, at.LENGTH)
+    fault = faults.wrong_rank(s.span, f"{s.shown}: argument 3", count, shape=True)
+    frame.require(frame.b.icmp("eq", length, const(I64, count)), fault, length)
+    return [frame.word(given, at.ITEMS + 8 * i) for i in range(count)]
 
 
 def _call_tir(s: Site) -> Step[Slot]:
     infos, as_tuple = _outputs(s)
     given, exprs = yield _fields(s, s.arg(1))
-    numbers: list[Value] = yield _integers(s)
+    numbers: list[Value] = yield _integers(s, len(given) + len(infos))
     made: list[Value] = []
     for info in infos:
         value: Value = yield _made(s, info)
@@ -136,10 +142,10 @@ def _call_tir_inplace(s: Site) -> Step[Slot]:
     infos, as_tuple = _outputs(s)
     frame = s.frame
     given, exprs = yield _fields(s, s.arg(1))
-    numbers: list[Value] = yield _integers(s)
+    indices = _inplace(s)
+    numbers: list[Value] = yield _integers(s, len(given) + sum(i < 0 for i in indices))
     made: list[tuple[Value, Laid | None]] = []
     results: list[Value] = []
-    indices = _inplace(s)
     if len(indices) != len(infos):
         raise InternalError(f"{s.shown} has {len(infos)} results, and indices of {len(indices)}")
     for number, (info, index) in enumerate(zip(infos, indices, strict=True)):
@@ -198,6 +204,17 @@ def _copied(s: Site, value: Value) -> Value:
     return made
 
 
+def _linked(s: Site) -> Linked:
+    """Give the kernel that is called."""
+    e = s.arg(0)
+    if not isinstance(e, GlobalVar):
+        raise InternalError(f"{s.shown} calls what is no function of the module")
+    linked = s.frame.graph.linked(e.name_hint)
+    if linked is None:
+        raise InternalError(f"{s.shown} calls {e.name_hint!r}, which is no loop-level function")
+    return linked
+
+
 def _run(
     s: Site,
     given: Sequence[Value],
@@ -207,14 +224,8 @@ def _run(
     written: frozenset[int],
 ) -> None:
     """Call the kernel: tensors, numbers, then fresh outputs."""
-    e = s.arg(0)
-    if not isinstance(e, GlobalVar):
-        raise InternalError(f"{s.shown} calls what is no function of the module")
-    name, frame = e.name_hint, s.frame
-    linked = frame.graph.linked(name)
-    if linked is None:
-        raise InternalError(f"{s.shown} calls {name!r}, which is no loop-level function")
-    parameters = linked.signature.parameters
+    linked, frame = _linked(s), s.frame
+    name, parameters = linked.name, linked.signature.parameters
     if len(parameters) != len(given) + len(numbers) + len(made):
         raise InternalError(
             f"{s.shown} calls {name!r} with {len(given)} + {len(numbers)} + {len(made)} arguments; "
@@ -243,9 +254,9 @@ def _run(
 
 
 def _argument(s: Site, p: Parameter, value: Value, expr: RelaxExpr | None) -> Value:
-    known = None if expr is None else facts(expr)
+    known = OBJECT if expr is None else facts(expr)
     if p.buffer is None:
-        raise InternalError(f"{s.shown} passes a tensor for {p.name}, which is {p.dtype}")
+        return scalar_of(s.frame, p, value, known, s.span)
     if not isinstance(known, TensorStructInfo):
         where = Place(faults.argument(p.name), s.span)
         require_kind(s.frame, value, [at.TENSOR], where)
