@@ -97,9 +97,10 @@ def test_a_product_with_packed_weights_is_the_product(
     wanted = args[-1].copy()
     loomir.interpret(func, func.name, *args[:-1], wanted)
     assert wanted.any()
-    machines = ("native", "haswell") if dtype != "int8" else ("native",)
-    for how in ("interpreted", *machines):
-        made = prepared(func, {1, 2}, "native" if how == "interpreted" else how)
+    # Bytes are packed in groups for CPUs that add groups up; any CPU can run such a program.
+    machine = "cascadelake" if dtype == "int8" else ""
+    for how in ("interpreted", "native", "haswell"):
+        made = prepared(func, {1, 2}, machine or ("native" if how == "interpreted" else how))
         args[-1][...] = -1
         run(made, args, how)
         np.testing.assert_array_equal(args[-1], wanted)

@@ -584,6 +584,6 @@ def test_distances(shape: tuple[int, int, int]) -> None:
     n, m, k = shape
     func = points(*shape)
     exactly(func, some(n, k, dtype="float64"), some(m, k, dtype="float64"), np.zeros((n, m)))
-    (plan,) = scheduled(func, "native", tasks=False).plans
+    (plan,) = scheduled(func, "znver5", tasks=False).plans
     turned = "what is read across it is turned once, before" in plan.choices
     assert turned is (n >= 8 and m >= 8)

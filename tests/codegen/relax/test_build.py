@@ -61,7 +61,9 @@ def test_loops_of_a_kernel_are_optimised_once() -> None:
     y = relax.Var("y", relax.TensorStructInfo((30, 40), "float32"))
     block = relax.BindingBlock([relax.VarBinding(y, relax.op.nn.relu(x))])
     graph = relax.Function((x,), relax.SeqExpr((block,), y), attrs={"global_symbol": "function"})
-    lines = loomir.compile(graph, cache=False).llvm_ir().splitlines()
+    # On a CPU with vectors of 512 bits 12 elements are a loop; on others they are two statements.
+    made = loomir.compile(graph, "znver5", cache=False)
+    lines = made.llvm_ir().splitlines()
     assert "noinline" in next(
         line for line in lines if line.startswith("define") and "relu.body" in line
     )
