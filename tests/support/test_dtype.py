@@ -87,7 +87,14 @@ def test_numpy_dtypes_outside_the_language_have_no_dtype():
         ("int32x5", "the lane counts are 1, 2, 3, 4, 8, 16, 32, 64"),
         ("int32x1048576", "the lane counts are 1, 2, 3, 4, 8, 16, 32, 64"),
         ("flaot32", "did you mean 'float32'?"),
-        ("int", "did you mean 'int8'?"),
+        ("inn8", "did you mean 'int8'?"),
+        (
+            "float8_e4m3fn",
+            (
+                'keep the bytes as "uint8" and convert them by T.reinterpret and shifts, '
+                'or use "float16"'
+            ),
+        ),
         ("int32 ", "did you mean 'int32'?"),
     ],
 )

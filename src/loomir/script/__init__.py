@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from loomir.script import ir, tir
+from loomir.script.builder.attribute_values import set_index_reader
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.parser.entry import from_source, parse
 from loomir.script.parser.namespaces import set_relax
@@ -49,3 +50,4 @@ def _printed(node: object, *, constants: str) -> str:
 
 set_printer(_printed)
 set_relax(lambda: importlib.import_module("loomir.script.parser.relax_names"))
+set_index_reader(lambda: importlib.import_module("loomir.relax.index_text").index_text)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from loomir.ir.module import IRModule
 from loomir.script.builder.expressions import global_var as GlobalVar
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.function import module_attrs, module_global_infos, vdevice
 from loomir.script.parser.entry import ir_module
 
+_V = TypeVar("_V")
+
+
+def meta_var(value: _V) -> _V:
+    """Give the value; in a program, a name assigned so stands for it while the program is read."""
+    return value
+
+
 __all__ = [
     "GlobalVar",
     "IRBuilder",
     "IRModule",
     "ir_module",
+    "meta_var",
     "module_attrs",
     "module_global_infos",
     "vdevice",

@@ -22,6 +22,7 @@ from loomir.script.builder import (
     scopes,
     table,
 )
+from loomir.script.builder.attribute_values import index_map, target
 from loomir.script.builder.blocks import (
     axis,
     block_attr,
@@ -33,6 +34,8 @@ from loomir.script.builder.blocks import (
 )
 from loomir.script.builder.buffers import (
     alloc_buffer,
+    alloc_local,
+    alloc_shared,
     decl_buffer,
     match_buffer,
 )
@@ -75,8 +78,10 @@ from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import (
     allocate,
     attr,
+    bind,
     buffer_load,
     buffer_store,
+    env_thread,
     evaluate,
     iter_var,
     launch_thread,
@@ -90,6 +95,7 @@ from loomir.script.parser.entry import (
 # The families of names whose modules list them are taken whole.
 __all__ = [
     "Assert",
+    "Bind",
     "Broadcast",
     "Buffer",
     "BufferLoad",
@@ -108,10 +114,13 @@ __all__ = [
     "Then",
     "While",
     "alloc_buffer",
+    "alloc_local",
+    "alloc_shared",
     "allocate",
     "arg",
     "attr",
     "axis",
+    "bind",
     "block",
     "block_attr",
     "break_loop",
@@ -123,18 +132,21 @@ __all__ = [
     "continue_loop",
     "decl_buffer",
     "dtype",
+    "env_thread",
     "evaluate",
     "func_attr",
     "func_name",
     "func_ret",
     "grid",
     "if_then_else",
+    "index_map",
     "infinity",
     "init",
     "inline",
     "iter_var",
     "launch_thread",
     "ldexp",
+    "let",
     "macro",
     "match_buffer",
     "max_value",
@@ -150,6 +162,7 @@ __all__ = [
     "sblock_alloc_buffer",
     "sblock_attr",
     "serial",
+    "target",
     "thread_binding",
     "unroll",
     "var",
@@ -182,8 +195,10 @@ Shuffle = expressions.shuffle
 StringImm = expressions.string
 Then = scopes.ThenFrame
 While = loops.WhileFrame
+Bind = scopes.bind
 block = blocks.sblock
 dtype = table.dtype_named
+let = scopes.LET
 sblock_alloc_buffer = buffers.alloc_buffer
 sblock_attr = blocks.block_attr
 

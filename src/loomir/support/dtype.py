@@ -154,7 +154,9 @@ class DataType:
                 raise _unknown(text)
             name, bits, lanes = hit.groups()
             code = next(c for c, n in _NAMES.items() if n == name)
-            if bits is None and code not in (TypeCode.BOOL, TypeCode.HANDLE):
+            if bits is None and code in (TypeCode.INT, TypeCode.UINT, TypeCode.FLOAT):
+                bits = "32"  # as others read it
+            if bits is None and code is TypeCode.BFLOAT:
                 raise _unknown(text)
             if code is TypeCode.BOOL and bits is not None:
                 raise _unknown(text)
@@ -236,7 +238,19 @@ def _text(code: TypeCode, bits: int, lanes: int) -> str:
     return base if lanes == 1 else f"{base}x{lanes}"
 
 
+_SHORT: Final = re.compile(r"(e\dm\d_)?float[468]_?(e\dm\d)?\w*")
+
+
 def _unknown(text: str) -> CompileError:
+    if _SHORT.fullmatch(text):
+        return CompileError(
+            Diagnostic(
+                "TIR0001",
+                f"{text!r} is no dtype here: floats have 16, 32 or 64 bits",
+                help='keep the bytes as "uint8" and convert them by T.reinterpret and shifts, '
+                'or use "float16"',
+            )
+        )
     known = ["bool", "bfloat16", "float16", "float32", "float64", "handle", "void"]
     known += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
     guess = nearest(text.split("x")[0], known)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 
 from loomir.ir import assert_structural_equal
@@ -158,3 +160,184 @@ def test_a_captured_operator_is_no_value_of_a_kernel() -> None:
     values = {"op": op}
     text = "@T.prim_func\ndef f(x: T.Buffer((4,), 'float32')):\n    op(x)\n"
     assert [d.code for d in refused(text, **values)] == ["SCR0010"]
+
+
+BODIES: dict[str, tuple[str, str]] = {
+    "let with a dtype": ("y: T.let[T.int32] = x + 1\nA[y, 0] = 1.0", "y = x + 1\nA[y, 0] = 1.0"),
+    "let": ("y: T.let = x + 1\nA[y, 0] = 1.0", "y = x + 1\nA[y, 0] = 1.0"),
+    "let of a pointer": (
+        'q: T.let[T.handle("float32")] = A.data\nB = T.decl_buffer((64,), data=q)\nB[0] = 1.0',
+        'q: T.handle("float32") = A.data\nB = T.decl_buffer((64,), data=q)\nB[0] = 1.0',
+    ),
+    "bind": ("y = T.bind(x + 1)\nA[y, 0] = 1.0", "y = x + 1\nA[y, 0] = 1.0"),
+    "bind a variable": (
+        "y = T.int32()\nT.bind(x + 1, var=y)\nA[y, 0] = 1.0",
+        "y = x + 1\nA[y, 0] = 1.0",
+    ),
+    "a type of what is assigned again": (
+        "y: T.int32 = 0\ny = y + x\nA[y, 0] = 1.0",
+        "y = T.int32(0)\ny = y + x\nA[y, 0] = 1.0",
+    ),
+    "a type of what is assigned later": (
+        "y: T.int32\nif x > 0:\n    y = 1\nelse:\n    y = 2\nA[y, 0] = 1.0",
+        (
+            'y = T.decl_buffer((1,), "int32", scope="local")\nif x > 0:\n    y[0] = 1\n'
+            "else:\n    y[0] = 2\nA[y[0], 0] = 1.0"
+        ),
+    ),
+    "a thread by a name": (
+        't = T.env_thread("threadIdx.x")\nT.launch_thread(t, 8)\nA[t, 0] = 1.0',
+        'with T.launch_thread("threadIdx.x", 8) as t:\n    A[t, 0] = 1.0',
+    ),
+    "a thread launched twice": (
+        (
+            't = T.env_thread("threadIdx.x")\nwith T.launch_thread(t, 8):\n    A[t, 0] = 1.0\n'
+            "with T.launch_thread(t, 4):\n    A[t, 1] = 1.0"
+        ),
+        (
+            'with T.launch_thread("threadIdx.x", 8) as t:\n    A[t, 0] = 1.0\n'
+            'with T.launch_thread("threadIdx.x", 4) as u:\n    A[u, 1] = 1.0'
+        ),
+    ),
+    "kinds of errors": (
+        'assert x > 0, ("ValueError", ["x is ", "small"])\nA[x, 0] = 1.0',
+        'assert x > 0, "ValueError: x is small"\nA[x, 0] = 1.0',
+    ),
+    "parts of a message": (
+        'assert x > 0, ["small: ", x + 1]\nA[x, 0] = 1.0',
+        'assert x > 0, "small: x + 1"\nA[x, 0] = 1.0',
+    ),
+    "dtype= of builtins": (
+        (
+            'A[0, 0] = T.exp(A[0, 1], dtype="float32")\n'
+            'A[T.shift_left(x, 1, dtype="int32"), 0] = T.reinterpret(x, dtype="float32")\n'
+            'A[0, T.if_then_else(T.likely(x > 1, dtype="bool"), 1, x, dtype="int32")] = 1.0\n'
+            'T.evaluate(T.vectorlow(A[0, 0:4], dtype="float32x2"))'
+        ),
+        (
+            "A[0, 0] = T.exp(A[0, 1])\n"
+            'A[T.shift_left(x, 1), 0] = T.reinterpret("float32", x)\n'
+            "A[0, T.if_then_else(T.likely(x > 1), 1, x)] = 1.0\n"
+            'T.evaluate(T.vectorlow("float32x2", A[0, 0:4]))'
+        ),
+    ),
+    "short names of dtypes": (
+        'A[T.cast(A[0, 0], "int"), 0] = T.cast(x, "float")',
+        'A[T.cast(A[0, 0], "int32"), 0] = T.cast(x, "float32")',
+    ),
+    "targets": (
+        (
+            'T.func_attr({"target": T.target({"kind": "llvm"}, host="c"), "t": T.target("llvm")})\n'
+            "A[0, 0] = 1.0"
+        ),
+        'T.func_attr({"target": {"kind": "llvm", "host": "c"}, "t": "llvm"})\nA[0, 0] = 1.0',
+    ),
+    "index maps": (
+        (
+            'T.func_attr({"m": T.index_map(lambda i, j: (j, i // 4), index_dtype="int32")})\n'
+            "A[0, 0] = 1.0"
+        ),
+        'T.func_attr({"m": "lambda i0, i1: (i1, i0 // 4)"})\nA[0, 0] = 1.0',
+    ),
+    "scopes of buffers": (
+        'B = T.alloc_shared((4,), "int32")\nC = T.alloc_local((4,))\nB[0] = x\nC[0] = A[B[0], 0]',
+        (
+            'B = T.alloc_buffer((4,), "int32", scope="shared")\n'
+            'C = T.alloc_buffer((4,), "float32", scope="local")\nB[0] = x\nC[0] = A[B[0], 0]'
+        ),
+    ),
+    "notes of allocations": (
+        'B = T.alloc_buffer((4,), "int32", annotations={"k": 1})\nB[0] = x',
+        (
+            'b = T.allocate([4], "int32", "global", annotations={"k": 1})\n'
+            'B = T.decl_buffer((4,), "int32", data=b)\nB[0] = x'
+        ),
+    ),
+    "offsets in bytes": (
+        "B = T.decl_buffer((4,), data=A.data, byte_offset=16)\nB[0] = 1.0",
+        "B = T.decl_buffer((4,), data=A.data, elem_offset=4)\nB[0] = 1.0",
+    ),
+    "several notes": (
+        'with T.attr({"k": 1, "l": "m"}):\n    A[0, 0] = 1.0',
+        'with T.attr(0, "k", 1):\n    with T.attr(0, "l", "m"):\n        A[0, 0] = 1.0',
+    ),
+    "a value for the reader": (
+        "pair = I.meta_var((1, 2))\nA[pair[0], pair[1]] = 1.0",
+        "A[1, 2] = 1.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_statements(name: str) -> None:
+    written, plain = BODIES[name]
+    check_same(lines(written), lines(plain))
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "help_"),
+    [
+        ('A[0, 0] = T.floor(A[0, 0], dtype="float64")', "TIR0114", "T.cast"),
+        ("y: T.let = x\n    y = 2", "SCR0016", "leave the type out"),
+        ("y: T.let = x\n    y += 2", "SCR0016", "leave the type out"),
+        ("y: T.let[A] = x", "SCR0015", "write a dtype"),
+        ("T.let(x)", "SCR0007", "T.Let(body"),
+        ('y: T.handle("int8") = A.data\n    y = A.data', "SCR0015", "a name for each pointer"),
+        ('assert x > 0, ("ValueError", "a", "b")', "TIR0202", "ValueError"),
+        ("assert x > 0, [A]", "TIR0202", "strings and numbers"),
+        ("y = T.cast(x, 'float8_e4m3fn')", "TIR0001", "uint8"),
+        ("y = T.float8_e5m2(1.0)", "SCR0004", "uint8"),
+        ("y = T.index_map(lambda i: i * x)", "SCR0005", "lambda i, j"),
+        ("y = T.index_map(lambda i: print(i))", "SCR0005", "lambda i, j"),
+        ("y = T.exp(lambda i: i)", "SCR0002", "write the expression"),
+        ("B = T.decl_buffer((4,), data=A.data, byte_offset=3)", "SCR0005", "give a multiple"),
+        ("B = T.alloc_local((4,), scope='shared')", "SCR0005", "T.alloc_buffer"),
+        ("B = T.alloc_buffer((4,), layout=1)", "SCR0005", "strides="),
+        ('T.evaluate(T.target("a", host=1))', "SCR0005", "quote it"),
+        ("T.bind(x, var=3)", "SCR0005", "declare one first"),
+    ],
+)
+def test_statements_that_are_refused(line: str, code: str, help_: str) -> None:
+    found = refused_body(line)
+    assert [d.code for d in found] == [code]
+    assert help_ in (found[0].help or "")
+
+
+def test_names_of_extents() -> None:
+    declared = 'from typing import TypeVar\nn = TypeVar("n")\n'
+    text = (
+        "@T.prim_func\ndef f(x: T.Buffer((n, 4), 'int32')):\n    for i in range(n):\n"
+        "        x[i, 0] = 1\n"
+    )
+    check_same(declared + text, text)
+    graph = (
+        "@R.function\ndef f(x: R.Tensor((n, 4), 'int32')):\n    y = R.zeros((n,), 'int32')\n"
+        "    return (x, y)\n"
+    )
+    check_same(declared + graph, graph)
+
+
+m = TypeVar("m")
+
+
+def test_names_of_extents_around_a_function() -> None:
+    @R.function
+    def f(x: R.Tensor((m, 4), "float32")) -> R.Tensor((m, 4), "float32"):
+        return R.add(x, x)
+
+    text = (
+        '@R.function\ndef f(x: R.Tensor((m, 4), "float32")) -> R.Tensor((m, 4), "float32"):\n'
+        "    return R.add(x, x)\n"
+    )
+    assert_structural_equal(f, from_source(text))
+
+
+def test_index_maps_of_operators() -> None:
+    text = (
+        "@R.function\ndef f(x: R.Tensor((8, 8), 'float32')):\n"
+        "    size = I.meta_var((8, 8))\n"
+        "    y = R.layout_transform(x, index_map={})\n    return R.reshape(y, size)\n"
+    )
+    plain = text.format('"lambda i, j: (j, i)"')
+    check_same(text.format("lambda i, j: (j, i)"), plain)
+    check_same(text.format("T.index_map(lambda i, j: (j, i))"), plain)

@@ -90,7 +90,7 @@ BODIES = [
     ("for x in range(8):\n        pass", "SCR0016", (3, 9), "x", "use another name"),
     ("for i in range(8):\n        i = 1", "SCR0016", (4, 9), "i", "use another name"),
     ("for i, i in T.grid(8, 8):\n        pass", "SCR0016", (3, 12), "i", "give each loop"),
-    ("y: T.int32 = 0\n    y = 1", "SCR0016", (4, 5), "y", "leave the type out at first"),
+    ("y: T.let[T.int32] = 0\n    y = 1", "SCR0016", (4, 5), "y", "leave the type out at first"),
     ("vi = T.axis.spatial(8, 0)", "SCR0017", (3, 10), "T.axis.spatial(8, 0)", "write it directly"),
     ("B = T.match_buffer(x, (8,))", "SCR0018", (3, 24), "x", "annotate it as x: T.handle"),
     ("A[-1, 0] = 1.0", "SCR0019", (3, 7), "-1", "indices start at 0"),
@@ -467,15 +467,11 @@ def test_tabs_are_one_column():
 OLD_NAMES = {
     "load": "write A[i]",
     "store": "write A[i] = x",
-    "let": "write x = value",
-    "bind": "write x = value",
     "realize": "write T.alloc_buffer",
     "preflattened_buffer": "write T.Buffer",
     "match_buffer_region": "write T.match_buffer",
     "buffer_decl": "write T.decl_buffer",
     "allocate_const": "pass the constant",
-    "alloc_shared": 'write T.alloc_buffer(shape, dtype, scope="shared")',
-    "env_thread": "write `with T.launch_thread",
     "range": "write range(n)",
 }
 

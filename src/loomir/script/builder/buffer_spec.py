@@ -18,9 +18,9 @@ from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferType, decl_buffer
-from loomir.tir.expr import ExprLike, PrimExpr, Var
+from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var
 
-__all__ = ["BufferSpec", "ShapeLike", "declared"]
+__all__ = ["BufferSpec", "Extent", "ShapeLike", "declared"]
 
 Extent: TypeAlias = ExprLike | str
 ShapeLike: TypeAlias = Sequence[Extent] | Extent
@@ -57,12 +57,15 @@ class BufferSpec:
         buffer_type: str | None = None,
         axis_separators: Sequence[int] | None = None,
         type: str | None = None,  # another name of buffer_type
+        byte_offset: ExprLike | None = None,
+        layout: object = None,
     ) -> None:
         self.shape, self.dtype, self.data = shape, dtype, data
         self.strides, self.elem_offset, self.scope = strides, elem_offset, scope
         self.align, self.offset_factor = align, offset_factor
         self.buffer_type = type if buffer_type is None else buffer_type
         self.axis_separators = axis_separators
+        self.byte_offset, self.layout = byte_offset, layout
 
     def __class_getitem__(cls, item: Any) -> BufferSpec:
         """Let Python define a function annotated so; the parser reports it."""
@@ -89,7 +92,16 @@ def declared(spec: BufferSpec, name: str, names: dict[str, Var], span: Span | No
             "SCR0005", "the shape of the buffer is missing", help="give it first, as in (8, 8)"
         )
     strides = () if spec.strides is None else _extents(spec.strides, "strides", names)
+    if spec.layout not in (None, "default"):
+        raise wrong_argument(
+            spec.layout,
+            f"a buffer has no layout, and {describe(spec.layout)} is given",
+            help="write strides=, or transform the layout by a schedule",
+        )
+    dtype = as_dtype("float32" if spec.dtype is None else spec.dtype)
     offset = None if spec.elem_offset is None else _extent(spec.elem_offset, "elem_offset", names)
+    if spec.byte_offset is not None:
+        offset = _elements(spec.byte_offset, dtype, offset)
     kind = "default" if spec.buffer_type is None else as_text(spec.buffer_type, "buffer_type")
     if kind not in _TYPES:
         raise wrong_argument(
@@ -102,7 +114,7 @@ def declared(spec: BufferSpec, name: str, names: dict[str, Var], span: Span | No
     separators = as_items(spec.axis_separators or [], "axis_separators")
     return decl_buffer(
         _extents(spec.shape, "the shape", names),
-        as_dtype("float32" if spec.dtype is None else spec.dtype),
+        dtype,
         name,
         data=spec.data,
         strides=strides,
@@ -114,6 +126,28 @@ def declared(spec: BufferSpec, name: str, names: dict[str, Var], span: Span | No
         axis_separators=[as_int(s, "an axis separator") for s in separators],
         span=span,
     )
+
+
+def _elements(given: object, dtype: DataType, offset: PrimExpr | None) -> PrimExpr:
+    """Give an offset in bytes as one in elements.
+
+    Errors: SCR0005 for one that is no multiple of the element, or beside an offset in elements.
+    """
+    if offset is not None:
+        raise wrong_argument(
+            given, "the buffer has two offsets", help="give elem_offset or byte_offset"
+        )
+    made = as_expr(given, "byte_offset")
+    size = dtype.itemsize
+    if isinstance(made, IntImm):
+        if made.value % size:
+            raise wrong_argument(
+                given,
+                f"byte_offset is {made.value}, no multiple of the {size} bytes of {dtype}",
+                help="give a multiple, or another dtype",
+            )
+        return IntImm(made.value // size, made.dtype)
+    return made // size
 
 
 def _extents(shape: object, what: str, names: dict[str, Var]) -> list[PrimExpr]:

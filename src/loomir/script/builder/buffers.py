@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from loomir.ir.visit import pre_order
-from loomir.script.builder.arguments import as_region, describe
+from loomir.script.builder.arguments import as_annotations, as_region, describe
 from loomir.script.builder.blocks import SBlockFrame, head_of_block
-from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.buffer_spec import BufferSpec, Extent, ShapeLike
+from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.frame import Frame, IRBuilder
 from loomir.script.builder.function import PrimFuncFrame
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.script.builder.scopes import DeclBufferFrame, LaunchThreadFrame, LetFrame, RestFrame
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import ExprLike, PrimExpr, Var
 
-__all__ = ["alloc_buffer", "decl_buffer", "local_scalar", "match_buffer"]
+__all__ = [
+    "alloc_buffer",
+    "alloc_local",
+    "alloc_shared",
+    "decl_buffer",
+    "local_scalar",
+    "match_buffer",
+]
 
 _Spec = ParamSpec("_Spec")
 _Param = TypeVar("_Param")
 _Made = TypeVar("_Made")
+_Described = TypeVar("_Described", bound=BufferSpec)
 
 
 # What describes a buffer is listed once, by BufferSpec: these functions take its arguments.
 def _described(
-    like: Callable[_Spec, BufferSpec],
-) -> Callable[[Callable[[BufferSpec], _Made]], Callable[_Spec, _Made]]:
-    def over(make: Callable[[BufferSpec], _Made]) -> Callable[_Spec, _Made]:
+    like: Callable[_Spec, _Described],
+) -> Callable[[Callable[[_Described], _Made]], Callable[_Spec, _Made]]:
+    def over(make: Callable[[_Described], _Made]) -> Callable[_Spec, _Made]:
         @functools.wraps(make)
         def made(*args: _Spec.args, **keywords: _Spec.kwargs) -> _Made:
             return make(like(*args, **keywords))
@@ -122,21 +131,74 @@ def _function(what: str) -> PrimFuncFrame:
     return IRBuilder.current().need(PrimFuncFrame, what, "write it in `with T.prim_func():`")
 
 
-@_described(BufferSpec)
-def alloc_buffer(spec: BufferSpec) -> Buffer:
+class AllocSpec(BufferSpec):
+    """What is allocated: a buffer, and notes for the compiler."""
+
+    def __init__(
+        self,
+        shape: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        data: Var | None = None,
+        strides: ShapeLike | None = None,
+        elem_offset: Extent | None = None,
+        scope: str | None = None,
+        align: int | None = None,
+        offset_factor: int | None = None,
+        buffer_type: str | None = None,
+        axis_separators: Sequence[int] | None = None,
+        type: str | None = None,
+        byte_offset: ExprLike | None = None,
+        layout: object = None,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> None:
+        given = (shape, dtype, data, strides, elem_offset, scope, align, offset_factor)
+        more = (buffer_type, axis_separators, type, byte_offset, layout)
+        super().__init__(*given, *more)
+        self.annotations = annotations
+
+
+@_described(AllocSpec)
+def alloc_buffer(spec: AllocSpec) -> Buffer:
     """Allocate a buffer.
 
-    In the body of a block or function it belongs to that; in a loop or branch, to the rest of its
-    body.
+    In the body of a block or function it belongs to that; in a loop or branch, or with
+    ``annotations``, to the rest of its body.
     """
+    return _allocated(spec, spec.annotations)
+
+
+def _allocated(spec: BufferSpec, annotations: Mapping[str, Any] | None) -> Buffer:
     builder = IRBuilder.current()
     func = _function("T.alloc_buffer")
     buffer = func.know(spec.make("", func.shape_names, None))
     home = builder.scope()
-    if not isinstance(home, (SBlockFrame, PrimFuncFrame)) or _is_local(builder, home, buffer):
-        return builder.open(DeclBufferFrame(buffer, owns=True))
+    notes = {} if annotations is None else as_annotations(annotations, "annotations")
+    in_place = not isinstance(home, (SBlockFrame, PrimFuncFrame))
+    if in_place or notes or _is_local(builder, home, buffer):
+        return builder.open(DeclBufferFrame(buffer, True, notes))
     home.alloc_buffers.append(buffer)
     return buffer
+
+
+@_described(BufferSpec)
+def alloc_shared(spec: BufferSpec) -> Buffer:
+    """Allocate a buffer of scope "shared"."""
+    return _allocated(_in_scope(spec, "shared"), None)
+
+
+@_described(BufferSpec)
+def alloc_local(spec: BufferSpec) -> Buffer:
+    """Allocate a buffer of scope "local"."""
+    return _allocated(_in_scope(spec, "local"), None)
+
+
+def _in_scope(spec: BufferSpec, scope: str) -> BufferSpec:
+    if spec.scope not in (None, scope):
+        raise wrong_argument(
+            spec.scope, f"the scope is {scope!r} already", help="use T.alloc_buffer for another"
+        )
+    spec.scope = scope
+    return spec
 
 
 def _is_local(builder: IRBuilder, home: Frame[Any], buffer: Buffer) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "cast",
     "cast_node",
     "ceildiv",
+    "check_dtype",
     "global_var",
     "if_then_else",
     "is_constant_true",
@@ -98,6 +99,21 @@ def builtin(name: str) -> Variadic:
     apply.__doc__ = row.summary[:1].upper() + row.summary[1:] + "."
     apply.__name__ = name
     return apply
+
+
+def check_dtype(made: object, dtype: object) -> None:
+    """Check that what a builtin gives is of the dtype that ``dtype=`` says.
+
+    Errors: TIR0114.
+    """
+    wanted = as_dtype(dtype)
+    if isinstance(made, PrimExpr) and made.dtype is not wanted:
+        raise wrong_argument(
+            dtype,
+            f"dtype= says {wanted}, and this gives {made.dtype}",
+            code="TIR0114",
+            help="convert the arguments or the result with T.cast",
+        )
 
 
 def raise_to(x: ExprLike, y: ExprLike) -> PrimExpr:

@@ -97,6 +97,8 @@ class PrimFuncFrame(StmtFrame[None]):
         self.shape_names: dict[str, Var] = {}
         self.pointers: dict[int, Buffer] = {}
         self.may_return = False
+        self.threads: dict[int, Any] = {}
+        """The threads that ``T.env_thread`` names, by the ``id`` of the variable of a launch."""
 
     def enter(self) -> None:
         """Bind nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, cast
 
 from loomir.script.builder.arguments import (
     as_annotations,
@@ -20,10 +20,13 @@ from loomir.script.builder.arguments import (
     index_buffer,
     vector_indices,
 )
-from loomir.script.builder.dtypes import DTypeLike
+from loomir.script.builder.dtypes import DTypeFunction, DTypeLike
 from loomir.script.builder.expressions import truth
 from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
+from loomir.script.builder.function import PrimFuncFrame
 from loomir.script.builder.mistakes import ArgumentError, mistake, wrong_argument
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,
@@ -33,7 +36,7 @@ from loomir.tir.buffer import (
     Range,
     check_indices,
 )
-from loomir.tir.expr import ExprLike, PrimExpr, StringImm, Var
+from loomir.tir.expr import ExprLike, PrimExpr, StringImm, Var, const
 from loomir.tir.op import pointer_type
 from loomir.tir.stmt import (
     TRUE,
@@ -50,28 +53,35 @@ from loomir.tir.stmt import (
 from loomir.tir.types import PointerType, PrimType
 
 __all__ = [
+    "LET",
     "AllocateFrame",
     "AssertFrame",
     "AttrFrame",
+    "BindFrame",
     "DeclBufferFrame",
     "ElseFrame",
+    "EnvThread",
     "IfFrame",
     "LaunchThreadFrame",
+    "LetAnnotation",
     "LetFrame",
     "MetaVar",
     "RestFrame",
     "ThenFrame",
     "allocate",
     "attr",
+    "bind",
     "buffer_load",
     "buffer_store",
     "check",
     "checked_indices",
+    "env_thread",
     "evaluate",
     "iter_var",
     "launch_thread",
     "let_stmt",
     "store",
+    "typed_var",
 ]
 
 
@@ -112,6 +122,61 @@ def let_stmt(value: ExprLike, var: Var | None = None) -> LetFrame:
     if not (var is None or isinstance(var, Var)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise _no_variable(var, "T.LetStmt")
     return LetFrame(fresh_for(made) if var is None else var, made)
+
+
+class BindFrame(LetFrame):
+    """Binds a variable where the statement stands, whether or not it is assigned to a name."""
+
+
+def bind(value: ExprLike, type_annotation: object = None, *, var: Var | None = None) -> BindFrame:
+    """Bind a variable to a value for the rest of the scope: a new one, unless ``var`` is given."""
+    made = as_expr(value, "the value of T.bind")
+    if var is None:
+        said = None if type_annotation is None else typed_var(type_annotation)
+        return BindFrame(fresh_for(made) if said is None else said, made)
+    if not isinstance(var, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _no_variable(var, "T.bind")
+    return BindFrame(var, made)
+
+
+def typed_var(annotation: object, name: str = "", span: Span | None = None) -> Var:
+    """Make a variable of a type such as ``T.int32`` or ``T.handle("int8")``.
+
+    Errors: SCR0015 for what is no type of a value.
+    """
+    if isinstance(annotation, DTypeFunction) and not annotation.dtype.is_void:
+        return Var(name, annotation.dtype, span=span)
+    if isinstance(annotation, Var):
+        return Var(name, type_annotation=annotation.type_annotation, span=span)
+    raise wrong_argument(
+        annotation,
+        f"{describe(annotation)} is no type",
+        code="SCR0015",
+        help="write a dtype, as in `x: T.int32 = 1`",
+    )
+
+
+class LetAnnotation:
+    """``T.let`` as a type: the name is bound once; ``T.let[T.int32]`` says its dtype too."""
+
+    __slots__ = ("annotation",)
+
+    def __init__(self, annotation: object = None) -> None:
+        self.annotation = annotation
+
+    def __getitem__(self, annotation: object) -> LetAnnotation:
+        return LetAnnotation(annotation)
+
+    def __call__(self, *args: object, **keywords: object) -> None:
+        """Refuse a call. Errors: SCR0007."""
+        raise mistake(
+            "SCR0007",
+            "T.let is a type, and is not called",
+            help="write `x: T.let = value`, or T.Let(body, where={x: value}) in an expression",
+        )
+
+
+LET: Final = LetAnnotation()
 
 
 def fresh_for(value: PrimExpr, name: str = "") -> Var:
@@ -187,9 +252,12 @@ def allocate(
 class DeclBufferFrame(RestFrame):
     """Declares a buffer; one without memory of its own is allocated around it."""
 
-    def __init__(self, buffer: Buffer, owns: bool) -> None:
+    def __init__(
+        self, buffer: Buffer, owns: bool, annotations: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__()
         self.buffer, self.owns = buffer, owns
+        self.annotations: Mapping[str, Any] = {} if annotations is None else annotations
 
     def enter(self) -> Buffer:
         """Give the buffer."""
@@ -200,7 +268,8 @@ class DeclBufferFrame(RestFrame):
         made: Stmt = DeclBuffer(self.buffer, self.body(), span=self.span)
         if self.owns:
             b = self.buffer
-            made = Allocate(b.data, b.dtype, b.shape, TRUE, made, span=self.span)
+            notes = self.annotations
+            made = Allocate(b.data, b.dtype, b.shape, TRUE, made, notes, span=self.span)
         builder.emit(made)
 
 
@@ -220,8 +289,30 @@ class AssertFrame(RestFrame):
         builder.emit(made)
 
 
-def check(condition: ExprLike, message: str | ExprLike) -> AssertFrame:
-    """Assert a condition for the body of ``with``."""
+def check(
+    condition: ExprLike,
+    message: str | ExprLike | Sequence[object],
+    *,
+    error_kind: str = "",
+) -> AssertFrame:
+    """Assert a condition for the body of ``with``.
+
+    The message may be (kind, [parts]) or a list of parts, which are put together; the name of a
+    kind such as ``ValueError`` stands at its head.
+    """
+    if isinstance(message, tuple) and not error_kind:
+        if len(message) != 2:
+            raise wrong_argument(
+                message,
+                f"a message of {len(message)} parts",
+                code="TIR0202",
+                help='write ("ValueError", ["text"])',
+            )
+        error_kind, message = as_text(message[0], "the kind of an error"), cast("Any", message[1])
+    if isinstance(message, (list, tuple)):
+        message = "".join(map(_part, message))
+    if error_kind and isinstance(message, (str, StringImm)):
+        message = f"{error_kind}: {as_text(message, 'the message')}"
     text = as_expr(message, "the message of assert")
     if not isinstance(text, StringImm) and text.dtype != "int32":
         raise wrong_argument(
@@ -231,6 +322,20 @@ def check(condition: ExprLike, message: str | ExprLike) -> AssertFrame:
             help="use a string",
         )
     return AssertFrame(truth(condition), text)
+
+
+def _part(part: object) -> str:
+    """Write a part of a message; an expression is told as it is written."""
+    if isinstance(part, StringImm):
+        return part.value
+    if isinstance(part, (str, int, float, PrimExpr)):
+        return str(part)
+    raise wrong_argument(
+        part,
+        f"{describe(part)} is no part of a message",
+        code="TIR0202",
+        help="use strings and numbers",
+    )
 
 
 class AttrFrame(RestFrame):
@@ -248,8 +353,42 @@ class AttrFrame(RestFrame):
         builder.emit(AttrStmt(self.node, self.key, self.value, self.body(), span=self.span))
 
 
-def attr(node: Any, attr_key: str, value: ExprLike | str) -> AttrFrame:
-    """Attach a note about a variable, a buffer or a name for the body of ``with``."""
+class AttrsFrame(RestFrame):
+    """Attaches several notes, as if one by one."""
+
+    def __init__(self, notes: Sequence[AttrFrame]) -> None:
+        super().__init__()
+        self.notes = tuple(notes)
+
+    def enter(self) -> None:
+        """Bind nothing."""
+
+    def finish(self, builder: IRBuilder) -> None:
+        """Make the ``AttrStmt`` of each note, the first outermost."""
+        made = self.body()
+        for note in reversed(self.notes):
+            made = AttrStmt(note.node, note.key, note.value, made, span=self.span)
+        builder.emit(made)
+
+
+def attr(
+    node: Any, attr_key: str | None = None, value: ExprLike | str | None = None
+) -> AttrFrame | AttrsFrame:
+    """Attach a note about a variable, a buffer or a name for the body of ``with``.
+
+    A dict alone attaches a note for each of its keys, about nothing: the number 0.
+    """
+    if attr_key is None and isinstance(node, Mapping):
+        given = as_annotations(cast("Mapping[str, Any]", node), "T.attr")
+        return AttrsFrame([_note(0, key, held) for key, held in given.items()])
+    if attr_key is None or value is None:
+        raise wrong_argument(
+            node, "T.attr lacks a key or a value", help='write T.attr(x, "key", value)'
+        )
+    return _note(node, attr_key, value)
+
+
+def _note(node: Any, attr_key: str, value: ExprLike | str) -> AttrFrame:
     about = as_plain(node, "the subject of T.attr")
     noted = StringImm(value) if isinstance(value, str) else as_expr(value, "the value of T.attr")
     return AttrFrame(about, as_text(attr_key, "the key of T.attr"), noted)
@@ -303,9 +442,37 @@ class LaunchThreadFrame(AttrFrame):
         return self.thread.var
 
 
-def launch_thread(thread: str, extent: ExprLike) -> LaunchThreadFrame:
+class EnvThread:
+    """``T.env_thread``: the index of a thread, by a name of its own wherever it is launched.
+
+    Each launch makes a new variable: ``var`` is that of the last one.
+    """
+
+    def __init__(self, tag: str, dtype: DataType) -> None:
+        self.tag, self.dtype = tag, dtype
+        self.name = ""
+        self.var: Var | None = None
+
+
+def env_thread(thread_tag: str, dtype: DTypeLike = "int32") -> EnvThread:
+    """Name the index of a thread, which ``T.launch_thread`` binds."""
+    return EnvThread(as_text(thread_tag, "the thread"), as_dtype(dtype))
+
+
+def launch_thread(thread: str | EnvThread | Var, extent: ExprLike) -> LaunchThreadFrame:
     """Bind a thread's index for the body of ``with``, or for the rest of the scope."""
     size = as_expr(extent, "the extent")
+    builder = IRBuilder.active()
+    func = None if builder is None else builder.find(PrimFuncFrame)
+    known: dict[int, EnvThread] = {} if func is None else func.threads
+    if isinstance(thread, Var):  # launched before
+        thread = known.get(id(thread), cast("str", thread))
+    if isinstance(thread, EnvThread):
+        thread.var = var = Var(thread.name, thread.dtype)
+        known[id(var)] = thread
+        if isinstance(extent, int):
+            size = const(extent, thread.dtype)
+        return LaunchThreadFrame(IterVar(None, var, IterVarType.THREAD_INDEX, thread.tag), size)
     tag = as_text(thread, "the thread")
     var = Var("", size.dtype)
     return LaunchThreadFrame(IterVar(None, var, IterVarType.THREAD_INDEX, tag), size)

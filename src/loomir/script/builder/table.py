@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.script.builder import (
+    attribute_values,
     blocks,
     buffers,
     builtin_calls,
@@ -24,7 +25,14 @@ from loomir.script.builder.arguments import as_dtype
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.support.dtype import DataType
 
-__all__ = ["AXIS", "BUILDER_NAMES", "MODULE_NAMES", "NAMES"]
+__all__ = [
+    "AXIS",
+    "BUILDER_NAMES",
+    "DTYPE_FIRST",
+    "MODULE_NAMES",
+    "NAMES",
+    "makes_expression",
+]
 
 AXIS: Final[dict[str, object]] = {
     "spatial": blocks.axis.spatial,
@@ -53,6 +61,8 @@ NAMES: Final[dict[str, object]] = {
     "match_buffer": buffers.match_buffer,
     "alloc_buffer": buffers.alloc_buffer,
     "sblock_alloc_buffer": buffers.alloc_buffer,
+    "alloc_local": buffers.alloc_local,
+    "alloc_shared": buffers.alloc_shared,
     "decl_buffer": buffers.decl_buffer,
     "func_attr": function.func_attr,
     # loops
@@ -80,6 +90,12 @@ NAMES: Final[dict[str, object]] = {
     "Assert": scopes.check,
     "attr": scopes.attr,
     "launch_thread": scopes.launch_thread,
+    "env_thread": scopes.env_thread,
+    "let": scopes.LET,
+    "bind": scopes.bind,
+    "Bind": scopes.bind,
+    "index_map": attribute_values.index_map,
+    "target": attribute_values.target,
     "iter_var": scopes.iter_var,
     "evaluate": scopes.evaluate,
     "buffer_load": scopes.buffer_load,
@@ -111,6 +127,23 @@ NAMES: Final[dict[str, object]] = {
 }
 """The names of ``T``, ``T.axis`` and ``T.prim_func`` aside."""
 
+DTYPE_FIRST: Final = frozenset(
+    (builtin_calls.vectorlow, builtin_calls.vectorhigh, builtin_calls.vectorcombine)
+)
+"""Functions of any arguments whose first one may be a dtype."""
+
+_EXPRESSIONS: Final[frozenset[object]] = frozenset(
+    [NAMES[name] for name in (*named_expressions.__all__, *builtin_calls.__all__)]
+    + [NAMES[name] for name in ("ceildiv", "ldexp", "if_then_else", "Select", "ret", "Let")]
+    + [NAMES[name] for name in ("break_loop", "continue_loop")]
+)
+
+
+def makes_expression(function: object) -> bool:
+    """Whether a function of ``T`` makes an expression, of which a call may say the dtype."""
+    return function in _EXPRESSIONS
+
+
 BUILDER_NAMES: Final[dict[str, object]] = {
     "func_name": function.func_name,
     "func_ret": function.func_ret,
@@ -126,6 +159,7 @@ MODULE_NAMES: Final[dict[str, object]] = {
     "module_attrs": function.module_attrs,
     "module_global_infos": function.module_global_infos,
     "vdevice": function.vdevice,
+    "meta_var": scopes.MetaVar,
     "GlobalVar": ex.global_var,
 }
 """The names of ``I`` that may stand in a program."""

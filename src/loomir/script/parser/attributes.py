@@ -11,7 +11,7 @@ from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_b
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.refused_names import REFUSED
-from loomir.script.builder.scopes import buffer_store
+from loomir.script.builder.scopes import LetAnnotation, buffer_store
 from loomir.script.parser.captured import MISSING, Foreign, attribute_of, items_of, literal
 from loomir.script.parser.namespaces import ModuleNames, Namespace, T
 from loomir.script.parser.operators import kind
@@ -134,17 +134,12 @@ _KNOWN_ELSEWHERE: Final = {
     # Names of other generations of the language, and what is written instead.
     "load": "write A[i]",
     "store": "write A[i] = x",
-    "let": "write x = value, or T.Let(body, where={x: value}) in an expression",
-    "bind": "write x = value",
     "realize": "write T.alloc_buffer(shape, dtype)",
     "buffer_realize": "write T.alloc_buffer(shape, dtype)",
     "preflattened_buffer": "write T.Buffer(shape, dtype) with the shape of the array",
     "match_buffer_region": "write T.match_buffer(A[0:4], shape)",
     "buffer_decl": "write T.decl_buffer(shape, dtype, data=pointer)",
     "allocate_const": "pass the constant as an argument",
-    "alloc_local": 'write T.alloc_buffer(shape, dtype, scope="local")',
-    "alloc_shared": 'write T.alloc_buffer(shape, dtype, scope="shared")',
-    "env_thread": 'write `with T.launch_thread("threadIdx.x", extent) as t:`',
     "prefetch": "leave it out: it is a hint, and the CPU fetches ahead itself",
     "range": "write range(n), or T.serial(n)",
     "tvm_throw_last_error": "the errors of called functions come out by themselves",
@@ -164,6 +159,8 @@ def _of_namespace(space: Namespace, name: str) -> object:
         message = f"there is no {space.name}.{name}: {refused.why}"
         raise mistake("SCR0004", message, help=refused.instead)
     help_ = _KNOWN_ELSEWHERE.get(name) if space is T else None
+    if space is T and name.startswith(("float4_", "float6_", "float8_")):
+        help_ = 'floats have 16, 32 or 64 bits: keep shorter ones as "uint8", or use T.float16'
     if help_ is None:
         near = nearest(name, space.table) or nearest(name.lower(), space.table)
         help_ = f"did you mean {space.name}.{near}?" if near else "see the reference of TVMScript"
@@ -210,6 +207,8 @@ def item(value: object, index: object) -> object:
                 f"{kind(container)} has no element {index!r}",
                 help=f"it has {len(container)} elements",
             ) from error
+    if isinstance(value, LetAnnotation):
+        return value[index]
     if value is BufferSpec:
         raise mistake(
             "SCR0008",

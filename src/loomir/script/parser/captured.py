@@ -11,7 +11,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.ir.node import Node
 from loomir.script.builder.buffer_spec import BufferSpec
@@ -63,7 +63,7 @@ class Captured:
         """Find a value, or MISSING."""
         for scope in self.scopes:
             found = scope.get(name, MISSING)
-            if found is not MISSING:
+            if found is not MISSING and type(found) is not TypeVar:  # that only names an extent
                 return static(found)
         return MISSING
 

@@ -206,6 +206,8 @@ def convert(root: ast.AST, places: Places, problems: list[Diagnostic]) -> doc.AS
     while stack:
         node, owner, key = stack.pop()
         kind = type(node).__name__
+        if kind == "Call":
+            node = _with_index_maps(cast("ast.Call", node))
         span = places.span(node) if hasattr(node, "lineno") else _no_place(node, places)
         cls = doc.NODES.get(kind)
         made: Any
@@ -230,6 +232,35 @@ def convert(root: ast.AST, places: Places, problems: list[Diagnostic]) -> doc.AS
         else:
             setattr(owner, key, made)
     return holder[0]
+
+
+def _with_index_maps(node: ast.Call) -> ast.Call:
+    """Make texts of the lambdas that say how indices change; nothing calls them as functions."""
+    name = getattr(node.func, "attr", "")
+    args = [_as_text(arg) if name in _TAKE_INDEX_MAPS else arg for arg in node.args]
+    words = [
+        ast.keyword(word.arg, _as_text(word.value), **_place(word))
+        if word.arg in _INDEX_MAPS
+        else word
+        for word in node.keywords
+    ]
+    if all(a is b for a, b in zip((*args, *words), (*node.args, *node.keywords))):
+        return node
+    return ast.Call(node.func, args, words, **_place(node))
+
+
+_TAKE_INDEX_MAPS: Final = frozenset(("index_map", "layout_transform"))
+_INDEX_MAPS: Final = frozenset(("index_map", "inverse_index_map", "mapping"))
+
+
+def _as_text(node: ast.expr) -> ast.expr:
+    is_map = isinstance(node, ast.Lambda)
+    return ast.Constant(ast.unparse(node), **_place(node)) if is_map else node
+
+
+def _place(node: Any) -> dict[str, Any]:
+    start = {"lineno": node.lineno, "col_offset": node.col_offset}
+    return {**start, "end_lineno": node.end_lineno, "end_col_offset": node.end_col_offset}
 
 
 POISONED_NAME: Final = ""

@@ -52,6 +52,7 @@ class FunctionState:
     name: str
     scope: VarTableFrame
     reassigned: frozenset[str]
+    typed: frozenset[int] = frozenset()  # statements ``x: T.int32 = …`` that make a local
 
 
 class Parser(doc.NodeVisitor):

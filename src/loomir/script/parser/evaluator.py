@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import FunctionType
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from loomir.ir.module import BaseFunc, IRModule
@@ -16,9 +17,18 @@ from loomir.ir.node import Node
 from loomir.ir.visit import Step, trampoline
 from loomir.script.builder.arguments import as_expr, check_index, region_of
 from loomir.script.builder.buffer_spec import BufferSpec
-from loomir.script.builder.buffers import alloc_buffer, decl_buffer, match_buffer
+from loomir.script.builder.buffers import (
+    alloc_buffer,
+    alloc_local,
+    alloc_shared,
+    decl_buffer,
+    match_buffer,
+)
 from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.expressions import check_dtype
 from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.scopes import EnvThread
+from loomir.script.builder.table import DTYPE_FIRST, makes_expression
 from loomir.script.parser import doc
 from loomir.script.parser.attributes import Method, attribute, item
 from loomir.script.parser.captured import Foreign, literal
@@ -160,6 +170,8 @@ SHAPED: Final[dict[int, Shaped]] = {
     id(BufferSpec): Shaped(0, True),
     id(match_buffer): Shaped(1, True),
     id(alloc_buffer): Shaped(0, False),
+    id(alloc_local): Shaped(0, False),
+    id(alloc_shared): Shaped(0, False),
     id(decl_buffer): Shaped(0, False),
 }
 """Which argument is a shape, by the ``id`` of the function."""
@@ -231,8 +243,10 @@ class ExprEvaluator:
         )
         if value is POISON:
             raise Poisoned
+        if isinstance(value, EnvThread) and value.var is not None:
+            return value.var
         if isinstance(value, MutableLocal):
-            buffer: Any = value.buffer
+            buffer = value.buffer
             zero = IntImm(0, buffer.shape[0].dtype)
             return BufferLoad(buffer, (zero,), span=node.span)
         return value
@@ -642,15 +656,20 @@ class ExprEvaluator:
             target = cast("Callable[..., object]", func)
         else:
             raise _not_callable(func, node.func.span)
+        values = (*args, *keywords.values())
+        given = (*parts, *(k.value for k in node.keywords))
+        wanted: object = None
+        if "dtype" in keywords and isinstance(target, FunctionType):
+            args, keywords, wanted = _with_dtype(target, args, keywords)
         if not isinstance(func, PlainFunction):
             _check_arguments(target, node, args, keywords)
         try:
             made: object = target(*args, **keywords)
+            if wanted is not None:
+                check_dtype(made, wanted)
         except CompileError as error:
-            values = (*args, *keywords.values())
-            given = (*parts, *(k.value for k in node.keywords))
             raise blamed(error, node.span, values, given) from error
-        return stamped(made, node.span, (*args, *keywords.values()))
+        return stamped(made, node.span, values)
 
     def _called(
         self,
@@ -728,6 +747,15 @@ def _not_callable(func: object, span: Span) -> CompileError:
     return mistake("SCR0007", f"{kind(func)} cannot be called", help=help_, span=span)
 
 
+def _signature(target: Callable[..., object]) -> inspect.Signature:
+    signature = _SIGNATURES.get(id(target))
+    if signature is None:
+        signature = inspect.signature(target)
+        if is_exported(target):
+            _SIGNATURES[id(target)] = signature
+    return signature
+
+
 def _check_arguments(
     target: Callable[..., object],
     node: doc.Call,
@@ -735,11 +763,7 @@ def _check_arguments(
     keywords: Mapping[str, object],
 ) -> None:
     """Check the number and names of arguments. Errors: SCR0005."""
-    signature = _SIGNATURES.get(id(target))
-    if signature is None:
-        signature = inspect.signature(target)
-        if is_exported(target):
-            _SIGNATURES[id(target)] = signature
+    signature = _signature(target)
     try:
         signature.bind(*args, **keywords)
     except TypeError as error:
@@ -753,6 +777,23 @@ def _check_arguments(
                 help=f"its arguments are {called}({names})",
             )
         ) from error
+
+
+def _with_dtype(
+    target: FunctionType, args: list[object], keywords: dict[str, object]
+) -> tuple[list[object], dict[str, object], object]:
+    """Place ``dtype=`` of a builtin: first among the arguments, or beside them as a claim.
+
+    Gives the dtype that the result must have, None where the function takes the dtype itself.
+    """
+    names = list(_signature(target).parameters)
+    if names[:1] == ["dtype"] or target in DTYPE_FIRST:
+        rest = {name: value for name, value in keywords.items() if name != "dtype"}
+        return ([keywords["dtype"], *args], rest, None) if args else (args, keywords, None)
+    if "dtype" in names or not makes_expression(target):
+        return args, keywords, None
+    rest = {name: value for name, value in keywords.items() if name != "dtype"}
+    return args, rest, keywords["dtype"]
 
 
 def _text_of(node: doc.AST) -> str:

@@ -23,7 +23,7 @@ from loomir.script.parser.captured import Captured
 from loomir.script.parser.core import MAX_STATEMENTS, FunctionState, Parser, header
 from loomir.script.parser.evaluator import Expansion
 from loomir.script.parser.namespaces import INLINE, Macro, Marker
-from loomir.script.parser.tir_binding import bind_name, reassigned_names
+from loomir.script.parser.tir_binding import bind_name, reassigned_names, typed_locals
 from loomir.script.parser.var_table import Entry, MutableLocal, VarTable
 from loomir.support.diagnostics import Diagnostic
 
@@ -110,7 +110,9 @@ def expand(parser: Parser, call: Expansion) -> None:
     parser.depth += 1
     try:
         with parser.vars.frame() as scope:
-            parser.function = FunctionState(macro.name, scope, reassigned_names(macro.node.body))
+            body = macro.node.body
+            known = reassigned_names(body), typed_locals(body)
+            parser.function = FunctionState(macro.name, scope, *known)
             for part in _parameters(macro.node):
                 value = bound[part.arg]
                 if isinstance(value, _Default):

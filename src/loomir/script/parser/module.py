@@ -56,6 +56,8 @@ def visit_import_from(parser: Parser, node: doc.ImportFrom) -> None:
         known = node.module in _HOMES and node.level == 0
         if known and node.module == "__future__":
             continue
+        if node.module == "typing" and node.level == 0 and name.name == "TypeVar":
+            continue
         if not known or name.name not in BY_IMPORT:
             raise _refused_import(name)
         value = BY_IMPORT[name.name]
@@ -75,6 +77,8 @@ def _refused_import(name: doc.alias) -> CompileError:
 @dispatch.register(dispatch.DEFAULT, "Assign")
 def visit_assign(parser: Parser, node: doc.Assign) -> None:
     """Read a constant at the head of a text, such as ``N = 128``."""
+    if _names_an_extent(node):
+        return
     value = parser.evaluate(node.value)
     target = node.targets[0]
     if not is_static(value) or len(node.targets) != 1 or not isinstance(target, doc.Name):
@@ -85,6 +89,19 @@ def visit_assign(parser: Parser, node: doc.Assign) -> None:
             span=node.span,
         )
     parser.vars.add(target.id, Entry(value, "alias", target.span))
+
+
+def _names_an_extent(node: doc.Assign) -> bool:
+    """Whether this is ``n = TypeVar("n")``: shapes may name ``n`` without it."""
+    call = node.value
+    return (
+        isinstance(call, doc.Call)
+        and isinstance(call.func, doc.Name)
+        and call.func.id == "TypeVar"
+        and len(call.args) == 1
+        and isinstance(call.args[0], doc.Constant)
+        and [getattr(target, "id", "") for target in node.targets] == [call.args[0].value]
+    )
 
 
 @dispatch.register(dispatch.DEFAULT, "Expr")

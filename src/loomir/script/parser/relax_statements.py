@@ -23,6 +23,7 @@ from loomir.script.builder.relax_frames import (
     sequence,
 )
 from loomir.script.builder.relax_values import as_value, is_value
+from loomir.script.builder.scopes import MetaVar
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.captured import Foreign
 from loomir.script.parser.core import Parser, header, targets_of
@@ -180,6 +181,9 @@ def _bind(parser: Parser, target: doc.ExprNode, value: object, node: doc.ExprNod
 
 def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNode) -> object:
     name = target.id
+    if isinstance(value, MetaVar):
+        parser.vars.add(name, Entry(value.value, "alias", target.span))
+        return value.value
     if isinstance(value, ShapeVar) and not value.name_hint:
         known = parser.vars.get(name)
         if known is not None and isinstance(known.value, ShapeVar) and known.kind == "shape":

@@ -14,6 +14,7 @@ from loomir.script.builder.frame import Frame
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.scopes import (
     DeclBufferFrame,
+    EnvThread,
     LetFrame,
     MetaVar,
     RestFrame,
@@ -41,9 +42,11 @@ __all__ = [
     "bind_name",
     "bind_with_value",
     "check_rebinding",
+    "local_of",
     "named",
     "reassigned_names",
     "store_local",
+    "typed_locals",
 ]
 
 FIXED: Final = ("parameter", "loop variable", "let", "outer local")
@@ -69,6 +72,42 @@ def reassigned_names(body: Sequence[doc.StmtNode]) -> frozenset[str]:
         for name in ("body", "orelse"):
             stack.extend(getattr(node, name, ()))
     return frozenset(name for name, count in counts.items() if count > 1)
+
+
+def typed_locals(body: Sequence[doc.StmtNode]) -> frozenset[int]:
+    """List the statements ``x: T.int32 = …``, by ``id``, after which the name is assigned again.
+
+    They are followed by an assignment to the name in the same body, or in one inside of it.
+    """
+    found: set[int] = set()
+    bodies: list[Sequence[doc.AST]] = [body]
+    while bodies:
+        later: set[str] = set()
+        here = bodies.pop()
+        is_typed = any(isinstance(node, doc.AnnAssign) for node in here)
+        for node in reversed(here):
+            if isinstance(node, doc.AnnAssign) and isinstance(node.target, doc.Name):
+                if node.target.id in later:
+                    found.add(id(node))
+                continue
+            if is_typed:
+                later |= _assigned(node)
+            bodies += [getattr(node, name, ()) for name in ("body", "orelse")]
+    return frozenset(found)
+
+
+def _assigned(node: doc.AST) -> set[str]:
+    """List the names that a statement assigns, with those of the statements in it."""
+    names: set[str] = set()
+    stack: list[doc.AST] = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (doc.Assign, doc.AugAssign)):
+            targets = part.targets if isinstance(part, doc.Assign) else [part.target]
+            names |= {target.id for target in targets if isinstance(target, doc.Name)}
+        for name in ("body", "orelse"):
+            stack.extend(getattr(part, name, ()))
+    return names
 
 
 def named(value: Any, name: str) -> Any:
@@ -204,7 +243,10 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
     name = target.id
     entry = parser.vars.get(name)
     check_rebinding(parser, name, target.span, FIXED)
-    if isinstance(value, RestFrame):
+    if isinstance(value, EnvThread):
+        value.name = name
+        bind_name(parser, name, value, "thread", target.span)
+    elif isinstance(value, RestFrame):
         made = parser.open(value, span)
         if made is None:
             raise _not_assignable(value, span)
@@ -272,8 +314,39 @@ def _bind_value(parser: Parser, name: str, value: PrimExpr, span: Span, at: Span
         bind_name(parser, name, var, "value", at)
 
 
-def bind_let_value(parser: Parser, target: doc.Name, var: Var, value: object, span: Span) -> None:
-    """Bind a name with a type to a value for the rest of the scope."""
+def local_of(parser: Parser, node: doc.AnnAssign, var: Var) -> MutableLocal | None:
+    """Make the local variable that a name with a type is; None where it is only bound.
+
+    Errors: SCR0015 for a pointer, which no local variable holds.
+    """
+    state = parser.function
+    target = cast("doc.Name", node.target)
+    entry = parser.vars.get(target.id)
+    if entry is not None and isinstance(entry.value, MutableLocal):
+        return entry.value if entry.value.buffer.dtype is var.dtype else None
+    if state is None or id(node) not in state.typed:
+        return None
+    if var.dtype.is_handle:
+        raise mistake(
+            "SCR0015",
+            f"{target.id!r} is a pointer, and is assigned again",
+            help="use a name for each pointer",
+            span=node.annotation.span,
+        )
+    buffer = named(local_scalar(var.dtype), target.id)
+    parser.open(DeclBufferFrame(buffer, owns=True), node.span)
+    local = MutableLocal(buffer)
+    bind_name(parser, target.id, local, "local", target.span)
+    return local
+
+
+def bind_let_value(
+    parser: Parser, target: doc.Name, var: Var | None, value: object, span: Span
+) -> None:
+    """Bind a name to a value for the rest of the scope; without a variable, of the value's type."""
+    if var is None:
+        var = fresh_for(as_expr(value), target.id)
+        reset(var, "span", target.span)
     made = as_expr(value) if var.dtype.is_handle else as_stored(value, var.dtype)
     if made.dtype is not var.dtype:
         raise mistake(

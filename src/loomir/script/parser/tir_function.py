@@ -16,7 +16,7 @@ from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.module_calls import unquoted
 from loomir.script.parser.namespaces import ModuleFunction
 from loomir.script.parser.parameters import refuse_kinds
-from loomir.script.parser.tir_binding import bind_name, reassigned_names
+from loomir.script.parser.tir_binding import bind_name, reassigned_names, typed_locals
 from loomir.script.parser.tir_statements import TOKEN
 from loomir.script.parser.var_table import POISON
 from loomir.support.diagnostics import CompileError
@@ -34,7 +34,8 @@ def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> N
     before = len(parser.problems)
     parser.vars.ended.clear()
     with parser.dialect(TOKEN), parser.vars.frame() as scope:
-        parser.function = FunctionState(node.name, scope, reassigned_names(node.body))
+        known = reassigned_names(node.body), typed_locals(node.body)
+        parser.function = FunctionState(node.name, scope, *known)
         frame.__enter__()
         try:
             if parser.builder.find(IRModuleFrame) is None:

@@ -10,7 +10,6 @@ from loomir.ir.node import reset
 from loomir.script.builder.arguments import as_expr
 from loomir.script.builder.blocks import BlockInitFrame, SBlockFrame
 from loomir.script.builder.buffer_spec import BufferSpec
-from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.frame import Frame, StmtFrame
 from loomir.script.builder.loops import (
     ForFrame,
@@ -23,13 +22,16 @@ from loomir.script.builder.loops import (
 from loomir.script.builder.mistakes import mistake, placed
 from loomir.script.builder.scopes import (
     AllocateFrame,
+    BindFrame,
     DeclBufferFrame,
     ElseFrame,
     IfFrame,
+    LetAnnotation,
     LetFrame,
     RestFrame,
     ThenFrame,
     check,
+    typed_var,
 )
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header, targets_of
@@ -48,6 +50,7 @@ from loomir.script.parser.tir_binding import (
     bind_let_value,
     bind_with_value,
     check_rebinding,
+    local_of,
     store_at,
     store_local,
 )
@@ -55,7 +58,7 @@ from loomir.script.parser.var_table import MutableLocal
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import PrimExpr
 from loomir.tir.stmt import Evaluate
 
 __all__ = ["TOKEN"]
@@ -404,7 +407,7 @@ def _look_at_targets(parser: Parser, node: doc.Assign) -> None:
 
 @dispatch.register(TOKEN, "AnnAssign")
 def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
-    """Read ``a: T.int32 = value``: always a binding."""
+    """Read ``a: T.int32 = value``: a binding, or a local variable where it is assigned again."""
     if not isinstance(node.target, doc.Name):
         raise mistake(
             "SCR0027",
@@ -415,19 +418,19 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
     name = node.target.id
     check_rebinding(parser, name, node.target.span)
     annotation = parser.evaluate(unquoted(node.annotation))
-    if isinstance(annotation, DTypeFunction) and not annotation.dtype.is_void:
-        var = Var(name, annotation.dtype, span=node.target.span)
-    elif isinstance(annotation, Var):
-        var = Var(name, type_annotation=annotation.type_annotation, span=node.target.span)
-    elif not isinstance(annotation, BufferSpec):
-        raise mistake(
-            "SCR0015",
-            f"{kind(annotation)} is no type",
-            help="write a dtype, as in `x: T.int32 = 1`",
-            span=node.annotation.span,
-        )
-    else:
+    if isinstance(annotation, BufferSpec):
         _bind_annotated_buffer(parser, node, node.target)
+        return
+    is_let = isinstance(annotation, LetAnnotation)
+    said = annotation.annotation if isinstance(annotation, LetAnnotation) else annotation
+    var = None
+    if said is not None or not is_let:
+        try:
+            var = typed_var(said, name, node.target.span)
+        except CompileError as error:
+            raise placed(error, node.annotation.span) from error
+    local = None if is_let or var is None else local_of(parser, node, var)
+    if local is not None and node.value is None:
         return
     if node.value is None:
         raise mistake(
@@ -438,7 +441,10 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
         )
     value = parser.evaluate(node.value)
     try:
-        bind_let_value(parser, node.target, var, value, node.span)
+        if local is not None:
+            store_local(parser, local, value, node.span)
+        else:
+            bind_let_value(parser, node.target, var, value, node.span)
     except CompileError as error:
         raise blamed(error, node.value.span, (value,), (node.value,)) from error
 
@@ -544,9 +550,8 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
                 reset(made, "span", node.span)
     if value is None:
         return
-    if isinstance(value, RestFrame) and not isinstance(
-        value, (AllocateFrame, DeclBufferFrame, LetFrame)
-    ):
+    is_named = isinstance(value, (AllocateFrame, DeclBufferFrame, LetFrame))
+    if isinstance(value, BindFrame) or (isinstance(value, RestFrame) and not is_named):
         parser.open(value, node.span)
     elif isinstance(value, PrimExpr):
         parser.builder.emit(Evaluate(value, span=node.span))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from loomir.support.span import Span
+from loomir.tir.buffer import Buffer
 
 __all__ = ["POISON", "Entry", "MutableLocal", "Poison", "VarTable", "VarTableFrame"]
 
@@ -25,7 +26,7 @@ POISON: Final = Poison()
 class MutableLocal(NamedTuple):
     """A name that is assigned more than once: the one element of a buffer (S11)."""
 
-    buffer: object
+    buffer: Buffer
 
 
 class Entry(NamedTuple):
