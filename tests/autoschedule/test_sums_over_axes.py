@@ -30,7 +30,7 @@ def runs_exactly(func: PrimFunc, wanted: Any, *inputs: np.ndarray, targets: Any)
     for target in targets:
         made = scheduled(func, target=target).func
         assert not loomir.verify(made)
-        found = np.full_like(wanted, 77)
+        found = np.full(wanted.shape, 77, wanted.dtype)
         interpret(made, *inputs, found)
         np.testing.assert_array_equal(found, wanted, err_msg=target)
 
@@ -109,3 +109,24 @@ def test_units_for_tiles_and_pairs_of_bfloat16(dtype: str, out: str, targets: An
         a, b = bytes_of(17, p, q) // 16, bytes_of(q, p, 34) // 16
         wanted = np.einsum("ipq,qpj->ij", a.astype(out), b.astype(out))
         runs_exactly(func, wanted, a.astype(dtype), b.astype(dtype), targets=targets)
+
+
+@pytest.mark.parametrize(("m", "n"), [(10, 32), (12, 12)])
+def test_sums_that_stay_in_registers_keep_the_order_of_their_axes(m: int, n: int) -> None:
+    """The loops go over the axes of the result in another order than it has them."""
+
+    @T.prim_func
+    def func(
+        A: T.Buffer((m, n, 8), "int64"), B: T.Buffer((n,), "int64"), D: T.Buffer((m, n), "int64")
+    ):
+        C = T.alloc_buffer((m, n), "int64")
+        for j, i in T.grid(n, m):
+            C[i, j] = T.int64(0)
+            for k in range(8):
+                C[i, j] = C[i, j] + A[i, j // 2, k]
+        for i, j in T.grid(m, n):
+            D[i, j] = C[i, j] + B[j]
+
+    a, b = bytes_of(m, n, 8).astype("int64"), bytes_of(n).astype("int64")
+    wanted = a.sum(2)[:, np.arange(n) // 2] + b
+    runs_exactly(func, wanted, a, b, targets=("haswell", "icelake-server", "neoverse-n1"))

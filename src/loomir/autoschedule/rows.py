@@ -513,8 +513,9 @@ def _moved(
     found = small.get(stage.buffer)
     if found is None:
         return replace(stage, value=value, init=init)
+    axes = tuple(by_index(stage))  # from now on, indices do not say which of the rows comes first
     indices = indices_of(stage.indices, found[1])
-    return replace(stage, value=value, init=init, buffer=found[0], indices=indices)
+    return replace(stage, axes=axes, value=value, init=init, buffer=found[0], indices=indices)
 
 
 def _loads(stage: Stage, buffer: Buffer) -> bool:
