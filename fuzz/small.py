@@ -1,0 +1,94 @@
+"""Machines of which small programs fill registers, caches and panels, as large ones fill real ones.
+
+What a schedule does depends on sizes: panels of hundreds of steps, blocks of hundreds of columns,
+rows from which a copy pays. Within ``small`` these numbers are drawn anew, so that few elements are
+several panels and blocks. A schedule is right for all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+from unittest import mock
+
+import loomir.autoschedule.schedule  # noqa: F401 - loads all of them
+from fuzz.choices import Choices
+from loomir.target import Target
+
+__all__ = ["small"]
+
+_PACKAGE: Final = "loomir.autoschedule."
+
+_NUMBERS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "contraction.tiles": {
+        "_DEEP": (8, 16, 32),
+        "_STREAMED_ROWS": (4, 8),
+        "_NEAR_ROWS": (8, 16),
+        "_STREAMED_COLUMNS": ((32, 64), (512, 1024)),
+        "_SHALLOW": (4, 64),
+        "_PAGES": (64, 128),
+        "_block_rows": (lambda *_: 8, lambda *_: 24),
+    },
+    "contraction.on_tiles": {
+        "_DEEPEST": (16, 32),
+        "_BLOCK": (32, 64),
+        "_LEAST_WORK": (0,),
+        "_LEAST_DEPTH": (0,),
+        "_FEWEST": (16, 3),
+    },
+    "contraction.groups": {"_FEWEST_ROWS": (8, 1)},
+    "contraction.dot_products": {"_CHUNK": (32, 64), "_FEWEST_COLUMNS": (256, 4)},
+    "contraction.plan_contraction": {"_DEEP": (128, 4), "_MANY": (4, 1)},
+    "contraction.few_rows": {"_ROWS": ((1, 4, 64), (1, 2, 3)), "_PACKED_ROWS": (128, 8)},
+    "contraction.strips": {
+        "_STEPS": (8, 16),
+        "_BLOCKS": (16, 1),
+        "_WASTED": (0.1, 1.0),
+        "_FAR": (8, 1000),
+        "_FEWEST_ROWS": (48, 4),
+    },
+    "contraction.convolution": {"_STEPS": (64, 8), "_ROWS": (64, 4), "_BLOCKS": (16, 2)},
+    "contraction.channel_vectors": {
+        "_LEAST_STEPS": (256, 4),
+        "_PANELS": (0.88, 0.01),
+        "_LEFT_OVER": (0.95, 0.01),
+        "_TILES": (16, 2),
+    },
+    "columns": {"_STEPS": (4096, 16), "_ROWS": (64, 4), "_PIECES": (64, 3)},
+    "rows": {"_STEPS": (4096, 16), "_LEAST_FETCHED": (2048, 0)},
+    "general": {"_STEPS": (64, 4)},
+    "elementwise": {"_SHORT": (4096, 16)},
+    "sharing": {"WORTH": (20_000.0, 0.0), "TASK": (8_000.0, 20.0)},
+}
+"""What numbers may be in modules, by their names."""
+
+_CACHES: Final = (
+    (1 << 10, 1 << 12, 0),
+    (1 << 9, 1 << 11, 1 << 13),
+    (1 << 11, 0, 0),
+    (1 << 12, 1 << 14, 1 << 16),
+)
+
+
+@contextmanager
+def small(choices: Choices, name: str) -> Generator[Target, None, None]:
+    """Draw numbers for the rules of schedules; gives the target of a name, with small caches."""
+    target = Target(name)
+    if choices.chance(0.7):
+        target.caches = choices.pick(_CACHES)
+    with ExitStack() as stack:
+
+        def patch(module: Any, name: str, value: Any) -> None:
+            stack.enter_context(mock.patch.object(module, name, value))
+
+        for module, numbers in _NUMBERS.items():
+            if choices.chance(0.7):
+                for number, values in numbers.items():
+                    patch(sys.modules[_PACKAGE + module], number, choices.pick(values))
+        if choices.chance(0.4):
+            for name, module in list(sys.modules.items()):
+                if name.startswith(_PACKAGE) and hasattr(module, "WORTH_THREADS"):
+                    patch(module, "WORTH_THREADS", 1)
+        yield target
