@@ -53,6 +53,7 @@ __all__ = [
     "ints",
     "kind_dtype",
     "number",
+    "numbers",
     "prim",
     "scalar",
     "sections",
@@ -84,6 +85,7 @@ class Kind(Enum):
     FLAG = "True or False"
     TEXT = "a string"
     INTS = "a list of integers"
+    NUMBERS = "a list of numbers"
     AXES = "an axis or a list of axes"
     SECTIONS = "a number of parts or a list of places"
     DTYPE = "a dtype"
@@ -99,6 +101,7 @@ _OPTIONS: Final = frozenset(
         Kind.FLAG,
         Kind.TEXT,
         Kind.INTS,
+        Kind.NUMBERS,
         Kind.AXES,
         Kind.SECTIONS,
         Kind.DTYPE,
@@ -175,6 +178,7 @@ integer = _maker(Kind.INTEGER)
 number = _maker(Kind.NUMBER)
 flag = _maker(Kind.FLAG)
 ints = _maker(Kind.INTS)
+numbers = _maker(Kind.NUMBERS)
 axes = _maker(Kind.AXES)
 sections = _maker(Kind.SECTIONS)
 index_map = _maker(Kind.INDEX_MAP)
@@ -269,6 +273,13 @@ def _ints(value: Any) -> tuple[int, ...] | None:
     return None if None in found else cast("tuple[int, ...]", tuple(found))
 
 
+def _numbers(value: Any) -> tuple[int | float, ...] | None:
+    if not isinstance(value, tuple):
+        return None
+    found = [_number(item) for item in cast("tuple[Any, ...]", value)]
+    return None if None in found else cast("tuple[int | float, ...]", tuple(found))
+
+
 def _axes(value: Any) -> tuple[int, ...] | None:
     found = _integer(value)
     return _ints(value) if found is None else (found,)
@@ -313,6 +324,7 @@ _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
     Kind.FLAG: lambda v: bool(v) if isinstance(v, (bool, int)) and v in (0, 1) else None,
     Kind.TEXT: lambda v: v if isinstance(v, str) else None,
     Kind.INTS: _ints,
+    Kind.NUMBERS: _numbers,
     Kind.AXES: _axes,
     Kind.SECTIONS: _sections,
     Kind.DTYPE: _dtype,

@@ -257,6 +257,26 @@ BODIES: dict[str, tuple[str, str]] = {
         "B = T.decl_buffer((4,), data=A.data, byte_offset=16)\nB[0] = 1.0",
         "B = T.decl_buffer((4,), data=A.data, elem_offset=4)\nB[0] = 1.0",
     ),
+    "extents of a buffer": (
+        "m, n = A.shape\nfor i in range(m):\n    A[i, 0] = T.cast(n, A.dtype)",
+        "m = T.int32(8)\nn = T.int32(8)\nfor i in range(m):\n    A[i, 0] = T.cast(n, 'float32')",
+    ),
+    "the type of a buffer": (
+        "for i in range(A.ty.shape[0]):\n    A[i, 0] = T.cast(x, A.ty.dtype)",
+        "for i in range(8):\n    A[i, 0] = T.cast(x, 'float32')",
+    ),
+    "pointers to elements": (
+        (
+            'T.evaluate(A.access_ptr("w"))\nT.evaluate(A.access_ptr("rw", offset=x))\n'
+            'T.evaluate(A.access_ptr(1, "handle", 4, 8, 2))\nT.evaluate(A.ptr_to([1, 2]))'
+        ),
+        (
+            "T.evaluate(T.tvm_access_ptr('float32', A.data, 0, 64, 2))\n"
+            "T.evaluate(T.tvm_access_ptr('float32', A.data, x, 64 - x, 3))\n"
+            "T.evaluate(T.tvm_access_ptr('float32x4', A.data, 2, 2, 1))\n"
+            "T.evaluate(T.address_of(A[1, 2]))"
+        ),
+    ),
     "several notes": (
         'with T.attr({"k": 1, "l": "m"}):\n    A[0, 0] = 1.0',
         'with T.attr(0, "k", 1):\n    with T.attr(0, "l", "m"):\n        A[0, 0] = 1.0',
@@ -295,6 +315,8 @@ def test_statements(name: str) -> None:
         ("B = T.alloc_buffer((4,), layout=1)", "SCR0005", "strides="),
         ('T.evaluate(T.target("a", host=1))', "SCR0005", "quote it"),
         ("T.bind(x, var=3)", "SCR0005", "declare one first"),
+        ('T.evaluate(A.access_ptr("x"))', "SCR0005", 'write "r"'),
+        ('T.evaluate(A.access_ptr("r", "int8"))', "SCR0005", '"handle"'),
     ],
 )
 def test_statements_that_are_refused(line: str, code: str, help_: str) -> None:

@@ -9,7 +9,7 @@ from loomir.op.arguments import dims_of, need_rank
 from loomir.relax.node import StructInfo
 from loomir.relax.op_context import OpContext
 from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import flag, ints, kind_dtype, number, shape, tensor, text
+from loomir.relax.op_params import flag, kind_dtype, number, numbers, shape, tensor, text
 from loomir.relax.op_reference import NPArray, converted, is_float, xp
 from loomir.relax.op_rules import need
 from loomir.relax.shape import as_dim
@@ -236,7 +236,7 @@ resize2d = define_op(
     "image.resize2d",
     tensor("data"),
     shape("size"),
-    ints("roi", None),
+    numbers("roi", None),
     text("layout", "NCHW"),
     *_HOW,
     infer=_resize(2),
@@ -298,7 +298,7 @@ resize3d = define_op(
     "image.resize3d",
     tensor("data"),
     shape("size"),
-    ints("roi", None),
+    numbers("roi", None),
     text("layout", "NCDHW"),
     *_HOW,
     infer=_resize(3),

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import Any, Final
+from typing import cast as cast_type
 
-from loomir.script.builder.arguments import as_dtype, as_expr, as_exprs, describe
+from loomir.script.builder.arguments import as_dtype, as_expr, as_exprs, as_int, describe
 from loomir.script.builder.dtypes import DTypeLike
-from loomir.script.builder.expressions import cast, operator
+from loomir.script.builder.expressions import Binary, cast, operator
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.support.dtype import DataType
 from loomir.tir import expr as nodes
@@ -240,6 +242,67 @@ def tvm_access_ptr(
     numbers = [as_expr(v) for v in (offset, extent, rw_mask)]
     pointer = _pointer(data, "the pointer")
     return call_builtin("tvm_access_ptr", _annotation(ptype), pointer, *numbers)
+
+
+_MASKS: Final = {"r": 1, "w": 2, "rw": 3, "wr": 3}
+
+
+def pointer_to(
+    buffer: Buffer,
+    access_mask: object,
+    ptr_type: DTypeLike,
+    content_lanes: object,
+    offset: ExprLike,
+    extent: ExprLike | None,
+) -> PrimExpr:
+    """Give ``buffer.access_ptr(…)``: a pointer to elements of a buffer, from ``offset`` on.
+
+    With ``content_lanes`` they are vectors of so many elements. Errors: SCR0005.
+    """
+    mask = _MASKS.get(access_mask) if isinstance(access_mask, str) else access_mask
+    if mask not in (1, 2, 3):
+        raise wrong_argument(
+            access_mask, f"there is no access {access_mask!r}", help='write "r", "w" or "rw"'
+        )
+    if not as_dtype(ptr_type).is_handle:
+        raise wrong_argument(
+            ptr_type, "the pointer is of no pointer type", help='leave it out, or write "handle"'
+        )
+    lanes = as_int(content_lanes, "content_lanes")
+    extents: list[ExprLike] = list(buffer.shape)
+    if buffer.strides and buffer.shape:
+        extents = [buffer.strides[0], buffer.shape[0]]
+    start = 0 if buffer.elem_offset is None else buffer.elem_offset
+    size = reduce(lambda a, b: _computed("*", a, b), extents, 1)
+    count = _computed("-", size, offset) if extent is None else extent
+    first = _computed("+", start, offset)
+    if lanes > 1:
+        first = _computed("//", first, lanes)
+        count = _computed("//", count, lanes) if extent is None else count
+    dtype = buffer.dtype.with_lanes(lanes) if lanes > 1 else buffer.dtype
+    return tvm_access_ptr(dtype, buffer.data, first, count, int(cast_type("int", mask)))
+
+
+_INTEGERS: Final[dict[str, tuple[Callable[[int, int], int], Binary]]] = {
+    "+": (lambda a, b: a + b, operator(nodes.Add)),
+    "-": (lambda a, b: a - b, operator(nodes.Sub)),
+    "*": (lambda a, b: a * b, operator(nodes.Mul)),
+    "//": (lambda a, b: a // b, operator(nodes.FloorDiv)),
+}
+
+
+def _computed(op: str, a: ExprLike, b: ExprLike) -> ExprLike:
+    """Compute with integers at once where both are constants."""
+    x, y = (v.value if isinstance(v, IntImm) else v for v in (a, b))
+    on_numbers, on_nodes = _INTEGERS[op]
+    if isinstance(x, int) and isinstance(y, int):
+        return on_numbers(x, y)
+    trivial = (op in "+-" and y == 0) or (op in ("*", "//") and y == 1)
+    if isinstance(y, int) and trivial:
+        return x
+    if isinstance(x, int) and (op, x) in (("+", 0), ("*", 1)):
+        return y
+    return on_nodes(x, y)
 
 
 def prefetch(

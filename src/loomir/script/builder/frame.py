@@ -50,6 +50,8 @@ class IRBuilder:
         self.result: Built | None = None
         self.warnings: list[Diagnostic] = []
         """What may not be meant in the functions that are finished."""
+        self.nulls: dict[int, object] = {}
+        """The variables that ``R.null_value()`` is bound to, by ``id``."""
 
     def __enter__(self) -> IRBuilder:
         _ACTIVE.builders.append(self)

@@ -7,16 +7,18 @@ of each variable. Frames say where blocks and scopes begin and end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node, reset
+from loomir.ir.op import Op
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
 from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.derive import func_struct_info
 from loomir.relax.expr import (
     BindingBlock,
+    Call,
     Constant,
     DataflowBlock,
     DataflowVar,
@@ -156,6 +158,8 @@ class SequenceFrame(Frame[None]):
             assert found is not None
             var = found
         self._bound(var, name, span)
+        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == _NULL:
+            IRBuilder.current().nulls[id(var)] = var
         self.is_alias = info is None and isinstance(value, _SIMPLE)
         return var
 
@@ -199,6 +203,7 @@ class SequenceFrame(Frame[None]):
         return self.scope()
 
 
+_NULL: Final = "relax.null_value"
 _SIMPLE = (Var, Constant, Tuple, ShapeExpr, PrimValue, StringImm, DataTypeImm, GlobalVar)
 
 

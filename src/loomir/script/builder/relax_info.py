@@ -41,6 +41,9 @@ __all__ = [
     "as_struct_info",
     "as_struct_infos",
     "as_vdevice",
+    "cpu",
+    "cuda",
+    "device",
     "function_info",
     "prim",
     "set_extent_reader",
@@ -267,3 +270,25 @@ def _kind(device: VDevice) -> str:
     target = device.target
     found = target.get("kind", "") if isinstance(target, Mapping) else target
     return str(found).split(" ")[0]
+
+
+_DEVICES: Final = {1: "llvm", 2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm"}
+
+
+def device(device_type: int, index: int = 0) -> VDevice:
+    """Name a device by the number of its kind, as DLPack counts kinds, and its own number."""
+    kind = as_int(device_type, "the kind of a device")
+    if kind not in _DEVICES:
+        names = ", ".join(f"{number} ({name})" for number, name in _DEVICES.items())
+        raise wrong_argument(device_type, f"there is no device {kind}", help=f"use {names}")
+    return VDevice(_DEVICES[kind], as_int(index, "the number of a device"))
+
+
+def cpu(index: int = 0) -> VDevice:
+    """Name a CPU."""
+    return device(1, index)
+
+
+def cuda(index: int = 0) -> VDevice:
+    """Name a GPU."""
+    return device(2, index)

@@ -18,6 +18,7 @@ from loomir.relax.expr import (
     PrimValue,
     StringImm,
     Tuple,
+    TupleGetItem,
     Var,
 )
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
@@ -36,14 +37,16 @@ from loomir.script.builder.arguments import (
     add_describer,
     as_dtype,
     as_expr,
+    as_int,
     as_text,
     describe,
 )
 from loomir.script.builder.dtypes import DTypeFunction, DTypeLike
+from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.script.builder.relax_info import Extent, as_extent, as_extents, as_vdevice
 from loomir.support.array import Array
-from loomir.support.dtype import DataType
+from loomir.support.dtype import VOID, DataType
 from loomir.tir.expr import PrimExpr
 
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "prim_value",
     "shape",
     "string",
+    "tuple_get_item",
     "tuple_of",
 ]
 
@@ -217,6 +221,11 @@ def number_like(value: float, tensor: TensorStructInfo | None) -> Constant:
 
 
 # -- others --------------------------------------------------------------------------------------
+def tuple_get_item(tuple_value: object, index: int) -> TupleGetItem:
+    """Take a field of a tuple."""
+    return TupleGetItem(as_value(tuple_value), as_int(index, "the index of a field"))
+
+
 def tuple_of(*fields: object) -> Tuple:
     """Make a tuple of values."""
     return Tuple(tuple(map(as_value, fields)))
@@ -240,12 +249,15 @@ def string(value: str) -> StringImm:
 
 
 def dtype(value: DTypeLike) -> DataTypeImm:
-    """Make a dtype as a value."""
-    return DataTypeImm(as_dtype(value))
+    """Make a dtype as a value; the empty text is void."""
+    return DataTypeImm(VOID if value == "" else as_dtype(value))
 
 
-def extern_func(name: str) -> ExternFunc:
-    """Name a packed function by what it is registered under."""
+def extern_func(name: str, struct_info: object = None, *, ty: object = None) -> ExternFunc:
+    """Name a packed function by what it is registered under.
+
+    In a program ``struct_info`` says what the function takes and gives, and calls give its result.
+    """
     return ExternFunc(as_text(name, "the name of the function"))
 
 
@@ -262,12 +274,24 @@ class Operator:
         found = op_def(self.op)
         kinds = {param.name: param.kind for param in found.params}
         order = [*kinds.values(), *[Kind.EXPR] * len(args)]
-        given = [_fitting(value, kind) for value, kind in zip(args, order)]
-        named = {n: _fitting(value, kinds.get(n, Kind.EXPR)) for n, value in keywords.items()}
+        absent = {param.name: param.default for param in found.params}
+        names = [*kinds, *[""] * len(args)]
+        given = [_given(v, kind, absent.get(n)) for v, kind, n in zip(args, order, names)]
+        named = {n: _given(v, kinds.get(n, Kind.EXPR), absent.get(n)) for n, v in keywords.items()}
         return found.call(*given, **named)
 
     def __repr__(self) -> str:
         return "R." + self.op.name.removeprefix("relax.")
+
+
+_MAYBE_NULL: Final = frozenset((Kind.SHAPE, Kind.DTYPE, Kind.INTEGER))
+
+
+def _given(value: object, kind: Kind, default: object) -> object:
+    """Give an argument as operators take it: what ``R.null_value()`` gave leaves it out."""
+    builder = IRBuilder.active()
+    is_null = builder is not None and isinstance(value, Var) and id(value) in builder.nulls
+    return default if is_null and kind in _MAYBE_NULL else _fitting(value, kind)
 
 
 def _fitting(value: object, kind: Kind) -> object:
@@ -276,5 +300,9 @@ def _fitting(value: object, kind: Kind) -> object:
         return value.dtype
     if kind is Kind.DEVICE and isinstance(value, str):
         return as_vdevice(value)
+    if kind is Kind.DTYPE and isinstance(value, DataTypeImm) and value.value.is_void:
+        return None
+    if kind is Kind.DTYPE and isinstance(value, str) and not value:
+        return None
     is_shape = kind is Kind.SHAPE and type(value) in (tuple, list)
     return shape(cast("Any", value)) if is_shape else value

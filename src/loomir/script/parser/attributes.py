@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from loomir.ir.node import Node
 from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_buffer
 from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.builtin_calls import address_of, pointer_to
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import LetAnnotation, buffer_store
@@ -70,6 +71,26 @@ def _vector(buffer: Buffer, begin: object, dtype: object) -> list[Any]:
     return indices
 
 
+def _access_ptr(buffer: Buffer) -> Method:
+    def access_ptr(
+        access_mask: Any,
+        ptr_type: Any = "handle",
+        content_lanes: Any = 1,
+        offset: Any = 0,
+        extent: Any = None,
+    ) -> PrimExpr:
+        return pointer_to(buffer, access_mask, ptr_type, content_lanes, offset, extent)
+
+    return Method("access_ptr", access_ptr)
+
+
+def _ptr_to(buffer: Buffer) -> Method:
+    def ptr_to(indices: Any) -> PrimExpr:
+        return address_of(as_expr(index_buffer(buffer, as_items(indices, "the indices"))))
+
+    return Method("ptr_to", ptr_to)
+
+
 def _astype(expr: PrimExpr) -> Method:
     def astype(dtype: Any) -> PrimExpr:
         return expr.astype(as_dtype(dtype))
@@ -87,6 +108,9 @@ _ATTRIBUTES: Final[tuple[tuple[type[Any], dict[str, Callable[[Any], object]]], .
         {
             **{n: _field(n) for n in ("data", "shape", "dtype", "strides", "elem_offset", "name")},
             "scope": _scope,
+            "ty": lambda buffer: buffer,
+            "access_ptr": _access_ptr,
+            "ptr_to": _ptr_to,
             "vload": _vload,
             "vstore": _vstore,
         },

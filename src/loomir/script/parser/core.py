@@ -215,7 +215,9 @@ class Parser(doc.NodeVisitor):
             found = self.captured.get(name)
             if found is not MISSING:
                 return found
-        return PLAIN_FUNCTIONS.get(name) or _FALLBACK.get(name, MISSING)
+        known = PLAIN_FUNCTIONS.get(name) or _FALLBACK.get(name, MISSING)
+        dialect = self.evaluator.dialect
+        return dialect.module(name) if known is MISSING and dialect is not None else known
 
     def _undefined(self, node: doc.Name) -> CompileError:
         known = [*self.vars.names(), "T" if self.in_kernel else "R"]

@@ -31,7 +31,7 @@ from loomir.script.builder.scopes import EnvThread
 from loomir.script.builder.table import DTYPE_FIRST, makes_expression
 from loomir.script.parser import doc
 from loomir.script.parser.attributes import Method, attribute, item
-from loomir.script.parser.captured import Foreign, literal
+from loomir.script.parser.captured import MISSING, Foreign, literal
 from loomir.script.parser.convert import read_expression
 from loomir.script.parser.namespaces import (
     Macro,
@@ -147,6 +147,18 @@ class Dialect(Protocol):
         parts: Sequence[doc.ExprNode],
     ) -> object:
         """Give what stands for a new value within an expression."""
+        ...
+
+    def module(self, name: str) -> object:
+        """Give what the name of a module of Python's stands for, or MISSING."""
+        ...
+
+    def attribute(self, value: object, name: str) -> object:
+        """Give an attribute of a value that only the dialect knows, or MISSING."""
+        ...
+
+    def plain(self, func: object) -> Callable[..., object] | None:
+        """Give a function on plain values that only the dialect knows, or None."""
         ...
 
 
@@ -335,7 +347,9 @@ class ExprEvaluator:
         if value is R and self.dialect is None and self.names.in_kernel:
             raise _in_kernel(f"R.{node.attr}", node.span)
         try:
-            found = attribute(value, node.attr)
+            found = MISSING if self.dialect is None else self.dialect.attribute(value, node.attr)
+            if found is MISSING:
+                found = attribute(value, node.attr)
         except CompileError as error:
             s = node.span
             start = s.end_column - len(node.attr)  # the attribute's name ends the expression
@@ -622,6 +636,7 @@ class ExprEvaluator:
         keywords: dict[str, object],
     ) -> object:
         dialect = self.dialect
+        ready = None if dialect is None else dialect.plain(func)
         if dialect is not None and (
             isinstance(func, ModuleFunction) or dialect.holds(func) or is_exported(func)
         ):
@@ -648,7 +663,9 @@ class ExprEvaluator:
             return Expansion(func, node, args, keywords)
         if dialect is None and operator_of(func) is not None:
             raise _in_kernel(f"{func}", node.func.span)
-        if isinstance(func, PlainFunction):
+        if ready is not None:
+            target = ready
+        elif isinstance(func, PlainFunction):
             target = func.called
         elif isinstance(func, Method):
             target = func.call
@@ -661,7 +678,7 @@ class ExprEvaluator:
         wanted: object = None
         if "dtype" in keywords and isinstance(target, FunctionType):
             args, keywords, wanted = _with_dtype(target, args, keywords)
-        if not isinstance(func, PlainFunction):
+        if ready is None and not isinstance(func, PlainFunction):
             _check_arguments(target, node, args, keywords)
         try:
             made: object = target(*args, **keywords)

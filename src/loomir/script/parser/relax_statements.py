@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.node import reset
-from loomir.relax.expr import Tuple, Var
+from loomir.relax.expr import ExternFunc, Tuple, Var
 from loomir.relax.node import Expr, StructInfo
 from loomir.relax.struct_info import TupleStructInfo
 from loomir.script.builder.frame import Frame
@@ -184,6 +184,9 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
     if isinstance(value, MetaVar):
         parser.vars.add(name, Entry(value.value, "alias", target.span))
         return value.value
+    if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
+        parser.vars.add(name, Entry(value, "alias", target.span))
+        return value
     if isinstance(value, ShapeVar) and not value.name_hint:
         known = parser.vars.get(name)
         if known is not None and isinstance(known.value, ShapeVar) and known.kind == "shape":

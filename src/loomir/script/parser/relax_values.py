@@ -6,12 +6,12 @@ that of the text, and what is known of each value is known to what uses it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from loomir.ir.module import GlobalVar
-from loomir.relax.expr import Call, Constant, PrimValue, Tuple, TupleGetItem, Var
+from loomir.relax.expr import Call, Constant, ExternFunc, PrimValue, Tuple, TupleGetItem, Var
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.op_def import find_op
 from loomir.relax.shape import ShapeExpr
@@ -26,14 +26,23 @@ from loomir.relax.struct_info import (
 from loomir.script.builder.arguments import as_int, as_stored
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.mistakes import mistake, placed, wrong_argument
+from loomir.script.builder.relax_calls import call_pure_packed
 from loomir.script.builder.relax_frames import FunctionFrame, SequenceFrame, sequence
 from loomir.script.builder.relax_functions import emit, emit_match_cast
 from loomir.script.builder.relax_info import as_struct_info, as_struct_infos
 from loomir.script.builder.relax_table import match_cast
-from loomir.script.builder.relax_values import as_value, is_array, number_like
+from loomir.script.builder.relax_values import as_value, extern_func, is_array, number_like
 from loomir.script.parser import doc
-from loomir.script.parser.captured import Foreign
+from loomir.script.parser.captured import MISSING, Foreign
 from loomir.script.parser.namespaces import ModuleFunction
+from loomir.script.parser.numpy_calls import (
+    NUMPY,
+    NumpyFunction,
+    NumpyType,
+    array_attribute,
+    is_numpy,
+)
+from loomir.script.parser.numpy_calls import is_array as is_number_array
 from loomir.script.parser.operators import binary, kind
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
@@ -107,6 +116,8 @@ def unwrapped(value: object) -> object:
         return value.var
     if isinstance(value, Foreign):
         return value.value if is_array(value.value) else value
+    if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
+        return value.value
     if isinstance(value, (tuple, list)):
         items = cast("Sequence[object]", value)
         made = [unwrapped(item) for item in items]
@@ -133,9 +144,24 @@ class RelaxValues:
 
     def holds(self, value: object) -> bool:
         """Whether a value is one of Relax."""
-        return isinstance(value, (Expr, GlobalVar, Cast)) or (
+        return isinstance(value, (Expr, GlobalVar, Cast, Annotated)) or (
             isinstance(value, Foreign) and is_array(value.value)
         )
+
+    # -- NumPy -----------------------------------------------------------------------------------
+    def module(self, name: str) -> object:
+        """Give what the name of a module of Python's stands for, or MISSING."""
+        return NUMPY if name in ("np", "numpy") else MISSING
+
+    def attribute(self, value: object, name: str) -> object:
+        """Give an attribute of NumPy, or of an array, or MISSING."""
+        if is_numpy(value):
+            return NUMPY.table.get(name, MISSING)
+        return array_attribute(value, name) if is_number_array(value) else MISSING
+
+    def plain(self, func: object) -> Callable[..., object] | None:
+        """Give a function of NumPy's."""
+        return func.called if isinstance(func, (NumpyFunction, NumpyType)) else None
 
     # -- operators -------------------------------------------------------------------------------
     def operator(self, op: str, operands: Sequence[object]) -> object:
@@ -207,9 +233,16 @@ class RelaxValues:
                 f"{func.node.name!r} is a kernel, and is not called by itself",
                 help=f"write R.call_tir(cls.{func.node.name}, (x,), out_sinfo=R.Tensor(…))",
             )
+        if func is extern_func and len(args) + len(keywords) > 1:
+            return _described_extern(*cast("Any", given), **cast("Any", named))
         if isinstance(func, ModuleFunction) or self.holds(func):
             callee: Any = func.var if isinstance(func, ModuleFunction) else func
-            infos: Any = named.pop("sinfo_args", named.pop("ty_args", ()))
+            said: Any = ()
+            is_pure = False
+            if isinstance(callee, Annotated):
+                is_pure, said = _is_pure(callee.info), _result_of(callee.info)
+                callee = callee.value
+            infos: Any = named.pop("sinfo_args", named.pop("ty_args", said))
             if named:
                 raise mistake(
                     "SCR0023",
@@ -223,6 +256,8 @@ class RelaxValues:
                     code="SCR0007",
                     help="call operators, functions of the module, and closures",
                 )
+            if is_pure:
+                return call_pure_packed(callee, *given, sinfo_args=as_struct_infos(infos))
             taken = _as_taken(callee, given)
             return Call(callee, tuple([as_value(v) for v in taken]), as_struct_infos(infos))
         target = cast("Any", func)
@@ -362,6 +397,20 @@ def _emitted(
     given = annotate_ty if annotate_struct_info is None else annotate_struct_info
     made = as_value(value)
     return made if given is None else Annotated(made, as_struct_info(given))
+
+
+def _described_extern(name: str, struct_info: object = None, *, ty: object = None) -> Annotated:
+    given = ty if struct_info is None else struct_info
+    return Annotated(extern_func(name), as_struct_info(given))
+
+
+def _is_pure(info: StructInfo) -> bool:
+    return isinstance(info, FuncStructInfo) and info.purity
+
+
+def _result_of(info: StructInfo) -> tuple[StructInfo, ...]:
+    """Give what a described function returns, as a call says it."""
+    return (info.ret,) if isinstance(info, FuncStructInfo) else ()
 
 
 class Annotated:
