@@ -23,6 +23,10 @@ import llvmlite.binding as llvm
 from llvmlite.binding.ffi import ObjectRef
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from loomir.codegen.llvm.forbidden_patterns import (
+    avoid_forbidden_patterns,
+    may_hold_forbidden_patterns,
+)
 from loomir.codegen.llvm.symbols import symbols_of
 from loomir.runtime.externs import address_in_process
 from loomir.support.diagnostics import InternalError
@@ -274,6 +278,20 @@ def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, wanted:
                     few.run(function, passes)
 
 
+@contextmanager
+def _selectable(
+    module: llvm.ModuleRef, target: TargetMachine
+) -> Generator[llvm.ModuleRef, None, None]:
+    """Give what instructions are selected for: the module, without what LLVM gets wrong there."""
+    text = str(module) if target.is_x86 else ""
+    safe = avoid_forbidden_patterns(text) if may_hold_forbidden_patterns(text) else None
+    if safe is None:
+        yield module
+        return
+    with _parsed(safe, target) as mended:
+        yield mended
+
+
 _Manager = TypeVar("_Manager", llvm.ModulePassManager, llvm.FunctionPassManager)
 
 
@@ -318,8 +336,8 @@ def compile_ir(
     machine = target.machine(_codegen_level(level))
     with _parsed(text, target) as module:
         _optimise(module, target, level, passes)
-        with _reported("LLVM emits no object"):
-            return machine.emit_object(module)
+        with _selectable(module, target) as safe, _reported("LLVM emits no object"):
+            return machine.emit_object(safe)
 
 
 def compile_linked(
@@ -350,8 +368,8 @@ def compile_linked(
         for value in module.functions:
             if value.name in externs:
                 value.name = externs[value.name]
-        with _reported("LLVM emits no object"):
-            return machine.emit_object(module)
+        with _selectable(module, target) as safe, _reported("LLVM emits no object"):
+            return machine.emit_object(safe)
 
 
 def optimised_ir(
@@ -381,8 +399,8 @@ def assembly(
     machine = target.machine(_codegen_level(level))
     with _parsed(text, target) as module:
         _optimise(module, target, level, passes)
-        with _reported("LLVM emits no assembly"):
-            return machine.emit_assembly(module)
+        with _selectable(module, target) as safe, _reported("LLVM emits no assembly"):
+            return machine.emit_assembly(safe)
 
 
 # -- loading ------------------------------------------------------------------------------------

@@ -1,0 +1,171 @@
+"""Rewrite forms of code that LLVM's x86 back end turns into wrong instructions.
+
+Sums of lanes by halves, of products or distances of bytes:
+    ``combineBasicSADPattern`` and ``combineVPDPBUSDPattern`` look through ``low half + high half``
+    for the widest vector, but count the partial sums that ``psadbw`` and ``vpdpbusd`` leave by the
+    narrowest, and drop the others. A horizontal sum of such a sum becomes one of the wider vector,
+    which LLVM counts right; other sums of halves are hidden from instruction selection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+__all__ = ["avoid_forbidden_patterns", "may_hold_forbidden_patterns"]
+
+_BYTES: Final = re.compile(r"<\d+ x i8>")
+_HALF: Final = re.compile(
+    r"^  (%\S+) = shufflevector <(\d+) x i(\d+)> (%\S+), <\d+ x i\d+> (?:poison|undef), "
+    r"<(\d+) x i32> <([^>]*)>$"
+)
+_SUM: Final = re.compile(r"^  (%\S+) = add (?:nuw |nsw )*<(\d+) x i(\d+)> (%\S+), (%\S+)$")
+_ALL: Final = re.compile(
+    r"^  (%\S+) = (?:tail )?call i(\d+) @llvm\.vector\.reduce\.add\.v(\d+)i\d+\("
+    r"<\d+ x i\d+> (?:\w+ )*(%\S+)\)(.*)$"
+)
+_DEBUG: Final = re.compile(r"(?:, !\w+ !\d+)+$")
+
+
+class _Vector(NamedTuple):
+    """A vector of integers by its name."""
+
+    name: str
+    lanes: int
+    bits: int
+
+    @property
+    def type(self) -> str:
+        return f"<{self.lanes} x i{self.bits}>"
+
+
+def may_hold_forbidden_patterns(text: str) -> bool:
+    """Tell whether IR holds vectors of bytes, without which there is nothing to rewrite."""
+    return _BYTES.search(text) is not None
+
+
+def avoid_forbidden_patterns(text: str) -> str | None:
+    """Return IR for x86 without such forms; None where there are none."""
+    lines = text.split("\n")
+    halves: dict[str, tuple[_Vector, bool]] = {}
+    sums: dict[str, _Vector] = {}
+    declared: set[str] = set()
+    changed: dict[int, list[str]] = {}
+    for at, whole in enumerate(lines):
+        if whole.startswith("define"):
+            halves.clear()
+            sums.clear()
+            continue
+        line = _DEBUG.sub("", whole)
+        if half := _HALF.match(line):
+            found = _half_of(half)
+            if found is not None:
+                halves[half[1]] = found
+        elif added := _SUM.match(line):
+            source = _summed_halves(halves.get(added[4]), halves.get(added[5]))
+            if source is not None:
+                sums[added[1]] = source
+                changed[at] = list(
+                    _with_hidden_half(whole, _Vector(added[5], int(added[2]), int(added[3])), at)
+                )
+        elif (every := _ALL.match(line)) and every[4] in sums:
+            wide = sums[every[4]]
+            while wide.name in sums:
+                wide = sums[wide.name]
+            name = f"llvm.vector.reduce.add.v{wide.lanes}i{wide.bits}"
+            declared.add(f"declare i{wide.bits} @{name}({wide.type})")
+            changed[at] = [f"  {every[1]} = call i{wide.bits} @{name}({wide.type} {wide.name})"]
+    if not changed:
+        return None
+    made = [part for at, line in enumerate(lines) for part in changed.get(at, (line,))]
+    known = set(_declarations(lines))
+    made += [line for line in sorted(declared) if _name_of(line) not in known]
+    return "\n".join(made)
+
+
+def _declarations(lines: list[str]) -> Iterator[str]:
+    return (_name_of(line) for line in lines if line.startswith("declare"))
+
+
+def _name_of(declaration: str) -> str:
+    return declaration[declaration.index("@") : declaration.index("(", declaration.index("@"))]
+
+
+def _half_of(match: re.Match[str]) -> tuple[_Vector, bool] | None:
+    """Read a shuffle as the low (False) or high (True) half of a vector."""
+    lanes, taken = int(match[2]), int(match[5])
+    if 2 * taken != lanes:
+        return None
+    try:
+        mask = [int(lane.rsplit(" ", 1)[1]) for lane in match[6].split(", ")]
+    except ValueError:
+        return None
+    for high in (False, True):
+        if mask == list(range(taken * high, taken * high + taken)):
+            return _Vector(match[4], lanes, int(match[3])), high
+    return None
+
+
+def _summed_halves(
+    one: tuple[_Vector, bool] | None, other: tuple[_Vector, bool] | None
+) -> _Vector | None:
+    if one is None or other is None or one[0] != other[0] or one[1] == other[1]:
+        return None
+    return one[0]
+
+
+def _with_hidden_half(line: str, half: _Vector, at: int) -> Iterator[str]:
+    """Write a sum with its second operand out of an empty piece of assembly.
+
+    It costs no instruction, and instruction selection does not look through it.
+    """
+    size = half.lanes * half.bits
+    hidden = f"%hidden.{at}"
+    if size > 128:
+        per, pieces = 128 // half.bits, size // 128
+        part = f"<{per} x i{half.bits}>"
+        names: list[tuple[str, int]] = []
+        for k in range(pieces):
+            mask = ", ".join(f"i32 {k * per + lane}" for lane in range(per))
+            yield (
+                f"  {hidden}.{k} = shufflevector {half.type} {half.name}, {half.type} poison, "
+                f"<{per} x i32> <{mask}>"
+            )
+            yield f'  {hidden}.{k}.x = call {part} asm "", "=x,0"({part} {hidden}.{k})'
+            names.append((f"{hidden}.{k}.x", per))
+        level = 0
+        while len(names) > 1:
+            level += 1
+            joined: list[tuple[str, int]] = []
+            for k in range(0, len(names), 2):
+                (low, lanes), (high, _) = names[k], names[k + 1]
+                mask = ", ".join(f"i32 {lane}" for lane in range(2 * lanes))
+                kind = f"<{lanes} x i{half.bits}>"
+                name = f"{hidden}.{level}.{k}.j"
+                yield (
+                    f"  {name} = shufflevector {kind} {low}, {kind} {high}, "
+                    f"<{2 * lanes} x i32> <{mask}>"
+                )
+                joined.append((name, 2 * lanes))
+            names = joined
+        result = names[0][0]
+    elif size == 128:
+        result = hidden
+        yield f'  {hidden} = call {half.type} asm "", "=x,0"({half.type} {half.name})'
+    else:
+        word, kept = f"i{size}", f"i{max(size, 32)}"
+        yield f"  {hidden}.b = bitcast {half.type} {half.name} to {word}"
+        wide = f"{hidden}.b"
+        if word != kept:
+            yield f"  {hidden}.w = zext {word} {wide} to {kept}"
+            wide = f"{hidden}.w"
+        yield f'  {hidden}.x = call {kept} asm "", "=x,0"({kept} {wide})'
+        wide = f"{hidden}.x"
+        if word != kept:
+            yield f"  {hidden}.t = trunc {kept} {wide} to {word}"
+            wide = f"{hidden}.t"
+        yield f"  {hidden} = bitcast {word} {wide} to {half.type}"
+        result = hidden
+    head, _, tail = line.rpartition(f", {half.name}")
+    yield f"{head}, {result}{tail}"
