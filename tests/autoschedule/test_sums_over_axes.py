@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir import te
 from loomir.interp import interpret
 from loomir.script import tir as T
+from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from tests.autoschedule.agreement import scheduled
 
@@ -130,3 +132,14 @@ def test_sums_that_stay_in_registers_keep_the_order_of_their_axes(m: int, n: int
     a, b = bytes_of(m, n, 8).astype("int64"), bytes_of(n).astype("int64")
     wanted = a.sum(2)[:, np.arange(n) // 2] + b
     runs_exactly(func, wanted, a, b, targets=("haswell", "icelake-server", "neoverse-n1"))
+
+
+def test_a_sum_of_nothing_is_zero_on_tiles_too() -> None:
+    k, m = te.var("k", "int64"), te.var("m", "int64")
+    a, b = te.placeholder((m, k), "int8"), te.placeholder((k, 20), "int8")
+    func = te.create_prim_func([a, b, topi.matmul(a, b, out_dtype="int32")])
+    assert "T.dot_tiles" in scheduled(func, target="sapphirerapids").func.script()
+    for steps in (0, 3):
+        x, y = bytes_of(17, steps), bytes_of(steps, 20)
+        wanted = x.astype("int32") @ y.astype("int32")
+        runs_exactly(func, wanted, x, y, targets=GROUPING)

@@ -333,11 +333,15 @@ class Blocked:
             made = cast(made, dtype)
         return made, (Axis(var, extent_of(reduced)),)
 
+    def _room(self) -> PrimExpr:
+        """Return how many steps of a tile a copy of a whole factor has room for."""
+        return self.depth
+
     def _pack_whole(self, side: Side) -> Stmt:
         """Copy all of a factor, tile by tile."""
         packed = scratch(
             f"{side.name}_packed",
-            (mul(self.batch, side.tiles), self.depth, side.width),
+            (mul(self.batch, side.tiles), self._room(), side.width),
             side.factor.dtype if side is self.right and self.later else self.held,
         )
         side.packed = packed

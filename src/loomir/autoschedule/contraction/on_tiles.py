@@ -36,6 +36,7 @@ from loomir.tir.expr import (
     FloorDiv,
     FloorMod,
     IntImm,
+    Max,
     PrimExpr,
     Var,
     const,
@@ -136,6 +137,10 @@ class _OnTiles(Blocked):
         return all(what.along is not None or what.across is not None for what in given)
 
     # -- packing -----------------------------------------------------------------------------------
+    def _room(self) -> PrimExpr:
+        """Return the steps of a copy: one at least, for the unit is given where it begins."""
+        return self.depth if isinstance(self.depth, IntImm) else Max(self.depth, imm64(1))
+
     def _packed(
         self,
         side: Side,
