@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import memory_type
@@ -12,10 +12,12 @@ from loomir.codegen.llvm.types import I32, PTR
 from loomir.codegen.llvm.values import Value
 from loomir.ir.visit import of_classes, pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Var
-from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt
+from loomir.tir.expr import Let, Var
+from loomir.tir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt, Stmt
 
 __all__ = ["Captured", "capture", "define_inner"]
+
+_BINDERS: Final = (Allocate, For, Let, LetStmt)
 
 
 class Captured(NamedTuple):
@@ -29,6 +31,7 @@ class Captured(NamedTuple):
 def capture(frame: Frame, body: Iterable[Stmt]) -> Captured:
     """Find what statements use of the function around them."""
     names: dict[Var, None] = {}
+    own: set[Var] = set()
     views: dict[Buffer, None] = {}
 
     def use(buffer: Buffer) -> None:
@@ -37,9 +40,15 @@ def capture(frame: Frame, body: Iterable[Stmt]) -> Captured:
             views[buffer] = None
 
     for stmt in body:
-        for part in of_classes(stmt, Var, BufferLoad, BufferStore, DeclBuffer):
+        for part in of_classes(stmt, Var, BufferLoad, BufferStore, DeclBuffer, *_BINDERS):
             if isinstance(part, Var):
                 names[part] = None
+            elif isinstance(part, For):
+                own.add(part.loop_var)
+            elif isinstance(part, Allocate):
+                own.add(part.buffer_var)
+            elif isinstance(part, (Let, LetStmt)):
+                own.add(part.var)
             elif not isinstance(part, DeclBuffer):
                 use(part.buffer)
             else:
@@ -48,7 +57,8 @@ def capture(frame: Frame, body: Iterable[Stmt]) -> Captured:
                     names.update(
                         (e, None) for e in pre_order(part.buffer.elem_offset) if isinstance(e, Var)
                     )
-    known = [n for n in names if n in frame.env]
+    # Statements beside these may have bound the same names: copies of an expression share them.
+    known = [n for n in names if n in frame.env and n not in own]
     values = [frame.env[n] for n in known] + [frame.offsets[v] for v in views]
     return Captured(known, list(views), values)
 
