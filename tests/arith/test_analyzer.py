@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,6 +37,7 @@ from loomir.tir import (
     const,
     decl_buffer,
 )
+from tests.growth import assert_grows
 
 
 def num(value: int, dtype: str = "int64") -> PrimExpr:
@@ -341,28 +342,29 @@ def test_deep_expressions(name: str):
 
 @pytest.mark.parametrize("name", list(STEPS))
 def test_time_is_linear(name: str):
-    def seconds(count: int) -> float:
+    def simplify(count: int) -> Callable[[], object]:
         e = chain(count, STEPS[name])
-        start = time.process_time()
-        Analyzer().canonical_simplify(e)
-        return time.process_time() - start
+        return lambda: Analyzer().canonical_simplify(e)
 
-    seconds(100)
-    small = min(seconds(500) for _ in range(2))
-    assert seconds(2_000) < 0.4 + 12 * small
+    assert_grows(10, simplify, 500, 2_000)
 
 
 def test_many_scopes():
     """Scopes within scopes cost what is learned in them."""
     a = Analyzer()
     x = Var("x", "int64")
-    start = time.process_time()
-    for k in range(300):
-        a.enter(VARIABLES[k % 1000] > x)
-        a.simplify(VARIABLES[k % 1000] + x > x)
-    for _ in range(300):
-        a.exit()
-    assert time.process_time() - start < 20
+
+    def learn(count: int) -> Callable[[], None]:
+        def run() -> None:
+            for k in range(count):
+                a.enter(VARIABLES[k % 1000] > x)
+                a.simplify(VARIABLES[k % 1000] + x > x)
+            for _ in range(count):
+                a.exit()
+
+        return run
+
+    assert_grows(9, learn, 75, 300)
     assert not a.can_prove(VARIABLES[0] > x)
     assert isinstance(a.simplify(num(1) + num(2)), IntImm)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,6 +36,7 @@ from loomir.tir import (
     const,
     decl_buffer,
 )
+from tests.growth import assert_grows
 
 i, j, k = Var("i", "int64"), Var("j", "int64"), Var("k", "int64")
 n, m = Var("n", "int64"), Var("m", "int64")
@@ -445,20 +446,18 @@ def chain(length: int) -> tuple[list[PrimExpr], PrimExpr]:
 
 
 def test_long_chains_cost_in_proportion():
-    def seconds(length: int) -> float:
+    def detect(length: int) -> Callable[[], None]:
         digits, whole = chain(length)
         iters = loops(i=1 << length)
-        best = 9.0
-        for _ in range(3):
-            start = time.process_time()
+
+        def run() -> None:
             assert detect_iter_map([whole], iters, check_level="bijective").ok
             assert detect_iter_map(digits, iters, check_level="bijective").ok
-            best = min(best, time.process_time() - start)
-        return best
 
-    short, long = seconds(12), seconds(48)
-    assert short < 0.2
-    assert long < 10 * short  # 16 times as long where a part is read again for each index
+        return run
+
+    # 16 times as long where a part is read again for each index.
+    assert_grows(10, detect, 12, 48)
 
 
 def test_deep_expressions_are_no_danger():

@@ -13,9 +13,11 @@ import pytest
 
 import loomir
 from loomir.codegen.llvm import timing
+from loomir.profiling import roof
 from loomir.profiling.roof import measured_roof
 from loomir.runtime.profile import KernelCall, Profile, Roof, Work
 from loomir.script import from_source
+from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import RunError
 from tests.cli.test_commands import EXAMPLES, invoke
 
@@ -160,20 +162,77 @@ def test_rooflines_are_svg(tmp_path: Path):
     assert float(circle.attrib["cy"]) > ys[1]
 
 
-def test_the_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from loomir.profiling import roof
-    from loomir.support.config import SETTINGS
-
-    monkeypatch.setattr(SETTINGS, "cache_dir", tmp_path)
+@pytest.fixture
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Measure in an empty cache; the one element is the time."""
+    now = [1e9]
+    monkeypatch.setattr(SETTINGS, "cache_dir", tmp_path / "cache")
     monkeypatch.setattr(roof, "_known", {})
+    monkeypatch.setattr(roof.time, "time", lambda: now[0])
+    return now
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, *given: Roof) -> Roof:
+    """Ask a new process that would measure ``given``."""
+    machine = iter(given)
+    monkeypatch.setattr(roof, "_known", {})
+    monkeypatch.setattr(roof, "measure_roof", lambda compile: next(machine))
+    return measured_roof(pytest.fail)  # type: ignore[arg-type]
+
+
+def test_the_machine_is_measured_once_an_hour(clock: list[float], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(roof, "_TIMES", 1000)
     monkeypatch.setattr(roof, "_BYTES", 1 << 20)
     monkeypatch.setattr(roof, "_SECONDS", 0.0)
     found = measured_roof(loomir.compile)
     assert 1e8 < found.bandwidth < 1e13
     assert 1e8 < found.flops < 1e15
-    roof._known.clear()
+    assert measured(monkeypatch) == found
+    clock[0] += 3599
+    assert measured(monkeypatch) == found
     assert measured_roof(pytest.fail) == found  # type: ignore[arg-type]
+
+
+def test_a_busy_machine_is_measured_again(clock: list[float], monkeypatch: pytest.MonkeyPatch):
+    assert measured(monkeypatch, Roof(3e9, 4e10)) == (3e9, 4e10)
+    clock[0] += 3601
+    assert measured(monkeypatch, Roof(9e9, 1e10)) == (9e9, 4e10)
+    clock[0] += 3601
+    assert measured(monkeypatch, Roof(1e9, 5e10)) == (9e9, 5e10)
+    assert measured(monkeypatch) == (9e9, 5e10)
+
+
+def test_old_measurements_are_forgotten(clock: list[float], monkeypatch: pytest.MonkeyPatch):
+    assert measured(monkeypatch, Roof(9e9, 9e10)) == (9e9, 9e10)
+    clock[0] += 31 * 24 * 3600
+    assert measured(monkeypatch, Roof(1e9, 1e10)) == (1e9, 1e10)
+    for _ in range(8):
+        clock[0] += 3601
+        assert measured(monkeypatch, Roof(1e9, 2e10)) == (1e9, 2e10)
+    clock[0] -= 1e6  # a clock that was set back: what is dated ahead of it counts no longer
+    assert measured(monkeypatch, Roof(5e8, 5e9)) == (5e8, 5e9)
+
+
+@pytest.mark.parametrize("held", [b"", b"{", b"[1]", b'[{"when": 1e9}]', b"[]", b"\xff", b"1"])
+def test_a_file_that_says_nothing_is_as_good_as_absent(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, held: bytes
+):
+    measured(monkeypatch, Roof(9e9, 9e10))
+    assert SETTINGS.cache_dir is not None
+    (path,) = SETTINGS.cache_dir.iterdir()
+    path.write_bytes(held)
+    assert measured(monkeypatch, Roof(1e9, 1e10)) == (1e9, 1e10)
+    rows = [{"when": clock[0], "bandwidth": b, "flops": 1e10} for b in (0.0, -1.0, float("nan"))]
+    path.write_text(json.dumps(rows))
+    assert measured(monkeypatch, Roof(1e9, 1e10)) == (1e9, 1e10)
+
+
+def test_a_cache_that_cannot_be_written_costs_time_only(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    (tmp_path / "cache").write_text("a file")
+    assert measured(monkeypatch, Roof(9e9, 9e10)) == (9e9, 9e10)
+    assert measured(monkeypatch, Roof(1e9, 1e10)) == (1e9, 1e10)
 
 
 def test_profiles_on_the_command_line():

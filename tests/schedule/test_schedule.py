@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 import pytest
 
@@ -26,6 +26,7 @@ from loomir.tir import (
     Var,
     decl_buffer,
 )
+from tests.growth import assert_grows
 from tests.schedule.programs import copy, matmul, row_sum
 
 
@@ -117,15 +118,18 @@ def wide(n: int) -> PrimFunc:
 
 def test_an_edit_costs_no_more_in_a_long_program():
     """Splitting each of many loops takes about as long for each, however many there are."""
-    seconds = []
-    for n in (50, 400):
+
+    def edits(n: int) -> Callable[[], None]:
         sch = Schedule(wide(n))
         loops = [sch.get_loops(f"B{k}")[0] for k in range(0, n, n // 50)]
-        started = time.process_time()
-        for loop in loops:
-            sch.split(loop, [2, 2])
-        seconds.append(time.process_time() - started)
-    assert seconds[1] < 4 * seconds[0]
+
+        def run() -> None:
+            for loop in loops:
+                sch.split(loop, [2, 2])
+
+        return run
+
+    assert_grows(4, edits, 50, 400)
 
 
 def deep(n: int) -> PrimFunc:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 import pytest
 
@@ -40,6 +40,7 @@ from loomir.tir import (
 from loomir.tir.stmt import AssertStmt
 from loomir.tir.verify import verify
 from tests.clause import clauses
+from tests.growth import assert_grows
 from tests.tir.programs import (
     NOTHING,
     block,
@@ -471,10 +472,9 @@ def test_depth_and_length_cost_linear_time():
             body = LetStmt(var("y"), x, body)
         return func(SeqStmt((use(value), body)), x)
 
-    small, large = deep(2_000), deep(40_000)
-    start = time.process_time()
-    assert codes(small) == []
-    middle = time.process_time()
-    assert codes(large) == []
-    end = time.process_time()
-    assert end - middle < 100 * (middle - start) + 1
+    def check(size: int) -> Callable[[], object]:
+        made = deep(size)
+        return lambda: codes(made)
+
+    assert codes(deep(40_000)) == []
+    assert_grows(60, check, 2_000, 40_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 from loomir.ir.module import GlobalVar, IRModule
@@ -21,6 +21,7 @@ from loomir.tir import (
     seq,
 )
 from loomir.transform import lower
+from tests.growth import assert_grows
 
 INT32 = DataType("int32")
 
@@ -57,14 +58,9 @@ def test_deep_nesting_of_lets_and_conditions():
 
 
 def test_time_grows_with_the_program_and_not_faster():
-    def seconds(count: int) -> float:
+    def lowering(count: int) -> Callable[[], object]:
         mod = many(count)
-        best = float("inf")
-        for _ in range(2):
-            start = time.process_time()
-            lower(mod, verify=False)
-            best = min(best, time.process_time() - start)
-        return best
+        return lambda: lower(mod, verify=False)
 
     # Four times the program: 4 if linear, 16 if quadratic.
-    assert seconds(4_000) < 9 * seconds(1_000)
+    assert_grows(9, lowering, 1_000, 4_000)

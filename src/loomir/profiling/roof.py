@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from loomir.runtime.object_cache import read_own_file, replace_own_file
 from loomir.runtime.profile import Roof
 from loomir.script import from_source
 from loomir.support.config import SETTINGS
@@ -52,24 +55,43 @@ _TIMES: Final = 200_000
 _BYTES: Final = 1 << 26  # of each array: more than caches hold
 _SECONDS: Final = 0.5
 
-_known: dict[str, Roof] = {}
+_HOUR: Final = 3600.0
+"""How long a measurement stands before the machine is asked again: it may have been busy."""
+_KEPT: Final = 8
+_OLD: Final = 30 * 24 * _HOUR
+
+
+class _Measured(NamedTuple):
+    when: float
+    roof: Roof
+
+
+_known: dict[str, tuple[_Measured, ...]] = {}
 
 
 def measured_roof(compile: Callable[[Any], Any]) -> Roof:
-    """Measure the machine, or read what was measured before; ``compile`` is the compiler."""
+    """Give the best that was measured of late; ``compile`` is the compiler.
+
+    Other work on the machine makes a measurement lower, never higher. So one is made each hour
+    that somebody asks in, and the best of the last few counts, for a month at most.
+    """
     target = Target("native")
     key = f"{target.cpu}-{target.cores}"
-    if key not in _known:
-        folder = SETTINGS.cache_dir
-        path = None if folder is None else folder / f"roof-{key}.json"
-        found = None if path is None else _read(path)
-        if found is None:
-            found = measure_roof(compile)
+    now = time.time()
+    known = _of_late(_known.get(key, ()), now)
+    if not _is_fresh(known, now):
+        path = None if SETTINGS.cache_dir is None else SETTINGS.cache_dir / f"roof-{key}.json"
+        kept = () if path is None else _read(path)
+        known = _of_late({*kept, *known}, now)
+        if not _is_fresh(known, now):
+            known = _of_late((*known, _Measured(now, measure_roof(compile))), now)
             if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(found._asdict()), encoding="utf-8")
-        _known[key] = found
-    return _known[key]
+                _write(path, known)
+    _known[key] = known
+    return Roof(
+        max(one.roof.bandwidth for one in known),
+        max(one.roof.flops for one in known),
+    )
 
 
 def measure_roof(compile: Callable[[Any], Any]) -> Roof:
@@ -78,12 +100,34 @@ def measure_roof(compile: Callable[[Any], Any]) -> Roof:
     return Roof(_bandwidth(compile, target), _flops(compile, target))
 
 
-def _read(path: Path) -> Roof | None:
+def _of_late(measured: Iterable[_Measured], now: float) -> tuple[_Measured, ...]:
+    """Give the last few, in order. What the future dates was dated by a clock that was wrong."""
+    return tuple(sorted(m for m in measured if now - _OLD <= m.when <= now))[-_KEPT:]
+
+
+def _is_fresh(known: Sequence[_Measured], now: float) -> bool:
+    return bool(known) and now - known[-1].when < _HOUR
+
+
+def _read(path: Path) -> list[_Measured]:
+    """Give what a file holds; what cannot be read is as good as absent."""
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        return Roof(float(held["bandwidth"]), float(held["flops"]))
+        rows = cast("list[dict[str, Any]]", json.loads(read_own_file(path) or b"[]"))
+        found = [
+            _Measured(float(r["when"]), Roof(float(r["bandwidth"]), float(r["flops"])))
+            for r in rows
+        ]
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return []
+    return [m for m in found if all(math.isfinite(n) and n > 0 for n in m.roof)]
+
+
+def _write(path: Path, known: Sequence[_Measured]) -> None:
+    """Keep measurements. Where that fails, the next process measures as this one did."""
+    rows = [{"when": m.when, **m.roof._asdict()} for m in known]
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_own_file(path, json.dumps(rows).encode())
 
 
 def _flops(compile: Callable[[Any], Any], target: Target) -> float:

@@ -23,7 +23,7 @@ from loomir.support.cautions import users_depth
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import InternalError
 
-__all__ = ["CacheSize", "ObjectCache", "is_safe_directory", "read_own_file"]
+__all__ = ["CacheSize", "ObjectCache", "is_safe_directory", "read_own_file", "replace_own_file"]
 
 _MAGIC: Final = b"loomir object 1\n"
 _DIGEST: Final = hashlib.sha256().digest_size
@@ -71,20 +71,13 @@ class ObjectCache:
         path = self._path(key)
         if path is None:
             return False
-        temporary = path.with_name(f"{key}.{secrets.token_hex(8)}{_TEMPORARY}")
         try:
             # One by one: parents that mkdir makes along the way get the mode of the umask.
             path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
             if not self._is_safe_directory(path.parent):
                 return False
-            try:
-                _write_new_file(temporary, _pack(key, data))
-                # Readers see the old object or the new one, never a part.
-                temporary.replace(path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+            replace_own_file(path, _pack(key, data))
         except OSError as error:
             self._warn(f"cannot be written: {error}")
             return False
@@ -174,6 +167,20 @@ def read_own_file(path: Path) -> bytes | None:
         if not stat.S_ISREG(status.st_mode) or _unsafe(status):
             return None
         return file.read()
+
+
+def replace_own_file(path: Path, content: bytes) -> None:
+    """Write a file that only the user can read: others see the old one or the new, never a part.
+
+    Errors: OSError; then the old one is still there.
+    """
+    temporary = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{_TEMPORARY}")
+    try:
+        _write_new_file(temporary, content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _write_new_file(path: Path, content: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random as rng
-import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from loomir.script import from_source
 from loomir.tir import Var as ShapeVar
 from loomir.transform.relax.fusion_groups import GraphNode, find_groups
 from loomir.transform.relax.op_pattern import OpPattern
+from tests.growth import assert_grows
 from tests.transform.relax.test_lowering import described, program, random
 
 N = ShapeVar("n", "int64")
@@ -213,12 +214,8 @@ def test_the_time_is_linear():
         ]
         return graph(kinds, edges, set())
 
-    def seconds(count: int) -> float:
+    def find(count: int) -> Callable[[], object]:
         nodes = build(count)
-        start = time.process_time()
-        find_groups(nodes)
-        return time.process_time() - start
+        return lambda: find_groups(nodes)
 
-    small = min(seconds(4000) for _ in range(3))
-    large = min(seconds(32000) for _ in range(3))
-    assert large < 8 * 5 * small
+    assert_grows(24, find, 4_000, 32_000)
