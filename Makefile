@@ -33,6 +33,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 fuzz:  ## random programs on every engine, random expressions and texts, then property tests on new cases
 	$(PYTHON) -m fuzz.campaign --start $(START) --count $(COUNT) --jobs $(JOBS) --kinds
 	$(PYTHON) -m fuzz.nestcampaign --start $(START) --count 10000 --jobs $(JOBS) --kinds
+	$(PYTHON) -m fuzz.schedules --family contractions --seed $(START) --count 2000 --jobs $(JOBS)
+	$(PYTHON) -m fuzz.schedules --family contractions --native --seed $(START) --count 2000 --jobs $(JOBS)
 	$(PYTHON) -m fuzz.rxcampaign --start $(START) --count 5000 --jobs $(JOBS) --kinds
 	$(PYTHON) -m fuzz.schcampaign --start $(START) --count 50000 --jobs $(JOBS) --kinds
 	$(PYTHON) -m fuzz.simplify --count $(COUNT)

@@ -23,7 +23,15 @@ from typing import Any, ClassVar, TextIO
 
 from fuzz.serving import ROTATION
 
-__all__ = ["Campaign", "Report", "Worker", "kept", "run_from_command_line"]
+__all__ = [
+    "Campaign",
+    "Report",
+    "Worker",
+    "add_options",
+    "kept",
+    "run_campaign",
+    "run_from_command_line",
+]
 
 LIFETIME = 2_000
 """Programs until a process is replaced: a leak shall not end a long campaign."""
@@ -261,17 +269,29 @@ def run_from_command_line(kind: type[Campaign], description: str | None, names: 
     ``names`` are those of the engines and checks that can be asked for.
     """
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--count", type=int, default=2_000, help="how many programs")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--engines", nargs="+", choices=[ROTATION, *names], default=[ROTATION])
+    add_options(parser)
+    options = parser.parse_args()
+    return run_campaign(kind, options.start, options.engines, options)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that all campaigns have."""
+    parser.add_argument("--count", type=int, default=2_000, help="how many programs")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one program")
     parser.add_argument("--save", type=Path, default=Path("fuzz/failures"))
     parser.add_argument("--kinds", action="store_true", help="say how often kinds of things occur")
-    options = parser.parse_args()
+
+
+def run_campaign(
+    kind: type[Campaign], start: int, engines: list[str], options: argparse.Namespace
+) -> int:
+    """Run a campaign from a seed on; the status is 1 where something failed."""
     started = time.monotonic()
-    end = options.start + options.count
-    campaign = kind(range(options.start, end), options.engines, options.limit, options.save)
+    end = start + options.count
+    campaign = kind(range(start, end), engines, options.limit, options.save)
     report = campaign.run(options.jobs, _progress(options.count, kind.programs, sys.stderr))
     out = sys.stdout.write
     sys.stderr.write("\n")

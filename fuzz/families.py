@@ -1,0 +1,18 @@
+"""The families of programs that campaigns draw from, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from fuzz import contractions
+from fuzz.cases import Case
+
+__all__ = ["FAMILIES", "Draw"]
+
+Draw: TypeAlias = Callable[[int], Case]
+"""Draws the case of a seed."""
+
+FAMILIES: Final[Mapping[str, Draw]] = {
+    "contractions": contractions.draw,
+}

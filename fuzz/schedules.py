@@ -1,0 +1,82 @@
+"""Hold default schedules to the programs that they come from, for any machine, by families.
+
+    python -m fuzz.schedules --family contractions --target sapphirerapids --count 1000 --seed 0
+    python -m fuzz.schedules --family contractions --native --count 1000
+
+Each program is scheduled for each target, with small caches and panels in most cases, and the
+scheduled loops are interpreted, so that no machine but this one is needed. With ``--native`` they
+are compiled and run here, for the targets whose code runs here. What comes out must be what the
+family's own reference, in NumPy or Python, expects. A process that ends is a failure like another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from fuzz.families import FAMILIES
+from fuzz.processes import Campaign, add_options, kept, run_campaign
+from fuzz.scheduleworker import runs_here
+from loomir.target.table import CPUS
+
+__all__ = ["TARGETS", "SchedulesCampaign", "main"]
+
+TARGETS: Final = (
+    "x86-64",
+    "haswell",
+    "alderlake",
+    "skylake-avx512",
+    "icelake-server",
+    "znver4",
+    "sapphirerapids",
+    "neoverse-n1",
+    "apple-m1",
+)
+"""A target of each kind of machine: each has instructions that others have not."""
+
+
+class SchedulesCampaign(Campaign):
+    """Checks default schedules."""
+
+    command = ("-m", "fuzz.scheduleworker")
+
+    def keep(self, reply: dict[str, Any], folder: Path) -> Path:
+        """Write a failure down: what happened, and the program."""
+        family, way, *names = self.engines
+        seed = reply["seed"]
+        native = " --native" if way == "native" else ""
+        options = f"--family {family}{native} --target {' '.join(names)} --seed {seed} --count 1"
+        lines = [f"# python -m fuzz.schedules {options}"]
+        for name, what in reply["found"].items():
+            lines += [f"# {name}: {line}" for line in str(what).splitlines()]
+        if "generator" not in reply["found"]:
+            lines.append(FAMILIES[family](seed).module.script())
+        return kept(reply, folder, family, lines)
+
+
+def main() -> int:
+    """Run a campaign from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--family", choices=sorted(FAMILIES), required=True)
+    parser.add_argument("--target", nargs="+", choices=["native", *CPUS], metavar="NAME")
+    parser.add_argument("--native", action="store_true", help="run compiled code on this machine")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    add_options(parser)
+    options = parser.parse_args()
+    if options.native:
+        names = options.target or ["native", *filter(runs_here, TARGETS)]
+        strange = [name for name in names if not runs_here(name)]
+        if strange:
+            parser.error(f"code for {', '.join(strange)} does not run on this machine")
+    else:
+        names = options.target or list(TARGETS)
+    way = "native" if options.native else "interpreted"
+    return run_campaign(SchedulesCampaign, options.seed, [options.family, way, *names], options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Campaigns over families: what is wrong is told, and what is right is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuzz.scheduleworker
+from fuzz.cases import Case, fresh, outcome
+from fuzz.families import FAMILIES
+from fuzz.schedules import SchedulesCampaign
+from fuzz.scheduleworker import answer, runs_here
+from loomir.ir.module import IRModule
+from loomir.script import from_source
+
+ADDS_ONE = """
+from loomir.script import ir as I, tir as T
+
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(x: T.Buffer((4,), "float32", strides=("s",)), n: T.int32):
+        for i in range(4):
+            x[i] = x[i] + T.Cast("float32", n)
+"""
+
+
+def adding() -> Case:
+    module = from_source(ADDS_ONE)
+    assert isinstance(module, IRModule)
+    x = np.arange(8, dtype="float32")[6::-2]
+    return Case("made", 0, module, "main", (x, 1), (x + 1, None))
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("seed", [3, 4])
+def test_programs_of_families_are_right_in_both_ways(family: str, seed: int) -> None:
+    assert FAMILIES[family](seed).module.script() == FAMILIES[family](seed).module.script()
+    for way, name in (("interpreted", "sapphirerapids"), ("native", "native")):
+        reply = answer(seed, [family, way, name])
+        assert reply["found"] == {}
+        assert reply["engines"] == [name]
+
+
+def test_a_copy_lies_as_its_original() -> None:
+    case = adding()
+    again = fresh(case.arguments[0])
+    assert again.strides == (-8,)
+    np.testing.assert_array_equal(again, case.arguments[0])
+    again[...] = 0
+    assert case.arguments[0].any()
+    assert fresh(1) == 1
+
+
+def test_what_a_call_leaves_is_judged() -> None:
+    case = adding()
+    right = fresh(case.arguments[0])
+    right += 1
+    assert outcome(case, [right, 1]) == ""
+    wrong = fresh(right)
+    wrong[2] = np.nan
+    assert outcome(case, [wrong, 1]) == (
+        "argument 0[2] is np.float32(nan) instead of np.float32(3.0) (1 of 4 differ)"
+    )
+    near = fresh(right)
+    near[0] = np.nextafter(near[0], np.float32(0))
+    assert outcome(case, [near, 1])
+    assert outcome(case._replace(ulps=1), [near, 1]) == ""
+    beside = fresh(right)
+    np.lib.stride_tricks.as_strided(beside, (7,), (-4,))[1] = 9
+    assert outcome(case, [beside, 1]) == "argument 0: memory around it changed"
+
+
+def test_a_wrong_schedule_is_told_and_kept(monkeypatch: Any, tmp_path: Any) -> None:
+    one = FAMILIES["contractions"](3)
+    other = fuzz.scheduleworker.schedule_module
+
+    def nothing_added(module: IRModule, target: Any) -> IRModule:
+        made = from_source(other(module, target).script().replace(" + ", " - "))
+        assert isinstance(made, IRModule)
+        return made
+
+    monkeypatch.setattr(fuzz.scheduleworker, "schedule_module", nothing_added)
+    reply = answer(3, ["contractions", "interpreted", "haswell"])
+    assert set(reply["found"]) == {"haswell"}
+    campaign = SchedulesCampaign(range(3, 4), ["contractions", "interpreted", "haswell"])
+    text = campaign.keep(reply, tmp_path).read_text()
+    assert text.startswith(
+        "# python -m fuzz.schedules --family contractions --target haswell --seed 3 --count 1\n"
+    )
+    assert one.module.script() in text
+
+
+def test_targets_of_other_machines_do_not_run_here() -> None:
+    assert runs_here("native")
+    assert not (runs_here("neoverse-n1") and runs_here("x86-64"))
