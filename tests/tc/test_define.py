@@ -124,6 +124,24 @@ def test_conversions_by_name():
     assert got.dtype == ml_dtypes.bfloat16
 
 
+@pytest.mark.parametrize("dtype", ["byte", "uint16", "int8", "int16", "float16"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "C(i) = A(i)",
+        "C(i) = max(A(i), B(i))",
+        "C(i) = min(A(i), B(i))",
+        "C(i) = A(i) > B(i) ? A(i) : B(i)",
+        "C(i) +=! A(i)",
+        "C(i) max=! A(i)",
+    ],
+)
+def test_values_that_only_move_keep_their_type(dtype: str, statement: str):
+    a = np.arange(5).astype("uint8" if dtype == "byte" else dtype)
+    found = run(f"def f({dtype}(N) A, {dtype}(N) B) -> (C) {{ {statement} }}", a, a[::-1].copy())
+    assert found.dtype == a.dtype
+
+
 def test_minimum_and_maximum_of_nan():
     a, b = f32(np.nan, 1, np.nan), f32(1, np.nan, np.nan)
     text = (

@@ -114,11 +114,19 @@ def _view(c: OpContext) -> StructInfo:
                 arg=0,
             )
         return given
-    wanted = c.shape(1)
+    wanted, offset = c.shape(1), c["relative_byte_offset"]
+    if offset < 0 or (not dtype.is_void and offset % dtype.itemsize):
+        where = "starts before" if offset < 0 else f"reads {dtype} at odd bytes of"
+        c.refuse(
+            "OPS0028",
+            f"the view {where} the tensor",
+            help=f"give an offset that is a multiple of {max(1, dtype.itemsize)}, from 0 on",
+            arg=3,
+        )
     if given.dims is not None and wanted.values is not None and not given.dtype.is_void:
         one = as_dim(1)
         have = reduce(mul, given.dims, one) * given.dtype.itemsize
-        need = reduce(mul, wanted.values, one) * dtype.itemsize + c["relative_byte_offset"]
+        need = reduce(mul, wanted.values, one) * dtype.itemsize + offset
         if c.never_equal(have, need) and c.analyzer.can_prove(need > have):
             c.refuse(
                 "OPS0028",

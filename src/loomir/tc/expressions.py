@@ -263,6 +263,8 @@ class Expressions:
         dtype: DataType | None = function.fixed or promoted(values[0].dtype)
         for value in values[1:]:
             dtype = dtype and (function.fixed or joined(dtype, value.dtype))
+        if function.chooses and len({value.dtype for value in values}) == 1:
+            dtype = dtype if values[0].dtype.is_bool else values[0].dtype
         if dtype is None:
             return self._clash(expr, values)
         if function.floats and not dtype.is_float:

@@ -18,7 +18,8 @@ _FLOAT32: Final = DataType("float32")
 class Function(NamedTuple):
     """A function: how many numbers it takes, and what it makes of them.
 
-    ``floats`` tells that integers become floats first, ``fixed`` that arguments become that dtype.
+    ``floats`` tells that integers become floats first, ``fixed`` that arguments become that dtype,
+    ``chooses`` that it gives one of its arguments, which keeps the dtype that they share.
     """
 
     arity: int
@@ -26,6 +27,7 @@ class Function(NamedTuple):
     floats: bool
     summary: str
     fixed: DataType | None = None
+    chooses: bool = False
 
 
 def _builtin(name: str) -> Callable[[tuple[PrimExpr, ...], Span], PrimExpr]:
@@ -60,8 +62,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
 """Every function by its name; those of C's that end in ``f`` compute in float32."""
 FUNCTIONS.update(
     {
-        "min": Function(2, _min, False, "the smaller; NaN where one is NaN"),
-        "max": Function(2, _max, False, "the larger; NaN where one is NaN"),
+        "min": Function(2, _min, False, "the smaller; NaN where one is NaN", chooses=True),
+        "max": Function(2, _max, False, "the larger; NaN where one is NaN", chooses=True),
         "fmin": Function(2, _fmin, True, "the smaller; the other where one is NaN"),
         "fmax": Function(2, _fmax, True, "the larger; the other where one is NaN"),
         "abs": Function(1, _builtin("abs"), False, BUILTINS["abs"].summary),

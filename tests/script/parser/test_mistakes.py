@@ -9,6 +9,8 @@ from tests.clause import clauses
 from tests.script.parser.programs import HEAD, marked, read, refused, refused_body
 
 MODULE = "@I.ir_module\nclass M:\n"
+_AXES = 'for i in range(8):\n        with T.sblock("b"):\n            '
+_BLOCK = f"{_AXES}v = T.axis.spatial(8, i)\n            "
 
 # What is wrong, the code, line and column, the underlined text, and how the help begins.
 BODIES = [
@@ -90,6 +92,16 @@ BODIES = [
     ("for x in range(8):\n        pass", "SCR0016", (3, 9), "x", "use another name"),
     ("for i in range(8):\n        i = 1", "SCR0016", (4, 9), "i", "use another name"),
     ("for i, i in T.grid(8, 8):\n        pass", "SCR0016", (3, 12), "i", "give each loop"),
+    (
+        _BLOCK + "v = T.axis.spatial(8, i)\n            A[v, v] = 1.0",
+        "SCR0016",
+        (6, 13),
+        "v",
+        "use",
+    ),
+    (_BLOCK + "v = x\n            A[v, v] = 1.0", "SCR0016", (6, 13), "v", "use another name"),
+    (_BLOCK + "for k in range(2):\n                v = k", "SCR0016", (7, 17), "v", "use another"),
+    (_AXES + 'v, v = T.axis.remap("SS", [i, i])', "SCR0016", (5, 16), "v", "use another name"),
     ("y: T.let[T.int32] = 0\n    y = 1", "SCR0016", (4, 5), "y", "leave the type out at first"),
     ("vi = T.axis.spatial(8, 0)", "SCR0017", (3, 10), "T.axis.spatial(8, 0)", "write it directly"),
     ("B = T.match_buffer(x, (8,))", "SCR0018", (3, 24), "x", "annotate it as x: T.handle"),

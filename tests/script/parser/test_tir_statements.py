@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import textwrap
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+import loomir
 from loomir.ir import GlobalVar, IRModule, assert_structural_equal, pre_order
 from loomir.support.dtype import DataType
 from loomir.tir import (
@@ -717,6 +721,50 @@ def test_the_example_of_the_specification_as_far_as_it_is_tir():
     ]
     assert [r.buffer.name for r in block.reads] == ["A", "B"]
     assert [r.buffer.name for r in block.writes] == ["C"]
+
+
+# -- several targets -------------------------------------------------------------------------
+_AT_ONCE = """
+    x[0], x[1] = x[1], x[0]
+    a = T.int32(1)
+    b = T.int32(2)
+    for i in range(5):
+        a, b = b, a + b
+    y[0], y[1] = a, b
+    x[2], t = 5, x[2]
+    y[2] = t
+    x[3] = y[3] = x[3] + 1
+    x[4:6], x[6:8] = x[6:8], x[4:6]
+    p = (x[0], x[1])
+    x[0] = 100
+    y[4] = p[0]
+    a, y[a] = 5, 6
+    (x[0], x[1]), x[2] = (x[1], x[2]), x[0]
+"""
+
+
+@pytest.mark.parametrize("schedule", [True, False])
+def test_all_values_are_read_before_the_first_is_stored(schedule: bool):
+    params = 'x: T.Buffer((8,), "int32"), y: T.Buffer((8,), "int32")'
+    func = read(f"@T.prim_func\ndef f({params}):{_AT_ONCE}")
+    x, y = np.arange(8, dtype="int32"), np.zeros(8, "int32")
+    loomir.compile(func, schedule=schedule)(x, y)
+    as_python: dict[str, Any] = {"x": list(range(8)), "y": [0] * 8, "T": SimpleNamespace(int32=int)}
+    exec(textwrap.dedent(_AT_ONCE), as_python)  # noqa: S102 - Python itself is the judge
+    assert (x.tolist(), y.tolist()) == (as_python["x"], as_python["y"])
+
+
+def test_an_axis_may_be_called_as_one_of_the_block_around():
+    body = """
+    for i in range(8):
+        with T.sblock("outer"):
+            v = T.axis.spatial(8, i)
+            with T.sblock("inner"):
+                v = T.axis.spatial(8, v)
+                A[v, v] = 1.0
+    """
+    func = read(HEAD + body)
+    assert [n.name_hint for n in pre_order(func) if isinstance(n, Block)][1:] == ["outer", "inner"]
 
 
 # -- spans -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from loomir.ir.node import reset
 from loomir.script.builder.arguments import as_expr, as_stored
+from loomir.script.builder.blocks import SBlockFrame
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.buffers import local_scalar
 from loomir.script.builder.frame import Frame
@@ -30,6 +31,7 @@ from loomir.script.parser.places import blamed
 from loomir.script.parser.var_table import Entry, MutableLocal
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Span
+from loomir.tir.affine import reads_memory
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
@@ -42,6 +44,7 @@ __all__ = [
     "bind_name",
     "bind_with_value",
     "check_rebinding",
+    "held_values",
     "local_of",
     "named",
     "reassigned_names",
@@ -146,9 +149,10 @@ def check_rebinding(
             help="write @T.macro(hygienic=False), or store in a buffer that is passed in",
             span=span,
         )
+    article = "an" if entry.kind == "axis" else "a"
     raise mistake(
         "SCR0016",
-        f"{name!r} is a {entry.kind} and cannot be bound again",
+        f"{name!r} is {article} {entry.kind} and cannot be bound again",
         help="use another name",
         span=span,
     )
@@ -187,6 +191,45 @@ def _bind_with(parser: Parser, target: doc.Name, value: object, span: Span) -> N
 def bind_assign_value(parser: Parser, target: doc.ExprNode, value: object, span: Span) -> None:
     """Bind what a name is assigned, store what an element is."""
     _unpack(parser, target, value, _bind_assign, span)
+
+
+def held_values(parser: Parser, targets: Sequence[doc.ExprNode], value: object, span: Span) -> Any:
+    """Name what an assignment of several parts reads before the first part is stored.
+
+    Python evaluates the whole right side first: ``x[0], x[1] = x[1], x[0]`` swaps. Only values that
+    a store before them could change get a name.
+    """
+    parts: list[doc.ExprNode] = []
+    stack: list[Any] = list(reversed(targets))
+    while stack:
+        target = stack.pop()
+        if isinstance(target, (doc.Tuple, doc.List)):
+            stack.extend(reversed(target.elts))
+        else:
+            parts.append(target)
+    if not any(_stores(parser, part) for part in parts[:-1]):
+        return value
+    return _held(parser, value, span)
+
+
+def _stores(parser: Parser, target: doc.ExprNode) -> bool:
+    """Whether assigning a target writes memory that an expression may read."""
+    if isinstance(target, doc.Name):
+        entry = parser.vars.get(target.id)
+        return entry is not None and isinstance(entry.value, MutableLocal)
+    return isinstance(target, doc.Subscript)
+
+
+def _held(parser: Parser, value: Any, span: Span) -> Any:
+    """Name each part of a value that reads memory."""
+    if type(value) in (tuple, list):
+        return type(value)(_held(parser, part, span) for part in value)
+    if isinstance(value, (PrimExpr, BufferRegion)) and reads_memory(made := as_expr(value)):
+        var = fresh_for(made, "held")
+        reset(var, "span", span)
+        parser.open(LetFrame(var, made), span)
+        return var
+    return value
 
 
 def _unpack(
@@ -243,6 +286,11 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
     name = target.id
     entry = parser.vars.get(name)
     check_rebinding(parser, name, target.span, FIXED)
+    if entry is not None and entry.kind == "axis":
+        # The axis of a block inside of another may be called as one around it.
+        is_inner = _is_axis_of_block(parser, value) and not _is_axis_of_block(parser, entry.value)
+        if not is_inner:
+            check_rebinding(parser, name, target.span, ("axis",))
     if isinstance(value, EnvThread):
         value.name = name
         bind_name(parser, name, value, "thread", target.span)
@@ -258,13 +306,20 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
     elif isinstance(value, MetaVar):
         bind_name(parser, name, value.value, "alias", target.span)
     elif _declares(value):
-        bind_name(parser, name, named(value, name), "declaration", target.span)
+        kind_ = "axis" if _is_axis_of_block(parser, value) else "declaration"
+        bind_name(parser, name, named(value, name), kind_, target.span)
     elif not is_expr(value) and not isinstance(value, (bool, int, float)):
-        bind_name(parser, name, value, "alias", target.span)
+        bind_name(parser, name, _held(parser, value, span), "alias", target.span)
     elif entry is not None and isinstance(entry.value, MutableLocal):
         store_local(parser, entry.value, value, span)
     else:
         _bind_value(parser, name, as_expr(value), span, target.span)
+
+
+def _is_axis_of_block(parser: Parser, value: object) -> bool:
+    """Whether a value is an axis of the innermost block."""
+    block = parser.builder.find(SBlockFrame)
+    return block is not None and any(axis.var is value for axis in block.iter_vars)
 
 
 def _declares(value: object) -> bool:

@@ -50,6 +50,7 @@ from loomir.script.parser.tir_binding import (
     bind_let_value,
     bind_with_value,
     check_rebinding,
+    held_values,
     local_of,
     store_at,
     store_local,
@@ -384,7 +385,7 @@ def _scope_frame(parser: Parser, item: doc.withitem) -> Frame[Any]:
 def visit_assign(parser: Parser, node: doc.Assign) -> None:
     """Read ``a = value``."""
     try:
-        value = parser.evaluate(node.value)
+        value = held_values(parser, node.targets, parser.evaluate(node.value), node.span)
     except (CompileError, Poisoned):
         _look_at_targets(parser, node)
         raise
