@@ -28,13 +28,16 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 
 COUNT ?= 100000
 START ?= 0
+FAMILIES ?= contractions windows
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 fuzz:  ## random programs on every engine, random expressions and texts, then property tests on new cases
 	$(PYTHON) -m fuzz.campaign --start $(START) --count $(COUNT) --jobs $(JOBS) --kinds
 	$(PYTHON) -m fuzz.nestcampaign --start $(START) --count 10000 --jobs $(JOBS) --kinds
-	$(PYTHON) -m fuzz.schedules --family contractions --seed $(START) --count 2000 --jobs $(JOBS)
-	$(PYTHON) -m fuzz.schedules --family contractions --native --seed $(START) --count 2000 --jobs $(JOBS)
+	for family in $(FAMILIES); do \
+		$(PYTHON) -m fuzz.schedules --family $$family --seed $(START) --count 2000 --jobs $(JOBS) || exit; \
+		$(PYTHON) -m fuzz.schedules --family $$family --native --seed $(START) --count 2000 --jobs $(JOBS) || exit; \
+	done
 	$(PYTHON) -m fuzz.rxcampaign --start $(START) --count 5000 --jobs $(JOBS) --kinds
 	$(PYTHON) -m fuzz.schcampaign --start $(START) --count 50000 --jobs $(JOBS) --kinds
 	$(PYTHON) -m fuzz.simplify --count $(COUNT)

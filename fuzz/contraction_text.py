@@ -21,6 +21,7 @@ from fuzz.contraction_terms import (
     exact_up_to,
     float_like,
 )
+from fuzz.layouts import laid, strides_of
 from loomir import te
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.script import from_source
@@ -73,29 +74,11 @@ class Given:
 
     def lay(self, c: Choices) -> None:
         """Draw the strides of an array that is not packed."""
-        order = list(range(len(self.shape)))
-        if c.chance(0.6):
-            order = [order.pop(c.integer(0, len(order) - 1)) for _ in range(len(order))]
-        steps, room = [0] * len(order), 1
-        for at in reversed(order):
-            room *= c.weighted([(5, 1), (1, 2), (1, 3)])
-            steps[at] = -room if c.chance(0.25) else room
-            room = room * max(1, self.shape[at]) + c.weighted([(4, 0), (1, 1), (1, 3)])
-        self.strides = tuple(steps)
+        self.strides = strides_of(c, self.shape)
 
     def array(self, c: Choices, content: Array) -> Array:
         """Put a content into an array as it lies."""
-        if not self.strides:
-            return content.copy()
-        spans = [max(0, n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
-        low, high = sum(min(0, x) for x in spans), sum(max(0, x) for x in spans)
-        base = np.full(high - low + 1 + c.integer(0, 3), 55, content.dtype)
-        size = content.dtype.itemsize
-        view = np.lib.stride_tricks.as_strided(
-            base[-low:], self.shape, tuple(s * size for s in self.strides)
-        )
-        view[...] = content
-        return view
+        return laid(c, content, self.strides)
 
 
 @dataclass(eq=False)
