@@ -281,6 +281,14 @@ BODIES: dict[str, tuple[str, str]] = {
         'with T.attr({"k": 1, "l": "m"}):\n    A[0, 0] = 1.0',
         'with T.attr(0, "k", 1):\n    with T.attr(0, "l", "m"):\n        A[0, 0] = 1.0',
     ),
+    "offsets of buffers": (
+        "T.evaluate(T.tvm_access_ptr('float32', A.data, A.elem_offset + x, 4, 1))",
+        "T.evaluate(T.tvm_access_ptr('float32', A.data, 0 + x, 4, 1))",
+    ),
+    "other names of builtins": (
+        "A[0, 0] = T.fabs(A[0, 1])\nA[0, 1] = T.truncmod(A[0, 0], 3.0)",
+        "A[0, 0] = T.abs(A[0, 1])\nA[0, 1] = T.fmod(A[0, 0], T.float32(3))",
+    ),
     "a value for the reader": (
         "pair = I.meta_var((1, 2))\nA[pair[0], pair[1]] = 1.0",
         "A[1, 2] = 1.0",
@@ -316,6 +324,14 @@ def test_statements(name: str) -> None:
         ('T.evaluate(T.target("a", host=1))', "SCR0005", "quote it"),
         ("T.bind(x, var=3)", "SCR0005", "declare one first"),
         ('T.evaluate(A.access_ptr("x"))', "SCR0005", 'write "r"'),
+        (
+            (
+                'with T.sblock("b"):\n        V = T.match_buffer(A[4:8, 0], (4,))\n'
+                "        T.evaluate(V.elem_offset)"
+            ),
+            "SCR0006",
+            'elem_offset="start"',
+        ),
         ('T.evaluate(A.access_ptr("r", "int8"))', "SCR0005", '"handle"'),
     ],
 )
@@ -337,6 +353,33 @@ def test_names_of_extents() -> None:
         "    return (x, y)\n"
     )
     check_same(declared + graph, graph)
+
+
+@pytest.mark.parametrize(
+    "declared", ["n, m = T.int32(), T.int32()", "m = T.int32()\n    n = T.int32()"]
+)
+def test_names_that_are_declared_after_parameters(declared: str) -> None:
+    text = (
+        "@T.prim_func\ndef f({}):\n    {}\n    for i, j in T.grid(n, m - 1):\n"
+        "        y[i, j + 1] = x[i, j]\n"
+    )
+    check_same(
+        text.format('x: T.Buffer(("n", "m"), "int32"), y: T.Buffer((n, m), "int32")', declared),
+        text.format(
+            "a: T.handle, b: T.handle",
+            "n = T.int32()\n    m = T.int32()\n    x = T.match_buffer(a, (n, m), 'int32')\n"
+            "    y = T.match_buffer(b, (n, m), 'int32')",
+        ),
+    )
+
+
+def test_a_name_of_an_extent_has_one_dtype() -> None:
+    text = (
+        "@T.prim_func\ndef f(x: T.Buffer(('n',), 'int32')):\n    for i in range(n):\n"
+        "        n = T.int32()\n        x[i] = 1\n"
+    )
+    (found,) = refused(text)
+    assert (found.code, found.help) == ("SCR0026", "write T.int64(), or choose another name")
 
 
 m = TypeVar("m")

@@ -91,6 +91,7 @@ USES: dict[str, str] = {
     **{name: f"T.evaluate(T.{name}(z))" for name in FLOATS},
     **{name: f"T.evaluate(T.{name}(z, A[0, 0]))" for name in TWO_FLOATS},
     **{name: f"T.evaluate(T.{name}(x, y))" for name in TWO_INTEGERS},
+    "fabs": "T.evaluate(T.fabs(z))",
     **{name: f"T.evaluate(T.{name}(x))" for name in ("bitwise_not", "clz", "popcount")},
     **{name: f"T.evaluate(T.{name}(b, x > y))" for name in ("And", "Or", "all", "any")},
     **{

@@ -44,6 +44,7 @@ __all__ = [
     "raise_to",
     "ramp",
     "reinterpret",
+    "remainder",
     "select",
     "shuffle",
     "span_range",
@@ -119,6 +120,12 @@ def check_dtype(made: object, dtype: object) -> None:
 def raise_to(x: ExprLike, y: ExprLike) -> PrimExpr:
     """Raise x to the power y; floats."""
     return call_builtin("pow", *match_dtypes(plain(x), plain(y)))
+
+
+def remainder(a: ExprLike, b: ExprLike) -> PrimExpr:
+    """Give the remainder of a / b truncated, with the sign of a; of floats by ``T.fmod``."""
+    x, y = match_dtypes(plain(a), plain(b))
+    return call_builtin("fmod", x, y) if x.dtype.is_float else nodes.Mod(x, y)
 
 
 def ldexp(x: ExprLike, e: ExprLike) -> PrimExpr:

@@ -13,6 +13,7 @@ from loomir.script.builder.expressions import (
     logical,
     operator,
     raise_to,
+    remainder,
     truth_not,
 )
 from loomir.tir import expr as nodes
@@ -60,6 +61,7 @@ __all__ = [
     "exp",
     "exp2",
     "exp10",
+    "fabs",
     "floor",
     "floordiv",
     "floormod",
@@ -142,6 +144,7 @@ copysign: Final[Binary] = builtin("copysign")
 nextafter: Final[Binary] = builtin("nextafter")
 fma: Final[Variadic] = builtin("fma")
 abs: Final[Unary] = builtin("abs")
+fabs: Final[Unary] = abs
 isnan: Final[Unary] = builtin("isnan")
 isinf: Final[Unary] = builtin("isinf")
 isfinite: Final[Unary] = builtin("isfinite")
@@ -172,7 +175,7 @@ Add: Final[Binary] = operator(nodes.Add)
 Sub: Final[Binary] = operator(nodes.Sub)
 Mul: Final[Binary] = operator(nodes.Mul)
 Div: Final[Binary] = operator(nodes.Div)
-Mod: Final[Binary] = operator(nodes.Mod)
+Mod: Final[Binary] = remainder
 FloorDiv: Final[Binary] = operator(nodes.FloorDiv)
 FloorMod: Final[Binary] = operator(nodes.FloorMod)
 Min: Final[Binary] = operator(nodes.Min)

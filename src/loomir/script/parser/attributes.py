@@ -8,8 +8,10 @@ from typing import Any, Final, cast
 
 from loomir.ir.node import Node
 from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_buffer
+from loomir.script.builder.blocks import SBlockFrame
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.builtin_calls import address_of, pointer_to
+from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import LetAnnotation, buffer_store
@@ -44,6 +46,25 @@ def _scope(buffer: Buffer) -> Method:
         return buffer.scope
 
     return Method("scope", scope)
+
+
+def _elem_offset(buffer: Buffer) -> PrimExpr:
+    """Give where the first element is, counted from the data.
+
+    Errors: SCR0006 for a view of a region whose offset has no name.
+    """
+    if buffer.elem_offset is not None:
+        return buffer.elem_offset
+    builder = IRBuilder.active()
+    for frame in () if builder is None else builder.frames:
+        views = frame.match_buffers if isinstance(frame, SBlockFrame) else ()
+        if any(view.buffer is buffer for view in views):
+            raise mistake(
+                "SCR0006",
+                f"the offset of the view {buffer.name!r} has no name",
+                help='give it one, as in T.match_buffer(A[4:8], (4,), elem_offset="start")',
+            )
+    return IntImm(0, DataType("int32"))
 
 
 def _vload(buffer: Buffer) -> Method:
@@ -106,7 +127,8 @@ _ATTRIBUTES: Final[tuple[tuple[type[Any], dict[str, Callable[[Any], object]]], .
     (
         Buffer,
         {
-            **{n: _field(n) for n in ("data", "shape", "dtype", "strides", "elem_offset", "name")},
+            **{n: _field(n) for n in ("data", "shape", "dtype", "strides", "name")},
+            "elem_offset": _elem_offset,
             "scope": _scope,
             "ty": lambda buffer: buffer,
             "access_ptr": _access_ptr,

@@ -10,7 +10,7 @@ import builtins
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
@@ -53,6 +53,8 @@ class FunctionState:
     scope: VarTableFrame
     reassigned: frozenset[str]
     typed: frozenset[int] = frozenset()  # statements ``x: T.int32 = …`` that make a local
+    sizes: Mapping[str, DataType] = field(default_factory=dict[str, DataType])
+    """The dtypes of the names that the body declares, as ``n = T.int32()`` does."""
 
 
 class Parser(doc.NodeVisitor):
@@ -251,7 +253,7 @@ class Parser(doc.NodeVisitor):
         found = self._find(node.id)
         if found is not MISSING or self.function is None:
             return self.lookup(node) if found is MISSING else found
-        var = Var(node.id, dtype, span=node.span)
+        var = Var(node.id, self.function.sizes.get(node.id, dtype), span=node.span)
         scope = self.function.scope if self.names_of_shapes is None else self.names_of_shapes
         self.vars.add_to(scope, node.id, Entry(var, "shape", node.span))
         return var

@@ -122,6 +122,8 @@ def named(value: Any, name: str) -> Any:
         reset(value, "name", name)
         if not value.data.name_hint:
             reset(value.data, "name_hint", name)
+        if isinstance(value.elem_offset, Var) and not value.elem_offset.name_hint:
+            reset(value.elem_offset, "name_hint", f"{name}_elem_offset")
     return value
 
 
@@ -305,6 +307,8 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
         raise _not_assignable(cast("object", value), span)
     elif isinstance(value, MetaVar):
         bind_name(parser, name, value.value, "alias", target.span)
+    elif _declares_again(entry, value, target):
+        pass
     elif _declares(value):
         kind_ = "axis" if _is_axis_of_block(parser, value) else "declaration"
         bind_name(parser, name, named(value, name), kind_, target.span)
@@ -325,6 +329,25 @@ def _is_axis_of_block(parser: Parser, value: object) -> bool:
 def _declares(value: object) -> bool:
     """Whether a value is a variable or buffer that waits for its name."""
     return (isinstance(value, Var) and not value.name_hint) or isinstance(value, Buffer)
+
+
+def _declares_again(entry: Entry | None, value: object, target: doc.Name) -> bool:
+    """Whether ``n = T.int32()`` names a variable that a shape above has declared.
+
+    Errors: SCR0026 where the dtypes differ.
+    """
+    if entry is None or entry.kind != "shape" or not (isinstance(value, Var) and _declares(value)):
+        return False
+    known = cast("Var", entry.value)
+    if known.dtype is not value.dtype:
+        raise mistake(
+            "SCR0026",
+            f"{target.id!r} already stands for an extent, an {known.dtype}",
+            label=f"this is {value.dtype}",
+            help=f"write T.{known.dtype}(), or choose another name",
+            span=target.span,
+        )
+    return True
 
 
 def _not_assignable(value: object, span: Span) -> CompileError:

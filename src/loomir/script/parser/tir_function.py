@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from loomir.ir.module import GlobalVar
@@ -20,7 +21,7 @@ from loomir.script.parser.tir_binding import bind_name, reassigned_names, typed_
 from loomir.script.parser.tir_statements import TOKEN
 from loomir.script.parser.var_table import POISON
 from loomir.support.diagnostics import CompileError
-from loomir.support.dtype import HANDLE
+from loomir.support.dtype import HANDLE, DataType
 from loomir.tir.expr import Var
 
 __all__ = ["read_prim_func"]
@@ -41,6 +42,7 @@ def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> N
             if parser.builder.find(IRModuleFrame) is None:
                 own = ModuleFunction(GlobalVar(name), node)
                 bind_name(parser, node.name, own, "function", header(node))
+            parser.function.sizes = _sizes(parser, node.body)
             _read_parameters(parser, frame, node.args)
             _read_return_type(parser, node)
             parser.visit_body(node.body)
@@ -52,6 +54,42 @@ def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> N
                 parser.builder.close(frame, failed)
             except CompileError as error:
                 parser.caught(error, frame.span)
+
+
+def _sizes(parser: Parser, body: Sequence[doc.StmtNode]) -> dict[str, DataType]:
+    """List the names that ``n = T.int32()`` or ``n, m = T.int32(), T.int32()`` declare."""
+    found: dict[str, DataType] = {}
+    for node in body:
+        if isinstance(node, doc.Assign):
+            for target in node.targets:
+                for name, value in _pairs(target, node.value):
+                    dtype = _declared_dtype(parser, value)
+                    if dtype is not None:
+                        found.setdefault(name, dtype)
+    return found
+
+
+def _pairs(target: doc.ExprNode, value: doc.ExprNode) -> list[tuple[str, doc.ExprNode]]:
+    """Match the names of a target with the parts of a value."""
+    sequence = doc.Tuple, doc.List
+    if isinstance(target, sequence) and isinstance(value, sequence):
+        return [
+            (part.id, item)
+            for part, item in zip(target.elts, value.elts)
+            if isinstance(part, doc.Name)
+        ]
+    return [(target.id, value)] if isinstance(target, doc.Name) else []
+
+
+def _declared_dtype(parser: Parser, node: doc.ExprNode) -> DataType | None:
+    """Give the dtype of ``T.int32()``; None for any other expression."""
+    if not isinstance(node, doc.Call) or node.args or not isinstance(node.func, doc.Attribute):
+        return None
+    try:
+        function = parser.evaluate(node.func)
+    except (CompileError, Poisoned):
+        return None  # reported where the statement is read
+    return function.dtype if isinstance(function, DTypeFunction) else None
 
 
 def _read_parameters(parser: Parser, frame: PrimFuncFrame, args: doc.arguments) -> None:
