@@ -2,10 +2,10 @@
 
 from loomir.interp.arguments import explain
 from loomir.interp.builtins import TOLERANCE
-from loomir.interp.calls import Interpreter
+from loomir.interp.calls import ExactRun, Interpreter
 from loomir.interp.program import interpret
 from loomir.support.held import explain_exported as _explain_exported
 
-__all__ = ["TOLERANCE", "Interpreter", "explain", "interpret"]
+__all__ = ["TOLERANCE", "ExactRun", "Interpreter", "explain", "interpret"]
 
 globals().update(_explain_exported(globals(), __all__))

@@ -15,6 +15,7 @@ import numpy as np
 from loomir.interp.expr import compile_expr
 from loomir.interp.machine import Code, Environment
 from loomir.interp.memory import Axis, Memory, Tracker, View, row_major
+from loomir.interp.rational import exact_of
 from loomir.interp.scope import Scope
 from loomir.interp.values import Value, rounder
 from loomir.ir.module import IRModule
@@ -185,6 +186,8 @@ class Binder:
         values = [
             self._take(p, value, mistakes) for p, value in zip(self._boundary, given, strict=True)
         ]
+        if self._scope.numbers.exact:
+            values = [exact_of(v) if isinstance(v, float) else v for v in values]
         return self._bind(values, size, allow_alias, mistakes)
 
     def from_call(self, args: Sequence[Value], size: int, allow_alias: bool) -> Environment:
@@ -209,6 +212,10 @@ class Binder:
             else:
                 values.append(value)
         return self._bind(values, size, allow_alias, mistakes)
+
+    def views(self, env: Environment) -> list[View | None]:
+        """Give the arrays of a call by position, None for scalars."""
+        return [None if slots is None else env[slots[0]] for slots in self._buffers]
 
     # -- steps ---------------------------------------------------------------------------------
     def _take(self, parameter: Boundary, value: object, mistakes: _Mistakes) -> object:

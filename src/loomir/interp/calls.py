@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from loomir.interp.arguments import Binder
+from loomir.interp.exact_memory import contents
 from loomir.interp.machine import CallRequest, Compiled, Environment, run
 from loomir.interp.memory import Tracker
+from loomir.interp.numbers import ROUNDED
+from loomir.interp.rational import EXACT, rounded
 from loomir.interp.scope import Scope
 from loomir.interp.stmt import compile_body
 from loomir.interp.values import Value
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.runtime.callout import CalleeError
 from loomir.runtime.errors import RunTypeError
-from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.diagnostics import Diagnostic, InternalError, RunError
 from loomir.support.held import explained_methods
 from loomir.support.span import Span
 from loomir.tir.cross_thread import serialize_cross_thread_reductions
 from loomir.tir.foreign import refuse_foreign
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
+from loomir.tir.types import PrimType, Type
 
-__all__ = ["Interpreter"]
+__all__ = ["ExactRun", "Interpreter"]
+
+
+class ExactRun(NamedTuple):
+    """What a call gave without rounding: integers, fractions, infinities and NaN."""
+
+    result: Value
+    contents: tuple[Any, ...]
+    """For each argument an array of objects, None for scalars."""
 
 
 class _Entry(NamedTuple):
     binder: Binder
     compiled: Compiled
+    returns: Type
 
 
 @explained_methods
@@ -40,6 +53,9 @@ class Interpreter:
     was never written (RUN0209) and for parallel iterations that get in each other's way (RUN0210).
     ``flat`` is for lowered programs, whose indices are offsets in memory: negative ones are valid
     where a stride of the caller's array is.
+    With ``exact``, floats are fractions: what is added, multiplied, divided, compared, chosen and
+    converted is not rounded, so that it does not matter in which order terms are added. Arrays
+    get rounded values; ``run_exact`` also gives the others.
     """
 
     def __init__(
@@ -49,10 +65,12 @@ class Interpreter:
         allow_alias: bool = False,
         track: bool = False,
         flat: bool = False,
+        exact: bool = False,
     ) -> None:
         self._program = _linked(program)
         self._allow_alias = allow_alias
         self._flat = flat
+        self._numbers = EXACT if exact else ROUNDED
         self._trackers: list[Tracker] | None = [] if track else None
         self._entries: dict[str, _Entry] = {}
 
@@ -61,13 +79,35 @@ class Interpreter:
 
         Errors: RunError, as compiled code raises it.
         """
+        value, entry, _ = self._run(name, args, kwargs)
+        if self._numbers.exact and isinstance(entry.returns, PrimType):
+            dtype = entry.returns.dtype
+            return rounded(value, dtype) if dtype.is_float else value
+        return value
+
+    def run_exact(
+        self, name: str, args: Sequence[object], kwargs: Mapping[str, object] | None = None
+    ) -> ExactRun:
+        """Call a function as ``call`` does; gives results and the contents of arrays unrounded.
+
+        Errors: RunError, as compiled code raises it; InternalError without ``exact``.
+        """
+        if not self._numbers.exact:
+            raise InternalError("numbers are known only to an interpreter made with exact=True")
+        value, entry, env = self._run(name, args, {} if kwargs is None else kwargs)
+        views = entry.binder.views(env)
+        return ExactRun(value, tuple(None if v is None else contents(v) for v in views))
+
+    def _run(
+        self, name: str, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[Value, _Entry, Environment]:
         entry = self._entry(name, None)
         env = entry.binder.from_python(args, kwargs, entry.compiled.slots, self._allow_alias)
         if self._trackers is not None:
             self._trackers.clear()
         try:
             with np.errstate(all="ignore"):
-                return run(self, entry.compiled, env)
+                return run(self, entry.compiled, env), entry, env
         except CalleeError as carrier:
             error = carrier.error
         try:
@@ -100,10 +140,10 @@ class Interpreter:
             refuse_foreign(func)
             if self._trackers is not None:
                 func = serialize_cross_thread_reductions(func)
-            scope = Scope(self._trackers, self._flat)
+            scope = Scope(self._trackers, self._flat, numbers=self._numbers)
             program = self._program
             binder = Binder(func, scope, program if isinstance(program, IRModule) else None)
-            entry = self._entries[name] = _Entry(binder, compile_body(func, scope))
+            entry = self._entries[name] = _Entry(binder, compile_body(func, scope), func.ret_type)
         return entry
 
     def _find(self, name: str) -> BaseFunc:

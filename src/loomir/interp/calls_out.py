@@ -10,6 +10,7 @@ import numpy as np
 
 from loomir.interp.machine import Code, strict
 from loomir.interp.memory import Memory, View
+from loomir.interp.rational import exact_of, rounded
 from loomir.interp.values import Pointer, Value, rounder
 from loomir.ir.op import Op
 from loomir.runtime.callout import CalleeError, Lent, call_c_function, call_function, placed
@@ -29,16 +30,25 @@ from loomir.tir.op_calls import (
 __all__ = ["CALLS", "address_of", "call_out"]
 
 
-def call_out(node: Call, parts: list[Code], returns: DataType | None) -> Code:
-    """Compile a call; None for ``returns`` drops the result."""
+def call_out(
+    node: Call, parts: list[Code], returns: DataType | None, *, exact: bool = False
+) -> Code:
+    """Compile a call; None for ``returns`` drops the result.
+
+    What is called takes and gives floats of a dtype, also where numbers are ``exact``.
+    """
     assert isinstance(node.op, Op)
     function = CALLS[node.op](node, returns)
     dtypes = [arg.dtype for arg in node.args[1:]]
 
     def call(*values: Value) -> Value:
-        passed = [_pass(v, d) for v, d in zip(values, dtypes, strict=True)]
+        passed = [
+            _pass(rounded(v, d) if exact and d.is_float else v, d)
+            for v, d in zip(values, dtypes, strict=True)
+        ]
         try:
-            return function(passed)
+            made = function(passed)
+            return exact_of(made) if exact and isinstance(made, float) else made
         except BaseException as error:
             own = placed(error, node.span)
             if own is not error:
@@ -115,6 +125,7 @@ def _start(data: Any) -> int:
 
 def _may_write(memory: Memory) -> None:
     """Count all bytes as written: what the function writes cannot be seen."""
+    memory.numbers = None
     if memory.written is not None:
         memory.written[:] = b"\1" * len(memory.written)
 

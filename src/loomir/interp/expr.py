@@ -10,15 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from loomir.interp.arithmetic import (
-    binary_function,
-    conversion,
     exact_function,
     exact_shift,
     needs_guard,
     wrapper,
 )
-from loomir.interp.builtins import builtin_function
 from loomir.interp.calls_out import call_out
+from loomir.interp.exact_memory import load
 from loomir.interp.machine import (
     RESULT,
     Code,
@@ -32,7 +30,7 @@ from loomir.interp.machine import (
 from loomir.interp.memory import View, view_at
 from loomir.interp.scope import Scope, refuse
 from loomir.interp.special import SPECIAL
-from loomir.interp.values import Pointer, Value, decoder, rounder
+from loomir.interp.values import Pointer, Value, decoder
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Effect, Op
@@ -148,7 +146,7 @@ def _int(node: IntImm, parts: list[Code], scope: Scope) -> Code:
 
 
 def _float(node: FloatImm, parts: list[Code], scope: Scope) -> Code:
-    return _constant(rounder(node.dtype)(node.value))
+    return _constant(scope.numbers.constant(node.value, node.dtype))
 
 
 def _string(node: StringImm, parts: list[Code], scope: Scope) -> Code:
@@ -158,7 +156,7 @@ def _string(node: StringImm, parts: list[Code], scope: Scope) -> Code:
 def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
     dtype: DataType = node.a.dtype
     kind: type = node.__class__
-    made = exact_function(kind, dtype) if scope.exact else binary_function(kind, dtype)
+    made = exact_function(kind, dtype) if scope.exact else scope.numbers.binary(kind, dtype)
     function = _lanes(made, dtype)
     if needs_guard(kind, dtype):
         function = _guarded(function, fault("zero_division", node.span, operator=kind.__name__))
@@ -178,7 +176,8 @@ def _guarded(function: Callable[..., Value], by_zero: Fault) -> Callable[..., Va
 def _cast(node: Cast, parts: list[Code], scope: Scope) -> Code:
     if node.dtype.is_handle:
         return parts[0]
-    return strict(parts, _lanes(conversion(node.value.dtype, node.dtype), node.dtype))
+    convert = scope.numbers.conversion(node.value.dtype, node.dtype)
+    return strict(parts, _lanes(convert, node.dtype))
 
 
 def _not(node: Not, parts: list[Code], scope: Scope) -> Code:
@@ -295,7 +294,10 @@ def find_view(buffer: Buffer, scope: Scope, span: Span | None) -> Callable[[Envi
 
 def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
     view_in, span = find_view(node.buffer, scope, node.span), node.span
-    if node.indices and node.indices[-1].dtype.is_vector:
+    many = bool(node.indices) and node.indices[-1].dtype.is_vector
+    if scope.numbers.exact:
+        return reading(parts, load(view_in, span, node.buffer.dtype, lanes=many))
+    if many:
         return reading(parts, _load_lanes(view_in, span, node.buffer.dtype))
     decode = decoder(node.buffer.dtype)
 
@@ -364,7 +366,7 @@ def _call(node: Call, parts: list[Code], scope: Scope) -> Code:
     if special is not None:
         return special(node, parts, scope)
     dtype = node.args[0].dtype
-    function = builtin_function(name, dtype)
+    function = scope.numbers.builtin(name, dtype)
     if scope.exact and name == "shift_left" and dtype.is_int and dtype.bits == 64:
         function = exact_shift(function, dtype.bits)
     return strict(parts, _lanes(function, dtype))
@@ -374,7 +376,7 @@ def compile_outside(node: Call, parts: list[Code], scope: Scope, returns: DataTy
     """Compile a call of something outside of the program; None drops what it returns."""
     if node.op in PACKED:
         parts = [_argument(arg, code, scope) for arg, code in zip(node.args, parts, strict=True)]
-    return call_out(node, parts, returns)
+    return call_out(node, parts, returns, exact=scope.numbers.exact)
 
 
 def _argument(arg: PrimExpr, code: Code, scope: Scope) -> Code:

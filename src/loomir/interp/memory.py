@@ -29,13 +29,17 @@ _numbers = itertools.count()
 
 
 class Memory:
-    """A stretch of bytes; ``written`` has a flag per byte while they are watched."""
+    """A stretch of bytes; ``written`` has a flag per byte while they are watched.
 
-    __slots__ = ("data", "number", "owner", "written")
+    ``numbers`` is for runs without rounding: what is known of rounded elements, by their offset.
+    """
+
+    __slots__ = ("data", "number", "numbers", "owner", "written")
 
     def __init__(self, data: Any, owner: object = None, written: bytearray | None = None) -> None:
         self.data = data
         self.number = next(_numbers)  # not `id`, which a later allocation may have again
+        self.numbers: dict[int, Any] | None = None
         self.owner = owner
         self.written = written
 
@@ -185,11 +189,16 @@ class View:
         stride = last.stride
         return [at + index * stride for index in lanes]
 
-    def address(self, indices: Sequence[int], span: Span | None) -> Pointer:
-        """Give where the element at ``indices`` lies."""
+    def cell(self, indices: Sequence[int], span: Span | None) -> int:
+        """Give the cell at ``indices``; raises outside of the buffer and of its memory."""
         at = self.locate(indices, span)
         if not 0 <= at <= len(self.cells) - self.dtype.lanes:
             raise self.outside(indices, span)
+        return at
+
+    def address(self, indices: Sequence[int], span: Span | None) -> Pointer:
+        """Give where the element at ``indices`` lies."""
+        at = self.cell(indices, span)
         return Pointer(self.memory, at * (self.dtype.itemsize // self.dtype.lanes) + self.shift)
 
     def outside(self, indices: Sequence[int], span: Span | None) -> RunError:
@@ -210,10 +219,8 @@ class View:
 
     def read(self, indices: Sequence[int], span: Span | None) -> Value:
         """Give the element at ``indices``."""
-        at = self.locate(indices, span)
+        at = self.cell(indices, span)
         lanes = self.dtype.lanes
-        if not 0 <= at <= len(self.cells) - lanes:
-            raise self.outside(indices, span)
         if self.trackers is not None:
             self._track(at, indices, span, writes=False)
         decode = decoder(self.dtype)
@@ -223,10 +230,7 @@ class View:
 
     def write(self, indices: Sequence[int], value: Value, span: Span | None) -> None:
         """Set the element at ``indices``."""
-        at = self.locate(indices, span)
-        lanes = self.dtype.lanes
-        if not 0 <= at <= len(self.cells) - lanes:
-            raise self.outside(indices, span)
+        at = self.cell(indices, span)
         if self.trackers is not None:
             self._track(at, indices, span, writes=True)
         encode = encoder(self.dtype)

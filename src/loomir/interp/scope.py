@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from loomir.interp.machine import FIRST_SLOT
 from loomir.interp.memory import Tracker
+from loomir.interp.numbers import ROUNDED, Numbers
 from loomir.ir.node import Node
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
@@ -26,15 +27,21 @@ class Scope:
     ``trackers`` lists the parallel loops that run at the moment, while memory is watched for races
     and for reads of what was never written; it is None while it is not. With ``flat``, a declared
     buffer of one axis ends where its memory does, on both sides. With ``exact``, arithmetic of
-    int64 does not wrap: a result that does not fit raises ``Inexact``.
+    int64 does not wrap: a result that does not fit raises ``Inexact``. ``numbers`` say how floats
+    are computed.
     """
 
     def __init__(
-        self, trackers: list[Tracker] | None = None, flat: bool = False, exact: bool = False
+        self,
+        trackers: list[Tracker] | None = None,
+        flat: bool = False,
+        exact: bool = False,
+        numbers: Numbers = ROUNDED,
     ) -> None:
         self.trackers = trackers
         self.flat = flat
         self.exact = exact
+        self.numbers = numbers
         self.size = FIRST_SLOT
         self._slots: dict[int, int] = {}
         self._visible: set[int] = set()

@@ -9,6 +9,7 @@ from typing import Any, Final
 from loomir.interp.arithmetic import wrapper
 from loomir.interp.builtins import builtin_function
 from loomir.interp.calls_out import address_of
+from loomir.interp.exact_memory import reinterpreted
 from loomir.interp.machine import Code, strict
 from loomir.interp.scope import Scope
 from loomir.interp.tiles import dot_tiles
@@ -27,6 +28,12 @@ _LEAST_NORMAL: Final = 2.0**-126
 # -- vectors and bits --------------------------------------------------------------------------
 def _reinterpret(node: Call, parts: list[Code], scope: Scope) -> Code:
     source, target = node.args[0].dtype, node.dtype
+    if scope.numbers.exact and not (source.is_handle or target.is_handle):
+
+        def look(value: Value) -> Value:
+            return reinterpreted(value, source, target)
+
+        return strict(parts, look)
 
     def read(value: Value) -> Value:
         if source.is_handle:
@@ -73,6 +80,8 @@ def _dp4a(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 
 def _dp2a(node: Call, parts: list[Code], scope: Scope) -> Code:
+    if scope.numbers.exact:
+        return strict(parts, _grouped(node, 2, _exact_dot(scope.numbers.builtin)))
     fma = builtin_function("fma", node.dtype.element)
 
     def flushed(x: float) -> float:
@@ -85,6 +94,11 @@ def _dp2a(node: Call, parts: list[Code], scope: Scope) -> Code:
         return acc
 
     return strict(parts, _grouped(node, 2, dot))
+
+
+def _exact_dot(builtin: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
+    fma = builtin("fma", DataType("float32"))
+    return lambda xs, ys, acc: fma(xs[0], ys[0], fma(xs[1], ys[1], acc))
 
 
 def _grouped(node: Call, group: int, dot: Callable[[Any, Any, Any], Any]) -> Callable[..., Value]:

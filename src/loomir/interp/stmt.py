@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir.interp.block import write_block, write_block_realize
+from loomir.interp.exact_memory import store as store_exactly
 from loomir.interp.expr import compile_expr, compile_outside, find_view
 from loomir.interp.machine import (
     FINISHED,
@@ -177,10 +178,14 @@ def _assert(node: AssertStmt, w: Writer) -> None:
 def _store(node: BufferStore, w: Writer) -> None:
     view_in, span = find_view(node.buffer, w.scope, node.span), node.span
     operands = [w.expr(node.value), *w.exprs(node.indices)]
-    if node.indices and node.indices[-1].dtype.is_vector:
-        w.add(operands, lambda after: _store_lanes(view_in, span, node.buffer.dtype, after))
+    dtype, many = node.buffer.dtype, bool(node.indices) and node.indices[-1].dtype.is_vector
+    if w.scope.numbers.exact:
+        w.add(operands, lambda after: store_exactly(view_in, span, dtype, after, lanes=many))
         return
-    encode = encoder(node.buffer.dtype)
+    if many:
+        w.add(operands, lambda after: _store_lanes(view_in, span, dtype, after))
+        return
+    encode = encoder(dtype)
 
     def one(after: int) -> Callable[..., int]:
         def store(env: Environment, value: Value, i: int) -> int:

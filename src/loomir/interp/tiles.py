@@ -6,16 +6,21 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from loomir.interp.exact_memory import forget, read_at, write_at
 from loomir.interp.machine import Code, strict
+from loomir.interp.rational import EXACT
 from loomir.interp.scope import Scope
-from loomir.interp.values import Pointer, Value
+from loomir.interp.values import Pointer, Value, cell_format, pack
 from loomir.support.dtype import DataType
-from loomir.tir.expr import Call
+from loomir.tir.expr import Add, Call, Mul
 from loomir.tir.faults import fault
 from loomir.tir.op_tiles import TILE, TILE_BYTES
 
 __all__ = ["dot_tiles"]
 
+_FLOAT32: Final = DataType("float32")
+_EXACT_SUM: Final = EXACT.binary(Add, _FLOAT32)
+_EXACT_PRODUCT: Final = EXACT.binary(Mul, _FLOAT32)
 _LEAST_NORMAL: Final = 2.0**-126
 _Bytes: TypeAlias = Any
 """An array of uint8."""
@@ -46,6 +51,15 @@ def dot_tiles(node: Call, parts: list[Code], scope: Scope) -> Code:
         written = sums.memory.written
         if written is not None:
             written[sums.offset : sums.offset + len(held)] = b"\1" * len(held)
+        if scope.numbers.exact and left.is_bfloat:
+            before = None if rest[-1] else _numbers(sums, rows * columns, _FLOAT32)
+            factors = (
+                _numbers(one, lefts.size // 2, left).reshape(steps, rows, TILE * 2),
+                _numbers(other, rights.size // 2, left).reshape(steps, TILE, columns, 2),
+            )
+            _put(sums, _exact_sums(before, *factors))
+            return
+        forget(sums.memory, sums.offset, len(held))
         total = np.zeros(len(held), np.uint8) if rest[-1] else held.copy()
         for step in range(steps):
             add = _add_pairs if left.is_bfloat else _add_bytes
@@ -53,6 +67,41 @@ def dot_tiles(node: Call, parts: list[Code], scope: Scope) -> Code:
         sums.memory.data[sums.offset : sums.offset + len(held)] = total.tobytes()
 
     return strict(parts, run)
+
+
+def _numbers(pointer: Pointer, count: int, dtype: DataType) -> Any:
+    """Read elements as exact numbers."""
+    start, size = pointer.offset, dtype.itemsize
+    cells = pointer.memory.data[start : start + count * size].cast(cell_format(dtype))
+    made: Any = np.empty(count, object)
+    for n, cell in enumerate(cells):
+        made[n] = read_at(pointer.memory, start + n * size, cell, dtype)
+    return made
+
+
+def _put(pointer: Pointer, sums: Any) -> None:
+    """Write exact sums, and their roundings."""
+    start = pointer.offset
+    for n, value in enumerate(sums.ravel()):
+        near = write_at(pointer.memory, start + 4 * n, value, _FLOAT32)
+        pointer.memory.data[start + 4 * n : start + 4 * n + 4] = pack(near, _FLOAT32)
+
+
+def _exact_sums(before: Any, lefts: Any, rights: Any) -> Any:
+    """Add up products of pairs, each with the pair that it goes with."""
+    rows, columns = lefts.shape[1], rights.shape[2]
+    made: Any = np.zeros((rows, columns), object) if before is None else before
+    made = made.reshape(rows, columns)
+    for left, right in zip(lefts, rights, strict=True):
+        turned = right.transpose(0, 2, 1).reshape(TILE * 2, columns)
+        if not any(type(x) is float for part in (made, left, turned) for x in part.flat):
+            made = made + left.dot(turned)
+            continue
+        for i in range(rows):
+            for j in range(columns):
+                for x, y in zip(left[i], turned[:, j], strict=True):
+                    made[i, j] = _EXACT_SUM(made[i, j], _EXACT_PRODUCT(x, y))
+    return made
 
 
 def _add_bytes(

@@ -1,0 +1,221 @@
+"""Memory of runs without rounding: beside the bytes, the numbers that they are the rounding of.
+
+A memory keeps what its bytes do not say: the number of each float that was rounded when it was
+stored. What is read by another dtype are the bytes; an integer read so knows the numbers whose
+bits it is, until something is computed of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from loomir.interp.machine import Environment
+from loomir.interp.memory import Memory, View
+from loomir.interp.rational import Exact, exact_of, rounded
+from loomir.interp.values import Value, decoder, encoder, pack, unpack
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+
+__all__ = ["Part", "contents", "forget", "load", "read_at", "reinterpreted", "store", "write_at"]
+
+_MOST_BYTES: Final = 8
+"""The largest element."""
+
+
+class Part(NamedTuple):
+    """A number that is none of its dtype, and where among some bytes its rounding lies."""
+
+    at: int
+    dtype: DataType
+    number: Exact
+
+
+class _Bits(int):
+    """An integer whose bytes are those of rounded numbers."""
+
+    parts: tuple[Part, ...]
+
+
+def _bits(value: int, parts: Sequence[Part]) -> int:
+    if not parts:
+        return value
+    made = _Bits(value)
+    made.parts = tuple(parts)
+    return made
+
+
+# -- elements at places --------------------------------------------------------------------------
+def read_at(memory: Memory, at: int, cell: Any, dtype: DataType) -> Value:
+    """Give the number of an element from its cell, which lies so many bytes from the start."""
+    kept: dict[int, Part] | None = memory.numbers
+    if kept:
+        size = dtype.itemsize
+        if dtype.is_float:
+            part = kept.get(at)
+            if part is not None and part.dtype is dtype:
+                return part.number
+        elif not dtype.is_bool:
+            found = [
+                Part(n - at, kept[n].dtype, kept[n].number)
+                for n in range(at, at + size)
+                if n in kept and n + kept[n].dtype.itemsize <= at + size
+            ]
+            if found:
+                return _bits(cell, found)
+    decode = decoder(dtype)
+    value = cell if decode is None else decode(cell)
+    return exact_of(value) if dtype.is_float else value
+
+
+def write_at(memory: Memory, at: int, value: Any, dtype: DataType) -> Any:
+    """Note the number of an element; gives what its cell holds."""
+    if dtype.is_float:
+        near = rounded(value, dtype)
+        if memory.numbers:
+            forget(memory, at, dtype.itemsize)
+        if near != value and value == value:
+            _keep(memory, (Part(at, dtype, value),))
+    else:
+        near = value
+        if memory.numbers:
+            forget(memory, at, dtype.itemsize)
+        if isinstance(value, _Bits):
+            _keep(memory, (Part(at + p.at, p.dtype, p.number) for p in value.parts))
+    encode = encoder(dtype)
+    return near if encode is None else encode(near)
+
+
+def _keep(memory: Memory, parts: Iterable[Part]) -> None:
+    if memory.numbers is None:
+        memory.numbers = {}
+    for part in parts:
+        memory.numbers[part.at] = part
+
+
+def forget(memory: Memory, at: int, size: int) -> None:
+    """Drop the numbers of bytes that are written."""
+    kept = memory.numbers
+    if not kept:
+        return
+    for n in range(at - _MOST_BYTES + 1, at + size):
+        part = kept.get(n)
+        if part is not None and n + part.dtype.itemsize > at:
+            del kept[n]
+
+
+# -- accesses ------------------------------------------------------------------------------------
+def load(
+    view_in: Callable[[Environment], View], span: Span | None, dtype: DataType, *, lanes: bool
+) -> Callable[..., Value]:
+    """Give how to read an element, or ``lanes`` of them."""
+    element, width = dtype.element, dtype.lanes
+
+    def one(view: View, indices: Sequence[int]) -> Value:
+        at = view.cell(indices, span)
+        item, memory, cells = element.itemsize, view.memory, view.cells
+        values = [
+            read_at(memory, n * item + view.shift, cells[n], element) for n in range(at, at + width)
+        ]
+        return tuple(values) if width > 1 else values[0]
+
+    def read(env: Environment, *indices: int) -> Value:
+        return one(view_in(env), indices)
+
+    def read_lanes(env: Environment, *indices: Any) -> Value:
+        view, outer = view_in(env), indices[:-1]
+        made: list[Any] = []
+        for last in indices[-1]:
+            view.locate((*outer, last), span)
+        for last in indices[-1]:
+            value = one(view, (*outer, last))
+            made += value if width > 1 else (value,)
+        return tuple(made)
+
+    return read_lanes if lanes else read
+
+
+def store(
+    view_in: Callable[[Environment], View],
+    span: Span | None,
+    dtype: DataType,
+    after: int,
+    *,
+    lanes: bool,
+) -> Callable[..., int]:
+    """Give how to set an element, or ``lanes`` of them."""
+    element, width = dtype.element, dtype.lanes
+
+    def one(view: View, value: Value, indices: Sequence[int]) -> None:
+        at = view.cell(indices, span)
+        item, memory = element.itemsize, view.memory
+        for n, part in enumerate(value if width > 1 else (value,), at):
+            view.cells[n] = write_at(memory, n * item + view.shift, part, element)
+
+    def write(env: Environment, value: Value, *indices: int) -> int:
+        one(view_in(env), value, indices)
+        return after
+
+    def write_lanes(env: Environment, value: Value, *indices: Any) -> int:
+        view, outer = view_in(env), indices[:-1]
+        for last in indices[-1]:
+            view.locate((*outer, last), span)
+        for lane, last in enumerate(indices[-1]):
+            part = value[lane * width : (lane + 1) * width] if width > 1 else value[lane]
+            one(view, part, (*outer, last))
+        return after
+
+    return write_lanes if lanes else write
+
+
+# -- other dtypes ----------------------------------------------------------------------------------
+def reinterpreted(value: Value, source: DataType, target: DataType) -> Value:
+    """Look at bits as another dtype; numbers stay with them where elements coincide."""
+    lanes = value if source.is_vector else (value,)
+    element = source.element
+    item = element.itemsize
+    parts: dict[int, Part] = {}
+    near: list[Any] = []
+    for n, lane in enumerate(lanes):
+        kept: Any = lane
+        if element.is_float:
+            kept = rounded(lane, element)
+            if kept != lane and lane == lane:
+                parts[n * item] = Part(n * item, element, lane)
+        elif isinstance(lane, _Bits):
+            parts |= {n * item + p.at: Part(n * item + p.at, *p[1:]) for p in lane.parts}
+        near.append(kept)
+    made = unpack(pack(tuple(near) if source.is_vector else near[0], source), target)
+    if target.is_bool or not (parts or target.is_float):
+        return made
+    memory = Memory(None)
+    memory.numbers = parts
+    element, item = target.element, target.itemsize // target.lanes
+    every = made if target.is_vector else (made,)
+    found = [_seen(memory, n * item, part, element) for n, part in enumerate(every)]
+    return tuple(found) if target.is_vector else found[0]
+
+
+def _seen(memory: Memory, at: int, value: Any, dtype: DataType) -> Value:
+    encode = encoder(dtype)
+    return read_at(memory, at, value if encode is None else encode(value), dtype)
+
+
+def contents(view: View) -> Any:
+    """Copy what a buffer holds: floats as exact numbers, in an array of objects."""
+    dtype, width = view.dtype.element, view.dtype.lanes
+    shape = (*view.shape, width) if width > 1 else view.shape
+    made: Any = np.empty(shape, object)
+    for place in itertools.product(*map(range, view.shape)):
+        at = view.start + width * sum(i * a.stride for i, a in zip(place, view.axes, strict=True))
+        cells = range(at, at + width)
+        item = dtype.itemsize
+        values = [read_at(view.memory, n * item + view.shift, view.cells[n], dtype) for n in cells]
+        if width > 1:
+            made[place] = values
+        else:
+            made[place] = values[0]
+    return made

@@ -1,0 +1,33 @@
+"""How the numbers of a run are held and computed: as their dtypes round them, or exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from loomir.interp.arithmetic import binary_function, conversion
+from loomir.interp.builtins import builtin_function
+from loomir.interp.values import Value, rounder
+from loomir.support.dtype import DataType
+
+__all__ = ["ROUNDED", "Numbers"]
+
+
+class Numbers(NamedTuple):
+    """What scalars are made by, for each kind of expression; vectors take it lane by lane."""
+
+    constant: Callable[[float, DataType], Value]
+    """A constant of a float dtype."""
+    binary: Callable[[type, DataType], Callable[[Any, Any], Any]]
+    conversion: Callable[[DataType, DataType], Callable[[Any], Any]]
+    builtin: Callable[[str, DataType], Callable[..., Any]]
+    exact: bool = False
+    """Whether floats are numbers of any size, which memory holds beside their bytes."""
+
+
+def _constant(value: float, dtype: DataType) -> Value:
+    return rounder(dtype)(value)
+
+
+ROUNDED: Final = Numbers(_constant, binary_function, conversion, builtin_function)
+"""The arithmetic of the language."""
