@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from fuzz import contractions, windows
+from fuzz import contractions, reductions, windows
 from fuzz.cases import Case
 
 __all__ = ["FAMILIES", "Draw"]
@@ -15,5 +15,6 @@ Draw: TypeAlias = Callable[[int], Case]
 
 FAMILIES: Final[Mapping[str, Draw]] = {
     "contractions": contractions.draw,
+    "reductions": reductions.draw,
     "windows": windows.draw,
 }
