@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loomir
 from loomir.autoschedule.schedule import schedule_function
 from loomir.ir.visit import pre_order
 from loomir.schedule.dependence import carried_by
@@ -194,3 +195,30 @@ def found(J: T.Buffer((40,), "int32"), A: T.Buffer((48,), "int32"), B: T.Buffer(
     loop = next(part for part in pre_order(func.body) if isinstance(part, For))
     assert "share elements" in carried_by(loop, {})
     assert not scheduled(func, tasks=True).plans
+
+
+LANES = """
+@T.prim_func
+def f(A: T.Buffer(({n},), "int16"), C: T.Buffer((1,), "int32")):
+    lanes = T.alloc_buffer((32,), "int32")
+    for i in range(32):
+        lanes[i] = C[0] + 5
+    for j, i in T.grid({steps}, 32):
+        lanes[i] = T.max(lanes[i], T.int32(A[j * 32 + i]))
+    for i in range({rest}):
+        lanes[0] = T.max(lanes[0], T.int32(A[{steps} * 32 + i]))
+    for i in range(32):
+        C[0] = C[0] + lanes[i]
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("rest", [1, 8])
+def test_what_was_written_before_is_no_memory_of_those_who_read_it(steps: int, rest: int):
+    func = from_source(LANES.format(n=steps * 32 + rest, steps=steps, rest=rest))
+    x = RANDOM.integers(-300, 300, steps * 32 + rest).astype("int16")
+    lanes = np.concatenate([np.full((1, 32), 82), x[: steps * 32].reshape(steps, 32)]).max(axis=0)
+    lanes[0] = max(lanes[0], x[steps * 32 :].max())
+    total = np.array([77], "int32")
+    loomir.compile(func, cache=False)(x, total)
+    assert total[0] == 77 + lanes.sum()

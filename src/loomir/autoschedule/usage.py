@@ -68,8 +68,9 @@ class Usage:
         return self._writers[data]
 
     def only_in(self, data: int, first: int, last: int) -> bool:
-        """Tell whether no part outside of ``range(first, last)`` reads some memory."""
-        return all(first <= place < last for place in self._readers[data])
+        """Tell whether no part outside of ``range(first, last)`` reads or writes some memory."""
+        places = self._readers[data] | self._writers[data]
+        return all(first <= place < last for place in places)
 
     def used(self) -> set[int]:
         """Give all memory that the parts read or write."""
