@@ -192,10 +192,10 @@ def test_equal_executables_give_equal_files(own):
 CODES = {"RUN0461", "RUN0462", "RUN0463", "RUN0466"}
 
 
-def outcome(data: bytes, path: Path) -> str:
+def outcome(data: bytes, path: Path, *, trusted: bool = False) -> str:
     path.write_bytes(data)
     try:
-        loomir.load(path)
+        loomir.load(path, trusted=trusted)
     except RunError as error:
         assert error.diagnostic.help
         return error.diagnostic.code
@@ -239,6 +239,45 @@ def test_no_changed_file_is_loaded(saved, own):
     assert {"RUN0461", "RUN0462"} <= set(seen)
 
 
+@T.prim_func
+def small(x: T.Buffer((4,), "float32")):
+    for i in range(4):
+        x[i] = x[i] + T.float32(1)
+
+
+def unpacking(data: bytes) -> str:
+    try:
+        container.unpack(data, "it")
+    except RunError as error:
+        return error.diagnostic.code
+    return "loaded"
+
+
+def test_no_byte_can_change(own):
+    """Neither of a file of this user's, nor of one that is trusted, which no seal guards."""
+    loomir.compile(small).save(own / "small.loom")
+    data = (own / "small.loom").read_bytes()
+    damaged = CODES - {"RUN0466"}
+    changed = bytearray(data)
+    for at in range(len(data)):
+        for new in (data[at] ^ 1 << at % 8, data[at] ^ 0xFF):
+            changed[at] = new
+            assert unpacking(bytes(changed)) in damaged, at
+            if at % 80 == 0 or at > len(data) - 66:
+                code = outcome(bytes(changed), own / "changed", trusted=at % 2 == 0)
+                assert code in damaged, (at, code)
+        changed[at] = data[at]
+    for trusted in (False, True):
+        assert outcome(data, own / "same", trusted=trusted) == "loaded"
+        for more in (b"\0", b"\xff", data[-32:], data[-64:], data):
+            assert outcome(data + more, own / "long", trusted=trusted) == "RUN0462"
+        for at in (8, 20, 52, len(data) // 2, len(data) - 64, len(data) - 32):
+            for moved in (data[:at] + b"\0" + data[at:], data[:at] + data[at + 1 :]):
+                assert outcome(moved, own / "moved", trusted=trusted) in damaged, at
+    for size in range(len(data)):
+        assert unpacking(data[:size]) in damaged, size
+
+
 def rewritten(data: bytes, change) -> bytes:
     """Change the header and hash it again, as somebody with intent would; the seal stays."""
     opened = container.unpack(data, "it")
@@ -246,7 +285,7 @@ def rewritten(data: bytes, change) -> bytes:
     header.pop("parts")
     parts = dict(opened.parts)
     change(header, parts)
-    return container.pack(header, parts)[0] + opened.seal
+    return container.sealed(*container.pack(header, parts), opened.seal)
 
 
 def test_hashes_that_fit_do_not_make_a_file_the_users(saved, own):
@@ -256,7 +295,8 @@ def test_hashes_that_fit_do_not_make_a_file_the_users(saved, own):
         parts["object"] = parts["object"] + b"\0"
 
     assert outcome(rewritten(path.read_bytes(), other_code), own / "x") == "RUN0466"
-    unsealed = path.read_bytes()[:-32] + bytes(32)
+    opened = container.unpack(path.read_bytes(), "it")
+    unsealed = container.sealed(opened.unsealed, opened.digest, bytes(32))
     assert outcome(unsealed, own / "x") == "RUN0466"
     assert loomir.load(own / "x", trusted=True)["divide"](7, 2) == 3
 

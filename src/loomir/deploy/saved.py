@@ -18,7 +18,7 @@ from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
 from loomir.deploy.stamp import abi_stamp, check_machine
 from loomir.deploy.tables import Tables, read_tables, write_tables
-from loomir.runtime.container import Container, pack, read_file, refuse, unpack, write_file
+from loomir.runtime.container import Container, pack, read_file, refuse, sealed, unpack, write_file
 from loomir.runtime.executable import Executable
 from loomir.runtime.seal import is_own, seal
 from loomir.support.config import SETTINGS
@@ -59,7 +59,7 @@ def save(
         "constants": constants,
     }
     data, digest = pack(header, parts)
-    write_file(Path(path), data + seal(digest))
+    write_file(Path(path), sealed(data, digest, seal(digest)))
 
 
 @explained
@@ -75,8 +75,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
     """
     place = Path(path)
     name = repr(str(place))
-    data = read_file(place)
-    container = unpack(data, name)
+    container = unpack(read_file(place), name)
     try:
         target = dict(container.header["target"])
         stamp, version = str(container.header["abi"]), str(container.header["loomir"])
@@ -94,7 +93,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
         )
     if not trusted and not is_own(container.digest, container.seal):
         _untrusted(name)
-    return _loaded(name, data, container, parts, target)
+    return _loaded(name, container, parts, target)
 
 
 def _untrusted(name: str) -> NoReturn:
@@ -121,7 +120,7 @@ def _unreadable(name: str, error: BaseException) -> NoReturn:
 
 
 def _loaded(
-    name: str, data: bytes, container: Container, parts: list[bytes], target: dict[str, Any]
+    name: str, container: Container, parts: list[bytes], target: dict[str, Any]
 ) -> Executable:
     code, known, script, llvm_ir, constants = parts
     try:
@@ -132,10 +131,10 @@ def _loaded(
         text = script.decode("utf-8", "surrogatepass")
     except (*_WHAT_ELSE, LoomirError) as error:
         _unreadable(name, error)
-    unsealed = data[: -len(container.seal)]
 
     def save_again(path: str | os.PathLike[str]) -> None:
-        write_file(Path(path), unsealed + seal(container.digest))
+        digest = container.digest
+        write_file(Path(path), sealed(container.unsealed, digest, seal(digest)))
 
     return Executable(
         functions,

@@ -9,6 +9,8 @@ In this order, all numbers little-endian:
 - the parts, one after the other
 - 32 bytes, the *seal*: the HMAC-SHA256, under a key of the user who wrote the file, of the SHA-256
   that stands before the header
+- 32 bytes, the SHA-256 of that SHA-256 and of the seal: who has no such key can tell that the seal
+  is whole, too
 
 So no byte can change without being noticed. Only the seal tells who wrote it: hashes do not.
 """
@@ -30,22 +32,24 @@ from typing import Any, Final, NoReturn, cast
 from loomir.runtime.errors import RunValueError
 from loomir.support.diagnostics import Diagnostic
 
-__all__ = ["FORMAT", "MAGIC", "Container", "pack", "read_file", "unpack", "write_file"]
+__all__ = ["FORMAT", "MAGIC", "Container", "pack", "read_file", "sealed", "unpack", "write_file"]
 
 MAGIC: Final = b"\x89Loomir\n"
-FORMAT: Final = 1
+FORMAT: Final = 2
 _HEAD: Final = struct.Struct("<8sIQ")
 _DIGEST: Final = 32
 _START: Final = _HEAD.size + _DIGEST
+_END: Final = 2 * _DIGEST
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a file holds: the header's object, the parts, what the seal is over, and the seal."""
+    """What a file holds: the header's object, the parts, all before the seal, what it is over."""
 
     header: Mapping[str, Any]
     parts: Mapping[str, bytes]
+    unsealed: bytes
     digest: bytes
     seal: bytes
 
@@ -57,7 +61,7 @@ def refuse(code: str, message: str, remedy: str, *notes: str) -> NoReturn:
 
 # -- bytes -------------------------------------------------------------------------------------
 def pack(header: Mapping[str, object], parts: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Write all but the seal; give it, and what the seal is over."""
+    """Write all but what ``sealed`` adds; give it, and what the seal is over."""
     listed = [[name, len(data), hashlib.sha256(data).hexdigest()] for name, data in parts.items()]
     text = json.dumps({**header, "parts": listed}, ensure_ascii=True).encode()
     head = _HEAD.pack(MAGIC, FORMAT, len(text))
@@ -65,8 +69,13 @@ def pack(header: Mapping[str, object], parts: Mapping[str, bytes]) -> tuple[byte
     return b"".join([head, digest, text, *parts.values()]), digest
 
 
+def sealed(unsealed: bytes, digest: bytes, seal: bytes) -> bytes:
+    """Give the bytes of a file: what ``pack`` gave, under a seal."""
+    return b"".join([unsealed, seal, hashlib.sha256(digest + seal).digest()])
+
+
 def unpack(data: bytes, name: str) -> Container:
-    """Take a file apart, and check every byte but those of the seal.
+    """Take a file apart, and check every byte; whose the seal is, ``seal.is_own`` tells.
 
     Errors: RUN0461 for what is no such file, RUN0462 for one that is cut off or changed, RUN0463
     for one of a newer form.
@@ -77,12 +86,12 @@ def unpack(data: bytes, name: str) -> Container:
             f"{name} is no saved executable",
             "give a file that exe.save(path) wrote",
         )
-    if len(data) < _START + _DIGEST:
+    if len(data) < _START + _END:
         _damaged(name, f"it has {len(data)} bytes, fewer than any such file")
     _, version, length = _HEAD.unpack_from(data)
     end = _START + length
     whole = hashlib.sha256(data[: _HEAD.size] + data[_START:end]).digest()
-    if end > len(data) - _DIGEST or whole != data[_HEAD.size : _START]:
+    if end > len(data) - _END or whole != data[_HEAD.size : _START]:
         # What follows a newer version's number may be of another form.
         _refuse_newer(name, version)
         _damaged(name, "its header is not what was written")
@@ -95,9 +104,12 @@ def unpack(data: bytes, name: str) -> Container:
             _damaged(name, f"its part {part!r} is not what was written")
         parts[part] = content
         end += size
-    if end + _DIGEST != len(data):
-        _damaged(name, f"it has {len(data)} bytes, and {end + _DIGEST} were written")
-    return Container(header, parts, data[_HEAD.size : _START], data[end:])
+    if end + _END != len(data):
+        _damaged(name, f"it has {len(data)} bytes, and {end + _END} were written")
+    seal = data[end : end + _DIGEST]
+    if hashlib.sha256(whole + seal).digest() != data[end + _DIGEST :]:
+        _damaged(name, "its seal is not what was written")
+    return Container(header, parts, data[:end], whole, seal)
 
 
 def _refuse_newer(name: str, version: int) -> None:
