@@ -142,13 +142,16 @@ def test_nothing_is_near_to_an_infinity(exact: bool):
     assert difference(infinite, infinite, DataType("float64"), exact, math=True) is None
 
 
-@pytest.mark.parametrize("words", [("fmt",), ("fmt", "--json"), ("check",)])
+WORDS = [("fmt",), ("fmt", "--json"), ("check",), ("fmt", "--help"), ("--help",)]
+
+
+@pytest.mark.parametrize("words", WORDS)
 def test_a_full_disk_under_the_output_is_told(tmp_path: Path, words: tuple[str, ...]):
     path = tmp_path / "sized.py"
     path.write_text(SIZED)
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "loomir", *words, path],
+            [sys.executable, "-m", "loomir", *words, *([] if "--help" in words else [path])],
             check=False,
             stdout=full,
             stderr=subprocess.PIPE,
@@ -156,4 +159,19 @@ def test_a_full_disk_under_the_output_is_told(tmp_path: Path, words: tuple[str, 
         )
     assert done.returncode != 0
     assert "error[CLI0009]: cannot write what is to be printed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX closes it")
+def test_a_closed_output_is_told(tmp_path: Path):
+    path = tmp_path / "sized.py"
+    path.write_text(SIZED)
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -m loomir cost "$1" >&-', sys.executable, str(path)],
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "error[CLI0009]: cannot write what is to be printed: it is closed" in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import loomir
 from loomir.cli.source import load_file, programs_of
 from loomir.ir.stage_files import UNCHANGED
 from loomir.script import parse_file
+from loomir.support.diagnostics import CompileError
 from loomir.transform.pipelines import LOWER_CPU, LOWER_RELAX
 from tests.cli.test_commands import EXAMPLES, invoke
 
@@ -61,7 +64,24 @@ def test_a_file_is_no_directory_for_stages(tmp_path: Path):
     given = str(tmp_path / "file")
     status, output = invoke("run", str(EXAMPLES / "vector_add.py"), "--dump", given)
     assert status == 1
-    assert "CLI0009" in output
+    assert "error[RUN0467]" in output
+    assert "file' cannot be written" in output
+
+
+def test_a_place_that_takes_no_stages_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (program,) = parse_file((EXAMPLES / "vector_add.py").read_text()).values()
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below", "a\0b"):
+        with pytest.raises(CompileError) as caught:
+            loomir.compile(program, dump=place)
+        assert caught.value.diagnostic.code == "RUN0467"
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CompileError, match=r"00-input.py' cannot be written: No space left"):
+        loomir.compile(program, dump=tmp_path / "out")
 
 
 def test_kernels_are_called_by_themselves_where_purity_is_vouched_for():

@@ -18,7 +18,7 @@ from loomir.profiling.roof import measured_roof
 from loomir.runtime.profile import KernelCall, Profile, Roof, Work
 from loomir.script import from_source
 from loomir.support.config import SETTINGS
-from loomir.support.diagnostics import RunError
+from loomir.support.diagnostics import CompileError, RunError
 from tests.cli.test_commands import EXAMPLES, invoke
 
 HEADER = "from loomir.script import ir as I, relax as R, tir as T\n"
@@ -146,6 +146,16 @@ def test_traces_are_events_of_chrome(tmp_path: Path):
     assert events[1]["ph"] == "X"
     assert (events[1]["ts"], events[1]["dur"]) == (1, 100)
     assert events[1]["args"] == {"n": 3, "bytes": 1000, "flops": 50_000}
+
+
+def test_places_that_cannot_be_written_are_told(tmp_path: Path):
+    profile = made()
+    for write in (profile.save_trace, profile.save_roofline):
+        for path in (tmp_path, tmp_path / "no" / "file"):
+            with pytest.raises(RunError, match="RUN0467"):
+                write(path)
+        with pytest.raises(CompileError, match="not a string or a PathLike"):
+            write(None)  # type: ignore[arg-type]
 
 
 def test_rooflines_are_svg(tmp_path: Path):

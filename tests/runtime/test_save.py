@@ -20,6 +20,7 @@ import loomir
 from loomir.codegen.llvm.engine import family
 from loomir.deploy import stamp
 from loomir.runtime import container
+from loomir.runtime.errors import CacheWarning
 from loomir.script import ir as I
 from loomir.script import relax as R
 from loomir.script import tir as T
@@ -462,6 +463,38 @@ def test_a_full_disk_leaves_the_old_file(saved, monkeypatch, step):
     assert "No space left" in caught.value.diagnostic.message
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no such device")
+def test_a_device_is_written_and_stays(saved):
+    exe, _ = saved
+    with pytest.raises(RunError, match=r"RUN0467.*'/dev/full' cannot be written: No space left"):
+        exe.save("/dev/full")
+    exe.save("/dev/null")
+    assert Path("/dev/full").is_char_device()
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links are those of POSIX")
+def test_what_a_link_leads_to_is_written(saved, own):
+    exe, path = saved
+    (own / "link").symlink_to(own / "target")
+    for _ in range(2):
+        exe.save(own / "link")
+        assert (own / "link").is_symlink()
+        assert (own / "target").read_bytes() == path.read_bytes()
+
+
+def test_a_file_without_a_seal_is_told_of(saved, own, monkeypatch):
+    exe, _ = saved
+    (own / "file").write_text("")
+    monkeypatch.setattr(SETTINGS, "cache_dir", own / "file")
+    with pytest.warns(CacheWarning, match="loading it needs trusted=True") as told:
+        exe.save(own / "unsealed.loom")
+    assert told[0].filename == __file__
+    with pytest.raises(RunError, match="RUN0466"):
+        loomir.load(own / "unsealed.loom")
+    assert loomir.load(own / "unsealed.loom", trusted=True)["divide"](7, 2) == 3
 
 
 def test_a_path_with_a_zero_byte_is_refused(saved):

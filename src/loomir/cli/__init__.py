@@ -1,5 +1,8 @@
 """The ``loomir`` command: run, check, format, and look at the machine."""
 
+import sys
+from typing import Any
+
 import typer
 
 from loomir.cli.bisect import bisect
@@ -10,11 +13,24 @@ from loomir.cli.diff import diff
 from loomir.cli.doctor import doctor
 from loomir.cli.explain import explain
 from loomir.cli.fmt import fmt
+from loomir.cli.report import writing
 from loomir.cli.run import run
 
 __all__ = ["app"]
 
-app = typer.Typer(
+
+class _Command(typer.Typer):
+    """The command, which tells where the help cannot be printed either."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            with writing():
+                return super().__call__(*args, **kwargs)
+        except typer.Exit as left:
+            sys.exit(left.exit_code)
+
+
+app = _Command(
     name="loomir",
     help="A tensor compiler: check, compile and run programs written in TVMScript.",
     no_args_is_help=True,

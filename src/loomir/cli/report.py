@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections.abc import Generator
@@ -20,7 +21,7 @@ from loomir.support.diagnostics import (
     RunError,
 )
 
-__all__ = ["Report", "fail"]
+__all__ = ["Report", "fail", "writing"]
 
 
 class Report:
@@ -34,7 +35,7 @@ class Report:
     def line(self, text: str, style: str = "") -> None:
         """Print a line for people."""
         if not self.as_json:
-            with _writing():
+            with writing():
                 self._console.print(Text(text, style=style))
 
     def fact(self, key: str, value: Any) -> None:
@@ -43,16 +44,18 @@ class Report:
 
     def finish(self) -> None:
         """Print the JSON object where one was asked for."""
-        with _writing():
+        with writing():
             if self.as_json:
                 sys.stdout.write(json.dumps(self.facts, indent=2) + "\n")
             sys.stdout.flush()
 
 
 @contextmanager
-def _writing() -> Generator[None]:
+def writing() -> Generator[None]:
     """Tell where the output takes nothing more; a reader that has gone needs no message."""
     try:
+        if sys.stdout is None:  # it was closed
+            raise OSError(errno.EBADF, "it is closed")
         yield
     except BrokenPipeError:
         raise
@@ -68,7 +71,7 @@ def fail(error: LoomirError, as_json: bool) -> NoReturn:
         diagnostics = error.diagnostics
     if as_json:
         listed = [d.as_dict() for d in diagnostics] or [{"message": str(error)}]
-        with _writing():
+        with writing():
             sys.stdout.write(json.dumps({"ok": False, "diagnostics": listed}, indent=2) + "\n")
             sys.stdout.flush()
     else:

@@ -187,17 +187,8 @@ class _Job:
         self._exe: Executable | None = None
 
     def dump_to(self, directory: Path) -> None:
-        """Compile, and write what each pass made of the program. Errors: CLI0009."""
-        try:
-            self._exe = self._compiled(directory)
-        except OSError as error:
-            raise CompileError(
-                Diagnostic(
-                    "CLI0009",
-                    f"cannot write to {error.filename or directory}: {error.strerror}",
-                    help="give --dump a directory, or the name of a new one",
-                )
-            ) from error
+        """Compile, and write what each pass made of the program. Errors: RUN0467."""
+        self._exe = self._compiled(directory)
 
     def _compiled(self, dump: Path | None = None) -> Executable:
         program, checks = cast("Any", self.program), self.checks

@@ -149,7 +149,7 @@ def _link(place: Path, data: bytes, linker: list[str]) -> None:
     token = secrets.token_hex(8)
     before = place.with_name(f".{place.stem[:64]}.{token}.o")
     after = place.with_name(f".{place.stem[:64]}.{token}.so")
-    write_file(before, data)
+    write_file(before, data, wanted=place)
     # Its threads run its code until the process ends: it is never unloaded.
     flags = ["-shared", "-fPIC", "-Wl,-z,nodelete", "-lpthread"]
     soname = f"-Wl,-soname,{place.name}"

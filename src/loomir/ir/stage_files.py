@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from loomir.ir.module import IRModule
+from loomir.support.diagnostics import CompileError
+from loomir.support.files import replace_file, unwritable
 
 __all__ = ["UNCHANGED", "StageFiles", "dump_to"]
 
@@ -17,10 +19,15 @@ class StageFiles:
     """Writes each stage to a file of its own: ``03-relax.FoldConstant.py``.
 
     A stage that changed nothing leaves a file that names the one that holds the program.
+
+    Errors: RUN0467 where a file cannot be written.
     """
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            raise CompileError(unwritable(directory, error)) from error
         self.directory = directory
         self._count = 0
         self._last: tuple[IRModule, str] | None = None
@@ -29,21 +36,26 @@ class StageFiles:
         """Write a module as TVMScript that reads back; large constants are in the cache."""
         path = self._next(name, ".py")
         if self._last is not None and self._last[0] is mod:
-            path.write_text(f"{UNCHANGED}{self._last[1]}\n", encoding="utf-8")
+            _write(path, f"{UNCHANGED}{self._last[1]}")
             return
         self._last = mod, path.name
-        text = mod.script()
-        path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        _write(path, mod.script())
 
     def write_text(self, name: str, text: str) -> None:
         """Write a stage that is text already; ``name`` ends as the file's name is to end."""
-        path = self._next(name, "")
-        path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        _write(self._next(name, ""), text)
 
     def _next(self, name: str, suffix: str) -> Path:
         number = self._count
         self._count += 1
         return self.directory / f"{number:02d}-{name}{suffix}"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        replace_file(path, (text if text.endswith("\n") else text + "\n").encode())
+    except (OSError, ValueError) as error:
+        raise CompileError(unwritable(path, error)) from error
 
 
 def dump_to(directory: Path) -> StageFiles:

@@ -21,7 +21,6 @@ import errno
 import hashlib
 import json
 import os
-import secrets
 import stat
 import struct
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ from typing import Any, Final, NoReturn, cast
 
 from loomir.runtime.errors import RunValueError
 from loomir.support.diagnostics import Diagnostic
+from loomir.support.files import replace_file, unwritable
 
 __all__ = ["FORMAT", "MAGIC", "Container", "pack", "read_file", "sealed", "unpack", "write_file"]
 
@@ -174,29 +174,13 @@ def read_file(path: Path) -> bytes:
         ) from error
 
 
-def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+def write_file(path: Path, data: bytes, mode: int = 0o666, *, wanted: Path | None = None) -> None:
     """Write a file whole or not at all: others see the old one, or the new one.
 
+    ``wanted`` is the file that the user asked for, where this one is on the way to it.
     Errors: RUN0467 where that cannot be done.
     """
-    temporary = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.tmp")
     try:
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
-            with open(os.open(temporary, flags, mode), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        replace_file(path, data, mode)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise RunValueError(
-            Diagnostic(
-                "RUN0467",
-                f"{str(path)!r} cannot be written: {reason}",
-                help="give a path in a directory that exists, may be written and has room",
-            )
-        ) from error
+        raise RunValueError(unwritable(wanted or path, error)) from error

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loomir.runtime.container import write_file
 from loomir.runtime.roofline import Point, roofline
+from loomir.support.held import explained_methods
 
 __all__ = ["KernelCall", "KernelTotal", "Profile", "Roof", "Work"]
 
@@ -60,6 +62,7 @@ class KernelTotal(NamedTuple):
     roof: float | None
 
 
+@explained_methods
 class Profile:
     """Where the time of one call went. ``print`` shows the table.
 
@@ -153,24 +156,27 @@ class Profile:
 
     # -- as files --------------------------------------------------------------------------------
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the calls in the format of Chrome's traces, which Perfetto opens."""
+        """Write the calls in the format of Chrome's traces, which Perfetto opens.
+
+        Errors: RUN0467 where that cannot be done.
+        """
         whole = _event(self.name, "graph", self._start, self._end, self._start, {})
         events = [
             _event(call.kernel, "kernel", call.start, call.end, self._start, _details(call))
             for call in self.calls
         ]
         held = {"traceEvents": [whole, *events], "displayTimeUnit": "ns"}
-        Path(path).write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+        write_file(Path(path), (json.dumps(held, indent=1) + "\n").encode())
 
     def save_roofline(self, path: str | os.PathLike[str]) -> None:
-        """Draw each kernel under the machine's roof, as SVG."""
+        """Draw each kernel under the machine's roof, as SVG. Errors: RUN0467."""
         points = [
             Point(row.kernel, row.flops / row.bytes, row.flops / row.seconds, row.share)
             for row in self.kernels
             if row.bytes and row.flops and row.seconds
         ]
         text = roofline(points, self.roof.bandwidth, self.roof.flops)
-        Path(path).write_text(text, encoding="utf-8")
+        write_file(Path(path), text.encode())
 
 
 def _event(

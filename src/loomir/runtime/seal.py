@@ -11,10 +11,13 @@ import hashlib
 import hmac
 import os
 import secrets
+import warnings
 from pathlib import Path
 from typing import Final
 
+from loomir.runtime.errors import CacheWarning
 from loomir.runtime.object_cache import is_safe_directory, read_own_file
+from loomir.support.cautions import users_depth
 from loomir.support.config import SETTINGS
 
 __all__ = ["NO_SEAL", "is_own", "seal"]
@@ -24,9 +27,19 @@ NO_SEAL: Final = bytes(_SIZE)
 
 
 def seal(digest: bytes) -> bytes:
-    """Give the seal of this user; zeros where there is no place for a key."""
+    """Give the seal of this user; zeros, and a warning, where no key can be kept."""
     key = _key(make=True)
-    return NO_SEAL if key is None else _sealed(key, digest)
+    if key is not None:
+        return _sealed(key, digest)
+    if SETTINGS.cache_dir is not None:
+        warnings.warn(
+            f"no key can be kept in {SETTINGS.cache_dir}, so that what is saved is not known to "
+            "be yours and loading it needs trusted=True; set LOOMIR_CACHE_DIR to a directory of "
+            "your own that has room",
+            CacheWarning,
+            stacklevel=users_depth(),
+        )
+    return NO_SEAL
 
 
 def is_own(digest: bytes, given: bytes) -> bool:
