@@ -166,6 +166,18 @@ def _function(of: Callable[[float], float]) -> Callable[[Any], Any]:
     return call
 
 
+def _leading_zeros(value: Any) -> Any:
+    width = value.dtype.itemsize * 8
+    bits = int(value) & (1 << width) - 1
+    return np.int32(width - bits.bit_length())
+
+
+def _scaled(x: Any, y: Any, q: int, s: int) -> Any:
+    by = int(q) - int(s)
+    product = int(x) * int(y)
+    return cast("int32", (product + (1 << by >> 1)) >> by if by > 0 else product << -by)
+
+
 def _allocated(shape: Any, dtype: str = "float32", **_: Any) -> Any:
     shape = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
     return np.full(shape, _GARBAGE, dtype_of(dtype))
@@ -203,7 +215,10 @@ class _T:
     view = staticmethod(_viewed)
     abs = staticmethod(abs)
     exp = staticmethod(_function(np.exp))
+    exp2 = staticmethod(_function(np.exp2))
     log = staticmethod(_function(np.log))
+    log1p = staticmethod(_function(np.log1p))
+    atan = staticmethod(_function(np.arctan))
     tanh = staticmethod(_function(np.tanh))
     sqrt = staticmethod(_function(np.sqrt))
     sigmoid = staticmethod(_function(lambda x: 1 / (1 + np.exp(-x))))
@@ -214,9 +229,20 @@ class _T:
     ceil = staticmethod(_function(np.ceil))
     trunc = staticmethod(_function(np.trunc))
     round = nearbyint = staticmethod(_function(np.rint))
+    isinf = staticmethod(lambda x: np.bool_(abs(x) == math.inf))
+    isfinite = staticmethod(lambda x: np.bool_(abs(x) < math.inf))
+    copysign = staticmethod(lambda x, y: cast(x.dtype.name, math.copysign(float(x), float(y))))
+    bitwise_and = staticmethod(lambda x, y: x & y)
+    bitwise_or = staticmethod(lambda x, y: x | y)
+    bitwise_xor = staticmethod(lambda x, y: x ^ y)
+    bitwise_not = staticmethod(lambda x: ~x)
+    reinterpret = staticmethod(lambda dtype, x: x.view(dtype_of(dtype)))
+    clz = staticmethod(_leading_zeros)
+    q_multiply_shift = staticmethod(_scaled)
+    likely = staticmethod(lambda x: x)
     isnan = staticmethod(lambda x: np.bool_(x != x))
     popcount = staticmethod(
-        lambda x: cast(x.dtype.name, (int(x) & (1 << x.dtype.itemsize * 8) - 1).bit_count())
+        lambda x: np.int32((int(x) & (1 << x.dtype.itemsize * 8) - 1).bit_count())
     )
     min_value = staticmethod(
         lambda d: (
