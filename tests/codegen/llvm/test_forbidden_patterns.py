@@ -48,6 +48,56 @@ def test_sums_of_distances_of_bytes(accumulator: str):
         assert c[0] == np.array(wanted).astype(accumulator), length
 
 
+@pytest.mark.parametrize("accumulator", ["int64", "int32", "int16"])
+@pytest.mark.parametrize("schedule", [True, False])
+def test_sums_of_distances_of_bytes_read_as_signed(accumulator: str, schedule: bool):
+    """``psadbw`` adds up distances as they are, where 200 should count as -56."""
+    for length in LENGTHS:
+        term = "T.int8(T.max(a[i], b[i]) - T.min(a[i], b[i]))"
+        func = summed(term, length, "uint8", "uint8", accumulator)
+        a, b, c = drawn(length, "uint8", 0), drawn(length, "uint8", 1), np.array([5], accumulator)
+        wanted = (np.maximum(a, b) - np.minimum(a, b)).view("int8").astype("int64").sum() + 5
+        loomir.compile(func, schedule=schedule, cache=False)(a, b, c)
+        assert c[0] == wanted.astype(accumulator), length
+
+
+SIGNED = """
+define i32 @f(<{lanes} x i8> %a, <{lanes} x i8> %b) {{
+  {larger}
+  {smaller}
+  %d = sub <{lanes} x i8> %larger, %smaller
+  %x = sext <{lanes} x i8> %d to <{lanes} x i32>
+  %r = call i32 @llvm.vector.reduce.add.v{lanes}i32(<{lanes} x i32> %x)
+  ret i32 %r
+}}
+declare i32 @llvm.vector.reduce.add.v{lanes}i32(<{lanes} x i32>)
+declare <{lanes} x i8> @llvm.umax.v{lanes}i8(<{lanes} x i8>, <{lanes} x i8>)
+declare <{lanes} x i8> @llvm.umin.v{lanes}i8(<{lanes} x i8>, <{lanes} x i8>)
+"""
+CALL = "%{name} = call <{lanes} x i8> @llvm.u{op}.v{lanes}i8(<{lanes} x i8> %a, <{lanes} x i8> %b)"
+CHOICE = (
+    "%c{op} = icmp u{how} <{lanes} x i8> %a, %b\n"
+    "  %{name} = select <{lanes} x i1> %c{op}, <{lanes} x i8> %a, <{lanes} x i8> %b"
+)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("form", [CALL, CHOICE])
+@pytest.mark.parametrize("cpu", ["x86-64", "haswell", "icelake-server"])
+def test_signed_distances_do_not_become_psadbw(lanes: int, form: str, cpu: str):
+    target = TargetMachine("x86_64-unknown-linux-gnu", cpu, "")
+    text = SIGNED.format(
+        lanes=lanes,
+        larger=form.format(lanes=lanes, name="larger", op="max", how="gt"),
+        smaller=form.format(lanes=lanes, name="smaller", op="min", how="lt"),
+    )
+    made = avoid_forbidden_patterns(text)
+    assert made is not None
+    assert "psadbw" not in assembly(made, target, 0)
+    unsigned = avoid_forbidden_patterns(text.replace("sext", "zext"))
+    assert unsigned is None
+
+
 def test_sums_by_halves_that_a_user_writes():
     func = from_source("""
 @T.prim_func

@@ -62,6 +62,36 @@ def test_conversions_are_held_to_the_range(source: str, cpu: str):
             np.testing.assert_array_equal(b, a, err_msg=target)
 
 
+CLIPS = {
+    "max": "T.max(X[i], T.{t}({low}))",
+    "max of edge": "T.max(T.{t}({low}), X[i])",
+    "less": "T.Select(X[i] < T.{t}({low}), T.{t}({low}), X[i])",
+    "not above": "T.Select(X[i] <= T.{t}({low}), T.{t}({low}), X[i])",
+    "above": "T.Select(X[i] > T.{t}({low}), X[i], T.{t}({low}))",
+    "at least": "T.Select(X[i] >= T.{t}({low}), X[i], T.{t}({low}))",
+}
+
+
+@pytest.mark.parametrize("source", ["float32", "float64"])
+@pytest.mark.parametrize("how", CLIPS)
+def test_what_a_program_clips_itself_stays_0_for_nan(source: str, how: str):
+    """LLVM left one of two clips out where one gives NaN for NaN, and the other the edge."""
+    data = edges(np.dtype(source).type)
+    for target in TARGETS[:6]:
+        info = np.iinfo(target)
+        value = CLIPS[how].format(t=source, low=f"{info.min}.0")
+        params = f'Y: T.Buffer(({len(data)},), "{target}")'
+        store = f'        Y[i] = T.Cast("{target}", {value})'
+        func = from_source(TEXT.format(n=len(data), source=source, params=params, stores=store))
+        edge = info.min if how in ("above", "at least") else 0
+        held = np.where(np.isnan(data), edge, np.clip(data, float(info.min), float(info.max)))
+        wanted = np.trunc(held.astype("float64")).clip(info.min, info.max).astype(target)
+        for options in ({}, {"schedule": False}, {"opt_level": 1}):
+            made = np.ones(len(data), target)
+            loomir.compile(func, cache=False, **options)(data, made)
+            np.testing.assert_array_equal(made, wanted, err_msg=f"{target} {options}")
+
+
 def test_vectors_are_not_taken_apart():
     func = from_source(
         TEXT.format(

@@ -5,6 +5,11 @@ Sums of lanes by halves, of products or distances of bytes:
     for the widest vector, but count the partial sums that ``psadbw`` and ``vpdpbusd`` leave by the
     narrowest, and drop the others. A horizontal sum of such a sum becomes one of the wider vector,
     which LLVM counts right; other sums of halves are hidden from instruction selection.
+
+Sums of distances of bytes that are read as signed, ``sext(umax(a, b) - umin(a, b))``:
+    ``combineBasicSADPattern`` takes any extension for one of zeros, as it is from 16 bits on, and
+    ``psadbw`` adds up distances from 128 on that should count as below zero. Such distances are
+    hidden, too.
 """
 
 from __future__ import annotations
@@ -25,6 +30,13 @@ _ALL: Final = re.compile(
     r"^  (%\S+) = (?:tail )?call i(\d+) @llvm\.vector\.reduce\.add\.v(\d+)i\d+\("
     r"<\d+ x i\d+> (?:\w+ )*(%\S+)\)(.*)$"
 )
+_LARGER: Final = re.compile(
+    r"^  (%\S+) = (?:(?:tail )?call <\d+ x i8> @llvm\.u(?:max|min)\.|"
+    r"select <\d+ x i1> .*, <\d+ x i8> )"
+)
+"""The larger or the smaller of bytes, or what instruction selection makes one."""
+_DISTANCE: Final = re.compile(r"^  (%\S+) = sub (?:nuw |nsw )*<(\d+) x i8> (%\S+), (%\S+)$")
+_SIGNED: Final = re.compile(r"^  %\S+ = sext <(\d+) x i8> (%\S+) to ")
 _DEBUG: Final = re.compile(r"(?:, !\w+ !\d+)+$")
 
 
@@ -50,12 +62,16 @@ def avoid_forbidden_patterns(text: str) -> str | None:
     lines = text.split("\n")
     halves: dict[str, tuple[_Vector, bool]] = {}
     sums: dict[str, _Vector] = {}
+    extremes: set[str] = set()
+    distances: set[str] = set()
     declared: set[str] = set()
     changed: dict[int, list[str]] = {}
     for at, whole in enumerate(lines):
         if whole.startswith("define"):
             halves.clear()
             sums.clear()
+            extremes.clear()
+            distances.clear()
             continue
         line = _DEBUG.sub("", whole)
         if half := _HALF.match(line):
@@ -66,9 +82,9 @@ def avoid_forbidden_patterns(text: str) -> str | None:
             source = _summed_halves(halves.get(added[4]), halves.get(added[5]))
             if source is not None:
                 sums[added[1]] = source
-                changed[at] = list(
-                    _with_hidden_half(whole, _Vector(added[5], int(added[2]), int(added[3])), at)
-                )
+                hidden, name = _hidden(_Vector(added[5], int(added[2]), int(added[3])), at)
+                head, _, tail = whole.rpartition(f", {added[5]}")
+                changed[at] = [*hidden, f"{head}, {name}{tail}"]
         elif (every := _ALL.match(line)) and every[4] in sums:
             wide = sums[every[4]]
             while wide.name in sums:
@@ -76,6 +92,15 @@ def avoid_forbidden_patterns(text: str) -> str | None:
             name = f"llvm.vector.reduce.add.v{wide.lanes}i{wide.bits}"
             declared.add(f"declare i{wide.bits} @{name}({wide.type})")
             changed[at] = [f"  {every[1]} = call i{wide.bits} @{name}({wide.type} {wide.name})"]
+        elif extreme := _LARGER.match(line):
+            extremes.add(extreme[1])
+        elif distance := _DISTANCE.match(line):
+            lanes = int(distance[2])
+            if distance[3] in extremes and distance[4] in extremes and not lanes & (lanes - 1):
+                distances.add(distance[1])
+        elif (signed := _SIGNED.match(line)) and signed[2] in distances:
+            hidden, name = _hidden(_Vector(signed[2], int(signed[1]), 8), at)
+            changed[at] = [*hidden, whole.replace(f" {signed[2]} to ", f" {name} to ")]
     if not changed:
         return None
     made = [part for at, line in enumerate(lines) for part in changed.get(at, (line,))]
@@ -115,24 +140,29 @@ def _summed_halves(
     return one[0]
 
 
-def _with_hidden_half(line: str, half: _Vector, at: int) -> Iterator[str]:
-    """Write a sum with its second operand out of an empty piece of assembly.
+def _hidden(value: _Vector, at: int) -> tuple[list[str], str]:
+    """Write a value out of an empty piece of assembly, and give its name.
 
     It costs no instruction, and instruction selection does not look through it.
     """
-    size = half.lanes * half.bits
+    size, bits = value.lanes * value.bits, value.bits
     hidden = f"%hidden.{at}"
+    if size == 128:
+        return [f'  {hidden} = call {value.type} asm "", "=x,0"({value.type} {value.name})'], hidden
+    made: list[str] = []
     if size > 128:
-        per, pieces = 128 // half.bits, size // 128
-        part = f"<{per} x i{half.bits}>"
+        per = 128 // bits
+        part = f"<{per} x i{bits}>"
         names: list[tuple[str, int]] = []
-        for k in range(pieces):
+        for k in range(size // 128):
             mask = ", ".join(f"i32 {k * per + lane}" for lane in range(per))
-            yield (
-                f"  {hidden}.{k} = shufflevector {half.type} {half.name}, {half.type} poison, "
-                f"<{per} x i32> <{mask}>"
-            )
-            yield f'  {hidden}.{k}.x = call {part} asm "", "=x,0"({part} {hidden}.{k})'
+            made += [
+                (
+                    f"  {hidden}.{k} = shufflevector {value.type} {value.name}, {value.type} poison, "
+                    f"<{per} x i32> <{mask}>"
+                ),
+                f'  {hidden}.{k}.x = call {part} asm "", "=x,0"({part} {hidden}.{k})',
+            ]
             names.append((f"{hidden}.{k}.x", per))
         level = 0
         while len(names) > 1:
@@ -141,31 +171,25 @@ def _with_hidden_half(line: str, half: _Vector, at: int) -> Iterator[str]:
             for k in range(0, len(names), 2):
                 (low, lanes), (high, _) = names[k], names[k + 1]
                 mask = ", ".join(f"i32 {lane}" for lane in range(2 * lanes))
-                kind = f"<{lanes} x i{half.bits}>"
+                kind = f"<{lanes} x i{bits}>"
                 name = f"{hidden}.{level}.{k}.j"
-                yield (
+                made.append(
                     f"  {name} = shufflevector {kind} {low}, {kind} {high}, "
                     f"<{2 * lanes} x i32> <{mask}>"
                 )
                 joined.append((name, 2 * lanes))
             names = joined
-        result = names[0][0]
-    elif size == 128:
-        result = hidden
-        yield f'  {hidden} = call {half.type} asm "", "=x,0"({half.type} {half.name})'
-    else:
-        word, kept = f"i{size}", f"i{max(size, 32)}"
-        yield f"  {hidden}.b = bitcast {half.type} {half.name} to {word}"
-        wide = f"{hidden}.b"
-        if word != kept:
-            yield f"  {hidden}.w = zext {word} {wide} to {kept}"
-            wide = f"{hidden}.w"
-        yield f'  {hidden}.x = call {kept} asm "", "=x,0"({kept} {wide})'
-        wide = f"{hidden}.x"
-        if word != kept:
-            yield f"  {hidden}.t = trunc {kept} {wide} to {word}"
-            wide = f"{hidden}.t"
-        yield f"  {hidden} = bitcast {word} {wide} to {half.type}"
-        result = hidden
-    head, _, tail = line.rpartition(f", {half.name}")
-    yield f"{head}, {result}{tail}"
+        return made, names[0][0]
+    word, kept = f"i{size}", f"i{max(size, 32)}"
+    made.append(f"  {hidden}.b = bitcast {value.type} {value.name} to {word}")
+    wide = f"{hidden}.b"
+    if word != kept:
+        made.append(f"  {hidden}.w = zext {word} {wide} to {kept}")
+        wide = f"{hidden}.w"
+    made.append(f'  {hidden}.x = call {kept} asm "", "=x,0"({kept} {wide})')
+    wide = f"{hidden}.x"
+    if word != kept:
+        made.append(f"  {hidden}.t = trunc {kept} {wide} to {word}")
+        wide = f"{hidden}.t"
+    made.append(f"  {hidden} = bitcast {word} {wide} to {value.type}")
+    return made, hidden

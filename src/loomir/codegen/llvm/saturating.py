@@ -25,7 +25,10 @@ def float_to_int(b: Builder, x: Value, to: Type, *, signed: bool) -> Value:
     digits = _DIGITS[x.type.bits]
     # What is above this float is beyond the range.
     highest = most if power <= digits else 2**power - 2 ** (power - digits)
-    low, high = const(x.type, float(least)), const(x.type, float(highest))
+    # Not 0 but what is cut to it: LLVM holds ``max(max(x, 0), 0)`` to be ``max(x, 0)``, also where
+    # the first gives NaN for NaN, as a program's own, and the second 0 (``foldSPFofSPF``).
+    low = const(x.type, float(least) if signed else -1 + 2.0**-digits)
+    high = const(x.type, float(highest))
     held = b.select(b.fcmp("ogt", x, low), x, low)  # NaN becomes the least
     held = b.select(b.fcmp("olt", held, high), held, high)
     if to.bits < I32.bits:
