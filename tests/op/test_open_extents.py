@@ -173,3 +173,22 @@ class Module:
         with pytest.raises(loomir.RunError) as caught:
             run(np.zeros((1, 2), "uint16"))
         assert caught.value.diagnostic.code == "RUN0212"
+
+
+@pytest.mark.parametrize(
+    "known", ['R.Tensor("float32", ndim=3)', 'R.Tensor("float32")', "R.Tensor"]
+)
+@pytest.mark.parametrize("shape", [(1, 3, 1), (2, 3, 1), (1, 1, 1), (2, 3, 4), (0, 1, 2)])
+def test_all_axes_of_one_element_go_where_none_is_known(known: str, shape: tuple[int, ...]):
+    mod = loomir.script.from_source(f"""
+from loomir.script import ir as I, relax as R
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: {known}):
+        y = R.squeeze(x)
+        return y
+""")
+    x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    for y in (loomir.interpret(mod, "main", x), loomir.compile(mod, opt_level=0)["main"](x)):
+        np.testing.assert_array_equal(y, np.squeeze(x), strict=True)

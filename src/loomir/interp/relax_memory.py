@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.interp.relax_values import Array, allocate
+from loomir.interp.relax_values import Array, allocate, require_size
 from loomir.relax import faults
 from loomir.support.dtype import DataType, numpy_of
 from loomir.support.span import Span
@@ -23,24 +23,30 @@ def new_storage(size: int, span: Span | None) -> Array:
 
 
 def in_storage(
-    storage: Any, offset: int, shape: list[int], dtype: DataType, span: Span | None
+    storage: Any, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
 ) -> Array:
-    """Give the tensor that lies at an offset of a storage. Errors: RUN0412 beyond its end."""
-    return _bytes_as(storage, offset, shape, dtype, "a tensor in a storage, byte", span)
+    """Give the tensor that lies at an offset of a storage. Errors: RUN0450, RUN0451."""
+    return _bytes_as(storage, offset, shape, dtype, what, span)
 
 
-def viewed(data: Array, offset: int, shape: list[int], dtype: DataType, span: Span | None) -> Array:
-    """Give another view of a tensor's bytes. Errors: RUN0412 beyond its end."""
+def viewed(
+    data: Array, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
+) -> Array:
+    """Give another view of a tensor's bytes. Errors: RUN0450, RUN0451."""
     whole: Any = np.ascontiguousarray(data)
     flat = whole.reshape(-1).view(np.uint8)
-    return _bytes_as(flat, offset, shape, dtype, "a view of a tensor, byte", span)
+    return _bytes_as(flat, offset, shape, dtype, what, span)
 
 
 def _bytes_as(
-    flat: Any, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
+    storage: Any, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
 ) -> Array:
+    require_size(shape, dtype, what, span)
+    flat = storage.reshape(-1).view(np.uint8)
     length = math.prod(shape) * dtype.itemsize
     if offset < 0 or offset + length > flat.size:
-        raise faults.index_out_of_range(span, what).error((offset + length, flat.size))
+        raise faults.outside_storage(span, what).error((length, offset, flat.size))
+    if offset % dtype.itemsize:
+        raise faults.askew(span, what, dtype).error((offset,))
     made: Any = flat[offset : offset + length].view(numpy_of(dtype)).reshape(shape)
     return made

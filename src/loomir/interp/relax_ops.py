@@ -26,6 +26,7 @@ from loomir.interp.relax_values import (
     allocate,
     compact,
     describe,
+    dtype_number,
     is_tensor,
     is_tuple,
     kind_number,
@@ -367,9 +368,24 @@ def _shape_of(s: Site) -> Value:
     return Shape(_tensor(s, 0).shape)
 
 
+def _dtype_number(tensor: Array) -> int:
+    dtype = dtype_of_numpy(tensor.dtype)
+    if dtype is None:
+        raise InternalError(f"no dtype for {tensor.dtype}")
+    return dtype_number(dtype)
+
+
 def _tensor_to_shape(s: Site) -> Value:
-    """Give the shape whose extents are the elements of a tensor. Errors: RUN0409."""
-    extents = Shape(int(e) for e in _tensor(s, 0))
+    """Give the shape whose extents are the elements of a tensor.
+
+    Errors: RUN0402, RUN0403, RUN0409.
+    """
+    tensor, where = _tensor(s, 0), f"{s.shown}: argument 1"
+    if tensor.ndim != 1:
+        raise faults.wrong_rank(s.span, where, 1).error((tensor.ndim,))
+    if tensor.dtype.kind not in "iu":
+        raise faults.wrong_dtype(s.span, where, "int64").error((_dtype_number(tensor),))
+    extents = Shape(int(e) for e in tensor)
     for axis, extent in enumerate(extents):
         if extent < 0:
             raise faults.negative_extent(s.span, s.shown, f"of axis {axis}").error((extent,))
@@ -425,7 +441,11 @@ def _formatted(s: Site, values: Sequence[Value]) -> str:
 
 def _alloc_storage(s: Site) -> Value:
     """Allocate bytes."""
-    return new_storage(_extents(s, 0)[0], s.span)
+    extents = _extents(s, 0)
+    if len(extents) != 1:
+        where = f"{s.shown}: argument 1"
+        raise faults.wrong_rank(s.span, where, 1, shape=True).error((len(extents),))
+    return new_storage(extents[0], s.span)
 
 
 def _extents(s: Site, index: int) -> list[int]:
@@ -436,7 +456,8 @@ def _extents(s: Site, index: int) -> list[int]:
 
 def _alloc_tensor(s: Site) -> Value:
     """Give a tensor in a storage."""
-    return in_storage(_tensor(s, 0), int(s.args[1]), _extents(s, 2), s.node.attrs["dtype"], s.span)
+    shape, dtype = _extents(s, 2), s.node.attrs["dtype"]
+    return in_storage(_tensor(s, 0), int(s.args[1]), shape, dtype, s.shown, s.span)
 
 
 def _fresh_tensor(s: Site) -> Value:
@@ -449,7 +470,8 @@ def _view(s: Site) -> Value:
     data = _tensor(s, 0)
     dtype: Any = s.node.attrs["dtype"] or dtype_of_numpy(data.dtype)
     shape = _extents(s, 1) if len(s.args) > 1 else list(data.shape)
-    return viewed(data, s.node.attrs["relative_byte_offset"], shape, dtype, s.span)
+    offset = s.node.attrs["relative_byte_offset"]
+    return viewed(data, offset, shape, dtype, s.shown, s.span)
 
 
 _RULES: Final[dict[str, Rule]] = {

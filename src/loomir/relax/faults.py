@@ -344,11 +344,16 @@ def outside_storage(span: Span | None, what: str) -> Fault:
     )
 
 
-def askew(span: Span | None, what: str, dtype: DataType | str, size: int) -> Fault:
-    """Describe an offset that lies between two elements. Numbers: the offset."""
+def askew(span: Span | None, what: str, dtype: DataType | None) -> Fault:
+    """Describe an offset that lies between two elements. Numbers: the offset.
+
+    The dtype is None where it is known only at run time.
+    """
+    element = "an element" if dtype is None else f"an element of {dtype}"
+    size = "the bytes of an element" if dtype is None else str(dtype.itemsize)
     return Fault(
         FaultKind.WRONG_VALUE,
-        (f"{what}: byte ", 0, f" is not where an element of {dtype} can begin"),
+        (f"{what}: byte ", 0, f" is not where {element} can begin"),
         span,
         help=f"use an offset that is a multiple of {size}",
         code="RUN0451",

@@ -107,7 +107,7 @@ class _Legalizer:
             return [binding]
         made: list[Binding] = []
         kind = DataflowVar if in_dataflow else Var
-        call = self._with_known_extents(call, kind, made)
+        call = self._with_known_extents(definition, call, kind, made)
         if definition.legalize is not None:
             return [*made, *self._written_out(definition, call, binding, in_dataflow)]
         call = self._with_exponent(call)
@@ -165,7 +165,7 @@ class _Legalizer:
         definition = op_def(call.op) if isinstance(call.op, Op) else None
         if definition is None or definition.lower is None or definition.legalize is not None:
             return {}
-        if self._with_known_extents(call, Var, []) is not call:
+        if self._with_known_extents(definition, call, Var, []) is not call:
             return {}
         args = [self._info(arg) for arg in call.args]
         self._assume(args)
@@ -191,7 +191,7 @@ class _Legalizer:
             builder.begin_binding_block()
         assert definition.legalize is not None
         value = definition.legalize(builder, call)
-        if value is call:  # too little is known for kernels
+        if value is call and definition.reference is not None:  # too little is known for kernels
             value = reference_call(definition, call, binding.var.struct_info)
         block = builder.end_block()
         builder.end_scope()
@@ -225,13 +225,20 @@ class _Legalizer:
                     self.assumed.add(var)
                     self.analyzer.assume_size(var)
 
-    def _with_known_extents(self, call: Call, kind: type[Var], made: list[Binding]) -> Call:
+    def _with_known_extents(
+        self, definition: OpDef, call: Call, kind: type[Var], made: list[Binding]
+    ) -> Call:
         """Name the extents of tensors of which only rank and dtype are known."""
         names: dict[Var, Var] = {}
-        args = tuple([self._named(arg, kind, made, names) for arg in call.args])
+        casts: list[Binding] = []
+        args = tuple([self._named(arg, kind, casts, names) for arg in call.args])
         if all(a is b for a, b in zip(args, call.args)):
             return call
-        return Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
+        named = Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
+        if definition.normalized(named) is not named:
+            return call  # of tensors whose extents have names it means something else
+        made += casts
+        return named
 
     def _named(
         self, arg: RelaxExpr, kind: type[Var], made: list[Binding], names: dict[Var, Var]

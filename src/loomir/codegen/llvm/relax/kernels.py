@@ -71,11 +71,19 @@ def allocate(
 
 
 def allocate_at(
-    frame: GraphFrame, shape: Value, rank: int, dtype: DataType, what: str, span: Span | None
+    frame: GraphFrame,
+    shape: Value,
+    rank: int | Value,
+    dtype: DataType,
+    what: str,
+    span: Span | None,
 ) -> Value:
     """Make a tensor of extents in memory, none of them negative."""
     b = frame.b
-    given = (const(I64, word_of(dtype, rank)), shape, const(I64, dtype.itemsize))
+    word = const(I64, word_of(dtype, rank if isinstance(rank, int) else 0))
+    if not isinstance(rank, int):
+        word = b.or_(word, rank)
+    given = (word, shape, const(I64, dtype.itemsize))
     made = b.call(frame.graph.object_function("loomir_tensor_new"), given)
     fine, bad = b.append("made"), b.append("none")
     b.condbr(b.icmp("ne", made, NULL), fine, bad, meta=frame.unit.faults.rare())

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from loomir.codegen.llvm.relax.leaves import facts
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import Step, children, trampoline
 from loomir.relax.expr import Binding, Call, Function, If, MatchCast, SeqExpr, Var, VarBinding
 from loomir.relax.node import RelaxExpr
+from loomir.relax.struct_info import ShapeStructInfo
 
 __all__ = ["dying", "local_tensors"]
 
@@ -59,7 +61,10 @@ def local_tensors(body: RelaxExpr, is_kernel: Callable[[str], bool]) -> frozense
 
 
 def _allocates(value: Node) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in _ALLOC
+    if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name not in _ALLOC:
+        return False
+    known = facts(value.args[2])
+    return isinstance(known, ShapeStructInfo) and known.ndim >= 0
 
 
 class _Uses:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.frame import Held, Slot
 from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, never_negative, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
+from loomir.codegen.llvm.relax.shapes import require_extents
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.unit import GraphUnit, word_of
 from loomir.codegen.llvm.relax.ways import Laid, numbers_of
@@ -32,25 +33,32 @@ __all__ = ["MEMORY", "laid_in_storage", "place_tensor"]
 _BYTES: Final = DataType("uint8")
 
 
+class _Extents(NamedTuple):
+    """Where extents lie, none of them negative, and how many there are."""
+
+    where: Value
+    rank: int | Value
+
+
 def _alloc_storage(s: Site) -> Step[Slot]:
     """Get memory of as many bytes as a shape of one extent says."""
-    extents: tuple[Value, int] = yield _extents(s, 0)
+    extents: _Extents = yield _extents(s, 0)
     where, count = extents
-    if count != 1:
+    if not isinstance(count, int):
+        fault = faults.wrong_rank(s.span, f"{s.shown}: argument 1", 1, shape=True)
+        s.frame.require(s.frame.b.icmp("eq", count, const(I64, 1)), fault, count)
+    elif count != 1:
         raise InternalError("storage has one size")
     return s.own(allocate_at(s.frame, where, 1, _BYTES, "storage", s.span))
 
 
-def _extents(s: Site, index: int) -> Step[tuple[Value, int]]:
-    """Give where the extents of a shape lie, and how many there are; none is negative."""
+def _extents(s: Site, index: int) -> Step[_Extents]:
+    """Give the extents of a shape."""
     e, frame, b = s.arg(index), s.frame, s.frame.b
-    known = facts(e)
-    if not isinstance(known, ShapeStructInfo) or known.ndim < 0:
-        raise InternalError(f"{s.shown} takes a shape of unknown length")
     if isinstance(e, ShapeExpr) and all(isinstance(v, IntImm) for v in e.values):
         numbers = tuple(v.value for v in e.values if isinstance(v, IntImm))
         if min(numbers, default=0) >= 0:
-            return frame.graph.numbers(numbers), len(numbers)
+            return _Extents(frame.graph.numbers(numbers), len(numbers))
     values: list[Value] = []
     if isinstance(e, ShapeExpr):
         for part in e.values:
@@ -58,7 +66,12 @@ def _extents(s: Site, index: int) -> Step[tuple[Value, int]]:
             values.append(extent)
     else:
         shape: Value = yield s.of_kind(index, at.SHAPE)
-        values = [frame.word(shape, at.ITEMS + 8 * i) for i in range(known.ndim)]
+        rank = _rank_of(s, index)
+        if rank < 0:
+            count, where = frame.word(shape, at.LENGTH), place(b, shape, at.ITEMS)
+            require_extents(s, count, where)
+            return _Extents(where, count)
+        values = [frame.word(shape, at.ITEMS + 8 * i) for i in range(rank)]
     exprs = e.values if isinstance(e, ShapeExpr) else ()
     for axis, extent in enumerate(values):
         if exprs and never_negative(frame, exprs[axis]):
@@ -68,7 +81,7 @@ def _extents(s: Site, index: int) -> Step[tuple[Value, int]]:
     where = frame.scratch(len(values))
     for i, extent in enumerate(values):
         b.store(extent, b.gep(I64, where, const(I64, i)))
-    return where, len(values)
+    return _Extents(where, len(values))
 
 
 def _offset(s: Site, index: int) -> Step[Value]:
@@ -87,11 +100,20 @@ def _alloc_tensor(s: Site) -> Step[Slot]:
     """Give a tensor that lies in storage."""
     storage: Value = yield s.of_kind(0, at.TENSOR)
     offset: Value = yield _offset(s, 1)
-    extents: tuple[Value, int] = yield _extents(s, 2)
+    extents: _Extents = yield _extents(s, 2)
     dtype = s.option(3, "dtype")
     if not isinstance(dtype, DataType):
         raise InternalError(f"{s.shown} needs a dtype")
-    return s.own(_inside(s, storage, offset, extents, dtype))
+    return s.own(_inside(s, storage, offset, extents, _elements_of(dtype)))
+
+
+def _fresh_tensor(s: Site) -> Step[Slot]:
+    """Get memory for a tensor of a shape whose length is known only at run time."""
+    extents: _Extents = yield _extents(s, 0)
+    dtype = s.option(1, "dtype")
+    if not isinstance(dtype, DataType):
+        raise InternalError(f"{s.shown} needs a dtype")
+    return s.own(allocate_at(s.frame, extents.where, extents.rank, dtype, "a tensor", s.span))
 
 
 def place_tensor(s: Site) -> Step[Held]:
@@ -108,19 +130,19 @@ def place_tensor(s: Site) -> Step[Held]:
         return made
     storage: Value = yield s.of_kind(0, at.TENSOR)
     offset: Value = yield _offset(s, 1)
-    extents: tuple[Value, int] = yield _extents(s, 2)
-    given = _given_for(storage, offset, extents, dtype)
+    extents: _Extents = yield _extents(s, 2)
+    elements = _elements_of(dtype)
+    given = _given_for(s, storage, offset, extents, elements)
     memory = frame.address_of(made)
     done = b.call(frame.graph.object_function("loomir_tensor_place"), [memory, *given])
-    _require_placed(s, b.icmp("ne", done, const(I32, 0)), given, dtype)
+    _require_placed(s, b.icmp("ne", done, const(I32, 0)), given, elements)
     return made
 
 
 def _rank_of(s: Site, index: int) -> int:
+    """Give the length of a shape; -1 where it is known only at run time."""
     known = facts(s.arg(index))
-    if not isinstance(known, ShapeStructInfo) or known.ndim < 0:
-        raise InternalError(f"{s.shown} takes a shape of unknown length")
-    return known.ndim
+    return known.ndim if isinstance(known, ShapeStructInfo) else -1
 
 
 def laid_in_storage(s: Site) -> Laid | None:
@@ -136,34 +158,64 @@ def laid_in_storage(s: Site) -> Laid | None:
     return Laid(dtype, extents, storage, offset.value.value)
 
 
+class _Elements(NamedTuple):
+    """The elements of a tensor: their dtype, None where that is known only at run time.
+
+    ``word`` has the dtype as a DLTensor has it, over a rank of 0.
+    """
+
+    dtype: DataType | None
+    word: Value
+    size: Value
+
+
+def _elements_of(dtype: DataType) -> _Elements:
+    return _Elements(dtype, const(I64, word_of(dtype, 0)), const(I64, dtype.itemsize))
+
+
+def _elements_like(s: Site, tensor: Value) -> _Elements:
+    """Describe the elements of a tensor whose dtype is known only at run time."""
+    b = s.frame.b
+    word = b.and_(s.frame.word(tensor, dl.DLTENSOR_NDIM), const(I64, -1 << 32))
+    bits = b.and_(b.lshr(word, const(I64, 40)), const(I64, 0xFF))
+    lanes = b.lshr(word, const(I64, 48))
+    return _Elements(None, word, b.lshr(b.add(b.mul(bits, lanes), const(I64, 7)), const(I64, 3)))
+
+
 def _given_for(
-    storage: Value, offset: Value, extents: tuple[Value, int], dtype: DataType
+    s: Site, storage: Value, offset: Value, extents: _Extents, elements: _Elements
 ) -> list[Value]:
-    word, size = const(I64, word_of(dtype, extents[1])), const(I64, dtype.itemsize)
-    return [storage, offset, word, extents[0], size]
+    count = extents.rank
+    if elements.dtype is not None and isinstance(count, int):
+        word = const(I64, word_of(elements.dtype, count))
+    else:
+        rank = const(I64, count) if isinstance(count, int) else count
+        word = s.frame.b.or_(elements.word, rank)
+    return [storage, offset, word, extents.where, elements.size]
 
 
 def _inside(
-    s: Site, storage: Value, offset: Value, extents: tuple[Value, int], dtype: DataType
+    s: Site, storage: Value, offset: Value, extents: _Extents, elements: _Elements
 ) -> Value:
     """Make a tensor of part of another's memory, which it keeps."""
     frame, b = s.frame, s.frame.b
-    given = _given_for(storage, offset, extents, dtype)
+    given = _given_for(s, storage, offset, extents, elements)
     made = b.call(frame.graph.object_function("loomir_tensor_inside"), given)
-    _require_placed(s, b.icmp("ne", made, NULL), given, dtype)
+    _require_placed(s, b.icmp("ne", made, NULL), given, elements)
     return frame.keep(made)
 
 
-def _require_placed(s: Site, holds: Value, given: list[Value], dtype: DataType) -> None:
+def _require_placed(s: Site, holds: Value, given: list[Value], elements: _Elements) -> None:
     """Go on where a tensor was placed, else say why it was not."""
     frame, b = s.frame, s.frame.b
     fine, bad = b.append("made"), b.append("none")
     b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
     b.at(bad)
+    dtype = elements.dtype
     table = frame.unit.faults
-    site = table.add(faults.size_too_large(s.span, s.shown, dtype))
+    site = table.add(faults.size_too_large(s.span, s.shown, dtype or "its dtype"))
     table.add(faults.outside_storage(s.span, s.shown))
-    table.add(faults.askew(s.span, s.shown, dtype, dtype.itemsize))
+    table.add(faults.askew(s.span, s.shown, dtype))
     table.add(faults.no_memory(s.span, "a tensor"))
     b.call(_unplaced(frame.graph), [frame.context, *given, const(I32, site)])
     b.br(frame.cleanup.fail)
@@ -210,11 +262,14 @@ def _view(s: Site) -> Step[Slot]:
     known = facts(s.arg(0))
     if not isinstance(known, TensorStructInfo):
         known = TensorStructInfo()
+    tensor = tensor_of(s.frame, value)
     dtype: Any = s.option(2, "dtype")
     if dtype is None:
         dtype = known.dtype
-    if not isinstance(dtype, DataType) or dtype.is_void:
-        raise InternalError(f"{s.shown} needs a tensor of known dtype")
+    if isinstance(dtype, DataType) and not dtype.is_void:
+        elements = _elements_of(dtype)
+    else:
+        elements = _elements_like(s, tensor)
     known_offset = s.option(3, "relative_byte_offset")
     if isinstance(known_offset, int):
         offset = const(I64, known_offset)
@@ -223,13 +278,13 @@ def _view(s: Site) -> Step[Slot]:
     else:
         offset = const(I64, 0)
     if _given(s, 1):
-        extents: tuple[Value, int] = yield _extents(s, 1)
+        extents: _Extents = yield _extents(s, 1)
     else:
+        rank: int | Value = known.ndim
         if known.ndim < 0:
-            raise InternalError(f"{s.shown} needs a tensor of known rank")
-        tensor = tensor_of(s.frame, value)
-        extents = s.frame.word(tensor, dl.DLTENSOR_SHAPE, PTR), known.ndim
-    return s.own(_inside(s, value, offset, extents, dtype))
+            rank = s.frame.b.zext(s.frame.word(tensor, dl.DLTENSOR_NDIM, I32), I64)
+        extents = _Extents(s.frame.word(tensor, dl.DLTENSOR_SHAPE, PTR), rank)
+    return s.own(_inside(s, value, offset, extents, elements))
 
 
 def _given(s: Site, index: int) -> bool:
@@ -256,6 +311,7 @@ MEMORY: Final[Mapping[str, Callable[[Site], Step[Slot]]]] = {
     "relax.memory.alloc_storage": _alloc_storage,
     "relax.memory.alloc_tensor": _alloc_tensor,
     "relax.memory.view": _view,
+    "relax.builtin.alloc_tensor": _fresh_tensor,
     "relax.memory.ensure_zero_offset": _as_it_is,
     "relax.memory.kill_storage": _nothing,
     "relax.memory.kill_tensor": _nothing,

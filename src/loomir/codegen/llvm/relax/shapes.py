@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from loomir.codegen.llvm.objects_ir import count_loop, place
-from loomir.codegen.llvm.relax.checks import Place, match
+from loomir.codegen.llvm.relax.checks import Place, match, require_dtype
 from loomir.codegen.llvm.relax.frame import Slot
 from loomir.codegen.llvm.relax.kernels import allocate_at, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
@@ -22,7 +22,7 @@ from loomir.runtime import layout as dl
 from loomir.runtime import object_layout as at
 from loomir.support.dtype import DataType
 
-__all__ = ["SHAPES"]
+__all__ = ["SHAPES", "require_extents"]
 
 _INT64: Final = DataType("int64")
 
@@ -37,15 +37,21 @@ def _shape_of(s: Site) -> Step[Slot]:
 
 def _shape_from(s: Site, rank: Value, extents: Value) -> Value:
     """Make a shape of extents in memory, however many there are."""
+    b = s.frame.b
+    made = _new_shape(s, rank)
+    _copy(s, place(b, made, at.ITEMS), extents, b.shl(rank, const(I64, 3)))
+    return made
+
+
+def _new_shape(s: Site, rank: Value) -> Value:
+    """Make a shape of so many extents, which are still to be written."""
     frame, b = s.frame, s.frame.b
-    taken = b.shl(rank, const(I64, 3))
-    size = b.add(taken, const(I64, at.ITEMS))
+    size = b.add(b.shl(rank, const(I64, 3)), const(I64, at.ITEMS))
     made = b.call(
         frame.graph.object_function("loomir_new"), [size, const(I32, at.SHAPE), const(I32, 0)]
     )
     frame.require(b.icmp("ne", made, NULL), faults.no_memory(s.span, "a shape"), size)
     frame.set_word(rank, made, at.LENGTH)
-    _copy(s, place(b, made, at.ITEMS), extents, taken)
     return frame.keep(made)
 
 
@@ -61,21 +67,53 @@ def _tensor_to_shape(s: Site) -> Step[Slot]:
     known: StructInfo = facts(s.arg(0))
     if not isinstance(known, TensorStructInfo):
         known = OBJECT
-    yield match(frame, value, TensorStructInfo(None, _INT64, None, 1), where, known)
+    yield match(frame, value, TensorStructInfo(ndim=1), where, known)
     tensor = tensor_of(frame, value)
     count = b.load(I64, frame.word(tensor, dl.DLTENSOR_SHAPE, PTR))
     offset = frame.word(tensor, dl.DLTENSOR_BYTE_OFFSET)
     data = b.gep(I8, frame.word(tensor, dl.DLTENSOR_DATA, PTR), offset)
+    if isinstance(known, TensorStructInfo) and known.dtype is _INT64:
+        require_extents(s, count, data)
+        return s.own(_shape_from(s, count, data))
+    word = b.lshr(frame.word(tensor, dl.DLTENSOR_NDIM), const(I64, 32))
+    fault = faults.wrong_dtype(where.span, where.where, _INT64)
+    require_dtype(frame, b.icmp("ule", b.and_(word, const(I64, 0xFF)), const(I64, 1)), fault, word)
+    made = _new_shape(s, count)
+    extents = place(b, made, at.ITEMS)
+
+    def convert(i: Value) -> None:
+        b.store(_integer(s, data, i, word), b.gep(I64, extents, i))
+
+    count_loop(b, count, convert)
+    require_extents(s, count, extents)
+    return s.own(made)
+
+
+def _integer(s: Site, data: Value, i: Value, word: Value) -> Value:
+    """Give an element of a tensor of integers, whose dtype DLPack has in a word, as int64."""
+    b = s.frame.b
+    bits = b.and_(b.lshr(word, const(I64, 8)), const(I64, 0xFF))
+    size = b.lshr(bits, const(I64, 3))
+    room = s.frame.scratch(1)
+    _copy(s, room, b.gep(I8, data, b.mul(i, size)), size)
+    unused = b.sub(const(I64, 64), bits)
+    high = b.shl(b.load(I64, room), unused)  # the first byte is the lowest
+    signed = b.icmp("eq", b.and_(word, const(I64, 0xFF)), const(I64, 0))
+    return b.select(signed, b.ashr(high, unused), b.lshr(high, unused))
+
+
+def require_extents(s: Site, count: Value, extents: Value) -> None:
+    """Go on where no extent in memory is negative, however many there are."""
+    frame, b = s.frame, s.frame.b
+    fault = faults.negative_extent(s.span, s.shown, "of axis 0")
+    message = (f"{s.shown}: the extent of axis ", 1, " is ", 0, ", and extents are 0 or more")
+    shown = replace(fault, message=message)
 
     def look(i: Value) -> None:
-        extent = b.load(I64, b.gep(I64, data, i))
-        fault = faults.negative_extent(s.span, s.shown, "of axis 0")
-        message = (f"{s.shown}: the extent of axis ", 1, " is ", 0, ", and extents are 0 or more")
-        shown = replace(fault, message=message)
+        extent = b.load(I64, b.gep(I64, extents, i))
         frame.require(b.icmp("sge", extent, const(I64, 0)), shown, extent, i)
 
     count_loop(b, count, look)
-    return s.own(_shape_from(s, count, data))
 
 
 def _shape_to_tensor(s: Site) -> Step[Slot]:
