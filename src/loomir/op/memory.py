@@ -71,6 +71,7 @@ alloc_tensor = define_op(
     prim("offset"),
     shape("shape"),
     kind_dtype("dtype"),
+    integer("runtime_device_ind", 0),
     infer=described_tensor,
     doc="Give a tensor that lies in a storage, ``offset`` bytes from its start.",
     family=_FAMILY,

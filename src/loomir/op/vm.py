@@ -48,6 +48,7 @@ alloc_tensor = define_op(
     prim("offset"),
     shape("shape"),
     kind_dtype("dtype"),
+    integer("runtime_device_ind", 0),
     infer=described_tensor,
     doc="Give a tensor that lies in a storage, as ``R.memory.alloc_tensor`` does.",
     family=_FAMILY,
