@@ -8,6 +8,7 @@ from loomir.ir.op import Effect
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.table import NAMES
 from loomir.tir.op import BUILTINS, FAMILIES, Accepts, Builtin
+from loomir.tir.op_device import DEVICE
 
 INTRODUCTION = """# Builtins of TIR
 
@@ -53,6 +54,15 @@ COMPOSED = {
     "div": "`a / b`",
     "truncdiv": "`a / b`",
     "truncmod": "the remainder of it, with the sign of a; of floats `T.fmod`",
+    "BitwiseAnd": "`a & b`",
+    "BitwiseOr": "`a | b`",
+    "BitwiseXor": "`a ^ b`",
+    "BitwiseNot": "`~a`",
+    "LShift": "`a << b`",
+    "RShift": "`a >> b`",
+    "IntImm": "`T.IntImm(dtype, value)` is an integer constant",
+    "FloatImm": "`T.FloatImm(dtype, value)` is a float constant",
+    "Var": "`T.Var(name, dtype)` declares a variable, which takes the name that it is assigned to",
     "floordiv": "`a // b`",
     "floormod": "`a % b`",
     "indexdiv": "`a // b`",
@@ -64,6 +74,16 @@ COMPOSED = {
     "max_value": "the largest finite value of a dtype",
     "infinity": "plus infinity of a float dtype",
 }
+
+DEVICE_HEAD = """
+## Instructions of GPUs
+
+Programs that were written for a GPU hold these. They are read, printed and compared as they are, with
+any arguments and any `dtype=`; a program that holds one is neither compiled nor interpreted
+([TIR0512](../errors/TIR0512.md)).
+
+| name | why not on a CPU | instead |
+| --- | --- | --- |"""
 
 MISSING = """
 ## Names that Loomir has not
@@ -99,6 +119,8 @@ def lines() -> Iterator[str]:
     yield FORMS
     assert set(COMPOSED) <= set(NAMES)
     yield from (f"| `T.{name}` | {text} |" for name, text in COMPOSED.items())
+    yield DEVICE_HEAD
+    yield from (f"| `T.{row.name}` | {row.why} | {row.instead} |" for row in DEVICE.values())
     yield MISSING
     yield from (f"| `T.{n}` | {r.why} | {r.instead} |" for n, r in REFUSED.items())
 

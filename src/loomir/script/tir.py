@@ -7,7 +7,7 @@ statements need a builder: ``with IRBuilder() as ib: with T.prim_func(): …``, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from loomir.script.builder import (
     blocks,
@@ -41,6 +41,7 @@ from loomir.script.builder.buffers import (
 )
 from loomir.script.builder.builtin_calls import *  # noqa: F403
 from loomir.script.builder.calls_out import *  # noqa: F403
+from loomir.script.builder.device_calls import DEVICE_NAMES
 from loomir.script.builder.dtype_names import *  # noqa: F403
 from loomir.script.builder.dtypes import infinity, max_value, min_value
 from loomir.script.builder.expressions import (
@@ -102,8 +103,10 @@ __all__ = [
     "Call",
     "Cast",
     "Else",
+    "FloatImm",
     "IRBuilder",
     "If",
+    "IntImm",
     "Let",
     "LetStmt",
     "Ramp",
@@ -112,6 +115,7 @@ __all__ = [
     "Shuffle",
     "StringImm",
     "Then",
+    "Var",
     "While",
     "alloc_buffer",
     "alloc_local",
@@ -185,7 +189,9 @@ BufferLoad = scopes.buffer_load
 Call = loops.call
 Cast = expressions.cast_node
 Else = scopes.ElseFrame
+FloatImm = expressions.float_imm
 If = scopes.IfFrame
+IntImm = expressions.int_imm
 Let = expressions.let
 LetStmt = scopes.let_stmt
 Ramp = expressions.ramp
@@ -194,6 +200,7 @@ Select = expressions.select
 Shuffle = expressions.shuffle
 StringImm = expressions.string
 Then = scopes.ThenFrame
+Var = expressions.named_var
 While = loops.WhileFrame
 Bind = scopes.bind
 block = blocks.sblock
@@ -210,8 +217,10 @@ def meta_var(value: _V) -> _V:
 
 if not TYPE_CHECKING:  # a checker of types must see that these names are missing
 
-    def __getattr__(name: str) -> NoReturn:
-        """Say what to use in place of a name that others have."""
+    def __getattr__(name: str) -> object:
+        """Give an instruction of a GPU, or say what to use in place of a name that others have."""
+        if name in DEVICE_NAMES:
+            return DEVICE_NAMES[name]
         message = f"module {__name__!r} has no attribute {name!r}"
         refused = REFUSED.get(name)
         if refused is not None:

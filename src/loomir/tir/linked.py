@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order, rewrite
+from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.expr import Call, PrimExpr
 from loomir.tir.function import PrimFunc
-from loomir.tir.llvm_intrinsics import LLVM, expand_llvm
+from loomir.tir.llvm_intrinsics import LLVM, expand_llvm, of_one_machine
 from loomir.tir.op_calls import EXTERN, name_of
+from loomir.tir.op_device import DEVICE, refused_device
 from loomir.tir.stmt import Evaluate
 from loomir.tir.types import dtype_of_type
 
@@ -15,7 +17,10 @@ __all__ = ["link_calls"]
 
 
 def link_calls(module: IRModule) -> IRModule:
-    """Replace calls by name: of the module's functions by their symbol, of LLVM's intrinsics."""
+    """Replace calls by name: of the module's functions by their symbol, of LLVM's intrinsics.
+
+    Errors: TIR0512 for instructions of GPUs, or of one machine.
+    """
     own: dict[str, tuple[GlobalVar, PrimFunc]] = {}
     for var, func in module.functions.items():
         if isinstance(func, PrimFunc) and "global_symbol" in func.attrs:
@@ -24,8 +29,8 @@ def link_calls(module: IRModule) -> IRModule:
     def meant(call: Call) -> tuple[GlobalVar, PrimFunc] | None:
         return own.get(name_of(call)) if call.op in EXTERN else None
 
-    def by_name(part: object) -> bool:
-        return isinstance(part, Call) and (part.op in LLVM or meant(part) is not None)
+    def by_name(call: Call) -> bool:
+        return call.op in LLVM or meant(call) is not None
 
     def link(call: Call) -> PrimExpr:
         if call.op in LLVM:
@@ -47,9 +52,17 @@ def link_calls(module: IRModule) -> IRModule:
         return Evaluate(Call(dtype, value.op, value.args, span=value.span), span=stmt.span)
 
     functions = dict(module.functions)
+    refused: list[Diagnostic] = []
     for var, func in module.functions.items():
-        if isinstance(func, PrimFunc) and any(map(by_name, pre_order(func.body))):
+        if not isinstance(func, PrimFunc):
+            continue
+        calls = [part for part in pre_order(func.body) if isinstance(part, Call)]
+        refused += [refused_device(call) for call in calls if call.op in DEVICE]
+        refused += filter(None, map(of_one_machine, calls))
+        if any(map(by_name, calls)):
             functions[var] = rewrite(func, {Call: link, Evaluate: run})
+    if refused:
+        raise CompileError.of(tuple(refused))
     if all(functions[var] is func for var, func in module.functions.items()):
         return module
     return module.with_functions(functions)

@@ -43,6 +43,7 @@ __all__ = [
     "call_llvm",
     "expand_llvm",
     "mistake_of_llvm",
+    "of_one_machine",
 ]
 
 CALL_LLVM_INTRIN: Final = Op.register("tir.call_llvm_intrin", Effect.PURE)
@@ -297,10 +298,30 @@ def _code(dtype: DataType) -> str:
     return (f"v{dtype.lanes}" if dtype.is_vector else "") + f"{kind}{dtype.bits}"
 
 
+_MACHINES: Final = ("x86", "aarch64", "arm", "riscv", "amdgcn", "nvvm", "hexagon")
+"""What follows ``llvm.`` in the names of intrinsics that are instructions of one machine."""
+
+
+def of_one_machine(call: Call) -> Diagnostic | None:
+    """Say that an intrinsic is an instruction of one machine, which no program compiles to."""
+    name = name_of(call)
+    parts = name.split(".")
+    if call.op not in LLVM or len(parts) < 3 or parts[0] != "llvm" or parts[1] not in _MACHINES:
+        return None
+    return Diagnostic(
+        "TIR0512",
+        f"{name!r} is an instruction of one machine, and programs run on all",
+        call.span,
+        help="write what it computes; T.dp4a and T.vectorized use what a machine has",
+    )
+
+
 def mistake_of_llvm(call: Call) -> Diagnostic | None:
     """Say what is wrong with a call of an intrinsic, None where nothing is."""
     name, dtype, args = name_of(call), call.dtype, call.args[1:]
     row = _row(name, dtype)
+    if row is None and of_one_machine(call) is not None:
+        return None
     if row is None:
         return _unknown(call, name)
     if not (dtype.is_float if row.kind == "float" else dtype.is_integer):

@@ -9,6 +9,7 @@ from loomir.ir.op import Effect, Op
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.expr import Call
 from loomir.tir.op import BUILTINS, STACK_MAKE_ARRAY
+from loomir.tir.op_device import DEVICE
 
 __all__ = ["may_misplace", "misplaced"]
 
@@ -16,6 +17,8 @@ __all__ = ["may_misplace", "misplaced"]
 def _fits(arg: Call, user: Call) -> bool:
     if isinstance(user.op, GlobalVar):
         return arg.op is STACK_MAKE_ARRAY
+    if user.op in DEVICE:
+        return True
     return user.op.name.removeprefix("tir.") in BUILTINS[_name(arg)].inside
 
 

@@ -7,6 +7,7 @@ import pytest
 from loomir.ir import assert_structural_equal
 from loomir.script import from_source
 from loomir.script.builder import dtype_names
+from loomir.script.builder.device_calls import DEVICE_NAMES
 from loomir.script.parser.namespaces import I, T
 from loomir.support.diagnostics import CompileError
 from loomir.tir import BUILTINS, PrimFunc
@@ -92,6 +93,14 @@ USES: dict[str, str] = {
     **{name: f"T.evaluate(T.{name}(z, A[0, 0]))" for name in TWO_FLOATS},
     **{name: f"T.evaluate(T.{name}(x, y))" for name in TWO_INTEGERS},
     "fabs": "T.evaluate(T.fabs(z))",
+    "IntImm": 'T.evaluate(T.IntImm("int64", 3))',
+    "FloatImm": 'T.evaluate(T.FloatImm("float16", 1.5))',
+    "Var": 'v = T.Var("v", "int32")\nT.bind(x, var=v)\nT.evaluate(v)',
+    **{
+        name: f"T.evaluate(T.{name}(x, y))"
+        for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift", "RShift")
+    },
+    "BitwiseNot": "T.evaluate(T.BitwiseNot(x))",
     **{name: f"T.evaluate(T.{name}(x))" for name in ("bitwise_not", "clz", "popcount")},
     **{name: f"T.evaluate(T.{name}(b, x > y))" for name in ("And", "Or", "all", "any")},
     **{
@@ -200,6 +209,9 @@ USES: dict[str, str] = {
     "prim_func": "pass",
     "axis": BLOCK.format("sblock", "v = T.axis.spatial(8, i)"),
 }
+
+# Instructions of GPUs are tested in test_device_calls.py.
+ON_DEVICES = frozenset(name.partition(".")[0] for name in DEVICE_NAMES)
 
 # What passes put into programs; test_evaluator.py holds that each is a function of T.
 INSERTED = frozenset(
@@ -366,7 +378,9 @@ def program(use: str) -> str:
 
 
 @clauses("TS-SYN-20", "TS-FLOW-03")
-@pytest.mark.parametrize("name", sorted(set(T.table) - INSERTED - set(dtype_names.__all__)))
+@pytest.mark.parametrize(
+    "name", sorted(set(T.table) - INSERTED - ON_DEVICES - set(dtype_names.__all__))
+)
 def test_each_name_is_read_and_comes_back(name: str):
     assert f"T.{name}" in program(USES[name])
     made = from_source(program(USES[name]))

@@ -90,7 +90,10 @@ def _extern(op: Op, given: tuple[Any, ...], dtype: DTypeLike | None) -> Call:
         name = ""
     made = as_dtype("int32" if dtype is None else dtype)
     passed = tuple([_argument(a) for a in given[1:]])
-    return call_outside(op, as_text(name, "the function's name"), passed, made)
+    text = as_text(name, "the function's name")
+    if text == "__dp4a":  # a function of GPUs, of which T has a builtin
+        return call_builtin("dp4a", *passed)
+    return call_outside(op, text, passed, made)
 
 
 def _is_dtype(value: object) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 from loomir.script.builder.dtypes import DTypeFunction, HandleFunction
 
 __all__ = [
+    "bf16",
     "bfloat16",
     "bfloat16x2",
     "bfloat16x3",
@@ -24,6 +25,9 @@ __all__ = [
     "boolx16",
     "boolx32",
     "boolx64",
+    "f16",
+    "f32",
+    "f64",
     "float16",
     "float16x2",
     "float16x3",
@@ -49,6 +53,10 @@ __all__ = [
     "float64x32",
     "float64x64",
     "handle",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
     "int8",
     "int8x2",
     "int8x3",
@@ -81,6 +89,10 @@ __all__ = [
     "int64x16",
     "int64x32",
     "int64x64",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
     "uint1",
     "uint8",
     "uint8x2",
@@ -228,3 +240,15 @@ boolx64: Final = DTypeFunction("boolx64")
 # Other names of the same.
 bool = boolean  # noqa: A001, called as in the language
 uint1 = boolean
+bf16 = bfloat16
+f16 = float16
+f32 = float32
+f64 = float64
+i8 = int8
+i16 = int16
+i32 = int32
+i64 = int64
+u8 = uint8
+u16 = uint16
+u32 = uint32
+u64 = uint64

@@ -34,12 +34,15 @@ __all__ = [
     "cast_node",
     "ceildiv",
     "check_dtype",
+    "float_imm",
     "global_var",
     "if_then_else",
+    "int_imm",
     "is_constant_true",
     "ldexp",
     "let",
     "logical",
+    "named_var",
     "operator",
     "raise_to",
     "ramp",
@@ -220,6 +223,27 @@ def var(dtype: DTypeLike, storage_scope: str | None = None) -> Var:
         scope = as_text(storage_scope, "the storage scope")
         return Var("", type_annotation=PointerType(PrimType(wanted), scope))
     return Var("", wanted)
+
+
+def named_var(name: str = "", dtype: DTypeLike = "int32") -> Var:
+    """Declare a variable, which takes the name that it is assigned to, not the one given."""
+    as_text(name, "the name of the variable")
+    return Var("", as_dtype(dtype))
+
+
+def int_imm(dtype: DTypeLike, value: int) -> PrimExpr:
+    """Make an integer constant of a dtype."""
+    return nodes.IntImm(as_int(value, "the value"), as_dtype(dtype))
+
+
+def float_imm(dtype: DTypeLike, value: float | PrimExpr) -> PrimExpr:
+    """Make a constant of a float dtype."""
+    made = value.value if isinstance(value, (nodes.IntImm, nodes.FloatImm)) else value
+    if isinstance(made, PrimExpr):
+        raise wrong_argument(
+            made, f"{describe(made)} is no constant", help="write T.cast(…) for other values"
+        )
+    return nodes.FloatImm(float(made), as_dtype(dtype))
 
 
 def string(value: str) -> StringImm:

@@ -27,15 +27,21 @@ __all__ = [
     "NE",
     "Add",
     "And",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
     "Div",
     "FloorDiv",
     "FloorMod",
+    "LShift",
     "Max",
     "Min",
     "Mod",
     "Mul",
     "Not",
     "Or",
+    "RShift",
     "Sub",
     "abs",
     "acos",
@@ -198,3 +204,9 @@ floordiv: Final[Binary] = FloorDiv
 floormod: Final[Binary] = FloorMod
 indexdiv: Final[Binary] = FloorDiv
 indexmod: Final[Binary] = FloorMod
+BitwiseAnd: Final[Binary] = bitwise_and
+BitwiseOr: Final[Binary] = bitwise_or
+BitwiseXor: Final[Binary] = bitwise_xor
+BitwiseNot: Final[Unary] = bitwise_not
+LShift: Final[Binary] = shift_left
+RShift: Final[Binary] = shift_right

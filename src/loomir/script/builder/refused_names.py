@@ -42,18 +42,6 @@ _THREADS: Final = Refused(
     "there are no GPU threads here; loops bound to threads run as parallel loops",
     "guard statements with `if`, and return after the loop",
 )
-_SYNC: Final = Refused(
-    "iterations of parallel loops do not wait for one another",
-    "end the loop and start another: all of the first is done then",
-)
-_ACROSS: Final = Refused(
-    "there are no GPU warps here",
-    "write the reduction as a block with T.init, over a loop of its own",
-)
-_MATRIX: Final = Refused(
-    "there are no matrix units of GPUs here",
-    "write the product as loops; T.dp4a and vectorized loops use what a CPU has",
-)
 _PROFILE: Final = Refused(
     "compiled code has no hooks for a profiler",
     "time whole calls from Python, or use a profiler of the system on the process",
@@ -71,34 +59,11 @@ REFUSED: Final[dict[str, Refused]] = {
     "TVMBackendFreeWorkspace": _WORKSPACE,
     "print_buffer": _TRACE,
     "trace": _TRACE,
-    "comm_reducer": Refused(
-        "a reduction is written out, since a text with lambda is not read",
-        "write a block with a T.axis.reduce axis and T.init",
-    ),
     "vscale": _SCALABLE,
     "get_vscale_expr": _SCALABLE,
     "filter": _THREADS,
     "selector": _THREADS,
     "thread_return": _THREADS,
-    "tvm_storage_sync": _SYNC,
-    "tvm_global_barrier_kinit": _SYNC,
-    "tvm_kernel_replace_point": _SYNC,
-    "tvm_thread_invariant": _THREADS,
-    "tvm_thread_allreduce": _ACROSS,
-    "tvm_warp_activemask": _ACROSS,
-    "tvm_warp_shuffle": _ACROSS,
-    "tvm_warp_shuffle_down": _ACROSS,
-    "tvm_warp_shuffle_up": _ACROSS,
-    "tvm_warp_shuffle_xor": _ACROSS,
-    "tvm_load_matrix_sync": _MATRIX,
-    "tvm_mma_sync": _MATRIX,
-    "tvm_bmma_sync": _MATRIX,
-    "tvm_fill_fragment": _MATRIX,
-    "tvm_store_matrix_sync": _MATRIX,
-    "cooperative_tensor_fill": _MATRIX,
-    "cooperative_tensor_load": _MATRIX,
-    "cooperative_tensor_store": _MATRIX,
-    "cooperative_tensor_multiply_accumulate": _MATRIX,
     "start_profile_intrinsic": _PROFILE,
     "end_profile_intrinsic": _PROFILE,
 }

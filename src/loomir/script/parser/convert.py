@@ -235,7 +235,7 @@ def convert(root: ast.AST, places: Places, problems: list[Diagnostic]) -> doc.AS
 
 
 def _with_index_maps(node: ast.Call) -> ast.Call:
-    """Make texts of the lambdas that say how indices change; nothing calls them as functions."""
+    """Make texts of the lambdas that map indices or reduce; nothing calls them as functions."""
     name = getattr(node.func, "attr", "")
     args = [_as_text(arg) if name in _TAKE_INDEX_MAPS else arg for arg in node.args]
     words = [
@@ -249,8 +249,8 @@ def _with_index_maps(node: ast.Call) -> ast.Call:
     return ast.Call(node.func, args, words, **_place(node))
 
 
-_TAKE_INDEX_MAPS: Final = frozenset(("index_map", "layout_transform"))
-_INDEX_MAPS: Final = frozenset(("index_map", "inverse_index_map", "mapping"))
+_TAKE_INDEX_MAPS: Final = frozenset(("index_map", "layout_transform", "comm_reducer"))
+_INDEX_MAPS: Final = frozenset(("index_map", "inverse_index_map", "mapping", "combiner"))
 
 
 def _as_text(node: ast.expr) -> ast.expr:

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from loomir.ir.module import GlobalVar
+from loomir.script.builder.device_calls import DEVICE_NAMES
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.table import AXIS, MODULE_NAMES, NAMES
 from loomir.script.parser import doc
@@ -100,10 +101,24 @@ class ModuleNames:
     functions: Mapping[str, ModuleFunction | None]
 
 
+def _device_names() -> dict[str, object]:
+    """Give the names of instructions of GPUs, those with a dot in namespaces of their own."""
+    made: dict[str, object] = {}
+    parts: dict[str, dict[str, object]] = {}
+    for name, function in DEVICE_NAMES.items():
+        head, dot, rest = name.partition(".")
+        if dot:
+            parts.setdefault(head, {})[rest] = function
+        else:
+            made[name] = function
+    return {**made, **{head: Namespace(f"T.{head}", table) for head, table in parts.items()}}
+
+
 T: Final = Namespace(
     "T",
     {
         **NAMES,
+        **_device_names(),
         "prim_func": PRIM_FUNC,
         "macro": MACRO,
         "inline": INLINE,
@@ -152,7 +167,9 @@ BY_IMPORT: Final[dict[str, Namespace]] = {"tir": T, "tirx": T, "ir": I, "relax":
 """What ``from loomir.script import …`` gives in a text."""
 
 _OPERATORS: Final = frozenset(("Operator", "Part"))
-_EXPORTED: Final = {id(value) for table in (NAMES, AXIS, MODULE_NAMES) for value in table.values()}
+_EXPORTED: Final = {
+    id(value) for table in (NAMES, AXIS, MODULE_NAMES, DEVICE_NAMES) for value in table.values()
+}
 _MARKED: Final[dict[int, Marker]] = {}
 
 

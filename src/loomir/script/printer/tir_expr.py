@@ -65,6 +65,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.llvm_intrinsics import LLVM, mistake_of_llvm
 from loomir.tir.op import BUILTINS, call_builtin
 from loomir.tir.op_calls import OUTSIDE, mistake_of
+from loomir.tir.op_device import COMM_REDUCER, DEVICE, dtype_given
 from loomir.tir.types import dtype_of_type
 
 __all__ = [
@@ -249,6 +250,8 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
         return T.attr(LLVM[node.op]).call(dtype_doc(node.dtype), *args)
     if node.op in OUTSIDE and mistake_of(node) is None:
         return _call_outside(node, args)
+    if node.op in DEVICE:
+        return _call_device(node, args)
     name = node.op.name.removeprefix("tir.")
     if not is_regular(name, node):
         return T.attr("Call").call(dtype_doc(node.dtype), text(node.op.name), ListDoc(args))
@@ -268,6 +271,20 @@ def _call_outside(node: Call, args: tuple[ExprDoc, ...]) -> ExprDoc:
     if node.dtype is row.default:
         return T.attr(row.name).call(*args)
     return T.attr(row.name).call(*args, dtype=dtype_doc(node.dtype))
+
+
+def _call_device(node: Call, args: tuple[ExprDoc, ...]) -> ExprDoc:
+    """Write an instruction of a GPU; its dtype where it is not the usual one."""
+    assert isinstance(node.op, Op)
+    row = DEVICE[node.op]
+    callee: ExprDoc = T
+    for part in row.name.split("."):
+        callee = callee.attr(part)
+    if node.op is COMM_REDUCER:
+        return callee.call(args[0], ListDoc(args[1:]))
+    if node.dtype is dtype_given(row, node.args):
+        return callee.call(*args)
+    return callee.call(*args, dtype=dtype_doc(node.dtype))
 
 
 def is_regular(name: str, node: Call) -> bool:
