@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from fuzz import contractions, elements, reductions, windows
+from fuzz import contractions, elements, networks, reductions, windows
 from fuzz.cases import Case
 
 __all__ = ["FAMILIES", "Draw"]
@@ -16,6 +16,7 @@ Draw: TypeAlias = Callable[[int], Case]
 FAMILIES: Final[Mapping[str, Draw]] = {
     "contractions": contractions.draw,
     "elements": elements.draw,
+    "networks": networks.draw,
     "reductions": reductions.draw,
     "windows": windows.draw,
 }
