@@ -281,6 +281,18 @@ BODIES: dict[str, tuple[str, str]] = {
         'with T.attr({"k": 1, "l": "m"}):\n    A[0, 0] = 1.0',
         'with T.attr(0, "k", 1):\n    with T.attr(0, "l", "m"):\n        A[0, 0] = 1.0',
     ),
+    "views of buffers": (
+        (
+            "B = A.view(64)\nB[0] = 1.0\nC = A.view(2, -1, 8)\nC[1, 3, 7] = 2.0\n"
+            'D = A.view("int64")\nD[7, 3] = T.int64(1)\nE = A.view(x, x)\nE[0, 0] = 1.0'
+        ),
+        (
+            "B = T.decl_buffer((64,), data=A.data)\nB[0] = 1.0\n"
+            "C = T.decl_buffer((2, 4, 8), data=A.data)\nC[1, 3, 7] = 2.0\n"
+            'D = T.decl_buffer((8, 4), "int64", data=A.data)\nD[7, 3] = T.int64(1)\n'
+            "E = T.decl_buffer((x, x), data=A.data)\nE[0, 0] = 1.0"
+        ),
+    ),
     "offsets of buffers": (
         "T.evaluate(T.tvm_access_ptr('float32', A.data, A.elem_offset + x, 4, 1))",
         "T.evaluate(T.tvm_access_ptr('float32', A.data, 0 + x, 4, 1))",
@@ -324,6 +336,16 @@ def test_statements(name: str) -> None:
         ('T.evaluate(T.target("a", host=1))', "SCR0005", "quote it"),
         ("T.bind(x, var=3)", "SCR0005", "declare one first"),
         ('T.evaluate(A.access_ptr("x"))', "SCR0005", 'write "r"'),
+        ("B = A.view(63)", "SCR0005", "whose product"),
+        ("B = A.view(-1, -1)", "SCR0005", "whose product"),
+        ("B = A.view(0, -1)", "SCR0005", "whose product"),
+        ("B = A.view(x, -1)", "SCR0005", "write the extent"),
+        ("B = A.view('int8x3')", "SCR0005", "a narrower dtype"),
+        (
+            "B = T.decl_buffer((8,), data=A.data, strides=(2,))\n    C = B.view(8)",
+            "SCR0005",
+            "T.decl_buffer",
+        ),
         (
             (
                 'with T.sblock("b"):\n        V = T.match_buffer(A[4:8, 0], (4,))\n'

@@ -15,6 +15,7 @@ from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import LetAnnotation, buffer_store
+from loomir.script.builder.views import view_of
 from loomir.script.parser.captured import MISSING, Foreign, attribute_of, items_of, literal
 from loomir.script.parser.namespaces import ModuleNames, Namespace, T
 from loomir.script.parser.operators import kind
@@ -112,6 +113,13 @@ def _ptr_to(buffer: Buffer) -> Method:
     return Method("ptr_to", ptr_to)
 
 
+def _view(buffer: Buffer) -> Method:
+    def view(*shape: Any) -> Any:
+        return view_of(buffer, shape)
+
+    return Method("view", view)
+
+
 def _astype(expr: PrimExpr) -> Method:
     def astype(dtype: Any) -> PrimExpr:
         return expr.astype(as_dtype(dtype))
@@ -133,6 +141,7 @@ _ATTRIBUTES: Final[tuple[tuple[type[Any], dict[str, Callable[[Any], object]]], .
             "ty": lambda buffer: buffer,
             "access_ptr": _access_ptr,
             "ptr_to": _ptr_to,
+            "view": _view,
             "vload": _vload,
             "vstore": _vstore,
         },
