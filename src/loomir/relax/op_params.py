@@ -219,6 +219,8 @@ def convert_option(op: str, param: Param, value: Any) -> Any:
     if value is None and param.default is None:
         return None
     made = _CONVERT[param.kind](_plain(value))
+    if param.kind is Kind.DTYPE and param.default is None and made is not None and made.is_void:
+        return None  # no dtype is said, as others write it
     if made is None or (param.choices and made not in param.choices):
         wanted = (
             "one of " + ", ".join(map(repr, param.choices)) if param.choices else param.kind.value

@@ -293,6 +293,16 @@ BODIES: dict[str, tuple[str, str]] = {
             "E = T.decl_buffer((x, x), data=A.data)\nE[0, 0] = 1.0"
         ),
     ),
+    "types of variables": (
+        (
+            "q: T.handle = T.reinterpret(T.handle().ty, T.uint64(0))\ny = T.cast(A[0, 0], x.ty)\n"
+            "A[y, 0] = 1.0\nT.evaluate(T.isnullptr(q))"
+        ),
+        (
+            'q: T.handle = T.reinterpret("handle", T.uint64(0))\ny = T.cast(A[0, 0], "int32")\n'
+            "A[y, 0] = 1.0\nT.evaluate(T.isnullptr(q))"
+        ),
+    ),
     "offsets of buffers": (
         "T.evaluate(T.tvm_access_ptr('float32', A.data, A.elem_offset + x, 4, 1))",
         "T.evaluate(T.tvm_access_ptr('float32', A.data, 0 + x, 4, 1))",

@@ -35,6 +35,27 @@ BODIES: dict[str, tuple[str, str]] = {
         "a = R.image.resize2d(y, (4, 4), roi=[T.float32(0.0), 0.0, 1, 0.5])\nreturn a",
         "a = R.image.resize2d(y, (4, 4), roi=(0.0, 0.0, 1, 0.5))\nreturn a",
     ),
+    "no dtype of an option": (
+        (
+            'a = R.cumsum(x, axis=0, dtype="void")\n'
+            'return R.matmul(a, R.zeros((3, 1), "float32"), "void")'
+        ),
+        "a = R.cumsum(x, axis=0)\nreturn R.matmul(a, R.zeros((3, 1), 'float32'))",
+    ),
+    "dtypes as descriptions": (
+        "n: T.int64 = R.prim_value(3)\nt: R.Tuple(T.int64, R.Object) = (n, x)\nreturn t",
+        (
+            'n: R.Prim("int64") = R.prim_value(3)\n'
+            't: R.Tuple(R.Prim("int64"), R.Object) = (n, x)\nreturn t'
+        ),
+    ),
+    "a packed function described twice": (
+        (
+            'g: R.Callable((R.Object,), R.Object, True) = R.ExternFunc("a.b", R.Callable((R.Object,), '
+            "R.Object, True))\na = g(x)\nreturn a"
+        ),
+        'a = R.call_pure_packed("a.b", x, ty_args=R.Object)\nreturn a',
+    ),
     "no dtype of a view": (
         (
             'a = R.memory.view(x, (6,), R.dtype(""), R.prim_value(0))\n'
@@ -197,3 +218,18 @@ def test_a_function_that_calls_itself_says_what_it_returns() -> None:
     )
     assert found.code == "SCR0035"
     assert "-> R.Tensor" in (found.help or "")
+
+
+def test_what_is_said_of_a_packed_function_agrees() -> None:
+    (found,) = refused(
+        lines(
+            'g: R.Callable((R.Object,), R.Object, True) = R.ExternFunc("a.b", '
+            "R.Callable((R.Object,), R.Tensor, True))\nreturn g(x)"
+        )
+    )
+    assert (found.code, found.help) == ("RLX0201", "change the annotation, or leave it out")
+
+
+def test_vectors_do_not_describe_values() -> None:
+    (found,) = refused(lines("n: T.int64x4 = R.prim_value(3)\nreturn n"))
+    assert found.code == "SCR0033"

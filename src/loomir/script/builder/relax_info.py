@@ -216,6 +216,8 @@ def as_struct_info(value: object) -> StructInfo:
     bare = _BARE.get(id(value))
     if bare is not None:
         return bare()
+    if isinstance(value, DTypeFunction) and value.dtype.lanes == 1 and not value.dtype.is_void:
+        return PrimStructInfo(value.dtype)  # T.int64, as others write R.Prim("int64")
     raise wrong_argument(
         value,
         f"{describe(value)} does not describe a value of Relax",

@@ -146,7 +146,7 @@ _ATTRIBUTES: Final[tuple[tuple[type[Any], dict[str, Callable[[Any], object]]], .
             "vstore": _vstore,
         },
     ),
-    (PrimExpr, {"dtype": _field("dtype"), "astype": _astype}),
+    (PrimExpr, {"dtype": _field("dtype"), "ty": _field("dtype"), "astype": _astype}),
     (IterVar, {"var": _field("var"), "dom": _field("dom")}),
     (DataType, {n: _field(n) for n in ("bits", "lanes", "itemsize")}),
 )

@@ -147,8 +147,25 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
         sequence("an annotation").said[target.id] = info, node.span
         return
     value = _evaluate(parser, node.value)
+    if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
+        _check_extern(value, info, node)
+        parser.vars.add(target.id, Entry(value, "alias", target.span))
+        return
     var = _emit(parser, value, target.id, node.value, info, target.span)
     parser.vars.add(target.id, Entry(var, "value", target.span))
+
+
+def _check_extern(value: Annotated, info: StructInfo, node: doc.AnnAssign) -> None:
+    """Refuse an annotation of a packed function that is not what is said of it. Errors: RLX0201."""
+    if structural_equal(value.info, info):
+        return
+    raise mistake(
+        "RLX0201",
+        f"{cast('doc.Name', node.target).id!r} is annotated as {info}, but described as "
+        f"{value.info}",
+        help="change the annotation, or leave it out",
+        span=node.annotation.span,
+    )
 
 
 @dispatch.register(TOKEN, "AugAssign")
