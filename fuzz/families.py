@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from fuzz import contractions, elements, networks, reductions, windows
+from fuzz import contractions, elements, networks, reductions, tensors, windows
 from fuzz.cases import Case
 
 __all__ = ["FAMILIES", "Draw"]
@@ -18,5 +18,6 @@ FAMILIES: Final[Mapping[str, Draw]] = {
     "elements": elements.draw,
     "networks": networks.draw,
     "reductions": reductions.draw,
+    "tensors": tensors.draw,
     "windows": windows.draw,
 }

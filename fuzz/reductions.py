@@ -470,7 +470,7 @@ class _Reductions:
         dtype = c.pick(["float32", "float32", "float64"])
         if way in ("softmax", "logsum"):
             self.ulps = _ULPS
-        rows, columns = (d.dim(n) for n in d.extents(2, max(100, self.budget // 2)))
+        rows, columns = (d.dim(max(1, n)) for n in d.extents(2, max(100, self.budget // 2)))
         shape = (rows.value, columns.value)
         content = d.content(dtype, shape, "small" if self.form == "block" else "any")
         x = d.argument("X", dtype, [rows, columns], content)

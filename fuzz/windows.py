@@ -47,6 +47,22 @@ _KINDS: Final = (
     (1, ("float32", "float32", "float64")),
     (1, ("int8", "float32", "float32")),
 )
+_CLASSIC: Final = (
+    (8, ("float32", "float32", "float32")),
+    (2, ("float64", "float64", "float64")),
+    (2, ("float16", "float16", "float32")),
+    (2, ("bfloat16", "bfloat16", "float32")),
+    (3, ("uint8", "int8", "int32")),
+    (3, ("int8", "int8", "int32")),
+)
+
+
+_CHANNELS: Final = {
+    "conv": (["i"], ["o"]),
+    "transposed": (["i"], ["o"]),
+    "grouped": (["g", "i"], ["g", "o"]),
+}
+"""Channels that are read and written, by kind; others keep channels apart."""
 
 
 def draw(seed: int) -> Case:
@@ -66,8 +82,8 @@ class _Side:
     before: int
     var: str
     tap: str
-    read: Dim
-    """The extent of what is read, which is larger where a padded copy was made."""
+    whole: Dim
+    """The extent of a padded copy."""
 
 
 class _Windows:
@@ -81,8 +97,29 @@ class _Windows:
             [(4, "none"), (4, "choice"), (2, "if"), (3, "copy"), (1, "clamp"), (1, "wrap")]
         )
         self.kind = c.weighted(
-            [(8, "conv"), (4, "depthwise"), (3, "grouped"), (6, "pool"), (4, "stencil"), (2, "box")]
+            [
+                (8, "conv"),
+                (4, "depthwise"),
+                (3, "grouped"),
+                (4, "blocked"),
+                (4, "transposed"),
+                (6, "pool"),
+                (4, "stencil"),
+                (2, "box"),
+            ]
         )
+        self.classic = c.chance(0.4)
+        """Whether it is one as models have them: fixed sizes, a sum of floats, zeros around."""
+        if self.classic:
+            self.d.symbolic = self.d.strided = 0.0
+            self.form = c.weighted([(6, "block"), (1, "loops"), (1, "scalar")])
+            self.budget = c.weighted([(4, 3_000), (3, 10_000), (1, 40_000)])
+            self.data, self.weight, self.total = c.weighted(_CLASSIC)
+            self.outside = c.weighted([(3, "none"), (4, "copy"), (3, "choice")])
+            kinds = [(8, "conv"), (4, "depthwise"), (3, "grouped"), (5, "transposed"), (2, "pool")]
+            self.kind = c.weighted(kinds)
+        if self.kind == "transposed":
+            self.outside = "choice" if self.classic else c.pick(["choice", "choice", "if"])
         self.exact = self.form == "block"
         """Whether sums may be regrouped, so that they must be exact in any order."""
         self.reducer = "sum"
@@ -110,24 +147,32 @@ class _Windows:
             gap = c.weighted([(8, 1), (2, 2), (1, 3)])
             before = after = 0
             if self.outside != "none":
-                before = c.integer(0, taps - 1 if c.chance(0.8) else taps)
+                before = c.integer(0, taps - 1 if c.chance(0.8) or size < 4 else taps)
                 after = before if c.chance(0.6) else c.integer(0, taps)
             reach = gap * (taps - 1) + 1
             extent = d.dim(max(size, reach - before - after, 1))
             out = (extent + (before + after - reach)) // step + 1
+            if self.kind == "transposed":
+                before = min(before, reach - 1)
+                more = reach - before - min(after, reach - 1 - before) + c.integer(0, step - 1)
+                out = (extent + -1) * step + more
             if not out.text.isdigit() and c.chance(0.3):
                 out = Dim(out.value, d.name("n"))  # a name of its own
                 d.sizes.append(out)
             name = d.name("")
             window = d.dim(taps) if out.is_name or out.text.isdigit() else Dim(taps, str(taps))
-            read = extent + (before + after) if self.outside == "copy" else extent
-            sides = _Side(extent, out, window, step, gap, before, f"y{name}", f"k{name}", read)
+            whole = extent + (before + after)
+            sides = _Side(extent, out, window, step, gap, before, f"y{name}", f"k{name}", whole)
             made.append(sides)
         return made
 
     def place(self, side: _Side, var: str, tap: str) -> str:
         """Write where a tap reads."""
         c = self.c
+        if self.kind == "transposed":
+            shifted = f"{var} + {side.before}" if side.before else var
+            back = tap if side.gap == 1 else f"{tap} * {side.gap}"
+            return f"({shifted} - {back}) // {side.step}"
         one = var if side.step == 1 else f"{var} * {side.step}"
         other = tap if side.gap == 1 else f"{tap} * {side.gap}"
         text = f"{one} + {other}" if c.chance(0.8) else f"{other} + {one}"
@@ -145,6 +190,12 @@ class _Windows:
     def tests(self, sides: Sequence[_Side], places: Sequence[str]) -> list[str]:
         """Write what must hold for places to be inside."""
         made: list[str] = []
+        if self.kind == "transposed":
+            for side, place in zip(sides, places, strict=True):
+                if side.step > 1:
+                    made.append(f"{place.replace('//', '%')} == 0")
+                made += [f"{place} >= 0", f"{place} < {side.size.text}"]
+            return made
         for side, place in zip(sides, places, strict=True):
             if side.before or self.c.chance(0.3):
                 made.append(f"0 <= {place}" if self.c.chance(0.5) else f"{place} >= 0")
@@ -184,22 +235,30 @@ class _Windows:
         for at, side in enumerate(slides):
             self.tags |= {f"x{at}": side.size, f"y{at}": side.out, f"k{at}": side.taps}
         first = ["n"] if "n" in self.tags else []
-        ins = {"conv": ["i"], "grouped": ["g", "i"]}.get(self.kind, ["g"])
-        outs = {"conv": ["o"], "grouped": ["g", "o"]}.get(self.kind, ["g"])
+        ins, outs = _CHANNELS.get(self.kind, (["g"], ["g"]))
         taps = [f"k{at}" for at in range(rank)]
         every = {stem: [f"{stem}{at}" for at in range(rank)] for stem in "xy"}
         last = c.chance(0.45)
+        if self.kind == "blocked":
+            first, ins, outs, last = [*first, "I"], ["i"], ["o"], True
         self.order = [*first, *every["x"], *ins] if last else [*first, *ins, *every["x"]]
+        first = [{"I": "O"}.get(tag, tag) for tag in first]
         self.outs = [*first, *every["y"], *outs] if last else [*first, *outs, *every["y"]]
         if c.chance(0.1):
             self.order, self.outs = self.mixed(self.order), self.mixed(self.outs)
-        self.reduced = [*(["i"] if "i" in ins else []), *taps]
+        self.reduced = [*(tag for tag in ("I", "i") if tag in self.tags), *taps]
         terms = math.prod(self.tags[t].value for t in self.reduced)
         self.x = self.filled_argument("X", self.data, self.order, terms)
         self.w: Array | None = None
         if self.kind != "pool":
-            heads = {"conv": ["o", "i"], "grouped": ["g", "o", "i"]}.get(self.kind, ["g"])
+            heads = [tag for tag in ("g", "o", "i") if tag in self.tags]
             self.w_order = [*heads, *taps] if c.chance(0.5) else [*taps, *heads[::-1]]
+            if self.kind == "transposed" and c.chance(0.6):
+                self.w_order = ["i", "o", *taps]
+            if self.kind == "blocked":
+                self.w_order = ["O", "I", *taps, *c.pick(["io", "oi"])]
+            elif c.chance(0.05):  # kernels of their own for each place
+                self.w_order += [f"y{at}" for at in range(rank)]
             if c.chance(0.1):
                 self.w_order = self.mixed(self.w_order)
             self.w = self.filled_argument("W", self.weight, self.w_order, terms)
@@ -211,6 +270,8 @@ class _Windows:
             self.names |= {f"y{at}": side.var, f"k{at}": side.tap}
         if self.form == "block":
             self.blocks()
+        elif self.kind == "transposed" and c.chance(0.4):
+            self.scattered()
         else:
             self.plain()
 
@@ -222,7 +283,15 @@ class _Windows:
             made["n"] = d.dim(c.pick([1, 1, 2, 3]))
         some = (1, 2, 3, 4, 5, 7, 8, 12, 16)
         inner = c.pick([8, 16, 32, 64]) if c.chance(0.3) else c.pick(some)
-        if self.kind == "conv":
+        if self.classic:
+            some = (4, 8, 16, 17, 24, 32, 33, 48, 64)
+            inner = c.pick([3, *some])
+        if self.kind == "blocked":
+            for stem in "IO":
+                made[stem] = d.dim(c.integer(1, 4))
+            for stem in "io":
+                made[stem] = d.dim(c.pick([2, 4, 8, 16]))
+        elif self.kind in ("conv", "transposed"):
             made["i"] = d.dim(inner)
             made["o"] = d.dim(c.pick([*some, 9, 17, 24, 32, 33, 64]))
         elif self.kind == "grouped":
@@ -253,16 +322,18 @@ class _Windows:
         """Let windows be small where there is too much work; sizes stay."""
         most = 4 * self.budget
         while apart * math.prod(s.out.value * s.taps.value for s in sides) > most:
-            one = max(sides, key=lambda s: s.taps.value)
-            if one.taps.value == 1 or not one.taps.text.isdigit():
+            long = [s for s in sides if s.gap * (s.taps.value - 2) >= s.before]
+            long = [s for s in long if s.taps.value > 1 and s.taps.text.isdigit()]
+            if not long:
                 return
+            one = max(long, key=lambda s: s.taps.value)
             one.taps = Dim(one.taps.value - 1, str(one.taps.value - 1))
 
     def padded(self) -> None:
         """Write the copy into a larger array, which is read from then on."""
         c, d, order, data = self.c, self.d, self.order, self.x
         at = {f"x{i}": side for i, side in enumerate(self.slides)}
-        dims = [at[tag].read if tag in at else self.tags[tag] for tag in order]
+        dims = [at[tag].whole if tag in at else self.tags[tag] for tag in order]
         self.x = made = d.allocated(0, "P", data.dtype, dims)
         names = {tag: d.name("p") for tag in order}
         spans = [(names[tag], dim) for tag, dim in zip(order, dims, strict=True)]
@@ -306,9 +377,13 @@ class _Windows:
             return f'T.max_value("{dtype}")'
         return f"T.{dtype}(0)"
 
-    def converted(self, text: str, dtype: str, to: str) -> str:
-        """Write a conversion, where one is needed."""
-        return text if dtype == to else f'T.Cast("{to}", {text})'
+    def factor(self, text: str, dtype: str) -> str:
+        """Write a conversion, where one is needed, and what zero points take away."""
+        total = self.total
+        made = text if dtype == total else f'T.Cast("{total}", {text})'
+        if dtype in ("int8", "uint8") and total == "int32" and self.c.chance(0.08):
+            return f"({made} - T.int32({self.c.integer(1, 128)}))"
+        return made
 
     def spans(self, tags: Sequence[str]) -> list[tuple[str, Dim]]:
         """Return the loops over axes."""
@@ -333,7 +408,7 @@ class _Windows:
             d.line(depth, "with T.init():")
             d.line(depth + 1, f"{place} = {empty}")
         self.step(depth, use, place)
-        if self.reducer == "mean" or c.chance(0.3):
+        if self.reducer == "mean" or c.chance(0.4):
             self.after()
 
     def plain(self) -> None:
@@ -369,13 +444,19 @@ class _Windows:
             for i, (p, s) in enumerate(zip(places, self.slides, strict=True))
         }
         read = self.x.at(*(at.get(t) or use[t] for t in self.order))
-        if self.outside == "choice":
+        whole = (
+            self.outside == "choice"
+            and self.reducer == "sum"
+            and (c.chance(0.8 if self.kind == "transposed" else 0.15))
+        )
+        if self.outside == "choice" and not whole:
             read = f"T.if_then_else({test}, {read}, {self.empty(self.x.dtype)})"
-        value = self.converted(read, self.x.dtype, total)
+        value = self.factor(read, self.x.dtype)
         if self.w is not None:
-            factor = self.w.at(*(use[t] for t in self.w_order))
-            factor = self.converted(factor, self.w.dtype, total)
+            factor = self.factor(self.w.at(*(use[t] for t in self.w_order)), self.w.dtype)
             value = f"{value} * {factor}" if c.chance(0.8) else f"{factor} * {value}"
+        if whole:
+            value = f"T.if_then_else({test}, {value}, T.{total}(0))"
         if self.outside == "if":
             d.line(depth, f"if {test}:")
             depth += 1
@@ -393,17 +474,61 @@ class _Windows:
             return f"{text} / {count}"
         return f"T.div({text}, {count})" if self.c.chance(0.5) else f"{text} // {count}"
 
+    def scattered(self) -> None:
+        """Write loops in which each element of the image adds to all results it reaches."""
+        c, d = self.c, self.d
+        outer = self.spans(self.outs)
+        place = self.y.at(*(self.names[t] for t in self.outs))
+        d.line(d.loops(0, outer), f"{place} = {self.empty(self.total)}")
+        every = dict.fromkeys([*self.order, *self.outs, *self.reduced])
+        tags = [tag for tag in every if tag[0] != "y"]
+        names = {tag: d.name(tag) for tag in tags}
+        spans = [(names[t], self.tags[t]) for t in (self.mixed(tags) if c.chance(0.4) else tags)]
+        depth = d.loops(0, spans)
+        at, tests = dict(names), list[str]()
+        for number, side in enumerate(self.slides):
+            text = f"{names[f'x{number}']} * {side.step} + {names[f'k{number}']} * {side.gap}"
+            text += f" - {side.before}" if side.before else ""
+            tests += [f"{text} >= 0", f"{text} < {side.out.text}"]
+            at[f"y{number}"] = text
+        d.line(depth, f"if {' and '.join(tests)}:")
+        assert self.w is not None
+        value = self.factor(self.x.at(*(at[t] for t in self.order)), self.x.dtype)
+        other = self.factor(self.w.at(*(at[t] for t in self.w_order)), self.w.dtype)
+        d.line(depth + 1, f"{self.y.at(*(at[t] for t in self.outs))} += {value} * {other}")
+
     def after(self) -> None:
         """Write what is made of the sums, in loops of its own."""
-        c, d = self.c, self.d
-        spans = [(d.name("f"), self.tags[t]) for t in self.outs]
-        depth, use = d.body(self.form, d.loops(0, spans), spans)
-        place = self.y.at(*use)
-        value = f"T.max({place}, T.{self.total}(0))"
+        c, d, total = self.c, self.d, self.total
+        dims, exact = [self.tags[t] for t in self.outs], not float_like(total)
+        kind, value = total, self.y
         if self.reducer == "mean" and self.form == "block":
-            value = self.mean(place)
-        if c.chance(0.5):
-            d.line(depth, f"{place} = {value}")
+            steps: list[str] = ["mean"]
+        else:
+            steps = [c.pick(["relu", "bias", "add", "clip", "narrow"])]
+            steps += ["relu", "narrow"] if c.chance(0.3) else []
+        spans = [(d.name("f"), dim) for dim in dims]
+        depth, use = d.body(self.form, d.loops(0, spans), spans)
+        text = value.at(*use)
+        for step in steps:
+            if step == "mean":
+                text = self.mean(text)
+            elif step == "relu":
+                text = f"T.max({text}, T.{kind}(0))"
+            elif step == "clip":
+                text = f"T.min(T.max({text}, T.{kind}(0)), T.{kind}(6))"
+            elif step == "narrow":
+                to = c.pick(["int8", "uint8", "int16"] if exact else ["float16", "bfloat16"])
+                text = f'T.Cast("{to}", {text})' if to != kind else text
+                kind = to
+            else:
+                axes = [at for at in range(len(dims)) if step == "add" or self.outs[at] in "go"]
+                shape = [dims[at] for at in axes] or [Dim(1, "1")]
+                numbers = d.content(kind, [dim.value for dim in shape], "small")
+                more = d.argument("B", kind, shape, numbers)
+                text = f"{text} + {more.at(*([use[at] for at in axes] or ['0']))}"
+        if kind == total and c.chance(0.5):
+            d.line(depth, f"{value.at(*use)} = {text}")
             return
-        to = d.argument("Z", self.total, self.y.dims)
-        d.line(depth, f"{to.at(*use)} = {value}")
+        to_array = d.argument("Z", kind, dims)
+        d.line(depth, f"{to_array.at(*use)} = {text}")

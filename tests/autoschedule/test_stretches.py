@@ -110,6 +110,21 @@ def test_what_is_asked_of_memory_stays_where_it_is() -> None:
         agrees(func, [array(2, 40), np.full(count, 17, "int64"), array(2, 40)], rtol=0)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "uint64", "int64"])
+def test_what_memory_holds_is_asked_in_its_own_dtype(dtype: str) -> None:
+    (n,) = sizes("n")
+    x, least = te.placeholder((n,), dtype, name="x"), te.placeholder((2,), dtype, name="least")
+    zero = te.const(0, dtype)
+
+    def element(i: Any) -> Any:
+        return te.if_then_else(least[0] <= least[1], x[i], zero)
+
+    func = te.create_prim_func([x, least, te.compute((n,), element)])
+    for bounds in ((1, 2), (2, 1), (2, 2)):
+        given = [RANDOM.integers(0, 9, 40).astype(dtype), np.array(bounds, dtype)]
+        agrees(func, [*given, np.zeros(40, dtype)], rtol=0)
+
+
 def test_conditions_on_rows_are_asked_once_for_each() -> None:
     n, m = sizes("n", "m")
     x = decl_buffer((n, m), "float32", "x")

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from loomir.arith.fold import add, folded, imm64, mul, sub
 from loomir.autoschedule.stage import Axis
 from loomir.ir.visit import by_class, fold, rewrite
+from loomir.support.dtype import DataType
 from loomir.tir.expr import (
     GE,
     GT,
@@ -31,6 +32,7 @@ __all__ = ["Form", "Padding", "conjunction", "form_of", "read_padding", "test_of
 
 _GREATER: Final = (GE, GT)
 _TESTS: Final = (GE, GT, LE, LT)
+_INDEX: Final = DataType("int64")
 
 
 class Form(NamedTuple):
@@ -71,7 +73,7 @@ def form_of(expr: PrimExpr, axes: Sequence[Axis]) -> Form | None:
             return known[0]
         return None
 
-    return fold(expr, node) if expr.dtype.bits == 64 else None
+    return fold(expr, node) if expr.dtype == _INDEX else None
 
 
 class Padding:
