@@ -61,10 +61,23 @@ def _compile_quickly(
         context.close()
 
 
+def _compile_all_quickly(
+    text: str,
+    target: engine.TargetMachine | None = None,
+    level: int = 2,
+    *,
+    passes: engine.Passes = engine.Passes.USUAL,
+) -> bytes:
+    return _compile_quickly(text, target, 0, passes=passes)
+
+
 @contextmanager
-def quick_codegen() -> Generator[None, None, None]:
-    """Let what is compiled within, at level 0, be compiled quickly; much is at its first call."""
-    engine.compile_ir = _compile_quickly
+def quick_codegen(any_level: bool = False) -> Generator[None, None, None]:
+    """Let what is compiled within, at level 0, be compiled quickly; much is at its first call.
+
+    With ``any_level`` all of it is, as a default schedule leaves it.
+    """
+    engine.compile_ir = _compile_all_quickly if any_level else _compile_quickly
     try:
         yield
     finally:

@@ -65,9 +65,9 @@ def annotated(dims: Sequence[str], dtype: str, quoted: bool = True) -> str:
 
 @dataclass
 class Frame:
-    """The lines of one function."""
+    """The lines of main, and its parameters: tensors, and scalars with their dtypes."""
 
-    params: list[Value]
+    params: list[Value | tuple[str, str]]
     lines: list[str]
 
 
@@ -86,6 +86,7 @@ class Net:
         self.functions: list[str] = []
         self.inputs: list[Any] = []
         self.branches = False
+        self.depth = 0
         self.counter = 0
 
     # -- values --------------------------------------------------------------------------------
@@ -139,6 +140,11 @@ class Net:
             self.weights[value.name] = made
         return value
 
+    def scalar(self, name: str, dtype: str, number: int) -> None:
+        """Add a parameter that is a scalar."""
+        self.frame.params.append((name, dtype))
+        self.inputs.append(number)
+
     def weight(self, shape: Sequence[int], dtype: str, low: int = -2, high: int = 2) -> Value:
         """Add a parameter that a model has learnt, which may be a constant."""
         return self.param(list(shape), dtype, low=low, high=high, weight=True)
@@ -187,7 +193,7 @@ class Net:
             return value
         clipped = self.emit(
             f"R.clip({value.name}, {-most}, {most})",
-            np.clip(value.array, value.array.dtype.type(-most), value.array.dtype.type(most)),
+            np.clip(wide, -most, most).astype(value.array.dtype),
             value.dims,
         )
         rounded = np.round(clipped.wide()).astype(value.array.dtype)
@@ -231,7 +237,7 @@ class Net:
 
     def names(self) -> Mapping[str, int]:
         """Give the open extents that parameters name."""
-        found = {d for p in self.frame.params for d in p.dims}
+        found = {d for p in self.frame.params if isinstance(p, Value) for d in p.dims}
         return {name: size for name, size in self.sizes.items() if name in found}
 
 

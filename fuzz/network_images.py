@@ -309,7 +309,9 @@ class Images:
         if self.c.chance(0.6):
             return net.emit(f"R.nn.relu({x.name})", np.maximum(x.array, zero), x.dims)
         six = x.array.dtype.type(6)
-        return net.emit(f"R.clip({x.name}, 0, 6)", np.clip(x.array, zero, six), x.dims)
+        return net.emit(
+            f"R.clip({x.name}, 0, 6)", np.clip(x.array, zero, six).astype(x.array.dtype), x.dims
+        )
 
     def pool(self, x: Value) -> Value:
         """Take the greatest element, or the mean, of windows."""
@@ -325,6 +327,7 @@ class Images:
                 kernel[i], before[i], after[i] = 1, 0, 0
             if d > 1 and (before[i] or after[i]):
                 dilation[i], before[i], after[i] = 1, 0, 0
+                kernel[i] = min(kernel[i], plain.shape[2 + i])
         mean = float_like(x.dtype) and c.chance(0.5)
         include = c.chance(0.5)
         options = (

@@ -9,6 +9,7 @@ from fuzz.choices import Choices, SeedChoices
 from fuzz.network_graph import Net, Value, annotated
 from fuzz.network_images import Images
 from fuzz.network_sequences import Sequences, recurrent
+from fuzz.network_steps import Steps
 from loomir.ir.module import IRModule
 from loomir.script import from_source
 
@@ -42,27 +43,39 @@ def _layers(c: Choices, net: Net) -> list[Value]:
     total = (
         "int32" if "int" in dtype else c.pick(["float32", dtype]) if dtype[-2:] == "16" else dtype
     )
-    kind = c.weighted([(5, "images"), (5, "sequences"), (2, "recurrent")])
-    if kind == "images":
-        return Images(net, dtype, total).run()
+    kind = c.weighted([(5, "images"), (5, "sequences"), (2, "recurrent"), (3, "steps")])
     floats = dtype if "float" in dtype else "float32"
-    return Sequences(net, floats).run() if kind == "sequences" else recurrent(net, floats)
+    if kind == "images":
+        made = Images(net, dtype, total).run()
+    elif kind == "steps":
+        made = [_tensor(c, net, dtype)]
+    else:
+        made = Sequences(net, floats).run() if kind == "sequences" else recurrent(net, floats)
+    more = Steps(net).run(made[0], 6 if kind == "steps" else 2)
+    return [*more, *made[1:]]
+
+
+def _tensor(c: Choices, net: Net, dtype: str) -> Value:
+    extents: list[tuple[str, int] | int] = [net.open_size("n")] if c.chance(0.5) else []
+    extents += [c.pick([1, 2, 3, 4, 6, 8, 16, 17]) for _ in range(c.integer(1, 3))]
+    return net.param(extents, dtype)
 
 
 def _text(c: Choices, net: Net, results: list[Value]) -> str:
-    params = ", ".join(f"{p.name}: {annotated(p.dims, p.dtype)}" for p in net.frame.params)
-    lines = [
-        "from loomir.script import ir as I, tir as T, relax as R",
-        "@I.ir_module",
-        "class Module:",
-    ]
-    lines += net.functions
-    lines += ["    @R.function", f"    def main({params}):"]
+    params = ", ".join(
+        f"{p.name}: {annotated(p.dims, p.dtype)}"
+        if isinstance(p, Value)
+        else f'{p[0]}: R.Prim("{p[1]}")'
+        for p in net.frame.params
+    )
+    lines = ["from loomir.script import ir as I, tir as T, relax as R", "@I.ir_module"]
+    lines += ["class Module:", *net.functions, "    @R.function", f"    def main({params}):"]
     lines += [f"        {name} = T.int64()" for name in net.names()]
+    lines += ["        cls = Module"]
     body = list(net.frame.lines)
     outs = [r.name for r in results]
     made = [n for n in outs if any(line.startswith(f"{n} = ") for line in body)]
-    if made and c.chance(0.7):
+    if made and not net.branches and c.chance(0.7):
         body = [
             "with R.dataflow():",
             *(f"    {line}" for line in body),

@@ -34,6 +34,7 @@ __all__ = ["WAYS", "answer", "main", "runs_here"]
 _SMALL: Final = 0.7
 """The share of programs that are scheduled as if caches and panels were small."""
 _LEVELS: Final = ((2.0, 0), (6.0, 2), (1.0, 1), (1.0, 3))
+_GRAPH_LEVELS: Final = ((7.0, 0), (2.0, 2), (0.5, 1), (0.5, 3))
 """How often code is optimised how much; 0 leaves LLVM's passes out."""
 
 
@@ -71,11 +72,15 @@ def _interpreted(case: Case, name: str) -> str:
 
 
 def _native(case: Case, name: str) -> str:
-    level = SeedChoices(f"level {case.seed} {name}").weighted(_LEVELS)
-    if level or is_graph(case):
-        with _sizes(case, name) as target:
-            exe = loomir.compile(case.module, target, opt_level=level or 1, cache=False)
-        return _by_threads(case, exe, f"opt_level {level or 1}")
+    graph = is_graph(case)
+    levels = _GRAPH_LEVELS if graph else _LEVELS
+    level = SeedChoices(f"level {case.seed} {name}").weighted(levels)
+    if level or graph:
+        with nullcontext() if level else quick_codegen(any_level=True):
+            with _sizes(case, name) as target:
+                exe = loomir.compile(case.module, target, opt_level=level or 1, cache=False)
+            how = f"opt_level {level}" if level else "without optimising"
+            return _by_threads(case, exe, how)
     with _sizes(case, name) as target:
         made = schedule_module(case.module, target)
     with quick_codegen():
