@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ScheduleError,
     )
     from loomir.target import Target
+    from loomir.validate import validate_schedule
 
 __version__ = "0.1.0"
 
@@ -69,6 +70,7 @@ __all__ = [
     "tc",
     "te",
     "tir",
+    "validate_schedule",
     "verify",
     "warnings_of",
 ]
@@ -95,6 +97,7 @@ _HOMES: Final = {
     "load_library": "loomir.runtime.externs",
     "register_extern": "loomir.runtime.externs",
     "register_func": "loomir.runtime.packed",
+    "validate_schedule": "loomir.validate",
     "verify": "loomir.relax.verify",
     "warnings_of": "loomir.relax.verify",
 }

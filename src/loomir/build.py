@@ -50,6 +50,7 @@ from loomir.transform.pipelines import CHECK_NAN, WINOGRAD, LowerOptions, lower,
 from loomir.transform.relax.bind_constants import bind_constants
 from loomir.transform.relax.pack_constants import PackConstantsOptions
 from loomir.transform.relax.winograd_conv2d import WinogradConv2DOptions
+from loomir.validate import validate_schedule
 
 __all__ = ["Program", "as_module", "compile", "packing_for"]
 
@@ -117,6 +118,7 @@ def compile(  # noqa: A001 - the name that users expect
     check_nan: bool = False,
     constants: Mapping[str, Any] | None = None,
     winograd: bool = False,
+    verify_schedule: bool = False,
 ) -> Executable:
     """Compile a function or a module to native code.
 
@@ -132,6 +134,9 @@ def compile(  # noqa: A001 - the name that users expect
     packed now: a graph ``main``, or a function alone, is then called without them.
     ``winograd`` computes convolutions of graphs by Winograd's transforms where that is faster
     (``relax.WinogradConv2D``), with larger rounding errors.
+    ``verify_schedule`` compares each schedule with the function as it is written, by the
+    interpreter without rounding, on small arguments: SCH0011 where one computes something else,
+    and a warning (SCH0012) where that could not be checked.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: RUN0012 for an option that is none, TGT0001; every mistake that ``loomir.verify`` finds,
     in one ``CompileError``, and RLX0112 and
@@ -148,6 +153,7 @@ def compile(  # noqa: A001 - the name that users expect
         check_nan,
         {} if constants is None else constants,
         winograd,
+        verify_schedule,
     )
     _hold(flags)
     with remembering():
@@ -181,6 +187,7 @@ class _Flags(NamedTuple):
     check_nan: bool = False
     constants: Mapping[Any, Any] = MappingProxyType({})
     winograd: bool = False
+    verify_schedule: bool = False
 
 
 def _hold(flags: _Flags) -> None:
@@ -226,21 +233,20 @@ def _built(
     module = link_calls(as_module(program))
     if stages is not None:
         stages.write("input", module)
-    verdict = judge(module)
-    mistakes = _mistakes(verdict)
-    if mistakes:
-        raise CompileError.of(mistakes)
+    verdict = _judged(module)
     if flags.constants:
         module = bind_constants(module, flags.constants)
+    machine = Target(target)
+    checked, check_bounds, allow_alias, opt_level, schedule, cache, *_ = flags
+    arranges = schedule and opt_level > 0 and not (checked or check_bounds or allow_alias)
+    if flags.verify_schedule and arranges and not timed:
+        _verify_schedule(module, machine)
     has_graph = any(isinstance(f, relax.Function) for f in module.functions.values())
     if not timed:
         unseen = [no_graph()] if flags.check_nan and not has_graph else []
         caution([*verdict.warnings, *unseen])
     graph = None
     loops = module
-    machine = Target(target)
-    checked, check_bounds, allow_alias, opt_level, schedule, cache, *_ = flags
-    arranges = schedule and opt_level > 0 and not (checked or check_bounds or allow_alias)
     if has_graph:
         asked_for = _as_asked(module, flags, machine, on_stage)
         packing = packing_for(machine, cache=cache) if arranges else None
@@ -289,6 +295,15 @@ def _built(
     return _Built(module, tables, native, source)
 
 
+def _verify_schedule(module: IRModule, machine: Target) -> None:
+    """Compare schedules with the functions as they are written. Errors: SCH0011."""
+    report = validate_schedule(module, machine)
+    mistakes = report.mistakes()
+    if mistakes:
+        raise CompileError.of(mistakes)
+    caution(report.cautions())
+
+
 def _as_asked(
     module: IRModule, flags: _Flags, machine: Target, on_stage: OnStage | None
 ) -> IRModule:
@@ -314,6 +329,15 @@ def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> P
     return PackConstantsOptions(
         lambda func, constants: prepare_constants(func, constants, machine, least=least), build
     )
+
+
+def _judged(module: IRModule) -> Verdict:
+    """Look for mistakes. Errors: all of them."""
+    verdict = judge(module)
+    mistakes = _mistakes(verdict)
+    if mistakes:
+        raise CompileError.of(mistakes)
+    return verdict
 
 
 def _mistakes(verdict: Verdict) -> tuple[Diagnostic, ...]:

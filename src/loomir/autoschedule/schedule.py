@@ -31,6 +31,7 @@ from loomir.autoschedule.phases import plan_phases
 from loomir.autoschedule.plan import Plan
 from loomir.autoschedule.raising import read_kernel
 from loomir.autoschedule.repeated import is_repeated
+from loomir.autoschedule.replay import OnStep, Step, body_of, named
 from loomir.autoschedule.rows import plan_rows
 from loomir.autoschedule.scans import plan_scan
 from loomir.autoschedule.stage import Combine, Stage
@@ -177,20 +178,27 @@ def schedule_module(module: IRModule, target: Target) -> IRModule:
 
 
 def schedule_function(
-    func: PrimFunc, target: Target, *, constants: Set[Var] = frozenset()
+    func: PrimFunc,
+    target: Target,
+    *,
+    constants: Set[Var] = frozenset(),
+    on_step: OnStep | None = None,
 ) -> Scheduled:
     """Give a function loops that suit the target; the same function where nothing is to be done.
 
     ``constants`` are pointers of arrays that hold the same in every call. What plans compute ahead
     of them is read by the new loops, and is no parameter yet: ``prepare_constants`` sees to that.
+    ``on_step`` sees what each step makes of the body.
     """
     if _is_scheduled(func):
         return Scheduled(func, ())
-    made = _statements(func, target, constants)
+    made = _statements(func, target, constants, on_step=on_step)
     if not made.plans:
         return Scheduled(func, ())
     attrs = {**func.attrs, SCHEDULED: True}
     body = tidied(made.stmt)
+    if on_step is not None:
+        on_step(Step("tidying", lambda: body))
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
     return Scheduled(new, made.plans, made.between, made.declare)
 
@@ -203,16 +211,31 @@ class _Made(NamedTuple):
 
 
 def _statements(
-    func: PrimFunc, target: Target, constants: Set[Var], around: Mapping[Var, Range] = _NOTHING
+    func: PrimFunc,
+    target: Target,
+    constants: Set[Var],
+    around: Mapping[Var, Range] = _NOTHING,
+    on_step: OnStep | None = None,
 ) -> _Made:
     """Plan the body of a function, or of loops in it, which are ``around``."""
-    kernel, outer = without_unit_axes(inline_stages(read_kernel(func)))
-    kernel, views = with_digits(kernel)
-    kernel, inner_names = with_joined_axes(kernel)
+    read = read_kernel(func)
+    inlined = inline_stages(read)
+    cut, outer = without_unit_axes(inlined)
+    split, views = with_digits(cut)
+    kernel, inner_names = with_joined_axes(split)
 
     def declare(stmt: Stmt) -> Stmt:
         return outer(inner_names(stmt))
 
+    def whole(done: Sequence[Stmt], place: int) -> Stmt:
+        return body_of(kernel, declare, done, place, views)
+
+    if on_step is not None:
+        on_step(Step("reading the loops", lambda: body_of(read)))
+        on_step(Step("inlining", lambda: body_of(inlined)))
+        on_step(Step("leaving out axes of one element", lambda: body_of(cut, outer)))
+        on_step(Step("splitting axes", lambda: body_of(split, outer, views=views)))
+        on_step(Step("joining axes", lambda: whole((), 0)))
     made: list[Stmt] = []
     plans: list[Plan] = []
     place = 0
@@ -231,28 +254,64 @@ def _statements(
                 plan = replace(plan, stmt=declared(views, plan.stmt))
             made.append(plan.stmt)
             plans.append(declared_ahead(plan, declare))
+            name = named(plan, kernel.parts[place : place + covered])
             place += covered
+            if on_step is not None:
+                on_step(Step(name, partial(whole, tuple(made), place)))
             continue
         plan = plan_choice(part, target) or plan_scan(part) or plan_divided(part, func, alone)
         plan = plan or plan_as_written(part, target, around)
         inner = _Made(part, ()) if plan is None else _Made(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
-            inner = _repeated(func, part, target, around)
+            within = None if on_step is None else _within(on_step, tuple(made), whole)
+            inner = _repeated(func, part, target, around, within)
         one = None if inner.plans else plan_around_one(part, target, around)
         inner = inner if one is None else _Made(one.stmt, (one,))
         made.append(inner.stmt)
         plans += inner.plans
         place += 1
+        if on_step is not None and inner.plans:
+            name = ", ".join(dict.fromkeys(plan.kind for plan in inner.plans))
+            on_step(Step(name, partial(whole, tuple(made), place)))
     used = set[int]().union(*(reads_of(part) for part in made))
     left = tuple(b for b in kernel.between if id(b.data) in used)
     return _Made(declare(allocated(left, *made, name="root")), tuple(plans), left, declare)
 
 
-def _repeated(func: PrimFunc, part: For, target: Target, around: Mapping[Var, Range]) -> _Made:
+def _within(
+    on_step: OnStep, before: Sequence[Stmt], whole: Callable[[Sequence[Stmt], int], Stmt]
+) -> OnStep:
+    """Give what sees the steps of the next part, which is made in several of its own."""
+
+    def one(step: Step) -> None:
+        place = len(before)
+        on_step(Step(step.name, lambda: whole((*before, step.body()), place + 1)))
+
+    return one
+
+
+def _repeated(
+    func: PrimFunc,
+    part: For,
+    target: Target,
+    around: Mapping[Var, Range],
+    on_step: OnStep | None,
+) -> _Made:
     """Plan what each iteration of a loop does, where the loop runs in order."""
     body = PrimFunc(func.params, part.body, func.ret_type, func.buffer_map, func.attrs)
     ranges = {**around, part.loop_var: Range(part.min, part.extent)}
-    made = _statements(body, target, frozenset(), ranges)
+
+    def one(step: Step) -> None:
+        assert on_step is not None
+        on_step(
+            Step(
+                f"in each iteration of {part.loop_var.name_hint}, {step.name}",
+                lambda: rebuild(part, {"body": step.body()}),
+            )
+        )
+
+    within = None if on_step is None else one
+    made = _statements(body, target, frozenset(), ranges, within)
     if not made.plans:
         return _Made(part, ())
 

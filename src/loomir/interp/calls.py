@@ -55,7 +55,8 @@ class Interpreter:
     where a stride of the caller's array is.
     With ``exact``, floats are fractions: what is added, multiplied, divided, compared, chosen and
     converted is not rounded, so that it does not matter in which order terms are added. Arrays
-    get rounded values; ``run_exact`` also gives the others.
+    get rounded values; ``run_exact`` also gives the others. A call that takes more instructions
+    than ``steps`` raises OutOfStepsError.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class Interpreter:
         track: bool = False,
         flat: bool = False,
         exact: bool = False,
+        steps: int | None = None,
     ) -> None:
         self._program = _linked(program)
         self._allow_alias = allow_alias
         self._flat = flat
         self._numbers = EXACT if exact else ROUNDED
+        self._steps = steps
         self._trackers: list[Tracker] | None = [] if track else None
         self._entries: dict[str, _Entry] = {}
 
@@ -107,7 +110,7 @@ class Interpreter:
             self._trackers.clear()
         try:
             with np.errstate(all="ignore"):
-                return run(self, entry.compiled, env), entry, env
+                return run(self, entry.compiled, env, self._steps), entry, env
         except CalleeError as carrier:
             error = carrier.error
         try:

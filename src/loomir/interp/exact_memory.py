@@ -7,6 +7,7 @@ bits it is, until something is computed of it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 from loomir.interp.machine import Environment
 from loomir.interp.memory import Memory, View
 from loomir.interp.rational import Exact, exact_of, rounded
-from loomir.interp.values import Value, decoder, encoder, pack, unpack
+from loomir.interp.values import Value, decoder, encoder, format_of, pack, unpack
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 
@@ -112,11 +113,14 @@ def load(
     view_in: Callable[[Environment], View], span: Span | None, dtype: DataType, *, lanes: bool
 ) -> Callable[..., Value]:
     """Give how to read an element, or ``lanes`` of them."""
-    element, width = dtype.element, dtype.lanes
+    element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
+    number = _number_of(element)
 
     def one(view: View, indices: Sequence[int]) -> Value:
         at = view.cell(indices, span)
-        item, memory, cells = element.itemsize, view.memory, view.cells
+        memory, cells = view.memory, view.cells
+        if width == 1 and not memory.numbers:
+            return number(cells[at])
         values = [
             read_at(memory, n * item + view.shift, cells[n], element) for n in range(at, at + width)
         ]
@@ -127,6 +131,13 @@ def load(
 
     def read_lanes(env: Environment, *indices: Any) -> Value:
         view, outer = view_in(env), indices[:-1]
+        memory, cells = view.memory, view.cells
+        places = view.places(indices) if view.direct else None
+        if places is not None:
+            if not memory.numbers:
+                return tuple([number(cells[at]) for at in places])
+            shift = view.shift
+            return tuple([read_at(memory, n * item + shift, cells[n], element) for n in places])
         made: list[Any] = []
         for last in indices[-1]:
             view.locate((*outer, last), span)
@@ -138,6 +149,27 @@ def load(
     return read_lanes if lanes else read
 
 
+def _number_of(dtype: DataType) -> Callable[[Any], Value]:
+    """Give the function from a cell to its number, where nothing more is known of it."""
+    decode = decoder(dtype)
+    if not dtype.is_float:
+        return _same if decode is None else decode
+    if decode is None:
+        return exact_of
+    return _numbers(str(dtype))
+
+
+@functools.cache
+def _numbers(name: str) -> Callable[[Any], Value]:
+    decode = decoder(DataType(name))
+    assert decode is not None
+    return [exact_of(decode(bits)) for bits in range(1 << 16)].__getitem__
+
+
+def _same(cell: Any) -> Any:
+    return cell
+
+
 def store(
     view_in: Callable[[Environment], View],
     span: Span | None,
@@ -147,13 +179,25 @@ def store(
     lanes: bool,
 ) -> Callable[..., int]:
     """Give how to set an element, or ``lanes`` of them."""
-    element, width = dtype.element, dtype.lanes
+    element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
+    encode = encoder(element)
+    most = 1 << format_of(element).precision if element.is_float else -1
+
+    def put(view: View, at: int, value: Any) -> None:
+        memory = view.memory
+        if type(value) is int and -most <= value <= most and not memory.numbers:
+            near = float(value)  # which is the same number
+            view.cells[at] = near if encode is None else encode(near)
+            return
+        view.cells[at] = write_at(memory, at * item + view.shift, value, element)
 
     def one(view: View, value: Value, indices: Sequence[int]) -> None:
         at = view.cell(indices, span)
-        item, memory = element.itemsize, view.memory
-        for n, part in enumerate(value if width > 1 else (value,), at):
-            view.cells[n] = write_at(memory, n * item + view.shift, part, element)
+        if width == 1:
+            put(view, at, value)
+            return
+        for n, part in enumerate(value, at):
+            put(view, n, part)
 
     def write(env: Environment, value: Value, *indices: int) -> int:
         one(view_in(env), value, indices)
@@ -161,6 +205,11 @@ def store(
 
     def write_lanes(env: Environment, value: Value, *indices: Any) -> int:
         view, outer = view_in(env), indices[:-1]
+        places = view.places(indices) if view.direct else None
+        if places is not None:
+            for at, part in zip(places, value, strict=True):
+                put(view, at, part)
+            return after
         for last in indices[-1]:
             view.locate((*outer, last), span)
         for lane, last in enumerate(indices[-1]):

@@ -32,6 +32,7 @@ __all__ = [
     "Environment",
     "Instruction",
     "Linker",
+    "OutOfStepsError",
     "Returned",
     "calling",
     "choosing",
@@ -107,6 +108,10 @@ class Linker(Protocol):
     def enter(self, request: CallRequest) -> tuple[Compiled, Environment]:
         """Check and bind the arguments of a call."""
         ...
+
+
+class OutOfStepsError(Exception):
+    """A run took more instructions than it was given."""
 
 
 class Returned(Exception):
@@ -252,13 +257,33 @@ def _suspending(operands: tuple[Code, ...], action: Action) -> Instruction:
 RECURSION_LIMIT: Final = 1000
 
 
-def run(linker: Linker, function: Compiled, env: Environment) -> Value:
-    """Run a function to its end, and give what it returned."""
+def _counted(
+    code: Sequence[Instruction], number: int, env: Environment, left: int
+) -> tuple[int, int]:
+    """Run instructions, so many at most; gives the number of the next, and what is left."""
+    while number >= 0:
+        number = code[number](env)
+        left -= 1
+        if left < 0:
+            raise OutOfStepsError
+    return number, left
+
+
+def run(
+    linker: Linker, function: Compiled, env: Environment, steps_at_most: int | None = None
+) -> Value:
+    """Run a function to its end, and give what it returned.
+
+    Errors: OutOfStepsError.
+    """
+    left = steps_at_most
     suspended: list[tuple[Compiled, Environment, Steps]] = []
     number = 0
     while True:
         code = function.code
         try:
+            if left is not None:
+                number, left = _counted(code, number, env, left)
             while number >= 0:
                 number = code[number](env)
         except Returned:

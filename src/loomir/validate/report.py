@@ -1,0 +1,150 @@
+"""What a comparison of schedules with their programs found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loomir.support.diagnostics import Diagnostic
+from loomir.support.span import Span
+
+__all__ = ["FunctionReport", "ScheduleDifference", "ScheduleReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleDifference:
+    """Where a schedule first gives something else, and the step that is to blame.
+
+    ``argument`` is an array by name, or ``the result``; ``index`` the first element that differs,
+    None for a scalar or an error. ``written`` and ``scheduled`` are what the program as it is
+    written and its schedule give: integers, fractions, infinities, NaN, or the text of an error.
+    """
+
+    step: str
+    argument: str
+    index: tuple[int, ...] | None
+    written: Any
+    scheduled: Any
+    sizes: Mapping[str, int]
+    seed: int
+
+    def __str__(self) -> str:
+        place = "" if self.index is None else f"[{', '.join(map(str, self.index))}]"
+        sizes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
+        where = f" (with {sizes}; seed {self.seed})" if sizes else f" (seed {self.seed})"
+        return (
+            f"{self.argument}{place} is {_shown(self.scheduled)} instead of "
+            f"{_shown(self.written)} after {self.step}{where}"
+        )
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"about {float(value):.17g}" if _is_number(value) else text
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionReport:
+    """How the schedule of a function compares.
+
+    ``calls`` were compared, of ``elements`` in all. ``not_compared`` says what was not, and why;
+    ``smaller`` are sizes of the program in whose place it was compared with others.
+    ``left_alone`` functions are not scheduled.
+    """
+
+    name: str
+    calls: int = 0
+    elements: int = 0
+    difference: ScheduleDifference | None = None
+    not_compared: tuple[str, ...] = ()
+    smaller: tuple[tuple[int, int], ...] = ()
+    left_alone: bool = False
+    span: Span | None = None
+
+    @property
+    def status(self) -> str:
+        """Say ``right``, ``wrong``, ``not compared``, or ``left alone``."""
+        if self.difference is not None:
+            return "wrong"
+        if self.left_alone:
+            return "left alone"
+        return "right" if self.calls else "not compared"
+
+    def __str__(self) -> str:
+        said = self.status
+        if self.difference is not None:
+            said = f"wrong: {self.difference}"
+        elif self.left_alone:
+            said = "not scheduled: it runs as it is written"
+        elif self.calls:
+            times = "call" if self.calls == 1 else "calls"
+            values = "value" if self.elements == 1 else "values"
+            said = f"right: {self.elements} {values} of {self.calls} {times} are equal"
+        if self.smaller:
+            sizes = ", ".join(f"{new} in place of {old}" for old, new in self.smaller)
+            said += f"; with {sizes}"
+        return "\n  ".join([f"{self.name}: {said}", *self.not_compared])
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleReport:
+    """How the default schedule for a target compares, by function."""
+
+    target: str
+    functions: tuple[FunctionReport, ...]
+
+    @property
+    def wrong(self) -> tuple[FunctionReport, ...]:
+        """Give the functions whose schedule gives something else."""
+        return tuple(f for f in self.functions if f.status == "wrong")
+
+    @property
+    def not_compared(self) -> tuple[FunctionReport, ...]:
+        """Give the functions that are scheduled, and of which no call was compared."""
+        return tuple(f for f in self.functions if f.status == "not compared")
+
+    @property
+    def ok(self) -> bool:
+        """Whether every function that is scheduled was compared, and none is wrong."""
+        return not self.wrong and not self.not_compared
+
+    def mistakes(self) -> list[Diagnostic]:
+        """Describe what is wrong, for errors."""
+        return [
+            Diagnostic(
+                "SCH0011",
+                f"the schedule of {f.name} for {self.target} computes something else: "
+                f"{f.difference}",
+                f.span,
+                "this function",
+                help="compile with schedule=False, and report it with the program",
+            )
+            for f in self.wrong
+        ]
+
+    def cautions(self) -> list[Diagnostic]:
+        """Describe what was not compared, for warnings."""
+        return [
+            Diagnostic(
+                "SCH0012",
+                f"the schedule of {f.name} for {self.target} was not checked",
+                f.span,
+                "this function",
+                notes=f.not_compared,
+                help="call loomir.validate_schedule with sizes, arguments or a larger budget",
+                severity="warning",
+            )
+            for f in self.not_compared
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([f"schedule for {self.target}:", *map(str, self.functions)])

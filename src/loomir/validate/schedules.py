@@ -1,0 +1,295 @@
+"""Hold the default schedule of a program for a machine to the program as it is written.
+
+Both are run by the interpreter without rounding, on small arguments that are made up, so that
+neither the machine nor a tolerance is needed: a sum that is taken in another order is equal, one
+that loses a term is not. Where they differ, the steps of scheduling are gone through one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from loomir.autoschedule.replay import Step
+from loomir.autoschedule.schedule import schedule_function
+from loomir.interp.machine import OutOfStepsError
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.visit import rebuild, remembering
+from loomir.relax.expr import Function
+from loomir.support.diagnostics import CompileError
+from loomir.support.held import explained
+from loomir.target import Target
+from loomir.tir.cost import estimate_cost
+from loomir.tir.function import PrimFunc
+from loomir.tir.linked import link_calls
+from loomir.transform.pipelines import lower_relax
+from loomir.validate.arguments import LEVELS, Drawer, Drawn, NotDrawnError
+from loomir.validate.comparing import Difference, Outcome, compared, outcome_of, size_of
+from loomir.validate.report import FunctionReport, ScheduleDifference, ScheduleReport
+from loomir.validate.smaller import Smaller, smaller_ones
+
+__all__ = ["validate_schedule"]
+
+Program: TypeAlias = IRModule | PrimFunc | Function
+
+_MORE: Final = 30
+"""How many times as many instructions a schedule may take: small arrays fill few of its tiles."""
+_MOST_WORK: Final = 4
+"""Operations of an instruction, about."""
+_TURNS: Final = 6
+"""How often sizes are drawn for a call that raises nothing."""
+_SMALLER: Final = (65, 33, 20, 9, 4, 2, 1)
+"""The largest size that is drawn, until calls end in time."""
+
+
+@explained
+def validate_schedule(
+    program: Program,
+    target: str | Target | None = None,
+    *,
+    entry: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    arguments: Sequence[Any] | None = None,
+    seeds: Iterable[int] = range(3),
+    budget: int = 600_000,
+) -> ScheduleReport:
+    """Compare the default schedule of each function for a target with the function as written.
+
+    ``target`` is any machine, this one by default; graphs are compared kernel by kernel, as
+    compiling makes them, before constants are packed. ``entry`` names the one function to look at.
+    ``sizes`` are symbolic sizes by name; others are drawn, and so are arguments, for each of
+    ``seeds``; ``arguments`` are given instead where ``entry`` is loops. A call takes ``budget``
+    instructions of the interpreter at most: sizes are drawn smaller until it does, and where they
+    are numbers, the program is compared with smaller ones. What could not be compared is said.
+
+    Errors: CompileError where the program is none, RUN0043 for an entry that is not there.
+    """
+    machine = Target("native" if target is None else target)
+    with remembering():
+        module = _module_of(program)
+        loops = _loops_of(module)
+        asked = _Asked(dict(sizes or {}), arguments, tuple(seeds), budget)
+        names = [v.name_hint for v, f in loops.functions.items() if isinstance(f, PrimFunc)]
+        if entry is not None and isinstance(module[entry], PrimFunc):
+            names = [entry]
+        found: list[FunctionReport] = []
+        for name in names:
+            func = loops[name]
+            assert isinstance(func, PrimFunc)
+            found.append(replace(_function(loops, func, name, machine, asked), span=func.span))
+    return ScheduleReport(machine.name, tuple(found))
+
+
+def _module_of(program: Program) -> IRModule:
+    if isinstance(program, IRModule):
+        return program
+    if isinstance(program, Function) and "global_symbol" not in program.attrs:
+        attrs = {**program.attrs, "global_symbol": program.name}
+        program = rebuild(program, {"attrs": attrs})
+    return IRModule({GlobalVar(program.name): program}, span=program.span)
+
+
+class _Asked(NamedTuple):
+    sizes: Mapping[str, int]
+    arguments: Sequence[Any] | None
+    seeds: tuple[int, ...]
+    budget: int
+
+
+def _loops_of(module: IRModule) -> IRModule:
+    """Give the kernels of graphs, and the functions of loops."""
+    linked = link_calls(module)
+    if any(isinstance(f, Function) for f in linked.functions.values()):
+        linked = link_calls(lower_relax(linked, None))
+    loops = {v: f for v, f in linked.functions.items() if isinstance(f, PrimFunc)}
+    return linked.with_functions(loops)
+
+
+def _function(
+    module: IRModule, func: PrimFunc, name: str, machine: Target, asked: _Asked
+) -> FunctionReport:
+    """Compare one function."""
+    scheduled = schedule_function(func, machine).func
+    if scheduled is func:
+        return FunctionReport(name, left_alone=True)
+    try:
+        if asked.arguments is not None:
+            given = Drawn({}, tuple(asked.arguments))
+            return _Comparison(module, name, scheduled, machine, asked).of([given])
+        return _drawn(module, name, machine, asked)
+    except NotDrawnError as error:
+        return FunctionReport(name, not_compared=(f"not compared: {error}",))
+
+
+def _drawn(module: IRModule, name: str, machine: Target, asked: _Asked) -> FunctionReport:
+    """Compare calls with arguments that are made up, of the program or of a smaller one."""
+    why = ""
+    for one in (Smaller(module, ()), *smaller_ones(module, name)):
+        func = one.module[name]
+        assert isinstance(func, PrimFunc)
+        scheduled = schedule_function(func, machine).func
+        if scheduled is func:
+            why = why or "with smaller sizes it is not scheduled"
+            continue
+        comparison = _Comparison(one.module, name, scheduled, machine, asked)
+        found = comparison.of_seeds()
+        if one.sizes and comparison.raised and found.difference is None:
+            why = f"with smaller sizes it raises {comparison.raised}"
+            continue
+        if found.calls or found.difference is not None:
+            notes = found.not_compared
+            if one.sizes:
+                notes = ("not compared with its own sizes: that takes too long", *notes)
+            return FunctionReport(
+                name, found.calls, found.elements, found.difference, notes, one.sizes
+            )
+        why = why or "; ".join(found.not_compared)
+    return FunctionReport(name, not_compared=(why,))
+
+
+class _Comparison:
+    """Calls of one function, as it is written and as it is scheduled."""
+
+    def __init__(
+        self, module: IRModule, name: str, scheduled: PrimFunc, machine: Target, asked: _Asked
+    ) -> None:
+        self.module, self.name, self.machine, self.asked = module, name, machine, asked
+        self.scheduled = _with(module, name, scheduled)
+        func = module[name]
+        assert isinstance(func, PrimFunc)
+        self.func = func
+        self.drawer = Drawer(func, module) if asked.arguments is None else None
+        self.names = _names(func)
+        self.raised = ""
+        """The error of every call so far; empty where one raised none."""
+
+    def of(self, calls: Iterable[Drawn]) -> FunctionReport:
+        """Compare calls with these arguments."""
+        count = elements = 0
+        for drawn in calls:
+            try:
+                written = self._written(drawn)
+                found = self._compared(written, drawn)
+            except OutOfStepsError:
+                return FunctionReport(self.name, count, elements, None, (self._too_long(drawn),))
+            if found is not None:
+                return FunctionReport(self.name, count, elements, self._blamed(found, drawn, 0))
+            count, elements = count + 1, elements + size_of(written)
+        return FunctionReport(self.name, count, elements)
+
+    def of_seeds(self) -> FunctionReport:
+        """Compare a call for each seed."""
+        count = elements = 0
+        notes: dict[str, None] = {}
+        raised: list[str] = []
+        for seed in self.asked.seeds:
+            made = self._call(seed)
+            if isinstance(made, str):
+                notes[made] = None
+                continue
+            drawn, written = made
+            try:
+                found = self._compared(written, drawn)
+            except OutOfStepsError:
+                notes[self._too_long(drawn, "its schedule")] = None
+                continue
+            raised.append(written.code)
+            if found is not None:
+                blamed = self._blamed(found, drawn, seed)
+                return FunctionReport(self.name, count, elements, blamed, tuple(notes))
+            count, elements = count + 1, elements + size_of(written)
+        self.raised = raised[0] if raised and all(raised) else ""
+        if self.raised:
+            notes[f"not compared: each call that was made up raises {self.raised}"] = None
+            count = elements = 0
+        return FunctionReport(self.name, count, elements, None, tuple(notes))
+
+    def _call(self, seed: int) -> tuple[Drawn, Outcome] | str:
+        """Make up a call that ends in time, if may be one that raises nothing."""
+        assert self.drawer is not None
+        told = ""
+        raising: tuple[Drawn, Outcome] | None = None
+        for most, turn in itertools.product(_SMALLER, range(_TURNS)):
+            if raising is not None and turn == 0:
+                return raising
+            sizes = self.drawer.sizes(seed, turn, most, self.asked.sizes)
+            for level in range(LEVELS + 1):
+                drawn = self.drawer.draw(sizes, seed, level)
+                if self._is_long(drawn):
+                    told = told or self._too_long(drawn)
+                    break
+                try:
+                    written = self._written(drawn)
+                except OutOfStepsError:
+                    told = told or self._too_long(drawn)
+                    break
+                if written.error is None:
+                    return drawn, written
+                raising = raising or (drawn, written)
+            if not sizes:
+                break
+        return raising or told
+
+    def _is_long(self, drawn: Drawn) -> bool:
+        """Whether a call is certain to take too many steps."""
+        try:
+            cost = estimate_cost(self.func, drawn.sizes)
+        except CompileError:
+            return False
+        work = cost.flops + cost.int_ops + cost.math_calls
+        return cost.exact and work > _MOST_WORK * self.asked.budget
+
+    def _written(self, drawn: Drawn) -> Outcome:
+        return outcome_of(self.module, self.name, drawn.arguments, self.asked.budget)
+
+    def _compared(self, written: Outcome, drawn: Drawn) -> Difference | None:
+        steps = self.asked.budget * _MORE
+        other = outcome_of(self.scheduled, self.name, drawn.arguments, steps)
+        return compared(self.names, written, other)
+
+    def _too_long(self, drawn: Drawn, what: str = "a call") -> str:
+        sizes = ", ".join(f"{name} = {size}" for name, size in drawn.sizes.items())
+        return f"not compared{' with ' if sizes else ''}{sizes}: {what} takes too many steps"
+
+    def _blamed(self, found: Difference, drawn: Drawn, seed: int) -> ScheduleDifference:
+        """Find the step after which the function first gives something else."""
+        steps: list[Step] = []
+        schedule_function(self.func, self.machine, on_step=steps.append)
+        name = "scheduling"
+        written = self._written(drawn)
+        for step in steps:
+            func = self.func
+            body = step.body()
+            made = PrimFunc(
+                func.params, body, func.ret_type, func.buffer_map, func.attrs, span=func.span
+            )
+            module = _with(self.module, self.name, made)
+            try:
+                other = outcome_of(module, self.name, drawn.arguments, self.asked.budget * _MORE)
+            except (OutOfStepsError, CompileError):
+                continue  # that says nothing of what it computes
+            first = compared(self.names, written, other)
+            if first is not None:
+                name, found = step.name, first
+                break
+        return ScheduleDifference(
+            name, found.argument, found.place, found.one, found.other, drawn.sizes, seed
+        )
+
+
+def _names(func: PrimFunc) -> list[str]:
+    made: list[str] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        made.append(param.name_hint if buffer is None else buffer.name)
+    return made
+
+
+def _with(module: IRModule, name: str, func: PrimFunc) -> IRModule:
+    """Put a function in place of the one of its name."""
+    functions: dict[Any, BaseFunc] = {
+        v: func if v.name_hint == name else f for v, f in module.functions.items()
+    }
+    return module.with_functions(functions)
