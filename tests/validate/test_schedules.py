@@ -118,7 +118,7 @@ def loses_a_step(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_a_rule_that_loses_a_term_is_named(monkeypatch: Any) -> None:
-    monkeypatch.setattr(scheduling, "plan_rows", loses_a_step(scheduling.plan_rows))
+    monkeypatch.setattr(scheduling, "_planned", loses_a_step(scheduling._planned))
     report = validate_schedule(total, "haswell", sizes={"n": 50}, seeds=[0])
     assert not report.ok
     difference = report.functions[0].difference
