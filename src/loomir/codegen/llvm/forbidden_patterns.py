@@ -51,6 +51,10 @@ class _Vector(NamedTuple):
     def type(self) -> str:
         return f"<{self.lanes} x i{self.bits}>"
 
+    @property
+    def typed(self) -> str:
+        return f"{self.type} {self.name}"
+
 
 def may_hold_forbidden_patterns(text: str) -> bool:
     """Tell whether IR holds vectors of bytes, without which there is nothing to rewrite."""
@@ -148,7 +152,7 @@ def _hidden(value: _Vector, at: int) -> tuple[list[str], str]:
     size, bits = value.lanes * value.bits, value.bits
     hidden = f"%hidden.{at}"
     if size == 128:
-        return [f'  {hidden} = call {value.type} asm "", "=x,0"({value.type} {value.name})'], hidden
+        return [f'  {hidden} = call {value.type} asm "", "=x,0"({value.typed})'], hidden
     made: list[str] = []
     if size > 128:
         per = 128 // bits
@@ -156,11 +160,9 @@ def _hidden(value: _Vector, at: int) -> tuple[list[str], str]:
         names: list[tuple[str, int]] = []
         for k in range(size // 128):
             mask = ", ".join(f"i32 {k * per + lane}" for lane in range(per))
+            taken = f"shufflevector {value.typed}, {value.type} poison, <{per} x i32> <{mask}>"
             made += [
-                (
-                    f"  {hidden}.{k} = shufflevector {value.type} {value.name}, {value.type} poison, "
-                    f"<{per} x i32> <{mask}>"
-                ),
+                f"  {hidden}.{k} = {taken}",
                 f'  {hidden}.{k}.x = call {part} asm "", "=x,0"({part} {hidden}.{k})',
             ]
             names.append((f"{hidden}.{k}.x", per))
@@ -181,7 +183,7 @@ def _hidden(value: _Vector, at: int) -> tuple[list[str], str]:
             names = joined
         return made, names[0][0]
     word, kept = f"i{size}", f"i{max(size, 32)}"
-    made.append(f"  {hidden}.b = bitcast {value.type} {value.name} to {word}")
+    made.append(f"  {hidden}.b = bitcast {value.typed} to {word}")
     wide = f"{hidden}.b"
     if word != kept:
         made.append(f"  {hidden}.w = zext {word} {wide} to {kept}")
