@@ -15,6 +15,7 @@ import functools
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.neighbours import number_of
 from loomir.codegen.llvm.saturating import float_to_int
 from loomir.codegen.llvm.types import (
     DOUBLE,
@@ -146,6 +147,9 @@ def float_to_bfloat(b: Builder, x: Value) -> Value:
 def half_to_float(b: Builder, x: Value) -> Value:
     """Convert half to float; exact."""
     lanes = x.type.lanes
+    number = number_of(x) if x.is_constant else None
+    if number is not None:
+        return const(FLOAT.with_lanes(lanes), number)
     if "f16c" in b.module.features:
         return b.fpext(x, FLOAT.with_lanes(lanes))
     t, f = I32.with_lanes(lanes), FLOAT.with_lanes(lanes)

@@ -6,12 +6,14 @@ operation; 24 bits are at least twice 11 and two more, so that is the correctly 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.floats import narrow, widen
 from loomir.codegen.llvm.fused import multiply_add, multiply_add_odd
+from loomir.codegen.llvm.neighbours import compare_apart, number_of
 from loomir.codegen.llvm.types import I16, integer
 from loomir.codegen.llvm.values import Value, const
 from loomir.support.dtype import DataType
@@ -22,10 +24,17 @@ __all__ = ["binary", "compare", "fused_multiply_add", "sign_bits"]
 Two: TypeAlias = Callable[[Builder, Value, Value], Value]
 
 
-def _extreme(predicate: str) -> Two:
-    """Give the smaller or the larger: x where they are equal, NaN where one is NaN."""
+def _extreme(predicate: str, first: str) -> Two:
+    """Give the smaller or the larger: x where they are equal, NaN where one is NaN.
+
+    ``predicate`` is how ``y`` is to be to ``x`` to be it, and ``first`` how ``x`` is to ``y``.
+    """
 
     def emit(b: Builder, x: Value, y: Value) -> Value:
+        if _is_number(y):
+            return b.select(b.fcmp(predicate, y, x), y, x)
+        if _is_number(x):
+            return b.select(b.fcmp(first, x, y), x, y)
         # One instruction of x86, which gives x where either is NaN.
         chosen = b.select(b.fcmp(predicate, y, x), y, x)
         # All bits set are a NaN. Not y itself: LLVM would join both choices to one of masks.
@@ -36,13 +45,18 @@ def _extreme(predicate: str) -> Two:
     return emit
 
 
+def _is_number(x: Value) -> bool:
+    number = number_of(x)
+    return number is not None and not math.isnan(number)
+
+
 _FLOAT: Final[dict[type, Two]] = {
     Add: Builder.fadd,
     Sub: Builder.fsub,
     Mul: Builder.fmul,
     Div: Builder.fdiv,
-    Min: _extreme("olt"),
-    Max: _extreme("ogt"),
+    Min: _extreme("olt", "ole"),
+    Max: _extreme("ogt", "oge"),
 }
 _INTEGER: Final[dict[type, Two]] = {Add: Builder.add, Sub: Builder.sub, Mul: Builder.mul}
 _SIGNED: Final = {Eq: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
@@ -74,7 +88,7 @@ def _float_remainder(b: Builder, dtype: DataType, x: Value, y: Value) -> Value:
 def compare(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Value:
     """Emit an operator of ``CmpOp``."""
     if dtype.is_float:
-        return b.fcmp(_ORDERED[kind], widen(b, x, dtype), widen(b, y, dtype))
+        return compare_apart(b, _ORDERED[kind], widen(b, x, dtype), widen(b, y, dtype))
     return b.icmp((_SIGNED if dtype.is_int else _UNSIGNED)[kind], x, y)
 
 
