@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from fuzz import contractions, elements, networks, reductions, tensors, windows
+from fuzz import contractions, elements, idioms, networks, reductions, tensors, windows
 from fuzz.cases import Case
 
 __all__ = ["FAMILIES", "Draw"]
@@ -16,6 +16,7 @@ Draw: TypeAlias = Callable[[int], Case]
 FAMILIES: Final[Mapping[str, Draw]] = {
     "contractions": contractions.draw,
     "elements": elements.draw,
+    "idioms": idioms.draw,
     "networks": networks.draw,
     "reductions": reductions.draw,
     "tensors": tensors.draw,
