@@ -225,3 +225,24 @@ def test_pixels_left_over_belong_to_the_last_block_of_several_tiles() -> None:
         loomir.compile(made.func, "haswell", opt_level=0, cache=False)(one, other, result)
     wanted = expected(one, other, [1, 1], [(1, 1), (1, 1)], [1, 1], 1)
     np.testing.assert_allclose(result, wanted, 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("border", [0.0, 5.0])
+def test_a_choice_within_the_border_stays_a_choice(border: float) -> None:
+    first, second = (te.placeholder((3, 12, 20), "float32", name=name) for name in "ab")
+    w = te.placeholder((16, 3, 3, 3), "float32", name="w")
+    padded = topi.pad(
+        topi.stack([first, second], 0), [(0, 0), (0, 0), (1, 1), (1, 1)], value=border
+    )
+    func = te.create_prim_func([first, second, w, topi.conv(padded, w)])
+    plans = schedule_function(func, Target("haswell")).plans
+    assert "convolution" in {plan.kind for plan in plans}
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-3, 4, (3, 12, 20)).astype("float32") for _ in range(2))
+    kernel = rng.integers(-3, 4, (16, 3, 3, 3)).astype("float32")
+    image = np.pad(np.stack([a, b]), [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=border)
+    wanted = expected(image, kernel, [1, 1], [(0, 0), (0, 0)], [1, 1], 1)
+    for target in ("native", "haswell"):
+        got = np.zeros((2, 16, 12, 20), "float32")
+        loomir.compile(func, target, cache=False)(a, b, kernel, got)
+        np.testing.assert_array_equal(got, wanted)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
 from loomir.arith.fold import add, folded, imm64, int64, mul
@@ -24,10 +25,22 @@ from loomir.autoschedule.contraction.recognise import Contraction
 from loomir.autoschedule.nest import INDEX
 from loomir.autoschedule.padding import form_of, read_padding
 from loomir.autoschedule.stage import Axis, Combine, Stage
+from loomir.ir.comparison import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Call, FloatImm, FloorDiv, FloorMod, IntImm, PrimExpr, Var, cast, const
+from loomir.tir.expr import (
+    And,
+    Call,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    PrimExpr,
+    Var,
+    cast,
+    const,
+)
 from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = ["Border", "Image", "read_border", "read_image"]
@@ -90,7 +103,17 @@ def read_border(stage: Stage) -> Border | None:
     value = stage.value
     if not whole or not isinstance(value, Call) or value.op is not IF_THEN_ELSE:
         return None
-    padding = read_padding(value, axes, ())
+    conditions, within, other = [value.args[0]], value.args[1], value.args[2]
+    while (  # a border around a border, of the same value
+        isinstance(within, Call)
+        and within.op is IF_THEN_ELSE
+        and structural_equal(within.args[2], other)
+    ):
+        conditions.append(within.args[0])
+        within = within.args[1]
+    zero = const(0, value.dtype)
+    test = Call(value.dtype, IF_THEN_ELSE, (reduce(And, conditions), zero, zero))
+    padding = read_padding(test, axes, ())
     if padding is None or not isinstance(axes[-1].extent, IntImm):
         return None
     bounds = [padding.inside.get(axes[-1].var, (imm64(0), axes[-1].extent))]
@@ -100,9 +123,7 @@ def read_border(stage: Stage) -> Border | None:
     inside = tuple(
         (axis.var, *padding.inside[axis.var]) for axis in axes[:-1] if axis.var in padding.inside
     )
-    return Border(
-        axes, padding.without(lambda _: True), value.args[2], inside, low.value, high.value
-    )
+    return Border(axes, within, other, inside, low.value, high.value)
 
 
 def _same(a: PrimExpr, b: PrimExpr) -> bool:
