@@ -36,7 +36,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.op import BUILTINS, effect_of
 
-__all__ = ["Affine", "Atom", "Sum", "reads_memory"]
+__all__ = ["Affine", "Atom", "Sum", "reads_memory", "show"]
 
 _MOST_TERMS: Final = 64
 _PURE: Final = frozenset({Effect.PURE, Effect.EXPR_ANNOTATION})
@@ -123,6 +123,19 @@ class Sum(NamedTuple):
             value = values.get(atom)
             made = made.plus(Sum({atom: 1}, 0) if value is None else value, times)
         return made
+
+
+def show(value: Sum) -> str:
+    """Write a sum as messages show it."""
+    parts: list[str] = []
+    for atom, times in value.terms.items():
+        size = f"{atom.name}" if abs(times) == 1 else f"{abs(times)} * {atom.name}"
+        sign = ("- " if parts else "-") if times < 0 else ("+ " if parts else "")
+        parts.append(sign + size)
+    if value.constant or not parts:
+        sign = ("- " if value.constant < 0 else "+ ") if parts else ""
+        parts.append(f"{sign}{abs(value.constant) if parts else value.constant}")
+    return " ".join(parts)
 
 
 def reads_memory(expr: PrimExpr) -> bool:

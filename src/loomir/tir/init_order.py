@@ -27,20 +27,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from loomir.ir.visit import children, pre_order
 from loomir.support.diagnostics import Diagnostic
-from loomir.tir.affine import Affine, Atom, Sum
+from loomir.tir.affine import Affine, Atom, Sum, show
 from loomir.tir.buffer import IterVarType
+from loomir.tir.conditions import Guard, conjuncts, less_equal
 from loomir.tir.cross_thread import is_thread_of_block
 from loomir.tir.expr import (
-    GE,
-    GT,
-    LE,
-    LT,
     Add,
-    And,
     Call,
     Cast,
     Eq,
@@ -48,14 +44,12 @@ from loomir.tir.expr import (
     FloorMod,
     IntImm,
     Mul,
-    Not,
-    Or,
     PrimExpr,
     Sub,
     Var,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, LIKELY
+from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import (
     AttrStmt,
     Block,
@@ -75,18 +69,11 @@ VOUCHED: Final = "loomir.init_order_vouched"
 """The block annotation that switches the check off."""
 
 
-class _Guard(NamedTuple):
-    """The block runs only where ``condition`` holds, or does not where ``negated``."""
-
-    condition: PrimExpr
-    negated: bool
-
-
 class _Around(NamedTuple):
     """What is around a statement, as a link to what is around that."""
 
     outer: _Around | None
-    what: For | While | LetStmt | AttrStmt | BlockRealize | _Guard
+    what: For | While | LetStmt | AttrStmt | BlockRealize | Guard
 
 
 def check_init_order(func: PrimFunc) -> list[Diagnostic]:
@@ -112,9 +99,9 @@ def _needs_proof(block: Block) -> bool:
 
 def _inside(statement: Stmt, around: _Around | None) -> Iterator[tuple[Stmt, _Around | None]]:
     if isinstance(statement, IfThenElse):
-        yield statement.then_case, _Around(around, _Guard(statement.condition, False))
+        yield statement.then_case, _Around(around, Guard(statement.condition, False))
         if statement.else_case is not None:
-            yield statement.else_case, _Around(around, _Guard(statement.condition, True))
+            yield statement.else_case, _Around(around, Guard(statement.condition, True))
     elif isinstance(statement, BlockRealize):
         inner = _Around(around, statement)
         if statement.block.init is not None:
@@ -132,7 +119,7 @@ def _where_init_runs(block: Block, around: _Around) -> _Around:
     for it in block.iter_vars:
         reduces = it.iter_type is IterVarType.COMM_REDUCE
         if reduces and it.dom is not None and it.dom.min.dtype is it.var.dtype:
-            around = _Around(around, _Guard(Eq(it.var, it.dom.min), False))
+            around = _Around(around, Guard(Eq(it.var, it.dom.min), False))
     return around
 
 
@@ -198,7 +185,7 @@ class _Proof:
         # The loops of the program with what they became.
         self.real: list[tuple[For | AttrStmt, frozenset[Atom]]] = []
         # Conditions with the loops around them.
-        self.guards: list[tuple[_Guard, frozenset[Atom]]] = []
+        self.guards: list[tuple[Guard, frozenset[Atom]]] = []
         self.whiles: list[tuple[While, frozenset[Atom]]] = []
         chain: list[_Around] = []
         while around is not None:
@@ -208,10 +195,10 @@ class _Proof:
         self._cuts = _cuts(chain, realize)
         for link in chain:
             self._enter(link.what)
-        self.guards.append((_Guard(realize.predicate, False), self.affine.around))
+        self.guards.append((Guard(realize.predicate, False), self.affine.around))
 
     # -- what is around the block ----------------------------------------------------------------
-    def _enter(self, what: For | While | LetStmt | AttrStmt | BlockRealize | _Guard) -> None:
+    def _enter(self, what: For | While | LetStmt | AttrStmt | BlockRealize | Guard) -> None:
         affine = self.affine
         if isinstance(what, For):
             self._enter_loop(what, what.loop_var, what.min, what.extent)
@@ -224,7 +211,7 @@ class _Proof:
         elif isinstance(what, LetStmt):
             affine.values[id(what.var)] = affine.read(what.value)
         elif isinstance(what, BlockRealize):
-            self.guards.append((_Guard(what.predicate, False), affine.around))
+            self.guards.append((Guard(what.predicate, False), affine.around))
             for it, value in zip(what.block.iter_vars, what.values, strict=True):
                 affine.values[id(it.var)] = affine.read(value)
         else:
@@ -291,8 +278,8 @@ class _Proof:
                 return f"{name!r} falls while loop {_one(value.loops)} advances"
             begin = None if it.dom is None else self.affine.read(it.dom.min)
             if begin is None or not _same(value.with_atoms(first), begin):
-                start = "known" if begin is None else _show(begin)
-                at = _show(value.with_atoms(first))
+                start = "known" if begin is None else show(begin)
+                at = show(value.with_atoms(first))
                 return f"{name!r} is {at} in the first instance, and its domain starts at {start}"
         return None
 
@@ -325,7 +312,7 @@ class _Proof:
 
     def _refuse_guards(self, first: dict[Atom, Sum]) -> str | None:
         for guard, around in self.guards:
-            for condition, negated in _conjuncts(guard):
+            for condition, negated in conjuncts(guard):
                 self.affine.around, restore = around, self.affine.around
                 holds = self._keeps(condition, negated, first)
                 self.affine.around = restore
@@ -338,7 +325,7 @@ class _Proof:
 
     def _keeps(self, condition: PrimExpr, negated: bool, first: dict[Atom, Sum]) -> bool:
         """Tell whether a condition that holds still holds with reducing loops at their start."""
-        sides = _less(condition, negated)
+        sides = less_equal(condition, negated)
         if sides is None:
             if not self.affine.read(condition).loops & first.keys():
                 return True
@@ -386,48 +373,6 @@ def _one(atoms: Iterable[Atom]) -> str:
     return names[0] if names else "'?'"
 
 
-def _show(value: Sum) -> str:
-    parts = [
-        str(atom.name) if times == 1 else f"{times} * {atom.name}"
-        for atom, times in value.terms.items()
-    ]
-    if value.constant or not parts:
-        parts.append(str(value.constant))
-    return " + ".join(parts)
-
-
-# -- conditions ------------------------------------------------------------------------------------
-
-
-def _conjuncts(guard: _Guard) -> Iterator[tuple[PrimExpr, bool]]:
-    """List the conditions that must all hold, with whether each is negated."""
-    stack: list[tuple[PrimExpr, bool]] = [guard]
-    while stack:
-        condition, negated = stack.pop()
-        if isinstance(condition, Not):
-            stack.append((condition.a, not negated))
-        elif isinstance(condition, Or if negated else And):
-            parts: Any = condition
-            stack += ((parts.b, negated), (parts.a, negated))
-        elif isinstance(condition, Call) and condition.op is LIKELY:
-            stack.append((condition.args[0], negated))
-        else:
-            yield condition, negated
-
-
-def _less(condition: PrimExpr, negated: bool) -> tuple[PrimExpr, PrimExpr, int] | None:
-    """Read an integer comparison as ``small + slack <= large``."""
-    if not isinstance(condition, (LT, LE, GT, GE)) or not condition.a.dtype.is_integer:
-        return None
-    a, b = condition.a, condition.b
-    strict = isinstance(condition, (LT, GT))
-    if isinstance(condition, (GT, GE)):
-        a, b = b, a
-    if negated:
-        a, b, strict = b, a, not strict
-    return a, b, int(strict)
-
-
 # -- fused loops -----------------------------------------------------------------------------------
 
 
@@ -444,7 +389,7 @@ def _cuts(chain: list[_Around], realize: BlockRealize) -> dict[int, list[int]]:
             exprs += (*link.what.values, link.what.predicate)
         elif isinstance(link.what, LetStmt):
             exprs.append(link.what.value)
-        elif isinstance(link.what, _Guard):
+        elif isinstance(link.what, Guard):
             exprs.append(link.what.condition)
     for expr in exprs:
         for part in pre_order(expr):

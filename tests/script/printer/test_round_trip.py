@@ -24,12 +24,17 @@ def assert_round_trip(program: PrimFunc | IRModule) -> None:
     assert again.script() == text
 
 
+def assert_only_accesses_are_wrong(program: PrimFunc | IRModule) -> None:
+    """Hold a random program to the rules; its indices are any numbers."""
+    assert {found.code for found in verify(program)} <= {"TIR0421"}
+
+
 @clauses("TS-RT-01", "TS-OV-03")
 @pytest.mark.parametrize("start", range(0, 300, 50))
 def test_random_functions_come_back(start: int):
     for seed in range(start, start + 50):
         program = Maker(seed).func()
-        assert verify(program) == ()
+        assert_only_accesses_are_wrong(program)
         assert_round_trip(program)
 
 
@@ -38,7 +43,7 @@ def test_random_functions_come_back(start: int):
 def test_random_modules_come_back(start: int):
     for seed in range(start, start + 50):
         program = Maker(seed).module()
-        assert verify(program) == ()
+        assert_only_accesses_are_wrong(program)
         assert_round_trip(program)
 
 

@@ -33,11 +33,11 @@ def main(x: T.handle, m: T.int32, w: T.int32):
     A = T.match_buffer(x, (n, 8), "int32")
     for i, j in T.grid(n, 8):
         for k in range(j + 1):
-            A[i, k] = A[i, j // 2 + 4] + A[i, j + 1] + A[i * w, j - k]
+            A[i, k] = A[i, j // 2 + 4] + A[i, j + m] + A[i * w, j - k]
 """
     mod = apply(pass_of(instrument_bound_checkers), parse(text), BoundOptions(enable=True))
     assert mod.script().count("T.checked_index(") == 2
-    assert 'T.checked_index(T.Cast("int64", j + 1), T.int64(8), "A", 1)' in mod.script()
+    assert 'T.checked_index(T.Cast("int64", j + m), T.int64(8), "A", 1)' in mod.script()
     assert 'T.checked_index(T.Cast("int64", i * w), T.Cast("int64", n), "A", 0)' in mod.script()
 
 
