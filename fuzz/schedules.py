@@ -6,7 +6,9 @@
 Each program is scheduled for each target, with small caches and panels in most cases, and the
 scheduled loops are interpreted, so that no machine but this one is needed. With ``--native`` they
 are compiled and run here, for the targets whose code runs here. What comes out must be what the
-family's own reference, in NumPy or Python, expects. A process that ends is a failure like another.
+family's own reference, in NumPy or Python, expects; and what is interpreted, on other floats and
+without any rounding, what the loops give as they are written. A process that ends is a failure like
+another.
 """
 
 from __future__ import annotations

@@ -9,9 +9,11 @@ import pytest
 
 import fuzz.scheduleworker
 from fuzz.cases import Case, fresh, outcome
+from fuzz.exactly import differs, has_floats
 from fuzz.families import FAMILIES
 from fuzz.schedules import SchedulesCampaign
 from fuzz.scheduleworker import answer, runs_here
+from loomir.interp import interpret
 from loomir.ir.module import IRModule
 from loomir.script import from_source
 
@@ -96,3 +98,28 @@ def test_a_wrong_schedule_is_told_and_kept(monkeypatch: Any, tmp_path: Any) -> N
 def test_targets_of_other_machines_do_not_run_here() -> None:
     assert runs_here("native")
     assert not (runs_here("neoverse-n1") and runs_here("x86-64"))
+
+
+def test_rounding_hides_no_lost_term() -> None:
+    module = from_source("""
+from loomir.script import ir as I, tir as T
+
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(x: T.Buffer((40,), "float32"), y: T.Buffer((1,), "float32")):
+        y[0] = T.float32(0)
+        for i in range(40):
+            y[0] = y[0] + x[i] * T.float32(1e-12) + T.float32(1)
+""")
+    assert isinstance(module, IRModule)
+    x, y = np.ones(40, "float32"), np.zeros(1, "float32")
+    case = Case("made", 0, module, "main", (x, y), (x, np.full(1, 40, "float32")))
+    assert has_floats(case)
+    assert differs(case, module) == ""
+    shorter = from_source(module.script().replace("x[i] *", "x[T.max(i, 1)] *"))
+    assert isinstance(shorter, IRModule)
+    assert differs(case, shorter).startswith("exactly, argument 1[0] is ")
+    left = [fresh(a) for a in case.arguments]
+    interpret(shorter, "main", *left)
+    assert outcome(case, left) == ""  # which float32 does not see

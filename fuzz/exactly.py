@@ -1,0 +1,80 @@
+"""Scheduled loops held to the loops as they are written, on other floats, without rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from fuzz.cases import Case, fresh, is_graph
+from loomir.interp import ExactRun, Interpreter
+from loomir.ir.module import IRModule
+from loomir.target import Target
+from loomir.tir.function import PrimFunc
+from loomir.validate import validate_schedule
+
+__all__ = ["differs", "has_floats", "kernels_differ"]
+
+_BUDGET: Final = 60_000
+"""Instructions of a call of a kernel."""
+
+
+def has_floats(case: Case) -> bool:
+    """Whether something may be rounded: of integers, one run says all."""
+    arrays = [np.asarray(a) for a in (*case.arguments, *case.expected) if a is not None]
+    return is_graph(case) or any(array.dtype.kind not in "biu" for array in arrays)
+
+
+def kernels_differ(case: Case, target: Target) -> str:
+    """Say how a kernel of a graph differs from its schedule; else nothing."""
+    report = validate_schedule(case.module, target, seeds=[case.seed], budget=_BUDGET)
+    return "; ".join(map(str, report.wrong))
+
+
+def differs(case: Case, made: IRModule) -> str:
+    """Say where scheduled loops give another number than the loops as written; else nothing."""
+    wanted, arguments = _written(_Known(case))
+    found = Interpreter(made, exact=True).run_exact(case.entry, [fresh(a) for a in arguments])
+    for number, (one, other) in enumerate(zip(wanted.contents, found.contents, strict=True)):
+        if one is None:
+            continue
+        for place in np.argwhere(np.asarray(one != other, bool)):
+            at = tuple(place.tolist())
+            if one[at] == one[at] or other[at] == other[at]:  # all NaNs are the same
+                return f"exactly, argument {number}{list(at)} is {other[at]}, not {one[at]}"
+    return ""
+
+
+class _Known:
+    """A case by its identity, which lasts while it is looked at for several targets."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Known) and self.case is other.case
+
+    def __hash__(self) -> int:
+        return hash((self.case.family, self.case.seed))
+
+
+@lru_cache(maxsize=1)
+def _written(known: _Known) -> tuple[ExactRun, Sequence[Any]]:
+    """Run the loops as they are written; gives the arguments as well."""
+    case = known.case
+    assert isinstance(case.module[case.entry], PrimFunc)
+    numbers = np.random.default_rng(case.seed)
+    arguments = [_with_floats(fresh(a), numbers) for a in case.arguments]
+    run = Interpreter(case.module, exact=True)
+    return run.run_exact(case.entry, [fresh(a) for a in arguments]), arguments
+
+
+def _with_floats(argument: Any, numbers: Any) -> Any:
+    """Put other floats of the same signs into an array: eighths, so that sums of them round."""
+    if isinstance(argument, np.ndarray) and argument.dtype.kind not in "biu":
+        eighths = numbers.integers(1, 400, argument.shape) / 8
+        with np.errstate(all="ignore"):
+            argument[...] = np.where(argument < 0, -eighths, eighths).astype(argument.dtype)
+    return argument
