@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.autoschedule import schedule
 from loomir.inspect.texts import compare_texts
 from loomir.ir import passes
 from loomir.ir.module import IRModule
 from loomir.ir.passes import Pipeline, register
+from loomir.ir.visit import rebuild, rewrite
 from loomir.script import from_source
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import BufferStore
 from loomir.transform.relax.legalize_ops import legalize_ops
 from loomir.transform.relax.normalize import normalize
 from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
@@ -171,6 +174,22 @@ def test_a_pass_after_which_running_fails_is_named():
     assert found is not None
     assert found.stage == "test.Fails"
     assert found.error is not None
+
+
+def test_a_wrong_step_of_the_default_schedule_is_named(monkeypatch: pytest.MonkeyPatch):
+    tidied = schedule.tidied
+    monkeypatch.setattr(
+        schedule,
+        "tidied",
+        lambda stmt: rewrite(
+            tidied(stmt), {BufferStore: lambda s: rebuild(s, {"value": s.value + s.value})}
+        ),
+    )
+    found = loomir.bisect(module(), [X])
+    assert found is not None
+    assert found.stage == "the default schedule, tidying,"
+    assert found.functions
+    assert str(found).startswith(f"the default schedule, tidying, of {found.functions[0]}")
 
 
 def test_right_programs_have_no_culprit():

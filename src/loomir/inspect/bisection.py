@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from loomir.autoschedule.replay import Step
+from loomir.autoschedule.schedule import schedule_function, schedule_module
 from loomir.build import Program, as_module, compile, packing_for
 from loomir.inspect.values import (
     Trace,
@@ -17,6 +19,7 @@ from loomir.inspect.values import (
 )
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
+from loomir.ir.visit import rebuild
 from loomir.relax.expr import Function
 from loomir.support.diagnostics import RunError
 from loomir.support.held import explained
@@ -28,6 +31,7 @@ from loomir.transform.pipelines import lower, lower_relax
 __all__ = ["Culprit", "bisect"]
 
 NATIVE = "machine code"
+SCHEDULE = "the default schedule"
 
 
 class Culprit(NamedTuple):
@@ -60,8 +64,9 @@ def bisect(
 ) -> Culprit | None:
     """Find the first pass after which the program computes something else, or None.
 
-    Every stage of compiling is run by the interpreter, the machine code at the end. ``pipeline``
-    is run instead, if given. ``name`` and ``tolerance`` are as for ``compare_stages``.
+    Every stage of compiling is run by the interpreter, the default schedule for this machine among
+    them, the machine code at the end. ``pipeline`` is run instead, if given. ``name`` and
+    ``tolerance`` are as for ``compare_stages``.
 
     Errors: those of the program itself, and of passes.
     """
@@ -76,7 +81,10 @@ def bisect(
         found = _check(after, name, inputs, wanted, tolerance)
         if found is not None:
             functions = _guilty(before, after, name, inputs, wanted, tolerance)
-            return Culprit(stage, functions, *found)
+            step = ""
+            if stage == SCHEDULE:
+                step = _step(before, functions, name, inputs, wanted, tolerance)
+            return Culprit(f"{stage}{step}", functions, *found)
         before = after
     return None if pipeline is not None else _native(module, name, inputs, wanted, tolerance)
 
@@ -97,13 +105,36 @@ def _stages(module: IRModule) -> Iterator[tuple[str, IRModule]]:
     kernels = {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
     loops = graph.with_functions(kernels)
     stages.clear()
-    lower(loops, on_stage=lambda stage, mod: stages.append((stage, mod)))
-    before, whole = loops, graph
+    scheduled = schedule_module(loops, Target("native"))
+    before, whole = scheduled, graph if scheduled is loops else _with(graph, scheduled)
+    yield SCHEDULE, whole
+    lower(scheduled, on_stage=lambda stage, mod: stages.append((stage, mod)))
     for stage, mod in stages:
         if mod is not before:
             whole = _with(graph, mod)
         before = mod
         yield stage, whole
+
+
+def _step(
+    before: IRModule,
+    functions: Sequence[str],
+    name: str,
+    inputs: Sequence[object],
+    wanted: Trace,
+    tolerance: float | None,
+) -> str:
+    """Find the step of the schedule of a function after which the program is another."""
+    for var, func in before.functions.items():
+        if var.name_hint not in functions or not isinstance(func, PrimFunc):
+            continue
+        steps: list[Step] = []
+        schedule_function(func, Target("native"), on_step=steps.append)
+        for step in steps:
+            one = before.with_function(var.name_hint, rebuild(func, {"body": step.body()}))
+            if _check(one, name, inputs, wanted, tolerance) is not None:
+                return f", {step.name},"
+    return ""
 
 
 def _with(graph: IRModule, loops: IRModule) -> IRModule:
