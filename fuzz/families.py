@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from fuzz import contractions, elements, idioms, networks, reductions, tensors, windows
+from fuzz import (
+    algorithms,
+    contractions,
+    elements,
+    idioms,
+    networks,
+    reductions,
+    tensors,
+    windows,
+)
 from fuzz.cases import Case
 
 __all__ = ["FAMILIES", "Draw"]
@@ -14,6 +23,7 @@ Draw: TypeAlias = Callable[[int], Case]
 """Draws the case of a seed."""
 
 FAMILIES: Final[Mapping[str, Draw]] = {
+    "algorithms": algorithms.draw,
     "contractions": contractions.draw,
     "elements": elements.draw,
     "idioms": idioms.draw,

@@ -15,7 +15,7 @@ from fuzz.drafts import Draft
 from fuzz.families import FAMILIES
 from loomir.interp import interpret
 
-WRITTEN = ("elements", "reductions", "windows")
+WRITTEN = ("algorithms", "elements", "reductions", "windows")
 """Families whose programs are judged by their text as Python."""
 
 SUMS = """
