@@ -14,7 +14,7 @@ from fuzz.contraction_terms import dtype_of, exact_up_to, float_like
 __all__ = ["Array", "Net", "Value", "annotated", "plus", "times"]
 
 Array: TypeAlias = Any
-SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 33)
+SIZES: Final = (0, 1, 1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 33)
 _LOOSE: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 8e-3, "bfloat16": 6e-2}
 """How far, relative to its magnitude, what a function gives may be from the reference."""
 
@@ -85,6 +85,8 @@ class Net:
         """Arrays that the text names."""
         self.functions: list[str] = []
         self.inputs: list[Any] = []
+        self.large = choices.chance(0.05)
+        """Whether sizes are those of real models, which fill tiles and caches."""
         self.branches = False
         self.depth = 0
         self.counter = 0
@@ -100,6 +102,7 @@ class Net:
         if name in self.sizes:
             return name, self.sizes[name]
         size = self.c.pick([s for s in SIZES if s <= most])
+        size *= self.c.pick([1, 8, 13]) if self.large else 1
         if self.c.chance(0.5):
             return str(size), size
         self.sizes[name] = size

@@ -27,7 +27,7 @@ def convolved(
     steps = (slice(None), slice(None), *[slice(None, None, s) for s in strides])
     seen = seen[(*steps, *[slice(None, None, d) for d in dilation])]
     n, outs = x.shape[0], w.shape[0] // groups
-    grouped = seen.reshape(n, groups, -1, *seen.shape[2:])
+    grouped = seen.reshape(n, groups, x.shape[1] // groups, *seen.shape[2:])
     weights = w.reshape(groups, outs, *w.shape[1:])
     made = np.einsum(
         f"ngi{'xyz'[: len(axes)]}{'abc'[: len(axes)]},goi{'abc'[: len(axes)]}"
@@ -35,7 +35,7 @@ def convolved(
         grouped,
         weights,
     )
-    return made.reshape(n, -1, *made.shape[3:])
+    return made.reshape(n, w.shape[0], *made.shape[3:])
 
 
 def spread(
@@ -112,6 +112,9 @@ class Images:
         batch = net.open_size("n", 3)
         channels = 4 * c.integer(1, 4) if self.blocked else c.pick([1, 2, 3, 4, 8, 12, 16, 17])
         most = {1: 33, 2: 12, 3: 6}[self.rank]
+        if net.large:
+            batch, most = ("1", 1), {1: 300, 2: 40, 3: 12}[self.rank]
+            channels = c.pick([32, 48, 64] if self.blocked else [16, 32, 48, 64, 65])
         spatial = [c.integer(1, most) for _ in letters]
         self.batch = batch[0]
         array = laid_out(
@@ -158,10 +161,10 @@ class Images:
         groups = c.pick([g for g in (1, 1, 1, 2, 3, 4, channels) if channels % g == 0])
         if self.blocked and groups != 1:
             groups = 1
-        outs = c.pick([1, 2, 3, 4, 8, 16, 17, 32])
+        outs = c.pick([16, 32, 64, 96] if net.large else [1, 2, 3, 4, 8, 16, 17, 32])
         outs = 4 * max(1, outs // 4) if self.blocked else groups * max(1, outs // groups)
         cost = np.prod([*plain.shape[:1], *plain.shape[2:], *kernel, outs, channels // groups])
-        while cost > 300_000 and outs > 4:
+        while cost > (30_000_000 if net.large else 300_000) and outs > 4:
             outs, cost = outs // 2, cost / 2
             outs = 4 * max(1, outs // 4) if self.blocked else groups * max(1, outs // groups)
         first = f"OI{_SPATIAL[self.rank]}"
@@ -188,7 +191,7 @@ class Images:
         more = [c.pick([0, s - 1]) for s in strides]
         for i, n in enumerate(plain.shape[2:]):
             whole = (n - 1) * strides[i] + dilation[i] * (kernel[i] - 1) + 1 + more[i]
-            if whole - before[i] - after[i] < 1 or whole > 24:
+            if whole - before[i] - after[i] < 1 or whole > (100 if net.large else 24):
                 before[i] = after[i] = more[i] = 0
                 strides[i] = 1
         groups = c.pick([g for g in (1, 1, 1, 2, channels) if channels % g == 0])
@@ -421,7 +424,7 @@ class Images:
         dims = [d for a, d in enumerate(x.dims) if a not in axes]
         found = self.net.emit(f"R.max({x.name}, axis={axes})", made, dims)
         if self.blocked:
-            flat = made.reshape(made.shape[0], -1)
+            flat = made.reshape(made.shape[0], made.shape[1] * made.shape[2])
             return self.net.emit(
                 f"R.nn.batch_flatten({found.name})", flat, (self.batch, str(flat.shape[1]))
             )

@@ -37,7 +37,7 @@ class Sequences:
         c = self.c = net.c
         self.net, self.dtype = net, dtype
         self.heads = c.pick([1, 2, 2, 4])
-        self.width = self.heads * c.pick([2, 4, 4, 8])
+        self.width = self.heads * c.pick([16, 32, 64] if net.large else [2, 4, 4, 8])
         self.b, self.t = net.open_size("b", 3), net.open_size("t", 8)
         if c.chance(0.4):
             rows = c.integer(3, 20)
@@ -312,7 +312,7 @@ class Sequences:
     def feed(self, x: Value) -> Value:
         """Apply two layers with a function between them, maybe gated."""
         net = self.net
-        inner = self.c.pick([3, 8, 16, 33])
+        inner = self.c.pick([64, 130, 256] if net.large else [3, 8, 16, 33])
         up = self.linear(x, inner)
         if up is None:
             return x

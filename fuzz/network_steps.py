@@ -7,27 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fuzz.contraction_terms import dtype_of, float_like
-from fuzz.network_graph import Array, Net, Value, annotated, plus, times
+from fuzz.network_calls import Calls
+from fuzz.network_graph import Net, Value, plus, times
 
 __all__ = ["Steps"]
-
-_KERNEL = """    @T.prim_func(private=True)
-    def NAME(PARAMS):
-        x = T.match_buffer(xp, (SHAPE), "DTYPE")
-        y = T.match_buffer(yp, (SHAPE), "DTYPE")
-        for LOOPS in T.grid(SHAPE):
-            with T.sblock("scale"):
-                AXES = T.axis.remap("KINDS", [LOOPS])
-                y[AXES] = x[AXES] * T.DTYPE(2) + T.cast(k, "DTYPE")
-"""
-_INPLACE = """    @T.prim_func(private=True)
-    def NAME(PARAMS):
-        x = T.match_buffer(xp, (SHAPE), "DTYPE")
-        for LOOPS in T.grid(SHAPE):
-            with T.sblock("move"):
-                AXES = T.axis.remap("KINDS", [LOOPS])
-                x[AXES] = x[AXES] + T.cast(k, "DTYPE")
-"""
 
 
 class Steps:
@@ -35,12 +18,14 @@ class Steps:
 
     def __init__(self, net: Net) -> None:
         self.net, self.c = net, net.c
+        kept = [self.arithmetic, self.compared, self.masked, self.flipped]
+        self.calls = Calls(net, kept)
 
     def run(self, x: Value, most: int = 3) -> list[Value]:
         """Apply some steps; gives all that they end with."""
         done: list[Value] = []
         for _ in range(self.c.integer(0, most)):
-            step = self.c.pick(self.all())
+            step = self.c.pick([*self.all(), *self.calls.all()])
             if not x.dims or not x.array.size or x.array.size > 6000 or x.dtype == "bool":
                 break
             made = step(x)
@@ -75,15 +60,9 @@ class Steps:
             self.spread_out,
             self.converted,
             self.quantised,
-            self.kernel,
-            self.kernel,
-            self.inplace,
             self.product,
             self.masked,
             self.viewed,
-            self.branch,
-            self.branch,
-            self.called,
         ]
 
     def axis(self, x: Value) -> int:
@@ -467,144 +446,3 @@ class Steps:
             return None
         w = net.param([x.shape[-1], width], x.dtype, array=weights, weight=True)
         return net.emit(f"R.matmul({x.name}, {w.name})", made, (*x.dims[:-1], str(width)))
-
-    # -- calls ---------------------------------------------------------------------------------
-    def loops(self, x: Value, template: str, params: str) -> str | None:
-        """Write a kernel on tensors of the shape of a value."""
-        if x.dtype == "bfloat16" or not all(d.isdigit() or d.isidentifier() for d in x.dims):
-            return None
-        names = sorted({d for d in x.dims if not d.isdigit()})
-        loops = ", ".join(f"i{a}" for a in range(len(x.dims)))
-        axes = ", ".join(f"v{a}" for a in range(len(x.dims)))
-        text = template.replace("PARAMS", params).replace("LOOPS", loops).replace("AXES", axes)
-        shape = ", ".join(x.dims) + ("," if len(x.dims) == 1 else "")
-        text = (
-            text.replace("SHAPE", shape)
-            .replace("KINDS", "S" * len(x.dims))
-            .replace("DTYPE", x.dtype)
-        )
-        if len(x.dims) == 1:
-            text = text.replace(
-                f"for {loops} in T.grid({shape})", f"for {loops} in range({x.dims[0]})"
-            )
-            text = text.replace(
-                f'{axes} = T.axis.remap("S", [{loops}])',
-                f"{axes} = T.axis.spatial({x.dims[0]}, {loops})",
-            )
-        lines = text.split("\n")
-        lines[2:2] = [f"        {name} = T.int64()" for name in names]
-        return self.net.kernel("kernel", "\n".join(lines))
-
-    def scalar(self, x: Value) -> tuple[str, int, str]:
-        """Draw a scalar for a kernel: a number, an extent, or a parameter of the graph."""
-        net = self.net
-        number = self.c.integer(0, 3)
-        names = [d for d in net.names() if d.isidentifier()]
-        if names and self.c.chance(0.3):
-            name = self.c.pick(names)
-            return name, net.sizes[name], "int64"
-        if self.c.chance(0.5):
-            name = net.fresh("k")
-            kind = self.c.pick(["int64", "int32"])
-            net.scalar(name, kind, number)
-            return name, number, kind
-        return f"R.prim_value({number})", number, "int64"
-
-    def kernel(self, x: Value) -> Value | None:
-        """Call loops of the user's own with a scalar."""
-        net = self.net
-        if x.dtype == "bfloat16" or not all(d.isdigit() or d.isidentifier() for d in x.dims):
-            return None
-        text, number, kind = self.scalar(x)
-        name = self.loops(x, _KERNEL, f"k: T.{kind}, xp: T.handle, yp: T.handle")
-        with np.errstate(all="ignore"):
-            two, more = x.array.dtype.type(2), x.array.dtype.type(number)
-            made = (x.array * two + more).astype(x.array.dtype)
-        info = annotated(x.dims, x.dtype, quoted=False)
-        return net.emit(
-            f"R.call_tir(cls.{name}, ({text}, {x.name}), out_sinfo={info})", made, x.dims
-        )
-
-    def inplace(self, x: Value) -> Value | None:
-        """Call loops that write over a value that nothing else needs."""
-        net = self.net
-        if x.dtype == "bfloat16" or not all(d.isdigit() or d.isidentifier() for d in x.dims):
-            return None
-        with np.errstate(all="ignore"):
-            copy = net.emit(
-                f"R.add({x.name}, {x.name})", (x.array + x.array).astype(x.array.dtype), x.dims
-            )
-        text, number, kind = self.scalar(x)
-        info = annotated(x.dims, x.dtype, quoted=False)
-        name = self.loops(x, _INPLACE, f"k: T.{kind}, xp: T.handle")
-        with np.errstate(all="ignore"):
-            made = (copy.array + x.array.dtype.type(number)).astype(x.array.dtype)
-        return net.emit(
-            f"R.call_tir_inplace(cls.{name}, ({text}, {copy.name}), [1], {info})", made, x.dims
-        )
-
-    def branch(self, x: Value) -> Value | None:
-        """Do one of two things, by a condition that is known when it runs."""
-        net, c = self.net, self.c
-        if net.depth:
-            return None
-        held = c.chance(0.5)
-        cond = net.param([], "bool", array=np.array(held), stem="b")
-        net.depth += 1
-        outer, net.frame.lines = net.frame.lines, []
-        sides: list[tuple[list[str], Value]] = []
-        for _ in range(2):
-            value = x
-            for _ in range(c.integer(1, 2)):
-                step = c.pick(
-                    [self.arithmetic, self.compared, self.masked, self.flipped, self.kernel]
-                )
-                value = step(value) or value
-            sides.append((net.frame.lines, value))
-            net.frame.lines = []
-        net.depth -= 1
-        net.frame.lines = outer
-        if any(value.shape != x.shape or value.dims != x.dims for _, value in sides):
-            return None
-        net.branches = True
-        name = net.fresh("r")
-        for word, (lines, value) in zip((f"if {cond.name}:", "else:"), sides):
-            net.frame.lines += [
-                word,
-                *(f"    {line}" for line in lines),
-                f"    {name} = {value.name}",
-            ]
-        return net.emit(name, sides[0 if held else 1][1].array, x.dims)
-
-    def called(self, x: Value) -> Value | None:
-        """Call a function of the graph, twice if its result fits."""
-        net, c = self.net, self.c
-        if net.depth or not all(d.isdigit() or d.isidentifier() for d in x.dims):
-            return None
-        number = c.integer(1, 3)
-
-        def apply(array: Array) -> Array:
-            with np.errstate(all="ignore"):
-                made = np.maximum((array * array.dtype.type(number)).astype(array.dtype), array)
-                return (made - array.dtype.type(1)).astype(array.dtype)
-
-        name = net.fresh("f")
-        quoted = annotated(x.dims, x.dtype)
-        sizes = sorted({d for d in x.dims if not d.isdigit()})
-        net.functions.append(
-            "\n".join(
-                [
-                    "    @R.function(private=True)",
-                    f"    def {name}(x: {quoted}) -> {quoted}:",
-                    *(f"        {size} = T.int64()" for size in sizes),
-                    f"        y = R.multiply(x, {net.const(number, x.dtype)})",
-                    "        z = R.maximum(y, x)",
-                    f"        w = R.subtract(z, {net.const(1, x.dtype)})",
-                    "        return w",
-                ]
-            )
-        )
-        made = net.emit(f"cls.{name}({x.name})", apply(x.array), x.dims)
-        if c.chance(0.5):
-            return net.emit(f"cls.{name}({made.name})", apply(made.array), x.dims)
-        return made

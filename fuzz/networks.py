@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
+from typing import Any, Final
+
 import numpy as np
 
 from fuzz.cases import Case
@@ -11,22 +15,69 @@ from fuzz.network_images import Images
 from fuzz.network_sequences import Sequences, recurrent
 from fuzz.network_steps import Steps
 from loomir.ir.module import IRModule
+from loomir.relax import BlockBuilder, TensorStructInfo, Tuple, TupleGetItem, Var
 from loomir.script import from_source
+from loomir.script import relax as R
+from loomir.script import tir as T
+from loomir.tir import Var as ShapeVar
+from loomir.transform.relax.bind_constants import bind_constants
 
 __all__ = ["draw"]
+
+_FIELD: Final = re.compile(r"\b([gst]\d+)\[(\d)\]")
+"""A field of a tuple in a line."""
 
 
 def draw(seed: int) -> Case:
     """Draw the case of a seed."""
     c = SeedChoices(f"networks {seed}")
     net = Net(c)
-    results = _layers(c, net)
-    text = _text(c, net, results)
     with np.errstate(all="ignore"):
-        module = from_source(text, values=net.constants)
-    assert isinstance(module, IRModule)
+        results = _layers(c, net)
     expected = tuple(r.array for r in results)
-    return Case("networks", seed, module, "main", tuple(net.inputs), expected)
+    if not net.branches and not net.functions and c.chance(0.2):
+        module = _built(c, net, results)
+    else:
+        text = _text(c, net, results)
+        read = from_source(text, values=net.constants)
+        assert isinstance(read, IRModule)
+        module = read
+    inputs = dict(zip(_names(net), net.inputs, strict=True))
+    bound = {name: array for name, array in net.weights.items() if c.chance(0.6)}
+    if bound and c.chance(0.4):
+        module = bind_constants(module, bound)
+        inputs = {name: given for name, given in inputs.items() if name not in bound}
+    return Case("networks", seed, module, "main", tuple(inputs.values()), expected)
+
+
+def _names(net: Net) -> list[str]:
+    return [p.name if isinstance(p, Value) else p[0] for p in net.frame.params]
+
+
+def _built(c: Choices, net: Net, results: list[Value]) -> IRModule:
+    """Build a graph in Python, call by call."""
+    sizes = {name: ShapeVar(name, "int64") for name in net.sizes}
+    known: dict[str, Any] = {"R": R, "T": T, "TupleGetItem": TupleGetItem, **sizes, **net.constants}
+    params: list[Var] = []
+    for p in net.frame.params:
+        assert isinstance(p, Value)
+        dims = [sizes[d] if d in sizes else int(d) for d in p.dims]
+        params.append(Var(p.name, TensorStructInfo(dims, p.dtype)))
+        known[p.name] = params[-1]
+    outs = [r.name for r in results]
+    builder = BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow() if c.chance(0.7) else nullcontext():
+            for line in net.frame.lines:
+                name, _, text = line.partition(" = ")
+                whole, index = (text[:-3], 0) if text.endswith(")[0]") else (text, None)
+                value = eval(_FIELD.sub(r"TupleGetItem(\1, \2)", whole), {}, known)  # noqa: S307
+                value = value if index is None else TupleGetItem(builder.emit(value), index)
+                emit = builder.emit_output if name in outs and builder.in_dataflow else builder.emit
+                known[name] = emit(value, name)
+        found = [known[name] for name in outs]
+        builder.emit_func_output(found[0] if len(found) == 1 else Tuple(tuple(found)))
+    return builder.finalize()
 
 
 def _layers(c: Choices, net: Net) -> list[Value]:
