@@ -6,6 +6,7 @@ import pytest
 
 from loomir.ir import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import node
+from loomir.script import from_source
 from loomir.support.dtype import HANDLE, VOID, DataType
 from loomir.tir import (
     TRUE,
@@ -478,3 +479,33 @@ def test_depth_and_length_cost_linear_time():
 
     assert codes(deep(40_000)) == []
     assert_grows(60, check, 2_000, 40_000)
+
+
+@pytest.mark.parametrize(("inner", "found"), [("threadIdx.x", ["TIR0422"]), ("threadIdx.y", [])])
+@pytest.mark.parametrize("form", ["loops", "attributes", "both"])
+def test_a_thread_has_one_index(form: str, inner: str, found: list[str]):
+    outer_loop = 'for i in T.thread_binding(4, thread="threadIdx.x"):'
+    inner_loop = f'for j in T.thread_binding(4, thread="{inner}"):'
+    if form == "attributes":
+        outer_loop = 'with T.launch_thread("threadIdx.x", 4) as i:'
+    if form != "loops":
+        inner_loop = f'with T.launch_thread("{inner}", 4) as j:'
+    made = from_source(
+        "@T.prim_func\ndef f(x: T.Buffer((4, 4), 'int32')):\n"
+        f"    {outer_loop}\n        for k in range(2):\n            while x[i, 0] < k:\n"
+        f"                {inner_loop}\n                    x[i, j] = k\n"
+    )
+    assert isinstance(made, PrimFunc)
+    assert [d.code for d in verify(made)] == found
+
+
+def test_threads_one_after_another_and_virtual_ones():
+    made = from_source(
+        "@T.prim_func\ndef f(x: T.Buffer((4, 4), 'int32')):\n"
+        '    for i in T.thread_binding(4, thread="threadIdx.x"):\n        x[i, 0] = 1\n'
+        '    for i in T.thread_binding(4, thread="threadIdx.x"):\n        x[i, 1] = 1\n'
+        '    for i in T.thread_binding(2, thread="vthread"):\n'
+        '        for j in T.thread_binding(2, thread="vthread"):\n            x[i, j] = 1\n'
+    )
+    assert isinstance(made, PrimFunc)
+    assert verify(made) == ()

@@ -112,16 +112,23 @@ def _function(func: PrimFunc, functions: Mapping[str, BaseFunc]) -> list[Diagnos
 
 
 class _Loops(NamedTuple):
-    """What jumps may not cross: the innermost loop, and what runs concurrently around."""
+    """What jumps may not cross: the innermost loop, and what runs concurrently around.
+
+    ``threads`` are those of a GPU's grid that are bound around.
+    """
 
     innermost: str
     concurrent: str
     vectorized: bool
+    threads: tuple[str, ...] = ()
 
 
 _OUTSIDE: Final = _Loops("", "", False)
 _SERIAL: Final = _Loops("serial", "", False)
 
+
+_GRID: Final = ("blockIdx.", "threadIdx.")
+"""What the names of threads begin with that a grid has one of each; virtual ones are as many."""
 
 _Task: TypeAlias = "tuple[Stmt, _Loops] | list[Node]"
 """A statement to be walked, or the names that go out of scope once what binds them is."""
@@ -573,15 +580,29 @@ class _Walk:
         if node.kind is ForKind.SERIAL:
             inner = loops
             if loops.innermost != "serial":
-                inner = _Loops("serial", loops.concurrent, loops.vectorized)
+                inner = loops._replace(innermost="serial")
         else:
             word = _CONCURRENT.get(node.kind)
             inner = _Loops(
                 word or "serial",
                 word or loops.concurrent,
                 loops.vectorized or node.kind is ForKind.VECTORIZED,
+                loops.threads if bound is None else self._threads(bound, loops),
             )
         self._run_in(node.body, names, inner)
+
+    def _threads(self, bound: IterVar, loops: _Loops) -> tuple[str, ...]:
+        """Give the threads that are bound in the body of what binds one more."""
+        tag = bound.thread_tag
+        if not tag.startswith(_GRID):
+            return loops.threads
+        if tag in loops.threads:
+            self._report(
+                "TIR0422",
+                f"{tag} is bound inside of a loop that binds it",
+                help="a thread has one index: bind another, or make one of the loops serial",
+            )
+        return (*loops.threads, tag)
 
     def _while(self, node: While, loops: _Loops) -> None:
         self._expressions(node.condition, loops)
@@ -600,7 +621,7 @@ class _Walk:
                 f"a while loop with a constant condition {ends}",
                 help="leave it by break or return, or test something that changes",
             )
-        self.stack.append((node.body, _Loops("serial", loops.concurrent, loops.vectorized)))
+        self.stack.append((node.body, loops._replace(innermost="serial")))
 
     def _attr(self, node: AttrStmt, loops: _Loops) -> None:
         self._expressions(node.value, loops)
@@ -608,7 +629,12 @@ class _Walk:
         if isinstance(subject, Node) and subject.lowered_by:
             self.found.append(mistake_of_foreign(subject, self.span))
         if node.is_binding and isinstance(subject, Var):
-            self._run_in(node.body, [subject], _Loops("thread", "thread", loops.vectorized))
+            threads = loops.threads
+            if isinstance(node.node, IterVar):
+                threads = self._threads(node.node, loops)
+            self._run_in(
+                node.body, [subject], _Loops("thread", "thread", loops.vectorized, threads)
+            )
         else:
             self.stack.append((node.body, loops))
 

@@ -347,6 +347,7 @@ def test_statements(name: str) -> None:
         ("T.bind(x, var=3)", "SCR0005", "declare one first"),
         ('T.evaluate(A.access_ptr("x"))', "SCR0005", 'write "r"'),
         ("B = A.view(63)", "SCR0005", "whose product"),
+        ("A = 1.0", "SCR0016", "write A[…] = value"),
         ("B = A.view(-1, -1)", "SCR0005", "whose product"),
         ("B = A.view(0, -1)", "SCR0005", "whose product"),
         ("B = A.view(x, -1)", "SCR0005", "write the extent"),

@@ -155,7 +155,9 @@ def check_rebinding(
     raise mistake(
         "SCR0016",
         f"{name!r} is {article} {entry.kind} and cannot be bound again",
-        help="use another name",
+        help=f"to store, write {name}[…] = value; to bind, use another name"
+        if isinstance(entry.value, Buffer)
+        else "use another name",
         span=span,
     )
 
