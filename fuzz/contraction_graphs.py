@@ -127,7 +127,8 @@ class _Graph:
             value = np.maximum(value, np.zeros((), value.dtype))
         if c.chance(0.5):
             self.lines.append("y = R.clip(y, -100, 100)")
-            value = np.clip(value, np.array(-100, value.dtype), np.array(100, value.dtype))
+            low, high = np.array(-100, value.dtype), np.array(100, value.dtype)
+            value = np.clip(value, low, high).astype(value.dtype)  # NumPy makes bfloat16 wider
             if not float_like(dtype):
                 self.lines.append('y = R.astype(y, "int8")')
                 value = value.astype("int8")

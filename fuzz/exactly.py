@@ -72,9 +72,9 @@ def _written(known: _Known) -> tuple[ExactRun, Sequence[Any]]:
 
 
 def _with_floats(argument: Any, numbers: Any) -> Any:
-    """Put other floats of the same signs into an array: eighths, so that sums of them round."""
+    """Put other floats of the same signs into an array: so large that sums of products round."""
     if isinstance(argument, np.ndarray) and argument.dtype.kind not in "biu":
-        eighths = numbers.integers(1, 400, argument.shape) / 8
+        whole = numbers.integers(1, 1000, argument.shape)
         with np.errstate(all="ignore"):
-            argument[...] = np.where(argument < 0, -eighths, eighths).astype(argument.dtype)
+            argument[...] = np.where(argument < 0, -whole, whole).astype(argument.dtype)
     return argument

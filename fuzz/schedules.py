@@ -76,6 +76,7 @@ def main() -> int:
             parser.error(f"code for {', '.join(strange)} does not run on this machine")
     else:
         names = options.target or list(TARGETS)
+    options.limit *= len(names)
     way = "native" if options.native else "interpreted"
     return run_campaign(SchedulesCampaign, options.seed, [options.family, way, *names], options)
 
