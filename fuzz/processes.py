@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import select
 import statistics
@@ -222,15 +223,25 @@ class Campaign:
         if reply["found"] and self.save is not None:
             self.keep(reply, self.save)
 
-    def run(self, jobs: int = 1, watch: Callable[[Report], None] | None = None) -> Report:
-        """Check all programs; ``watch`` sees the report about every five seconds."""
+    def run(
+        self,
+        jobs: int = 1,
+        watch: Callable[[Report], None] | None = None,
+        seconds: float | None = None,
+    ) -> Report:
+        """Check all programs, or those that are begun in so many seconds.
+
+        ``watch`` sees the report about every five seconds.
+        """
+        end = time.monotonic() + (math.inf if seconds is None else seconds)
         threads = [threading.Thread(target=self.work, daemon=True) for _ in range(jobs)]
         for thread in threads:
             thread.start()
         try:
             for thread in threads:
                 while thread.is_alive():
-                    thread.join(5.0)
+                    thread.join(min(5.0, max(0.1, end - time.monotonic())))
+                    self.stopped |= time.monotonic() >= end
                     if watch is not None:
                         watch(self.report)
         except KeyboardInterrupt:
@@ -280,6 +291,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that all campaigns have."""
     parser.add_argument("--count", type=int, default=2_000, help="how many programs")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
+    parser.add_argument("--minutes", type=float, help="begin no program after that")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one program")
     parser.add_argument("--save", type=Path, default=Path("fuzz/failures"))
     parser.add_argument("--kinds", action="store_true", help="say how often kinds of things occur")
@@ -292,7 +304,9 @@ def run_campaign(
     started = time.monotonic()
     end = start + options.count
     campaign = kind(range(start, end), engines, options.limit, options.save)
-    report = campaign.run(options.jobs, _progress(options.count, kind.programs, sys.stderr))
+    watch = _progress(options.count, kind.programs, sys.stderr)
+    limit = None if options.minutes is None else 60 * options.minutes
+    report = campaign.run(options.jobs, watch, limit)
     out = sys.stdout.write
     sys.stderr.write("\n")
     for failure in report.failures:

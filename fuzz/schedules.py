@@ -14,13 +14,16 @@ another.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fuzz.families import FAMILIES
-from fuzz.processes import Campaign, add_options, kept, run_campaign
-from fuzz.scheduleworker import runs_here
+from fuzz.processes import Campaign, Worker, add_options, kept, run_campaign
+from fuzz.reach import written
+from fuzz.scheduleworker import REACH, runs_here
 from loomir.target.table import CPUS
 
 __all__ = ["TARGETS", "SchedulesCampaign", "main"]
@@ -43,6 +46,14 @@ class SchedulesCampaign(Campaign):
     """Checks default schedules."""
 
     command = ("-m", "fuzz.scheduleworker")
+    reached: ClassVar[set[tuple[str, int, int]]] = set()
+    """Lines of rules that ran, each with the one that ran next."""
+
+    def look_again(self, reply: dict[str, Any], others: Sequence[Worker]) -> None:
+        """Collect which lines were reached."""
+        found = {tuple(arc) for arc in reply.pop("reach", ())}
+        with self.lock:
+            self.reached.update(found)
 
     def keep(self, reply: dict[str, Any], folder: Path) -> Path:
         """Write a failure down: what happened, and the program."""
@@ -67,6 +78,7 @@ def main() -> int:
     parser.add_argument("--target", nargs="+", choices=["native", *CPUS], metavar="NAME")
     parser.add_argument("--native", action="store_true", help="run compiled code on this machine")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--reach", type=Path, help="a file that says what of the rules ran")
     add_options(parser)
     options = parser.parse_args()
     if options.native:
@@ -78,7 +90,13 @@ def main() -> int:
         names = options.target or list(TARGETS)
     options.limit *= len(names)
     way = "native" if options.native else "interpreted"
-    return run_campaign(SchedulesCampaign, options.seed, [options.family, way, *names], options)
+    if options.reach is not None:
+        os.environ[REACH] = "1"
+    status = run_campaign(SchedulesCampaign, options.seed, [options.family, way, *names], options)
+    if options.reach is not None:
+        total = written(options.reach, SchedulesCampaign.reached)
+        sys.stdout.write(f"reached, with earlier runs: {total}\n")
+    return status
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from fuzz.choices import SeedChoices
 from fuzz.exactly import differs, has_floats, kernels_differ
 from fuzz.families import FAMILIES
 from fuzz.native import quick_codegen, set_threads
+from fuzz.reach import Recorder
 from fuzz.serving import answer_of, complaints, serve
 from fuzz.small import small
 from loomir.autoschedule.schedule import schedule_function, schedule_module
@@ -30,8 +32,11 @@ from loomir.target.table import CPUS, EXTENSIONS
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.legalize_ops import legalize_ops
 
-__all__ = ["WAYS", "answer", "main", "runs_here"]
+__all__ = ["REACH", "WAYS", "answer", "main", "runs_here"]
 
+REACH: Final = "LOOMIR_FUZZ_REACH"
+"""The variable of the environment that asks which lines are reached."""
+_RECORDER: Final = Recorder()
 _KERNELS: Final = 0.15
 """The share of graphs of which each kernel is also looked at by itself."""
 _ROUNDED: Final = 0.3
@@ -59,6 +64,11 @@ def _sizes(case: Case, name: str) -> AbstractContextManager[Target]:
     return small(choices, name) if choices.chance(_SMALL) else nullcontext(Target(name))
 
 
+def _recorded() -> AbstractContextManager[None]:
+    """Record what runs of the rules of schedules, where somebody asked for it."""
+    return _RECORDER if REACH in os.environ else nullcontext()
+
+
 def _loops(case: Case) -> IRModule:
     return legalize_ops(case.module) if is_graph(case) else case.module
 
@@ -72,7 +82,7 @@ def _said(case: Case, run: Callable[..., Any]) -> str:
 
 def _interpreted(case: Case, name: str) -> str:
     """Hold scheduled loops to the reference, and without rounding to the loops as written."""
-    with _sizes(case, name) as target:
+    with _sizes(case, name) as target, _recorded():
         made = schedule_module(_loops(case), target)
     exact = has_floats(case)
     if not exact or is_graph(case) or SeedChoices(f"rounded {case.seed} {name}").chance(_ROUNDED):
@@ -93,11 +103,11 @@ def _native(case: Case, name: str) -> str:
     level = SeedChoices(f"level {case.seed} {name}").weighted(levels)
     if level or graph:
         with nullcontext() if level else quick_codegen(any_level=True):
-            with _sizes(case, name) as target:
+            with _sizes(case, name) as target, _recorded():
                 exe = loomir.compile(case.module, target, opt_level=level or 1, cache=False)
             how = f"opt_level {level}" if level else "without optimising"
             return _by_threads(case, exe, how)
-    with _sizes(case, name) as target:
+    with _sizes(case, name) as target, _recorded():
         made = schedule_module(case.module, target)
     with quick_codegen():
         exe = loomir.compile(made, name, schedule=False, opt_level=0, cache=False)
@@ -140,7 +150,8 @@ def answer(seed: int, engines: list[str]) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         found = complaints(names, lambda name: WAYS[way](case, name), spent)
         kinds = set[str]() if found else _rules(case, names[0])
-    return answer_of(seed, names, found, kinds, spent)
+    reply = answer_of(seed, names, found, kinds, spent)
+    return {**reply, "reach": _RECORDER.new()} if REACH in os.environ else reply
 
 
 def main() -> None:

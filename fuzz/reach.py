@@ -1,0 +1,204 @@
+"""Which lines and branches of the rules of schedules a campaign reached, and which it did not.
+
+    python -m fuzz.schedules --family contractions --count 1000 --reach reach.txt
+
+Runs are added up: beside the report lies ``reach.txt.json``, which the next run goes on with, but
+for modules that have changed since. A branch is an ``if`` or ``while`` that does what it guards, or
+that does not.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple
+
+import loomir.autoschedule
+
+__all__ = ["FOLDER", "Function", "Recorder", "functions_of", "merged", "written"]
+
+FOLDER: Final = Path(loomir.autoschedule.__file__).parent
+_LEFT: Final = -1
+"""The line that follows the last one of a call."""
+
+Arc = tuple[str, int, int]
+"""A module, a line, and the one that ran after it."""
+
+
+class Recorder:
+    """Records which lines of the package run one after the other, while it is entered."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._folder = f"{folder}/"
+        self._known: set[Arc] = set()
+        self._new: set[Arc] = set()
+        self._names: dict[str, str | None] = {}
+
+    def __enter__(self) -> None:
+        sys.settrace(self._called)
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+
+    def new(self) -> list[Arc]:
+        """Give what was recorded since this was last asked."""
+        found = sorted(self._new - self._known)
+        self._known |= self._new
+        self._new.clear()
+        return found
+
+    def _name(self, filename: str) -> str | None:
+        if filename not in self._names:
+            inside = filename.startswith(self._folder)
+            self._names[filename] = filename[len(self._folder) :] if inside else None
+        return self._names[filename]
+
+    def _called(self, frame: FrameType, event: str, arg: Any) -> Any:
+        name = self._name(frame.f_code.co_filename)
+        if name is None:
+            return None
+        arcs, last = self._new, frame.f_lineno
+
+        def step(frame: FrameType, event: str, arg: Any) -> Any:
+            nonlocal last
+            if event == "line":
+                arcs.add((name, last, frame.f_lineno))
+                last = frame.f_lineno
+            elif event == "return":
+                arcs.add((name, last, _LEFT))
+            return step
+
+        return step
+
+
+class Function(NamedTuple):
+    """A function of a module: its lines, those of them that ran, and branches that were not taken.
+
+    A branch is a line and ``True``, where what it guards never ran, or ``False``.
+    """
+
+    module: str
+    name: str
+    lines: frozenset[int]
+    reached: frozenset[int]
+    branches: int
+    missed: tuple[tuple[int, bool], ...]
+
+
+def functions_of(module: str, text: str, arcs: Iterable[tuple[int, int]]) -> list[Function]:
+    """Say what ran of each function of a module."""
+    pairs = set(arcs)
+    ran = {line for _, line in pairs}
+    tree = ast.parse(text)
+    branches = list(_branches(tree))
+    made: list[Function] = []
+    for code in _codes(compile(tree, module, "exec")):
+        lines = {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}
+        if not lines:
+            continue
+        own = [b for b in branches if lines.intersection(b.tests)]
+        missed: list[tuple[int, bool]] = []
+        for branch in own:
+            tests = branch.tests
+            first = min(lines.intersection(tests))
+            inside = range(branch.body, branch.body_end + 1)
+            if not any(a in tests and b in inside and b not in tests for a, b in pairs):
+                missed.append((first, True))
+            if not any(a in tests and b not in tests and b not in inside for a, b in pairs):
+                missed.append((first, False))
+        name = code.co_qualname.replace(".<locals>", "")
+        made.append(
+            Function(
+                module, name, frozenset(lines), frozenset(lines & ran), 2 * len(own), tuple(missed)
+            )
+        )
+    return made
+
+
+class _Branch(NamedTuple):
+    tests: range
+    body: int
+    body_end: int
+
+
+def _branches(tree: ast.AST) -> Iterator[_Branch]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.While)):
+            body = node.body[0]
+            test_end = node.test.end_lineno or node.lineno
+            if body.lineno > test_end:
+                end = node.body[-1].end_lineno or body.lineno
+                yield _Branch(range(node.lineno, test_end + 1), body.lineno, end)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """List the functions in a module, but not what is in their expressions."""
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            if not part.co_name.startswith("<") and not _is_class(part):
+                yield part
+            yield from _codes(part)
+
+
+def _is_class(code: CodeType) -> bool:
+    return "__module__" in code.co_names and "__qualname__" in code.co_names
+
+
+def merged(data: Path, arcs: Iterable[Arc], folder: Path = FOLDER) -> dict[str, Any]:
+    """Add what was recorded to what a file holds; gives all that is known, by module."""
+    known: dict[str, Any] = json.loads(data.read_text()) if data.exists() else {}
+    made: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*.py")):
+        name = str(path.relative_to(folder))
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        old = known.get(name, {})
+        pairs = {tuple(arc) for arc in old["arcs"]} if old.get("digest") == digest else set()
+        made[name] = {"digest": digest, "arcs": pairs}
+    for name, *pair in arcs:
+        if name in made:
+            made[name]["arcs"].add(tuple(pair))
+    for row in made.values():
+        row["arcs"] = sorted(row["arcs"])
+    data.write_text(json.dumps(made))
+    return made
+
+
+def written(report: Path, arcs: Iterable[Arc], folder: Path = FOLDER) -> str:
+    """Write a report, with what earlier runs reached; gives its last line."""
+    known = merged(report.with_name(report.name + ".json"), arcs, folder)
+    lines: list[str] = []
+    reached = every = taken = branches = functions = entered = 0
+    for module, row in known.items():
+        text = (folder / module).read_text()
+        for func in functions_of(module, text, map(tuple, row["arcs"])):
+            functions += 1
+            entered += bool(func.reached)
+            every += len(func.lines)
+            reached += len(func.reached)
+            branches += func.branches
+            taken += func.branches - len(func.missed)
+            lines += _told(func)
+    total = (
+        f"{entered} of {functions} functions, {reached} of {every} lines, "
+        f"{taken} of {branches} branches"
+    )
+    report.write_text("\n".join([total, *lines]) + "\n")
+    return total
+
+
+def _told(func: Function) -> list[str]:
+    """Describe what did not run of a function."""
+    where = f"{func.module} {func.name}"
+    if not func.reached:
+        return [f"{where}: not reached"]
+    left = sorted(func.lines - func.reached)
+    made = [f"{where}: lines not reached: {', '.join(map(str, left))}"] if left else []
+    for line, held in func.missed:
+        if line in func.reached:
+            made.append(f"{where}: line {line} was never {held}")
+    return made
