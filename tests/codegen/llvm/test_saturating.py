@@ -104,3 +104,34 @@ def test_vectors_are_not_taken_apart():
     assembly = loomir.compile(func, Target("haswell")).assembly()
     assert "vcvttps2dq" in assembly
     assert "vcvttss2si" not in assembly.split("f.checked")[0]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_clips_to_the_range_or_beyond_are_left_out(source: str, target: str):
+    info = np.iinfo(target)
+    data = edges(np.dtype(source).type)
+    for low, high in ((info.min, info.max), (info.min - 3, info.max), (info.min + 1, info.max - 1)):
+        value = f"T.min(T.{source}({high}.0), T.max(X[i], T.{source}({low}.0)))"
+        params = f'Y: T.Buffer(({len(data)},), "{target}")'
+        store = f'        Y[i] = T.Cast("{target}", {value})'
+        func = from_source(TEXT.format(n=len(data), source=source, params=params, stores=store))
+        made, wanted = np.ones(len(data), target), np.ones(len(data), target)
+        loomir.interpret(func, data, wanted)
+        loomir.compile(func, cache=False)(data, made)
+        np.testing.assert_array_equal(made, wanted, err_msg=f"{low}, {high}")
+
+
+def test_a_clip_that_the_conversion_does_as_well_costs_nothing():
+    texts = []
+    for value in ("X[i]", "T.max(T.min(X[i], T.float32(127)), T.float32(-128))"):
+        func = from_source(
+            TEXT.format(
+                n=4096,
+                source="float32",
+                params='Y: T.Buffer((4096,), "int8")',
+                stores=f'        Y[i] = T.Cast("int8", {value})',
+            )
+        )
+        texts.append(loomir.compile(func, Target("haswell")).assembly().split("f.checked")[0])
+    assert texts[0] == texts[1]

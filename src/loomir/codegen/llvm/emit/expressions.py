@@ -148,13 +148,29 @@ def _cast(frame: Frame, e: Cast) -> Step[Value]:
     if target is _INT64 and source.is_integer and range_of(e.value, frame.ranges) is not None:
         # No step of it wraps: computed in 64 bits it is the same, and loops stay simple.
         return (yield _widened(frame, e.value))
-    x: Value = yield frame.value(e.value)
+    x: Value = yield frame.value(_without_clips(e.value, target))
     if not target.is_handle:
         return cast(frame.b, x, source, target)
     if source.is_handle:
         return x
     wide = cast(frame.b, x, source, _INT64)
     return frame.b.inttoptr(wide, register_type(target))
+
+
+def _without_clips(e: PrimExpr, target: DataType) -> PrimExpr:
+    """Leave out clips of a float that its conversion to an integer does as well."""
+    if not target.is_integer:
+        return e
+    while isinstance(e, (Max, Min)) and e.dtype.is_float:
+        a, b = (x.value if isinstance(x, Broadcast) else x for x in (e.a, e.b))
+        other, edge = (e.b, a) if isinstance(a, FloatImm) else (e.a, b)
+        if not isinstance(edge, FloatImm):
+            break
+        low, high = target.element.min_value, target.element.max_value
+        if not (edge.value <= low if isinstance(e, Max) else edge.value >= high):
+            break
+        e = other
+    return e
 
 
 def _widened(frame: Frame, e: PrimExpr) -> Step[Value]:
