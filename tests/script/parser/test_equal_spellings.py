@@ -415,6 +415,30 @@ def test_a_name_of_an_extent_has_one_dtype() -> None:
     assert (found.code, found.help) == ("SCR0026", "write T.int64(), or choose another name")
 
 
+def test_names_of_extents_after_the_name_of_a_function() -> None:
+    text = (
+        "from __future__ import annotations\n\n\n@I.ir_module\nclass Module:\n"
+        "    @T.prim_func\n    def k{0}(x: T.Buffer((n, 4), 'int32')):\n"
+        "        for i in range(n):\n            x[i, 0] = 1\n\n"
+        "    @R.function\n    def main{1}(x: R.Tensor((n, m), 'int32')):\n"
+        "        return R.add(x, R.zeros((n, m), 'int32'))\n"
+    )
+    check_same(text.format("[n]", "[n, m]"), text.format("", ""))
+
+
+def test_places_behind_names_of_extents_stay() -> None:
+    (found,) = refused("@T.prim_func\ndef f[n, m](x: T.Buffer((n, m), 'int99')):\n    pass\n")
+    assert found.span is not None
+    assert (found.span.line, found.span.column) == (2, 33)
+
+
+@pytest.mark.parametrize("head", ["f[]", "f[1]", "f[n", "f[n](x)"])
+def test_heads_that_are_no_python(head: str) -> None:
+    assert [d.code for d in refused(f"@T.prim_func\ndef {head}(x: T.int32):\n    pass\n")] == [
+        "SCR0001"
+    ]
+
+
 m = TypeVar("m")
 
 

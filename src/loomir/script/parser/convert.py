@@ -6,6 +6,7 @@ Errors: SCR0001 where the text is no Python, SCR0002 for syntax that is no part 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from typing import Any, Final, TypeAlias, cast
 
@@ -123,7 +124,27 @@ def parse_text(source: Source) -> tuple[ast.Module, Places]:
     Errors: SCR0001.
     """
     places = Places(source, split_lines(source.text), source.first_line - 1)
-    return cast("ast.Module", _read(source.text, "exec", places)), places
+    text = source.text
+    try:
+        tree = _read(text, "exec", places)
+    except CompileError:
+        if _SIZES.search(text) is None:
+            raise
+        tree = _read(_SIZES.sub(_blank, text), "exec", places)
+    return cast("ast.Module", tree), places
+
+
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_SIZES: Final = re.compile(
+    rf"^([ \t]*def[ \t]+{_NAME}[ \t]*)(\[[ \t]*{_NAME}(?:[ \t]*,[ \t]*{_NAME})*[ \t,]*\])(?=\()",
+    re.MULTILINE,
+)
+"""The names in ``def f[n, m](…)``, which Python reads from 3.12 on."""
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Leave the names out, for shapes declare them too; every place stays what it is."""
+    return f"{found[1]}{' ' * len(found[2])}"
 
 
 def read_expression(text: str, span: Span) -> doc.ExprNode:
