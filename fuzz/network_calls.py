@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
-from fuzz.network_graph import Array, Net, Value, annotated
+from fuzz.network_functions import Function, draw_function
+from fuzz.network_graph import Net, Value, annotated
 
 __all__ = ["Calls"]
 
@@ -40,11 +42,20 @@ _INPLACE = """    @T.prim_func(private=True)
 """
 
 
+_KINDS: Final = {
+    "scale": (_KERNEL, "k: T.int64, xp: T.handle, yp: T.handle"),
+    "move": (_INPLACE, "k: T.int64, xp: T.handle"),
+    "pair": (_PAIR, "xp: T.handle, yp: T.handle, zp: T.handle"),
+}
+"""Kernels and their parameters."""
+
+
 class Calls:
     """Applies calls that fit a value; ``steps`` are those that keep its shape."""
 
     def __init__(self, net: Net, steps: list[Callable[[Value], Value | None]]) -> None:
         self.net, self.c, self.steps = net, net.c, steps
+        self.functions: dict[tuple[tuple[str, ...], str], list[Function]] = {}
 
     def all(self) -> list[Callable[[Value], Value | None]]:
         """List the calls."""
@@ -184,34 +195,37 @@ class Calls:
         return net.emit(name, sides[0 if held else 1][1].array, x.dims)
 
     def called(self, x: Value) -> Value | None:
-        """Call a function of the graph, twice if its result fits."""
+        """Call a function of the graph, twice if it gives one tensor."""
         net, c = self.net, self.c
-        if net.depth or not all(d.isdigit() or d.isidentifier() for d in x.dims):
+        if net.depth or x.dtype == "bfloat16":
             return None
-        number = c.integer(1, 3)
+        if not all(d.isdigit() or d.isidentifier() for d in x.dims):
+            return None
+        known = self.functions.setdefault((x.dims, x.dtype), [])
 
-        def apply(array: Array) -> Array:
-            with np.errstate(all="ignore"):
-                made = np.maximum((array * array.dtype.type(number)).astype(array.dtype), array)
-                return (made - array.dtype.type(1)).astype(array.dtype)
+        def loops(kind: str) -> str:
+            template, params = _KINDS[kind]
+            name = self.loops(x, template, params)
+            assert name is not None
+            return name
 
-        name = net.fresh("f")
-        quoted = annotated(x.dims, x.dtype)
-        sizes = sorted({d for d in x.dims if not d.isdigit()})
-        net.functions.append(
-            "\n".join(
-                [
-                    "    @R.function(private=True)",
-                    f"    def {name}(x: {quoted}) -> {quoted}:",
-                    *(f"        {size} = T.int64()" for size in sizes),
-                    f"        y = R.multiply(x, {net.const(number, x.dtype)})",
-                    "        z = R.maximum(y, x)",
-                    f"        w = R.subtract(z, {net.const(1, x.dtype)})",
-                    "        return w",
-                ]
-            )
-        )
-        made = net.emit(f"cls.{name}({x.name})", apply(x.array), x.dims)
-        if c.chance(0.5):
-            return net.emit(f"cls.{name}({made.name})", apply(made.array), x.dims)
-        return made
+        function = draw_function(net, x, loops, known)
+        known.append(function)
+        value = x
+        for _ in range(2 if len(function.results) == 1 and c.chance(0.5) else 1):
+            scalar, number = "", 0
+            if function.takes_scalar:
+                number = c.integer(0, 3)
+                scalar = f", R.prim_value({number})"
+                if c.chance(0.5):
+                    scalar = f", {net.fresh('k')}"
+                    net.scalar(scalar[2:], "int64", number)
+            found = function.apply(value.array, number)
+            if len(found) == 1:
+                value = net.emit(f"cls.{function.name}({value.name}{scalar})", found[0][1], x.dims)
+                continue
+            whole = net.fresh("t")
+            net.frame.lines.append(f"{whole} = cls.{function.name}({value.name}{scalar})")
+            path, array = c.pick(found)
+            value = net.emit(f"{whole}{path}", array, x.dims)
+        return value
