@@ -10,6 +10,9 @@ Sums of distances of bytes that are read as signed, ``sext(umax(a, b) - umin(a, 
     ``combineBasicSADPattern`` takes any extension for one of zeros, as it is from 16 bits on, and
     ``psadbw`` adds up distances from 128 on that should count as below zero. Such distances are
     hidden, too.
+
+What LLVM gets wrong before instructions are selected is written in another form from the start: see
+``neighbours`` and ``saturating`` for clips of floats (``foldSPFofSPF``).
 """
 
 from __future__ import annotations
