@@ -13,6 +13,7 @@ import typing
 from collections.abc import Callable as AnyCallable
 from typing import cast, overload
 
+from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.script.builder import relax_any_call, relax_calls, relax_functions, relax_info
 from loomir.script.builder import relax_values as _values
@@ -23,8 +24,8 @@ from loomir.script.builder.relax_frames import FunctionFrame
 from loomir.script.builder.relax_functions import *  # noqa: F403
 from loomir.script.builder.relax_table import Operators, Part, match_cast
 from loomir.script.parser.decorators import Options
-from loomir.script.parser.entry import decorated, inline, macro
-from loomir.script.parser.namespaces import FUNCTION, mark
+from loomir.script.parser.entry import decorated, inline, macro, read_rewriter
+from loomir.script.parser.namespaces import FUNCTION, REWRITER, mark
 from loomir.script.parser.relax_extents import read_extent
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "macro",
     "match_cast",
     "prim_value",
+    "rewriter",
     "shape",
     "vdevice",
 ]
@@ -124,6 +126,18 @@ def function(
 
 
 mark(function, FUNCTION)
+
+
+def rewriter(cls: type) -> IRModule:
+    """Read a class of two functions, ``pattern`` and ``replacement``, as a module of them.
+
+    It says what others replace by what; nothing here applies it. Errors: those of
+    ``from_source``, SCR0014 for other functions, SCR0011 where Python does not keep the source.
+    """
+    return read_rewriter(cls, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+
+
+mark(rewriter, REWRITER)
 
 
 def _named(operators: Operators, name: str) -> typing.Any:

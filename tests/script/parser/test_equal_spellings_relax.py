@@ -1,3 +1,4 @@
+# ruff: noqa: N805  (programs have no self)
 """Spellings of Relax that other implementations read: each means what the plain form means."""
 
 from __future__ import annotations
@@ -233,3 +234,39 @@ def test_what_is_said_of_a_packed_function_agrees() -> None:
 def test_vectors_do_not_describe_values() -> None:
     (found,) = refused(lines("n: T.int64x4 = R.prim_value(3)\nreturn n"))
     assert found.code == "SCR0033"
+
+
+REWRITER = (
+    "@R.rewriter\nclass Rewriter:\n    @R.function\n    def pattern(x: R.Tensor, y: R.Tensor):\n"
+    "        return R.add(x, y)\n\n    @R.function\n"
+    "    def replacement(x: R.Tensor, y: R.Tensor):\n        return R.subtract(x, R.negative(y))\n"
+)
+
+
+def test_a_rewriter_is_a_module_of_two_functions() -> None:
+    check_same(REWRITER, REWRITER.replace("R.rewriter", "I.ir_module"))
+
+    @R.rewriter
+    class Rewriter:
+        @R.function
+        def pattern(x: R.Tensor, y: R.Tensor):
+            return R.add(x, y)
+
+        @R.function
+        def replacement(x: R.Tensor, y: R.Tensor):
+            return R.subtract(x, R.negative(y))
+
+    assert_structural_equal(Rewriter, from_source(REWRITER))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("def pattern(", "def shape(", "other functions than a pattern"),
+        ("replacement(x: R.Tensor, y: R.Tensor)", "replacement(x: R.Tensor)", "takes 2 parameters"),
+    ],
+)
+def test_what_is_no_rewriter(old: str, new: str, message: str) -> None:
+    (found,) = refused(REWRITER.replace(old, new).replace("R.negative(y)", "x"))
+    assert found.code == "SCR0014"
+    assert message in found.message

@@ -20,7 +20,7 @@ from loomir.script.parser.core import Parser
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluator import Poisoned
 from loomir.script.parser.macros import check_macro
-from loomir.script.parser.module import read_function, read_module, visit_module
+from loomir.script.parser.module import check_rewriter, read_function, read_module, visit_module
 from loomir.script.parser.namespaces import (
     INLINE,
     IR_MODULE,
@@ -46,6 +46,7 @@ __all__ = [
     "ordered",
     "parse",
     "prim_func",
+    "read_rewriter",
     "read_tree",
 ]
 
@@ -205,6 +206,18 @@ def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) 
     parser = Parser(Captured(*extra, *source.scopes_of(frame)))
 
     def read(node: doc.AST) -> None:
+        read_module(parser, cast("doc.ClassDef", node))
+
+    return cast("IRModule", _read(parser, _undecorated(found.node), found.places, read))
+
+
+def read_rewriter(cls: type, frame: FrameType) -> IRModule:
+    """Read a class as the two functions of a rewriter."""
+    found = source.find_class(cls, frame)
+    parser = Parser(Captured(*source.scopes_of(frame)))
+
+    def read(node: doc.AST) -> None:
+        check_rewriter(cast("doc.ClassDef", node))
         read_module(parser, cast("doc.ClassDef", node))
 
     return cast("IRModule", _read(parser, _undecorated(found.node), found.places, read))

@@ -18,6 +18,7 @@ from loomir.script.parser.namespaces import (
     IR_MODULE,
     MACRO,
     PRIM_FUNC,
+    REWRITER,
     Marker,
     ModuleFunction,
     ModuleNames,
@@ -141,10 +142,33 @@ def read_function(parser: Parser, node: doc.FunctionDef, options: Options, marke
 def visit_class(parser: Parser, node: doc.ClassDef) -> None:
     """Read a class at the top of a text, by its decorator."""
     marker, _ = read_decorators(parser, node)
-    if marker is not IR_MODULE:
+    if marker is not IR_MODULE and marker is not REWRITER:
         raise undecorated(node, "@I.ir_module")
     parser.programs.append(node.name)
+    if marker is REWRITER:
+        check_rewriter(node)
     read_module(parser, node)
+
+
+def check_rewriter(node: doc.ClassDef) -> None:
+    """Hold a class under ``@R.rewriter`` to its two functions. Errors: SCR0014."""
+    heads = {part.name: part for part in node.body if isinstance(part, doc.FunctionDef)}
+    if set(heads) != {"pattern", "replacement"}:
+        raise mistake(
+            "SCR0014",
+            f"the rewriter {node.name!r} has other functions than a pattern and its replacement",
+            help="write the functions pattern and replacement, under @R.function",
+            span=header(node),
+        )
+    counts = {name: len(part.args.args) for name, part in heads.items()}
+    if counts["pattern"] != counts["replacement"]:
+        raise mistake(
+            "SCR0014",
+            f"the pattern takes {counts['pattern']} parameters, and its replacement "
+            f"{counts['replacement']}",
+            help="give both the same parameters",
+            span=header(heads["replacement"]),
+        )
 
 
 class _Parts(NamedTuple):

@@ -22,6 +22,7 @@ __all__ = [
     "MACRO",
     "MODULES",
     "PRIM_FUNC",
+    "REWRITER",
     "I",
     "Macro",
     "Marker",
@@ -52,6 +53,7 @@ IR_MODULE: Final = Marker("I.ir_module")
 MACRO: Final = Marker("T.macro")
 INLINE: Final = Marker("T.inline")
 FUNCTION: Final = Marker("R.function")
+REWRITER: Final = Marker("R.rewriter")
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from loomir.script.builder import relax_functions, relax_info, relax_table
 from loomir.script.builder.relax_table import Operators, Part
 from loomir.script.builder.relax_values import Operator
 from loomir.script.parser.evaluator import DECLARING, SCOPED, SHAPED, Shaped
-from loomir.script.parser.namespaces import FUNCTION, INLINE, MACRO, Namespace, export
+from loomir.script.parser.namespaces import FUNCTION, INLINE, MACRO, REWRITER, Namespace, export
 from loomir.script.parser.relax_function import (
     Head,
     declare_heads,
@@ -73,7 +73,16 @@ class _Names(Mapping[str, object]):
 
 
 TABLE: Final[Mapping[str, object]] = _Names(
-    Operators("", {**relax_table.NAMES, "function": FUNCTION, "macro": MACRO, "inline": INLINE})
+    Operators(
+        "",
+        {
+            **relax_table.NAMES,
+            "function": FUNCTION,
+            "rewriter": REWRITER,
+            "macro": MACRO,
+            "inline": INLINE,
+        },
+    )
 )
 """The names of ``R``."""
 
