@@ -112,7 +112,7 @@ HEADS = [
     ),
     ("@R.function(pur=True)\ndef f(x: R.Object):\n    return x\n", "SCR0005"),
     ("@R.function(pure=1)\ndef f(x: R.Object):\n    return x\n", "SCR0005"),
-    ("@R.function\ndef f(x: T.int32):\n    return x\n", "SCR0033"),
+    ("@R.function\ndef f(x: T.int32x4):\n    return x\n", "SCR0033"),
     ('@R.function\ndef f(x: R.Tensor((4,), "flaot32")):\n    return x\n', "TIR0001"),
     ("@R.function\ndef f(x: R.Tensor((4,), ndim=2)):\n    return x\n", "RLX0114"),
     ("@R.function\ndef f(x: R.Tensor(4)):\n    return x\n", "SCR0005"),
