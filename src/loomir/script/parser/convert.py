@@ -128,16 +128,15 @@ def parse_text(source: Source) -> tuple[ast.Module, Places]:
     try:
         tree = _read(text, "exec", places)
     except CompileError:
-        if _SIZES.search(text) is None:
+        if re.search(_SIZES, text, re.MULTILINE) is None:
             raise
-        tree = _read(_SIZES.sub(_blank, text), "exec", places)
+        tree = _read(re.sub(_SIZES, _blank, text, flags=re.MULTILINE), "exec", places)
     return cast("ast.Module", tree), places
 
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
-_SIZES: Final = re.compile(
-    rf"^([ \t]*def[ \t]+{_NAME}[ \t]*)(\[[ \t]*{_NAME}(?:[ \t]*,[ \t]*{_NAME})*[ \t,]*\])(?=\()",
-    re.MULTILINE,
+_SIZES: Final = (
+    rf"^([ \t]*def[ \t]+{_NAME}[ \t]*)(\[[ \t]*{_NAME}(?:[ \t]*,[ \t]*{_NAME})*[ \t,]*\])(?=\()"
 )
 """The names in ``def f[n, m](…)``, which Python reads from 3.12 on."""
 
