@@ -16,14 +16,15 @@ __all__ = ["Smaller", "smaller_ones"]
 
 _STEP: Final = 16
 """Sizes keep what they leave when they are divided by it: vectors and tiles have such widths."""
-_LARGEST: Final = (64, 32, 16, 0, -8, -4)
+_LARGEST: Final = (64, 32, 16, 0, -8, -6, -4, -3)
 """Sizes from which on smaller ones are put in their place, the best first.
 
 Of those below 0, no size is larger than that, whatever it leaves.
 """
 _FACTORS: Final = 16
-_NEAR: Final = 6
-"""Sizes that are so much larger than others are those with a border."""
+_NEAR: Final = (2, 6)
+"""Sizes that are so much larger than others, small and large ones, are those with a border."""
+_SMALL: Final = 24
 
 
 class Smaller(NamedTuple):
@@ -117,7 +118,7 @@ def _table(sizes: list[int], largest: int) -> dict[int, int]:
 
 def _related(size: int, table: dict[int, int]) -> int | None:
     for old, new in table.items():
-        if size - old <= _NEAR:
+        if size - old <= _NEAR[size > _SMALL]:
             return new + size - old
     for old, new in table.items():
         if size % old:
