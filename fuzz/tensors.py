@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from fuzz.as_python import dtype_of, float_like
+from fuzz.as_python import float_like
 from fuzz.cases import Case
-from fuzz.choices import Choices, SeedChoices
-from fuzz.drafts import Draft
+from fuzz.choices import SeedChoices
+from fuzz.tensor_pieces import Made
+from fuzz.tensor_products import Products
 from loomir import te
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.te import topi
@@ -26,13 +26,6 @@ __all__ = ["VERSION", "draw"]
 
 VERSION: Final = 1
 
-_EXACT: Final = {"bfloat16": 2.0**8, "float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
-_DTYPES: Final = (
-    *(["float32"] * 8),
-    *(["int32"] * 3),
-    *("float64", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int64", "uint32"),
-)
-_WORK: Final = ((4, 2_000), (3, 20_000), (1, 200_000))
 _TRIES: Final = 12
 
 
@@ -41,43 +34,17 @@ def draw(seed: int) -> Case:
     return _Tensors(SeedChoices(f"tensors {VERSION} {seed}")).case(seed)
 
 
-@dataclass(eq=False)
-class _Made:
-    """A tensor, and its elements."""
-
-    tensor: Any
-    value: Any
-
-    @property
-    def dtype(self) -> str:
-        """Return the dtype's name."""
-        name: str = self.value.dtype.name
-        return name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the extents."""
-        shape: tuple[int, ...] = self.value.shape
-        return shape
-
-
-class _Tensors:
-    def __init__(self, c: Choices) -> None:
-        self.c = c
-        self.d = Draft(c)
-        self.dtype = c.pick(_DTYPES)
-        self.budget = c.weighted(_WORK)
-        self.symbolic = c.weighted([(5, 0.0), (2, 0.5), (1, 1.0)])
-        self.sizes: dict[int, Any] = {}
-        self.inputs: list[_Made] = []
-        self.pool: list[_Made] = []
-        self.names = 0
-
+class _Tensors(Products):
     def case(self, seed: int) -> Case:
         """Draw a program and its arguments."""
         c = self.c
-        rank = c.weighted([(2, 1), (5, 2), (4, 3), (4, 4)])
+        rank = c.weighted([(2, 1), (5, 2), (4, 3), (6, 4)])
         shape = self.d.extents(rank, self.budget)
+        if rank == 4 and c.chance(0.6):  # an image
+            shape = [c.integer(1, 3), c.pick([1, 2, 3, 4, 8, 16, 17, 32]), *shape[2:]]
+            while math.prod(shape) > self.budget:
+                at = shape.index(max(shape))
+                shape[at] = shape[at] * 2 // 3
         self.given([max(1, n) for n in shape], self.dtype)
         for _ in range(c.weighted([(2, 1), (4, 2), (4, 3), (3, 5), (1, 8)])):
             made = self.step()
@@ -88,7 +55,7 @@ class _Tensors:
             results.append(self.pool[-1])
         if not results:
             one = self.inputs[0]
-            results = [_Made(topi.identity(one.tensor), one.value)]
+            results = [Made(topi.identity(one.tensor), one.value)]
         tensors = [m.tensor for m in (*self.inputs, *results)]
         func = te.create_prim_func(tensors)
         module = IRModule({GlobalVar("main"): func})
@@ -97,59 +64,13 @@ class _Tensors:
         expected = tuple(m.value.copy() for m in (*self.inputs, *results))
         return Case("tensors", seed, module, "main", tuple(arguments), expected)
 
-    # -- tensors ---------------------------------------------------------------------------------
-    def given(
-        self, shape: Sequence[int], dtype: str, below: int = 0, extents: Sequence[Any] = ()
-    ) -> _Made:
-        """Add a tensor that is passed; ``extents`` are those that are known to be equal."""
-        self.names += 1
-        extents = list(extents)
-        for n in shape[len(extents) :]:
-            if n not in self.sizes:
-                symbolic = n > 1 and self.c.chance(self.symbolic)
-                self.sizes[n] = te.var(f"n{len(self.sizes)}", "int64") if symbolic else n
-            extents.append(self.sizes[n])
-        random = self.d.random()
-        if below:
-            value = random.integers(0, below, tuple(shape)).astype(dtype)
-        elif float_like(dtype):
-            most = 3 if dtype in ("bfloat16", "float16") else 7
-            value = random.integers(-most, most, tuple(shape), endpoint=True)
-            value = value.astype(dtype_of(dtype))
-        else:
-            value = self.d.content(dtype, shape, self.c.pick(["any", "small"]))
-        tensor = te.placeholder(tuple(extents), dtype, name=f"x{self.names}")
-        made = _Made(tensor, value)
-        self.inputs.append(made)
-        self.pool.append(made)
-        return made
-
-    def fixed(self, x: _Made) -> bool:
-        """Whether all extents are numbers."""
-        return all(str(n).isdigit() for n in x.tensor.shape)
-
-    def made(self, tensor: Any, value: Any, dtype: str) -> _Made | None:
-        """Take what an operator makes, where it is exact."""
-        if float_like(dtype):
-            wide = np.asarray(value, "float64")
-            whole = np.isfinite(wide).all() and (wide == np.round(wide)).all()
-            if not whole or (wide.size and abs(wide).max() > _EXACT[dtype]):
-                return None
-        return _Made(tensor(), np.asarray(value).astype(dtype_of(dtype)))
-
-    def sums(self, value: Any, axes: Any, dtype: str) -> bool:
-        """Whether sums of numbers are exact in any order."""
-        if not float_like(dtype):
-            return True
-        most = abs(np.asarray(value, "float64")).sum(axis=axes)
-        return bool(np.max(most, initial=0) <= _EXACT[dtype])
-
-    def step(self) -> _Made | None:
+    # -- operators -------------------------------------------------------------------------------
+    def step(self) -> Made | None:
         """Draw an operator."""
         c = self.c
         for _ in range(_TRIES):
             x = self.pool[-1] if c.chance(0.75) else c.pick(self.pool)
-            how: Callable[[_Made], _Made | None] = c.weighted(
+            how: Callable[[Made], Made | None] = c.weighted(
                 [
                     (5, self.binary),
                     (4, self.unary),
@@ -167,38 +88,20 @@ class _Tensors:
                     (1, self.looked_up),
                     (1, self.converted),
                     (1, self.extreme),
+                    (2, self.summed_products),
+                    (2, self.spread),
+                    (1, self.ordered),
+                    (1, self.enlarged),
                 ]
             )
             with np.errstate(all="ignore"):
                 found = how(x)
-            if found is not None and math.prod(found.shape) <= 4 * self.budget:
+            if found is not None and math.prod(found.shape) <= 2 * self.budget:
                 return found
         return None
 
     # -- by elements -----------------------------------------------------------------------------
-    def beside(self, x: _Made) -> _Made:
-        """Find, or pass, a tensor that broadcasts to another."""
-        c = self.c
-        if c.chance(0.6):
-            return c.pick(self.alike(x))
-        shape = list(zip(x.shape, x.tensor.shape, strict=True))
-        if c.chance(0.5):
-            shape = [n if c.chance(0.5) else (1, 1) for n in shape]
-            if c.chance(0.5):
-                shape = shape[c.integer(0, len(shape)) :] or [(1, 1)]
-        before = self.pool[:]
-        made = self.given([n for n, _ in shape], x.dtype, extents=[e for _, e in shape])
-        self.pool = before
-        return made
-
-    def alike(self, x: _Made) -> list[_Made]:
-        """List the tensors whose shape surely is that of another."""
-        shape = [str(n) for n in x.tensor.shape]
-        return [
-            m for m in self.pool if m.dtype == x.dtype and [str(n) for n in m.tensor.shape] == shape
-        ]
-
-    def binary(self, x: _Made) -> _Made | None:
+    def binary(self, x: Made) -> Made | None:
         """Combine two tensors."""
         c = self.c
         names = ["add", "add", "subtract", "multiply", "maximum", "minimum"]
@@ -222,7 +125,7 @@ class _Tensors:
             )
         return self.made(lambda: getattr(topi, name)(x.tensor, y.tensor), value, x.dtype)
 
-    def unary(self, x: _Made) -> _Made | None:
+    def unary(self, x: Made) -> Made | None:
         """Change each element."""
         c, v, dtype = self.c, x.value, x.dtype
         if dtype == "bool":
@@ -251,7 +154,7 @@ class _Tensors:
         tensor, value = c.pick(ways)
         return self.made(tensor, value, dtype)
 
-    def formula(self, x: _Made) -> _Made | None:
+    def formula(self, x: Made) -> Made | None:
         """Write elements by a formula of their own, with neighbours."""
         c, v = self.c, x.value
         if x.dtype == "bool" or not x.shape:
@@ -329,7 +232,7 @@ class _Tensors:
             x.dtype,
         )
 
-    def converted(self, x: _Made) -> _Made | None:
+    def converted(self, x: Made) -> Made | None:
         """Convert to another dtype."""
         dtype = self.c.pick(["float32", "int32", "int8", "float64", "float16", "uint8", "int64"])
         if dtype == x.dtype:
@@ -344,12 +247,12 @@ class _Tensors:
         return self.made(lambda: topi.cast(x.tensor, dtype), value.astype(dtype), dtype)
 
     # -- reductions ------------------------------------------------------------------------------
-    def axes(self, x: _Made) -> tuple[int, ...]:
+    def axes(self, x: Made) -> tuple[int, ...]:
         """Draw some axes, one at least."""
         found = tuple(at for at in range(len(x.shape)) if self.c.chance(0.5))
         return found or (self.c.integer(0, len(x.shape) - 1),)
 
-    def reduction(self, x: _Made) -> _Made | None:
+    def reduction(self, x: Made) -> Made | None:
         """Reduce some axes."""
         c = self.c
         if not x.shape:
@@ -376,7 +279,7 @@ class _Tensors:
         value = getattr(np, name)(x.value, axis=axes, keepdims=keep)
         return self.made(lambda: getattr(topi, name)(x.tensor, axes, keep), value, x.dtype)
 
-    def own_sum(self, x: _Made, axes: Sequence[int], value: Any, dtype: str) -> _Made | None:
+    def own_sum(self, x: Made, axes: Sequence[int], value: Any, dtype: str) -> Made | None:
         """Sum up by a compute."""
         kept = [at for at in range(len(x.shape)) if at not in axes]
 
@@ -393,7 +296,7 @@ class _Tensors:
 
         return self.made(tensor, value, dtype)
 
-    def extreme(self, x: _Made) -> _Made | None:
+    def extreme(self, x: Made) -> Made | None:
         """Find where the greatest or the least element is."""
         c = self.c
         if not x.shape or x.dtype == "bool":
@@ -404,7 +307,7 @@ class _Tensors:
         )
         return self.made(lambda: getattr(topi, name)(x.tensor, axis), value, "int64")
 
-    def scanned(self, x: _Made) -> _Made | None:
+    def scanned(self, x: Made) -> Made | None:
         """Sum up what is before each element."""
         c = self.c
         if not x.shape or x.dtype == "bool":
@@ -421,13 +324,13 @@ class _Tensors:
         )
 
     # -- movements -------------------------------------------------------------------------------
-    def transpose(self, x: _Made) -> _Made | None:
+    def transpose(self, x: Made) -> Made | None:
         """Turn axes."""
         order = list(range(len(x.shape)))
         order = [order.pop(self.c.integer(0, len(order) - 1)) for _ in range(len(order))]
         return self.made(lambda: topi.transpose(x.tensor, order), x.value.transpose(order), x.dtype)
 
-    def reshape(self, x: _Made) -> _Made | None:
+    def reshape(self, x: Made) -> Made | None:
         """Give another shape."""
         c = self.c
         if not self.fixed(x) or not x.shape:
@@ -447,13 +350,13 @@ class _Tensors:
             lambda: topi.reshape(x.tensor, tuple(shape)), x.value.reshape(shape), x.dtype
         )
 
-    def padded(self, x: _Made) -> _Made | None:
+    def padded(self, x: Made) -> Made | None:
         """Add a border."""
         widths = [(self.c.integer(0, 2), self.c.integer(0, 2)) for _ in x.shape]
         value = np.pad(x.value, widths) if widths else x.value
         return self.made(lambda: topi.pad(x.tensor, widths), value, x.dtype)
 
-    def sliced(self, x: _Made) -> _Made | None:
+    def sliced(self, x: Made) -> Made | None:
         """Take a part, with steps."""
         c = self.c
         if not x.shape or not self.fixed(x):
@@ -466,7 +369,7 @@ class _Tensors:
             lambda: topi.strided_slice(x.tensor, begin, end, steps), x.value[spans], x.dtype
         )
 
-    def joined(self, x: _Made) -> _Made | None:
+    def joined(self, x: Made) -> Made | None:
         """Put tensors behind each other, or side by side."""
         c = self.c
         if not x.shape:
@@ -480,7 +383,7 @@ class _Tensors:
         value = np.concatenate(values, axis)
         return self.made(lambda: topi.concatenate(tensors, axis), value, x.dtype)
 
-    def moved(self, x: _Made) -> _Made | None:
+    def moved(self, x: Made) -> Made | None:
         """Turn round, repeat, or cut in halves."""
         c, v = self.c, x.value
         if not x.shape:
@@ -509,7 +412,7 @@ class _Tensors:
             return self.made(lambda: topi.split(x.tensor, 2, axis)[half], value, x.dtype)
         return self.made(lambda: topi.expand_dims(x.tensor, axis), np.expand_dims(v, axis), x.dtype)
 
-    def looked_up(self, x: _Made) -> _Made | None:
+    def looked_up(self, x: Made) -> Made | None:
         """Take the rows that indices name."""
         c = self.c
         if not x.shape or 0 in x.shape:
@@ -522,99 +425,30 @@ class _Tensors:
         value = np.take(x.value, index.value, axis)
         return self.made(lambda: topi.take(x.tensor, index.tensor, axis), value, x.dtype)
 
-    # -- products --------------------------------------------------------------------------------
-    def product(self, x: _Made) -> _Made | None:
-        """Multiply matrices."""
+    def ordered(self, x: Made) -> Made | None:
+        """Sort, or find where elements would be after sorting."""
         c = self.c
-        if len(x.shape) < 2 or x.dtype == "bool" or math.prod(x.shape) > 20_000:
+        if not x.shape or x.dtype == "bool" or math.prod(x.shape) > 3_000:
             return None
-        k, m = x.shape[-1], c.pick([1, 3, 8, 16, 17, 33])
-        turned = c.chance(0.4)
-        batch = x.shape[:-2] if c.chance(0.5) else ()
-        dtype = x.dtype
-        if dtype in ("int8", "uint8", "int16"):
-            dtype = "int32"
-        elif dtype in ("float16", "bfloat16") and c.chance(0.6):
-            dtype = "float32"
-        before = self.pool[:]
-        depth = x.tensor.shape[-1]
-        extents = [*x.tensor.shape[: len(batch)], *((m, depth) if turned else (depth, m))]
-        y = self.given([*batch, *((m, k) if turned else (k, m))], x.dtype, extents=extents)
-        self.pool = before
-        wide = "float64" if float_like(dtype) else dtype
-        a, b = x.value.astype(wide), y.value.astype(wide)
-        b = np.swapaxes(b, -1, -2) if turned else b
-        if float_like(dtype) and np.max(abs(a) @ abs(b), initial=0) > _EXACT[dtype]:
-            self.inputs.remove(y)
+        axis = c.integer(0, len(x.shape) - 1)
+        value = x.value.astype("float64") if float_like(x.dtype) else x.value
+        if c.chance(0.5):
+            return self.made(lambda: topi.sort(x.tensor, axis), np.sort(value, axis), x.dtype)
+        found = np.argsort(value, axis, kind="stable")
+        return self.made(lambda: topi.argsort(x.tensor, axis), found, "int64")
+
+    def enlarged(self, x: Made) -> Made | None:
+        """Write each element of an image several times, by a formula."""
+        if len(x.shape) < 2:
             return None
+        by = self.c.integer(2, 3)
+        *front, height, width = x.tensor.shape
+        value = x.value.repeat(by, -1).repeat(by, -2)
         return self.made(
-            lambda: topi.matmul(x.tensor, y.tensor, dtype, transpose_b=turned), a @ b, dtype
+            lambda: te.compute(
+                (*front, height * by, width * by),
+                lambda *at: x.tensor(*at[:-2], at[-2] // by, at[-1] // by),
+            ),
+            value,
+            x.dtype,
         )
-
-    def window(self, x: _Made) -> _Made | None:
-        """Slide windows over the last axes: a convolution, or a pool."""
-        c = self.c
-        if not 3 <= len(x.shape) <= 5 or x.dtype == "bool" or not self.fixed(x):
-            return None
-        rank = len(x.shape) - 2
-        taps = [c.integer(1, min(3, n)) for n in x.shape[2:]]
-        stride, gap = c.pick([1, 1, 2]), c.pick([1, 1, 2])
-        pad = c.integer(0, min(taps) - 1) if min(taps) > 1 else 0
-        reach = [gap * (t - 1) + 1 for t in taps]
-        if any(n + 2 * pad < r for n, r in zip(x.shape[2:], reach, strict=True)):
-            return None
-        if (c.chance(0.4) and not float_like(x.dtype)) or c.chance(0.3):
-            low = -np.inf if float_like(x.dtype) else np.iinfo(x.value.dtype).min
-            seen = self.seen(x.value, taps, stride, gap, pad, low)
-            return self.made(
-                lambda: topi.max_pool(x.tensor, taps, stride, pad, gap),
-                seen.max(axis=tuple(range(-rank, 0))),
-                x.dtype,
-            )
-        dtype = "int32" if x.dtype in ("int8", "uint8", "int16") else x.dtype
-        groups = c.pick([g for g in range(1, min(x.shape[1], 8) + 1) if x.shape[1] % g == 0])
-        outs = groups * c.pick([1, 2, 3, 4, 8])
-        before, passed = self.pool[:], len(self.inputs)
-        kernel_shape = [outs, x.shape[1] // groups, *taps]
-        w = self.given(kernel_shape, x.dtype, extents=kernel_shape)
-        self.pool = before
-        wide = "float64" if float_like(dtype) else dtype
-        seen = self.seen(x.value.astype(wide), taps, stride, gap, pad, 0)
-
-        def convolved(seen: Any, kernel: Any) -> Any:
-            each = x.shape[1] // groups
-            parts = [
-                np.einsum(
-                    seen[:, g * each : (g + 1) * each],
-                    [0, 1, *range(10, 10 + 2 * rank)],
-                    kernel[g * (outs // groups) : (g + 1) * (outs // groups)],
-                    [2, 1, *range(10 + rank, 10 + 2 * rank)],
-                    [0, 2, *range(10, 10 + rank)],
-                )
-                for g in range(groups)
-            ]
-            return np.concatenate(parts, 1)
-
-        kernel = w.value.astype(wide)
-        if float_like(dtype) and np.max(convolved(abs(seen), abs(kernel)), initial=0) > min(
-            _EXACT[dtype], 2.0**24
-        ):
-            del self.inputs[passed:]
-            return None
-        return self.made(
-            lambda: topi.conv(x.tensor, w.tensor, stride, pad, gap, groups, dtype=dtype),
-            convolved(seen, kernel),
-            dtype,
-        )
-
-    def seen(
-        self, value: Any, taps: Sequence[int], stride: int, gap: int, pad: int, border: Any
-    ) -> Any:
-        """Give what each window sees, as axes at the end."""
-        rank = len(taps)
-        value = value.astype("float64") if value.dtype.kind not in "iu" else value
-        wide = np.pad(value, [(0, 0), (0, 0), *[(pad, pad)] * rank], constant_values=border)
-        reach = [gap * (t - 1) + 1 for t in taps]
-        view = np.lib.stride_tricks.sliding_window_view(wide, reach, tuple(range(2, 2 + rank)))
-        steps = (slice(None), slice(None), *[slice(None, None, stride)] * rank)
-        return view[(*steps, *[slice(None, None, gap)] * rank)]
