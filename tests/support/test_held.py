@@ -239,3 +239,10 @@ def test_attributes_that_have_no_end_are_refused(data: Any):
 )
 def test_what_lists_and_dictionaries_hold_is_told(hint: Any, words: str):
     assert declared(hint).wanted == words
+
+
+def test_a_list_that_holds_itself_is_no_input():
+    concat = find_op("relax.concat")
+    assert concat is not None
+    with refused("OPS0003", "R.concat: tensors holds a list that holds itself"):
+        concat.call(tensors=circle())

@@ -353,9 +353,7 @@ def convert_input(op: str, param: Param, value: Any, like: DataType | None = Non
     if param.kind in (Kind.TENSORS, Kind.TUPLE, Kind.EXPR, Kind.ARGS) and isinstance(
         value, (list, tuple)
     ):
-        inner = Param(param.name, Kind.EXPR)
-        items = cast("Sequence[Any]", value)
-        return Tuple(tuple([convert_input(op, inner, item) for item in items]))
+        return _convert_items(op, Param(param.name, Kind.EXPR), cast("Sequence[Any]", value))
     if param.kind is Kind.SHAPE and isinstance(value, (int, PrimExpr)):
         return ShapeExpr(cast("Any", (value,)))
     if isinstance(value, (bool, int, float, PrimExpr)):
@@ -464,6 +462,37 @@ def bind(
         else:
             bound.inputs.append(convert_input(op, param, value, like))
     return bound
+
+
+def _convert_items(op: str, param: Param, value: Sequence[Any]) -> Tuple:
+    """Make a tuple of the program of Python's, however deep it is.
+
+    Errors: OPS0003 for what cannot be an input, such as a list that holds itself.
+    """
+    opened: list[tuple[Sequence[Any], list[Any]]] = [(value, [])]
+    around = {id(value)}
+    while True:
+        items, made = opened[-1]
+        if len(made) < len(items):
+            item = items[len(made)]
+            if not isinstance(item, (list, tuple)):
+                made.append(convert_input(op, param, item))
+            elif id(cast("object", item)) in around:
+                refuse(
+                    "OPS0003",
+                    f"{op}: {param.name} holds a list that holds itself",
+                    help="give each list elements of its own",
+                )
+            else:
+                opened.append((cast("Sequence[Any]", item), []))
+                around.add(id(cast("object", item)))
+            continue
+        opened.pop()
+        around.discard(id(items))
+        done = Tuple(tuple(made))
+        if not opened:
+            return done
+        opened[-1][1].append(done)
 
 
 def check_bound(op: str, params: Sequence[Param], call: Call) -> None:

@@ -617,6 +617,7 @@ def in_storage(bytes_: int, offset: int, *dims: int, dtype: str = "float32") -> 
         PrimValue(offset),  # type: ignore[arg-type]
         ShapeExpr(dims),  # type: ignore[arg-type]
         dtype=DataType(dtype),
+        runtime_device_ind=0,
     )
     call = Call(GlobalVar("add"), (x, x, y))
     return func([x], seq(y, bind(s, storage), bind(y, place), bind(u, call)))

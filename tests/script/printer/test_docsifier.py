@@ -7,7 +7,7 @@ from loomir.script.printer.doc import ForDoc, FunctionDoc, StmtBlockDoc
 from loomir.script.printer.docsifier import Docsifier
 from loomir.script.printer.python_printer import to_python
 from tests.clause import clauses
-from tests.script.parser.programs import read, refused_body
+from tests.script.parser.programs import read
 
 FUNC = read(
     '@T.prim_func\ndef f(A: T.Buffer((8,), "float32")):\n'
@@ -37,13 +37,3 @@ def test_names_end_with_their_frame():
         assert d.known(FUNC.params[0]) is name
     assert d.top is outer
     assert d.known(FUNC.params[0]) is None
-
-
-@clauses("TS-TREF-17")
-def test_a_fence_for_gpus_is_refused_by_name():
-    (found,) = refused_body('T.tvm_storage_sync("shared")')
-    assert (found.code, found.message) == (
-        "SCR0004",
-        "there is no T.tvm_storage_sync: iterations of parallel loops do not wait for one another",
-    )
-    assert "start another" in found.help

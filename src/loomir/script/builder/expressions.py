@@ -243,6 +243,12 @@ def float_imm(dtype: DTypeLike, value: float | PrimExpr) -> PrimExpr:
         raise wrong_argument(
             made, f"{describe(made)} is no constant", help="write T.cast(…) for other values"
         )
+    if not isinstance(made, (int, float)) and made not in ("inf", "-inf", "nan"):
+        raise wrong_argument(
+            cast_type("object", made),
+            f"{describe(made)} is no number",
+            help="write a number, as in 1.5",
+        )
     return nodes.FloatImm(float(made), as_dtype(dtype))
 
 
