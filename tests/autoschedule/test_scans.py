@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import loomir
 from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
@@ -52,3 +54,31 @@ def test_what_reads_other_columns_of_the_row_before_is_shared_within_a_row():
     (plan,) = scheduled(crossing, "native", tasks=True).plans
     assert plan.choices == ("threads share the iterations of j",)
     same(crossing, (9, 300))
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((64, 300), 0), ((64, 300), 1), ((5000,), 0)])
+@pytest.mark.parametrize("name", ["cumprod", "cumsum"])
+def test_infinities_and_zeros_reach_what_they_reach_step_by_step(
+    name: str, shape: tuple[int, ...], axis: int, exclusive: bool
+) -> None:
+    mod = loomir.script.from_source(f"""
+from loomir.script import ir as I, relax as R
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor({shape}, "float32")):
+        y = R.{name}(x, axis={axis}, exclusive={exclusive})
+        return y
+""")
+    random = np.random.default_rng(0)
+    odd = random.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e30], shape)
+    plain = random.choice([1.0, -1.0, 2.0, 0.5], shape)
+    compiled = loomir.compile(mod, opt_level=1)["main"]
+    for share in (0.0, 0.001, 0.05):
+        x = np.where(random.random(shape) < share, odd, plain).astype("float32")
+        with np.errstate(all="ignore"):
+            wanted = getattr(np, name)(x, axis, dtype="float32")
+        if exclusive:
+            wanted = np.delete(np.insert(wanted, 0, float(name == "cumprod"), axis), -1, axis)
+        np.testing.assert_array_equal(compiled(x), wanted)
