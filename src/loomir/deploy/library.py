@@ -24,6 +24,7 @@ from loomir.codegen.llvm.emit.faults import FEW, MANY
 from loomir.codegen.llvm.module import Generated
 from loomir.codegen.llvm.objects_ir import objects_module
 from loomir.codegen.llvm.pool_ir import pool_module
+from loomir.codegen.llvm.process_ir import LIBRARY_IR
 from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.deploy.c_api import API_NAMES, CFunction, functions_for_c, header
 from loomir.deploy.c_code import START_IR, functions_ir
@@ -108,7 +109,7 @@ def _compiled(generated: Generated, functions: list[CFunction], source: LibraryS
     texts = [generated.text, objects_module().render(), values_ir()]
     texts.append(functions_ir(generated, functions, values))
     texts += [checks_ir(raises=False), pool_module(machine.triple).render()]
-    texts.append(START_IR)
+    texts += [START_IR, LIBRARY_IR]
     exports = {f"loomir_{name}": "weak_odr" for name in (*API_NAMES, "error_text")}
     # Of several libraries in one program, all use the pool of one: it must not be inlined.
     exports.update(dict.fromkeys(_POOL, "weak_any"))

@@ -14,6 +14,7 @@ from loomir.runtime.callout import placed
 from loomir.runtime.errors import RunTypeError
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.ffi import NativeFault, direct_classes, function_from_address
+from loomir.runtime.interrupts import interrupt_of
 from loomir.runtime.layout import SITE_ARGUMENTS
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.view import view_arguments
@@ -171,6 +172,12 @@ class Function:
         fault = self._faults[site]
         # Also where the fault is another: exceptions of threads that lost are let go.
         raised = take(failure.root, values[0])
+        stopped = interrupt_of(failure.root)
+        if stopped is not None:
+            try:
+                raise stopped
+            finally:
+                del stopped, raised
         if fault.kind is not FaultKind.CALLEE:
             raise fault.error(values)
         error = interruption() if raised is None else placed(raised, fault.span)

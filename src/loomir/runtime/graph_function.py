@@ -31,6 +31,7 @@ from loomir.runtime.graph_values import (
     scalar_of,
     to_torch,
 )
+from loomir.runtime.interrupts import interrupt_of
 from loomir.runtime.objects import (
     Reference,
     flags_of,
@@ -396,6 +397,9 @@ class _Call:
         site, root, values = words[0], words[2], words[3:]
         faults = self.program.faults
         raised = take(root, values[0])
+        stopped = interrupt_of(root)
+        if stopped is not None:
+            return stopped
         if not 0 <= site < len(faults):
             return InternalError(f"a graph reported fault {site} of {len(faults)}")
         fault = faults[site]

@@ -103,6 +103,7 @@ FAULTS: Final[dict[str, Row]] = {
         "see what the function raised",
         "called here",
     ),
+    "interrupted": Row(FaultKind.CALLEE, "the call was interrupted"),
     "match": Row(
         FaultKind.MISMATCH,
         "match_buffer: {buffer} says {what} is {0}, the region's is {1}",

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import llvmlite.binding as llvm
 from llvmlite.binding.ffi import ObjectRef
@@ -90,6 +90,7 @@ def _start(all_targets: bool) -> None:
         else:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
+            cast("Any", llvm).initialize_native_asmparser()
         _started.add(wanted)
 
 

@@ -20,6 +20,7 @@ from loomir.codegen.llvm.emit.faults import FAULTED, FEW, FINE, MANY, FaultTable
 from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
 from loomir.codegen.llvm.emit.outline import measure
 from loomir.codegen.llvm.emit.parallel import STACK
+from loomir.codegen.llvm.emit.polling import long_loops
 from loomir.codegen.llvm.emit.statements import STATEMENTS
 from loomir.codegen.llvm.engine import TargetMachine
 from loomir.codegen.llvm.floats import register_type
@@ -122,6 +123,7 @@ def generate(
         EXPRESSIONS,
         STATEMENTS,
         options.allow_alias,
+        polls=not options.for_c and "linux" in machine.triple,
     )
     functions = {
         var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)
@@ -311,8 +313,11 @@ def _define_body(
     names += [p.var for p in signature.parameters if p.buffer is None]
     frame.env.update(zip(names, body.params[1:-1], strict=True))
     unit.sizes = measure(func.body)
+    unit.long_loops = (
+        long_loops(func.body, {b.var for b in signature.bindings}) if unit.polls else {}
+    )
     trampoline(frame.run(func.body))
-    unit.sizes = {}
+    unit.sizes, unit.long_loops = {}, {}
     if returns is not VOID:
         frame.stop(
             fault("missing_return", func.span, function=func.name, dtype=with_article(returns))

@@ -11,6 +11,7 @@ from loomir.codegen.llvm.kept import compile_kept
 from loomir.codegen.llvm.module import Generated, machine_of
 from loomir.codegen.llvm.objects import object_symbols
 from loomir.codegen.llvm.pool import pool_symbols
+from loomir.codegen.llvm.process import process_symbols
 from loomir.codegen.llvm.relax.invoke import PACKED_CODE
 from loomir.codegen.llvm.relax.program import ENTER, FUNCTION
 from loomir.codegen.llvm.timing import new_buffer, timing_symbols
@@ -96,7 +97,7 @@ class Native:
             if self._library is None:
                 self._check_machine()
                 generated = self._generated
-                symbols = {**native_symbols(), **check_symbols()}
+                symbols = {**native_symbols(), **check_symbols(), **process_symbols()}
                 if generated.needs_pool:
                     symbols.update(pool_symbols())
                 if generated.needs_callback:

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from loomir.codegen.llvm.engine import Library, TargetMachine
 from loomir.codegen.llvm.kept import load_own
 from loomir.codegen.llvm.pool_ir import pool_module
+from loomir.codegen.llvm.process import process_symbols
 from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.runtime.externs import address_in_process
 from loomir.support.diagnostics import InternalError
@@ -88,7 +89,7 @@ def _pool() -> Library:
 
 
 def _load() -> Library:
-    library = load_own(pool_module(TargetMachine.host().triple).render(), {})
+    library = load_own(pool_module(TargetMachine.host().triple).render(), process_symbols())
     # Threads run this code until the process ends: never unload it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     _register_after_fork(library.address("loomir_pool_after_fork"))

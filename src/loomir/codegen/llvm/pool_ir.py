@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.emit.faults import BUDGET, CONTEXT
+from loomir.codegen.llvm.emit.polling import POLL
 from loomir.codegen.llvm.placement_ir import (
     NOWHERE,
     Placement,
@@ -59,6 +61,7 @@ _SPINS: Final = 64  # between two looks at the clock
 _SPINS_CROWDED: Final = (
     30  # in all: with more threads than cores, waiting keeps others from working
 )
+_LOOK_NANOSECONDS: Final = 20_000_000  # how long the caller of a region sleeps at once
 _WAKES: Final = 4  # each takes the waker 1 to 3 microseconds
 _SET_MASK: Final = 2
 # Signals that a fault of the thread itself raises stay open in workers: SIGILL, SIGTRAP, SIGABRT,
@@ -123,13 +126,21 @@ class _Pool:
         elif self.arch == "aarch64":
             b.intrinsic("llvm.aarch64.hint", [const(I32, 1)], result=VOID, overloads=())
 
-    def futex(self, b: Builder, word: Value, operation: int, value: Value, bits: Value) -> None:
+    def futex(
+        self,
+        b: Builder,
+        word: Value,
+        operation: int,
+        value: Value,
+        bits: Value,
+        until: Value = NULL,
+    ) -> None:
         """Wait while the word holds ``value``, or wake that many who wait for one of the bits."""
         syscall = self.module.declare("syscall", I64, [I64], varargs=True)
         number = const(I64, _FUTEX_SYSCALL[self.arch])
         wide = b.sext(value, I64)
         kind = const(I64, operation)
-        b.call(syscall, [number, word, kind, wide, NULL, NULL, b.sext(bits, I64)])
+        b.call(syscall, [number, word, kind, wide, until, NULL, b.sext(bits, I64)])
 
     def wake_some(self, b: Builder, count: Value) -> None:
         """Wake a few of the workers that sleep and have a share."""
@@ -397,7 +408,7 @@ class _Pool:
         b.br(awake)
         b.at(awake)
         b.call(work, [const(I32, 0), epoch])
-        self.join(b)
+        self.join(b, given[2])
         self.collect(b, epoch, given[2], count)
 
     def next_epoch(self, b: Builder, count: Value) -> Value:
@@ -415,7 +426,7 @@ class _Pool:
         b.condbr(asleep, wake, awake)
         b.at(wake)
 
-    def join(self, b: Builder) -> None:
+    def join(self, b: Builder, ctx: Value) -> None:
         """Wait until no share is pending; the builder moves on."""
         s = self.state
         tired, doze, sleep, awake, joined = (
@@ -431,7 +442,20 @@ class _Pool:
         left = b.load_atomic(I32, s.pending, "seq_cst")
         b.condbr(b.icmp("eq", left, const(I32, 0)), awake, sleep)
         b.at(sleep)
-        self.futex(b, s.pending, _FUTEX_WAIT_PRIVATE, left, const(I32, _EVERYBODY))
+        until = b.alloca(I64, 2)
+        now = self._now(b)
+        second = const(I64, 1_000_000_000)
+        then = b.add(now, const(I64, _LOOK_NANOSECONDS))
+        b.store(b.udiv(then, second), until)
+        b.store(b.urem(then, second), b.gep(I64, until, const(I64, 1)))
+        self.futex(b, s.pending, _FUTEX_WAIT_PRIVATE, left, const(I32, _EVERYBODY), until)
+        # The others do not look, and this thread may be the one that handles signals.
+        poll = self.module.declare(POLL, I32, [PTR])
+        asked, stop = b.call(poll, [ctx]), b.append("stop")
+        b.condbr(b.icmp("eq", asked, none), doze, stop)
+        b.at(stop)
+        # The caller stops even where no share learns of it any more.
+        b.store(const(I64, -1), b.field(CONTEXT, ctx, BUDGET))
         b.br(doze)
         b.at(awake)
         b.store_atomic(const(I32, 0), s.waiting, "monotonic")

@@ -6,7 +6,7 @@ from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.entry import ONCE
-from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, MISFIT, ROOT
+from loomir.codegen.llvm.emit.faults import FINE, MISFIT, open_context
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.floats import cast, register_type
 from loomir.codegen.llvm.types import FLOAT, I32, I64, PTR, Type, struct
@@ -44,9 +44,7 @@ def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     t = unit.faults.context
     *given, result, report = made.params
     context = b.alloca(t, hint="context")
-    b.store(const(I32, 0), b.field(CONTEXT, context, 1))
-    root = b.ptrtoint(context, I64)
-    b.store(root, b.field(CONTEXT, context, ROOT))
+    root = open_context(b, context)
     bad, fault, fine = b.append("bad"), b.append("fault"), b.append("fine")
     args: list[Value] = []
     for parameter, value in zip(parameters, given, strict=True):

@@ -9,8 +9,9 @@ from loomir.codegen.llvm.emit.extern import call_extern
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
 from loomir.codegen.llvm.emit.packed import call_packed
+from loomir.codegen.llvm.emit.polling import CALL, count
 from loomir.codegen.llvm.emit.tensor import make_tensor
-from loomir.codegen.llvm.types import I32
+from loomir.codegen.llvm.types import I32, I64
 from loomir.codegen.llvm.values import NOTHING, NULL, Value, const
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
@@ -68,4 +69,5 @@ def _call_function(frame: Frame, e: Call, name: str) -> Step[Value]:
     status = b.call(linked.checked, [frame.context, *args, result])
     b.store(depth, slot)
     frame.propagate(status)
+    count(frame, const(I64, CALL))
     return NOTHING if returns.is_void else load_value(b, returns, result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, ROOT
+from loomir.codegen.llvm.emit.faults import FINE, open_context
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
 from loomir.codegen.llvm.floats import cast, register_type
@@ -32,8 +32,7 @@ def define_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     made = unit.module.define(symbol, I32, params, attributes=ONCE)
     b = Builder(made)
     context = b.alloca(unit.faults.context, hint="context")
-    b.store(const(I32, 0), b.field(CONTEXT, context, 1))
-    b.store(b.ptrtoint(context, I64), b.field(CONTEXT, context, ROOT))
+    open_context(b, context)
     bad = b.append("bad")
     parameters = linked.signature.parameters
     _require(b, b.icmp("eq", made.params[2], const(I32, len(parameters))), bad, unit)

@@ -2,8 +2,9 @@
 
 A function of generated code returns 0, 1 after a fault, or 2 where its arguments do not fit. The
 *context*, ``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2, … }``, then says which fault it was; its
-``depth`` counts the calls that are under way, and ``v2`` is the address of the context that the
-entry made, until there is a fault. Each thread of a parallel loop has a context.
+``depth`` counts the calls that are under way. Until there is a fault, ``v0`` is what may still run
+before somebody looks whether it is to stop, ``v1`` how far the thread's stack goes down, and ``v2``
+the address of the context that the entry made. Each thread of a parallel loop has a context.
 Code that watches memory has no such threads, and room for more values: an element's indices.
 """
 
@@ -18,12 +19,30 @@ from loomir.codegen.llvm.types import I32, I64, PTR, VOID, Type, struct
 from loomir.codegen.llvm.values import Value, const
 from loomir.runtime.fault import Fault
 
-__all__ = ["CONTEXT", "FAULTED", "FEW", "FINE", "MANY", "MISFIT", "ROOT", "FaultTable"]
+__all__ = [
+    "BUDGET",
+    "CONTEXT",
+    "FAULTED",
+    "FEW",
+    "FINE",
+    "FLOOR",
+    "FULL",
+    "MANY",
+    "MISFIT",
+    "ROOT",
+    "FaultTable",
+    "open_context",
+]
 
 CONTEXT: Final[Type] = struct([I32, I32, I64, I64, I64])
 """The part that every context has."""
+BUDGET: Final = 2
+"""The field of the context that ``polling`` counts down, from ``FULL``."""
+FLOOR: Final = 3
+"""The field of the context that says how far the stack of this thread goes down."""
 ROOT: Final = 4
 """The field of the context that says which call from outside this is."""
+FULL: Final = 1 << 23
 FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 MISFIT: Final = const(I32, 2)
@@ -77,6 +96,15 @@ class FaultTable:
         """Raise the error that arguments are of other kinds than those wanted, or too few."""
         callee = self._module.declare(REFUSE, VOID, [PTR, I32])
         b.call(callee, [context, const(I32, self.values)])
+
+
+def open_context(b: Builder, context: Value) -> Value:
+    """Write what a context says before there is a fault; give the root, a number."""
+    b.store(const(I32, 0), b.field(CONTEXT, context, 1))
+    b.store(const(I64, FULL), b.field(CONTEXT, context, BUDGET))
+    root = b.ptrtoint(context, I64)
+    b.store(root, b.field(CONTEXT, context, ROOT))
+    return root
 
 
 _COLD: Final[dict[str, str | None]] = {"cold": None, "noinline": None, "nounwind": None}

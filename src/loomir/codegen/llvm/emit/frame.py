@@ -21,7 +21,7 @@ from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.signature import Signature
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Cleanup", "Frame", "Interval", "Linked", "Loop", "Size", "Unit"]
+__all__ = ["Cleanup", "Frame", "Interval", "Linked", "Long", "Loop", "Size", "Term", "Unit"]
 
 Expressions: TypeAlias = Mapping[type, Callable[["Frame", Any], Step[Value]]]
 Statements: TypeAlias = Mapping[type, Callable[["Frame", Any], Step[None]]]
@@ -49,6 +49,28 @@ class Size(NamedTuple):
     leaves: bool
 
 
+class Term(NamedTuple):
+    """What loops inside of an iteration run: a weight times their extents."""
+
+    weight: int
+    extents: tuple[PrimExpr, ...]
+
+
+class Long(NamedTuple):
+    """A loop that counts what it runs: the weight of an iteration, with the terms, if any.
+
+    It counts after ``each`` iteration, or after strips: of ``strip`` iterations, or, where that is
+    0, of as many as the terms leave room for. The ``last`` strip counts, too, unless a loop around
+    this one counts it.
+    """
+
+    weight: int
+    terms: tuple[Term, ...]
+    strip: int
+    each: bool
+    last: bool
+
+
 @dataclass(slots=True)
 class Unit:
     """What all functions of a module share."""
@@ -64,6 +86,12 @@ class Unit:
     externs: dict[str, str] = field(default_factory=dict[str, str])
     parallel_loops: int = 0
     pieces: int = 0
+    polls: bool = False
+    """Whether long loops look whether they are to stop."""
+    long_loops: Mapping[int, Long] = field(default_factory=dict[int, Long])
+    """The long loops of the function in the making, by id."""
+    interrupted: int = -1
+    """The site of all stops of that kind, once there is one."""
     sizes: dict[int, Size] = field(default_factory=dict[int, Size])
     """Of the statements of the function in the making, by id, where it is too large to be one."""
 

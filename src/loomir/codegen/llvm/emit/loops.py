@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.emit.constants import constant_of, range_of
-from loomir.codegen.llvm.emit.frame import Ahead, Frame, Interval, Loop
+from loomir.codegen.llvm.emit.frame import Ahead, Frame, Interval, Long, Loop
 from loomir.codegen.llvm.emit.parallel import run_parallel
+from loomir.codegen.llvm.emit.polling import count, strip_length, weight_of
 from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.text import Metadata
+from loomir.codegen.llvm.text import Block, Metadata
 from loomir.codegen.llvm.types import I64, VOID
 from loomir.codegen.llvm.values import Value, const
 from loomir.ir.visit import Step
@@ -109,14 +110,21 @@ def _iterate(
     body.inside(before)
     after.continues(before)
     extent = constant_of(s.extent) if s.kind is ForKind.SERIAL else None
-    if extent is not None and extent > 0:
-        b.br(body)
-    else:
+    if extent is None or extent <= 0:
         ahead = b.append("ahead")
         b.condbr(b.icmp("slt", start, stop), ahead, after)
         b.at(ahead)
-        before = ahead
-        b.br(body)
+    long = frame.unit.long_loops.get(id(s))
+    weight: Value | None = None
+    strip: _Strip | None = None
+    if long is not None:
+        run: Value = yield weight_of(frame, long)
+        weight = run
+        if not long.each:
+            strip = _Strip(frame, start, stop, long, run)
+            start = strip.start
+    before = b.block
+    b.br(body)
     b.at(body)
     counter = b.phi(I64, s.loop_var.name_hint)
     counter.add(start, before)
@@ -128,11 +136,52 @@ def _iterate(
     frame.loops.pop()
     b.br(latch)
     b.at(latch)
+    if weight is not None and strip is None:
+        count(frame, weight)
     # It is below `stop`, so it does not overflow.
     following = b.flagged("add", counter, const(I64, 1), "nsw")
-    counter.add(following, latch)
-    b.condbr(b.icmp("slt", following, stop), body, after, meta=_written_out(frame, s))
+    counter.add(following, b.block)
+    last = after if strip is None else strip.done
+    end = stop if strip is None else strip.end
+    b.condbr(b.icmp("slt", following, end), body, last, meta=_written_out(frame, s))
+    if strip is not None:
+        strip.close(frame, after)
     b.at(after)
+
+
+class _Strip:
+    """A loop around a loop, which runs it some iterations at a time and counts between."""
+
+    def __init__(self, frame: Frame, start: Value, stop: Value, long: Long, weight: Value) -> None:
+        b = frame.b
+        self._stop, self._last, self._weight = stop, long.last, weight
+        most = const(I64, long.strip) if long.strip else strip_length(frame, weight)
+        self._head, self.done = b.append("strip"), b.append("stripped")
+        before = b.block
+        self._head.inside(before)
+        b.br(self._head)
+        b.at(self._head)
+        self.start = b.phi(I64, "strip")
+        self.start.add(start, before)
+        left = b.sub(stop, self.start)  # may be beyond 2**63: it is no signed number
+        self._length = b.select(b.icmp("ult", left, most), left, most)
+        self.end = b.flagged("add", self.start, self._length, "nsw")
+
+    def close(self, frame: Frame, after: Block) -> None:
+        """Go on with the next strip, or to ``after``."""
+        b = frame.b
+        b.at(self.done)
+        more = b.icmp("slt", self.end, self._stop)
+        if not self._last:
+            counted = b.append("count")
+            b.condbr(more, counted, after)
+            b.at(counted)
+        count(frame, b.mul(self._length, self._weight))
+        self.start.add(self.end, b.block)
+        if self._last:
+            b.condbr(more, self._head, after)
+        else:
+            b.br(self._head)
 
 
 def _written_out(frame: Frame, s: For) -> dict[str, Metadata] | None:
@@ -173,6 +222,10 @@ def _bind(frame: Frame, s: For, counter: Value, base: Value | None) -> None:
 def while_loop(frame: Frame, s: While) -> Step[None]:
     """Emit a loop that runs as long as its condition is not zero."""
     b = frame.b
+    long = frame.unit.long_loops.get(id(s))
+    weight: Value | None = None
+    if long is not None:
+        weight = yield weight_of(frame, long)
     head, body, after = b.append("while"), b.append("do"), b.append("after")
     head.continues(b.block)
     b.br(head)
@@ -184,6 +237,8 @@ def while_loop(frame: Frame, s: While) -> Step[None]:
     b.at(body)
     # LLVM forgets calls of what never ends and changes nothing, and runs into what lies behind.
     b.intrinsic("llvm.sideeffect", [], result=VOID, overloads=())
+    if weight is not None:
+        count(frame, weight)
     frame.loops.append(Loop(head, after, frame.cleanup))
     yield frame.run(s.body)
     frame.loops.pop()

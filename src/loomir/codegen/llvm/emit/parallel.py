@@ -13,6 +13,7 @@ from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.capture import capture, define_inner
 from loomir.codegen.llvm.emit.faults import FAULTED, FINE
 from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.polling import REGION, count
 from loomir.codegen.llvm.text import Callee, Function, Param
 from loomir.codegen.llvm.types import I8, I32, I64, PTR, Type, struct
 from loomir.codegen.llvm.values import NULL, Value, const
@@ -96,5 +97,7 @@ def _call_pool(
     b.at(run)
     status: Any = b.call(pool, [unpack, packed, frame.context, start, stop])
     frame.propagate(status)
+    # Also where the pool was interrupted: it leaves no budget then.
+    count(frame, const(I64, REGION))
     b.br(after)
     b.at(after)

@@ -11,6 +11,7 @@ from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.faults import CONTEXT, ROOT
+from loomir.codegen.llvm.emit.polling import CALL, count
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.unit import CODE, GraphUnit
 from loomir.codegen.llvm.text import Callee, Metadata
@@ -81,6 +82,7 @@ def invoke(
         frame.stop(fault("callee", span, function=name))
         b.at(on)
     frame.propagate(status)
+    count(frame, const(I64, CALL))
     return slot
 
 

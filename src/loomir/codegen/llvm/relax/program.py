@@ -12,7 +12,7 @@ from typing import Final
 
 from loomir.codegen.llvm.builder import Builder
 from loomir.codegen.llvm.emit.entry import ONCE
-from loomir.codegen.llvm.emit.faults import CONTEXT, FINE, ROOT
+from loomir.codegen.llvm.emit.faults import FINE, open_context
 from loomir.codegen.llvm.emit.frame import Unit
 from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.bindings import PIECE, take
@@ -233,9 +233,7 @@ def _define_enter(graph: GraphUnit) -> None:
     function, args, count, result, report, token = made.params
     t = graph.context
     context = b.alloca(t, hint="context")
-    b.store(const(I32, 0), b.field(CONTEXT, context, 1))
-    root = b.ptrtoint(context, I64)
-    b.store(root, b.field(CONTEXT, context, ROOT))
+    root = open_context(b, context)
     b.store(token, b.field(t, context, len(t.fields) - 1))
     code = b.load(PTR, place(b, function, at.CODE))
     status = b.call_pointer(code, CODE, [context, function, args, count, result])
