@@ -135,7 +135,7 @@ def interrupted(call, after=0.3):
 """
 
 
-def run(code: str, seconds: float = 60) -> str:
+def run(code: str, seconds: float = 300) -> str:
     """Run code after the programs, in a process of its own; gives what it prints."""
     text = PROGRAMS + HARNESS + textwrap.dedent(code)
     path = f"{run.folder}/case{time.monotonic_ns()}.py"
