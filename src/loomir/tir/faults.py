@@ -103,7 +103,11 @@ FAULTS: Final[dict[str, Row]] = {
         "see what the function raised",
         "called here",
     ),
-    "interrupted": Row(FaultKind.CALLEE, "the call was interrupted"),
+    "interrupted": Row(
+        FaultKind.CALLEE,
+        "the call was interrupted",
+        "call it again: what it wrote until then is part of its results only",
+    ),
     "match": Row(
         FaultKind.MISMATCH,
         "match_buffer: {buffer} says {what} is {0}, the region's is {1}",

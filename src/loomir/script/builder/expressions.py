@@ -236,7 +236,7 @@ def int_imm(dtype: DTypeLike, value: int) -> PrimExpr:
     return nodes.IntImm(as_int(value, "the value"), as_dtype(dtype))
 
 
-def float_imm(dtype: DTypeLike, value: float | PrimExpr) -> PrimExpr:
+def float_imm(dtype: DTypeLike, value: float | str | PrimExpr) -> PrimExpr:
     """Make a constant of a float dtype."""
     made = value.value if isinstance(value, (nodes.IntImm, nodes.FloatImm)) else value
     if isinstance(made, PrimExpr):
@@ -245,9 +245,7 @@ def float_imm(dtype: DTypeLike, value: float | PrimExpr) -> PrimExpr:
         )
     if not isinstance(made, (int, float)) and made not in ("inf", "-inf", "nan"):
         raise wrong_argument(
-            cast_type("object", made),
-            f"{describe(made)} is no number",
-            help="write a number, as in 1.5",
+            made, f"{describe(made)} is no number", help="write a number, as in 1.5"
         )
     return nodes.FloatImm(float(made), as_dtype(dtype))
 
