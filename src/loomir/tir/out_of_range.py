@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from loomir.ir.node import Node
 from loomir.ir.visit import children
@@ -61,8 +61,13 @@ _ZERO: Final = Sum({}, 0)
 _ONE: Final = Sum({}, 1)
 
 
-_Condition: TypeAlias = tuple[PrimExpr, PrimExpr, int]
-"""An integer comparison, ``small + slack <= large``."""
+class _Condition(NamedTuple):
+    """An integer comparison, ``small + slack <= large``; ``gap`` is what is left between them."""
+
+    small: PrimExpr
+    large: PrimExpr
+    slack: int
+    gap: Sum
 
 
 class _Loop(NamedTuple):
@@ -394,8 +399,8 @@ class _Proof:
         if conditions is None:
             return None
         used = value.loops | length.loops
-        for small, large, _ in conditions:
-            used |= self.affine.read(small).loops | self.affine.read(large).loops
+        for condition in conditions:
+            used |= condition.gap.loops
         for loop in reversed(self.loops):
             if loop.atom in used:
                 used |= loop.first.loops | loop.extent.loops
@@ -404,17 +409,25 @@ class _Proof:
             point = self._point(chosen)
             if point is None or not self._reached(conditions, point):
                 continue
-            at = self._at(element.base, point).plus(Sum({}, element.offset))
-            size = self._at_sum(length, point)
+            at = self._index(element, value, point)
+            size = length.with_atoms(point)
             if self._is_least(at.plus(size, -1), 0) or self._is_least(at.times(-1), 1):
                 named = [(str(loop.atom.name), point[loop.atom]) for loop in self.loops]
                 used_names = [pair for pair, loop in zip(named, self.loops) if loop.atom in used]
-                return _Fault(at, size, self._span(element, at, choices, conditions), used_names)
+                return _Fault(
+                    at, size, self._span(at, element, value, choices, conditions), used_names
+                )
         return None
 
     def _conditions(self) -> list[_Condition] | None:
-        """Read the conditions as ``small + slack <= large``; None where one is not understood."""
+        """Read the conditions around the access; None where one is not understood."""
         found: list[_Condition] = []
+        read = self.affine.read
+
+        def add(small: PrimExpr, large: PrimExpr, slack: int) -> None:
+            gap = read(large).plus(read(small), -1).plus(Sum({}, -slack))
+            found.append(_Condition(small, large, slack, gap))
+
         for guard in self.guards:
             for condition, negated in conjuncts(guard):
                 if isinstance(condition, IntImm):
@@ -424,9 +437,10 @@ class _Proof:
                 sides = less_equal(condition, negated)
                 equal = isinstance(condition, NE) if negated else isinstance(condition, Eq)
                 if sides is not None:
-                    found.append(sides)
+                    add(*sides)
                 elif equal and isinstance(condition, (Eq, NE)) and condition.a.dtype.is_integer:
-                    found += ((condition.a, condition.b, 0), (condition.b, condition.a, 0))
+                    add(condition.a, condition.b, 0)
+                    add(condition.b, condition.a, 0)
                 else:
                     return None
         return found
@@ -436,8 +450,7 @@ class _Proof:
         if not is_used:
             return [loop.first]
         values = [loop.last, loop.first]
-        for small, large, slack in conditions:
-            gap = self.affine.read(large).plus(self.affine.read(small), -1).plus(Sum({}, -slack))
+        for gap in (condition.gap for condition in conditions):
             times = gap.terms.get(loop.atom)
             if times is None:
                 continue
@@ -475,20 +488,21 @@ class _Proof:
         return point
 
     def _reached(self, conditions: list[_Condition], point: dict[Atom, Sum]) -> bool:
-        return all(
-            self._is_least(self._at(large, point).plus(self._at(small, point), -1), slack)
-            for small, large, slack in conditions
-        )
+        for small, large, slack, gap in conditions:
+            left = gap.with_atoms(point)
+            if left.loops:
+                read = self.affine.variant(point).read
+                left = read(large).plus(read(small), -1).plus(Sum({}, -slack))
+            if not self._is_least(left, 0):
+                return False
+        return True
 
-    def _at(self, expr: PrimExpr, point: Mapping[Atom, Sum]) -> Sum:
-        """Read an expression at a point."""
-        value = self._at_sum(self.affine.read(expr), point)
-        if any(atom.loops for atom in value.terms):
-            return self.affine.variant(dict(point)).read(expr)
-        return value
-
-    def _at_sum(self, value: Sum, point: Mapping[Atom, Sum]) -> Sum:
-        return value.with_atoms(dict(point))
+    def _index(self, element: _Element, value: Sum, point: dict[Atom, Sum]) -> Sum:
+        """Give the index at a point; it is read anew where its form depends on the loops."""
+        at = value.with_atoms(point)
+        if at.loops:
+            return self.affine.variant(point).read(element.base).plus(Sum({}, element.offset))
+        return at
 
     def _is_least(self, value: Sum, least: int) -> bool:
         """Tell whether a value is proved to be ``least`` or more."""
@@ -504,8 +518,9 @@ class _Proof:
 
     def _span(
         self,
-        element: _Element,
         at: Sum,
+        element: _Element,
+        value: Sum,
         choices: list[list[Sum]],
         conditions: list[_Condition],
     ) -> tuple[Sum, Sum]:
@@ -515,9 +530,9 @@ class _Proof:
             point = self._point(chosen)
             if point is None or not self._reached(conditions, point):
                 continue
-            value = self._at(element.base, point).plus(Sum({}, element.offset))
-            if self._is_least(low.plus(value, -1), 1):
-                low = value
-            if self._is_least(value.plus(high, -1), 1):
-                high = value
+            here = self._index(element, value, point)
+            if self._is_least(low.plus(here, -1), 1):
+                low = here
+            if self._is_least(here.plus(high, -1), 1):
+                high = here
         return low, high
