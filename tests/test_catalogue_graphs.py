@@ -303,3 +303,23 @@ def test_35_and_37_fork_and_the_same_code_in_every_process():
     print(hashlib.sha256(exe.llvm_ir().encode()).hexdigest())
     """
     assert len({in_process(text, PYTHONHASHSEED=str(seed)) for seed in (0, 1, 2)}) == 1
+
+
+def test_37_memory_of_several_symbolic_sizes_is_planned_alike_in_every_process():
+    program = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("batch", "time", 16), "float32"), w: R.Tensor((16, 16), "float32")):
+        with R.dataflow():
+            y = R.nn.softmax(R.matmul(x, w))
+            z = R.nn.softmax(R.matmul(y, w))
+            R.output(z)
+        return z
+"""
+    text = f"""
+    import hashlib
+    mod = from_source({HEAD + program!r})
+    print(hashlib.sha256(loomir.compile(mod, cache=False).llvm_ir().encode()).hexdigest())
+    """
+    assert len({in_process(text, PYTHONHASHSEED=str(seed)) for seed in range(3)}) == 1

@@ -59,7 +59,7 @@ class _Adjust(JointRewriter):
         if len(x) < 2 or len(a) != 2 or len(b) != 2:
             return False
         analyzer = Analyzer()
-        for var in {p for d in (*x, *a, *b) for p in pre_order(d) if isinstance(p, ShapeVar)}:
+        for var in {p: None for d in (*x, *a, *b) for p in pre_order(d) if isinstance(p, ShapeVar)}:
             analyzer.assume_size(var)
         rows: PrimExpr = as_dim(1)
         for extent in x[:-1]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import reduce
 from math import prod
 from typing import NamedTuple, cast
@@ -101,21 +101,21 @@ def static_plan_block_memory(func: Function) -> Function:
     return Function(func.params, body, func.ret_struct_info, func.is_pure, attrs, span=func.span)
 
 
-def _bound_by_parameters(func: Function) -> set[PrimVar]:
-    """List the shape variables that the parameters bind."""
-    found: set[PrimVar] = set()
+def _bound_by_parameters(func: Function) -> dict[PrimVar, None]:
+    """List the shape variables that the parameters bind, in order: products are written in it."""
+    found: dict[PrimVar, None] = {}
     for param in func.params:
         if param.struct_info_annotation is not None:
             for part in pre_order(param.struct_info_annotation):
                 if isinstance(part, TensorStructInfo):
-                    found |= {d for d in part.dims or () if isinstance(d, PrimVar)}
+                    found |= {d: None for d in part.dims or () if isinstance(d, PrimVar)}
                 elif isinstance(part, ShapeStructInfo):
-                    found |= {d for d in part.values or () if isinstance(d, PrimVar)}
+                    found |= {d: None for d in part.values or () if isinstance(d, PrimVar)}
     return found
 
 
 def _outputs(
-    number: int, binding: Binding, known: set[PrimVar], analyzer: Analyzer
+    number: int, binding: Binding, known: Container[PrimVar], analyzer: Analyzer
 ) -> list[_Output]:
     """List the tensors that a binding's kernel writes, none where a size is not known at entry."""
     if not isinstance(binding, VarBinding) or not isinstance(binding.value, Call):

@@ -80,7 +80,7 @@ def compact_buffer_allocation(func: PrimFunc) -> PrimFunc:
 def _sizes(func: PrimFunc) -> Analyzer:
     """Make an analyzer that knows that the sizes of arrays are sizes."""
     analyzer = Analyzer()
-    for var in {e for b in func.buffer_map.values() for e in b.shape if isinstance(e, Var)}:
+    for var in {e: None for b in func.buffer_map.values() for e in b.shape if isinstance(e, Var)}:
         analyzer.assume_size(var, _ENDLESS >> 8)
     return analyzer
 

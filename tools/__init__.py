@@ -1,0 +1,1 @@
+"""Tools of those who change Loomir: none is part of the package, none is needed to use it."""
