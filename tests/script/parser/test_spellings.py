@@ -171,6 +171,9 @@ USES: dict[str, str] = {
     "vectorhigh": "T.evaluate(T.vectorhigh('int32x2', T.Ramp(x, 1, 4)))",
     "vectorcombine": "T.evaluate(T.vectorcombine('int32x4', T.Ramp(x, 1, 2), T.Ramp(y, 1, 2)))",
     "call_intrin": "T.evaluate(T.call_intrin('float32', 'tir.exp', z))",
+    "buffer": "C: T.buffer((8,), 'int32') = T.alloc_buffer((8,), 'int32')\nC[0] = 1",
+    "llvm_lookup_intrinsic_id": "T.evaluate(T.call_llvm_pure_intrin('float32', "
+    "T.llvm_lookup_intrinsic_id('llvm.fabs'), z))",
     "Buffer": "C: T.Buffer((8,), 'int32') = T.alloc_buffer((8,), 'int32')\nC[0] = 1",
     "match_buffer": "C = T.match_buffer(p, (8,), 'int32')\nC[0] = 1",
     "func_attr": "T.func_attr({'k': 1})\nB[0] = 1",

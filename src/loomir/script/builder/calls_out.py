@@ -44,6 +44,7 @@ __all__ = [
     "call_packed",
     "call_packed_lowered",
     "call_pure_extern",
+    "llvm_lookup_intrinsic_id",
     "tvm_call_cpacked",
     "tvm_call_cpacked_lowered",
     "tvm_call_packed",
@@ -88,7 +89,7 @@ def _extern(op: Op, given: tuple[Any, ...], dtype: DTypeLike | None) -> Call:
     name = given[0] if given else ""
     if isinstance(name, PrimExpr) and not isinstance(name, StringImm):
         name = ""
-    made = as_dtype("int32" if dtype is None else dtype)
+    made = as_dtype("int32" if dtype is None else dtype or "void")
     passed = tuple([_argument(a) for a in given[1:]])
     text = as_text(name, "the function's name")
     if text == "__dp4a":  # a function of GPUs, of which T has a builtin
@@ -107,17 +108,32 @@ def _is_dtype(value: object) -> bool:
     return not isinstance(value, PrimExpr)
 
 
-def call_llvm_intrin(dtype: DTypeLike, name: str, *args: ExprLike) -> PrimExpr:
-    """Call an intrinsic of LLVM by its name, such as ``llvm.fma``."""
-    return _llvm(CALL_LLVM_INTRIN, dtype, name, args)
+def call_llvm_intrin(*given: Any, dtype: DTypeLike | None = None) -> PrimExpr:
+    """Call an intrinsic of LLVM, as in ``T.call_llvm_intrin("float32", "llvm.fma", x, y, z)``."""
+    return _llvm(CALL_LLVM_INTRIN, dtype, given)
 
 
-def call_llvm_pure_intrin(dtype: DTypeLike, name: str, *args: ExprLike) -> PrimExpr:
-    """Call an intrinsic of LLVM by its name, such as ``llvm.fma``."""
-    return _llvm(CALL_LLVM_PURE_INTRIN, dtype, name, args)
+def call_llvm_pure_intrin(*given: Any, dtype: DTypeLike | None = None) -> PrimExpr:
+    """Call an intrinsic of LLVM; forms as ``T.call_llvm_intrin``."""
+    return _llvm(CALL_LLVM_PURE_INTRIN, dtype, given)
 
 
-def _llvm(op: Op, dtype: DTypeLike, name: object, args: tuple[object, ...]) -> Call:
+def llvm_lookup_intrinsic_id(name: str) -> str:
+    """Name an intrinsic of LLVM: its name stands for it, and no number."""
+    return as_text(name, "the name of the intrinsic")
+
+
+def _llvm(op: Op, dtype: DTypeLike | None, given: tuple[Any, ...]) -> Call:
+    """Read ``dtype, name, *args``, or ``name, *args`` and the dtype by its name."""
+    if dtype is None and given:
+        dtype, given = given[0], given[1:]
+    if dtype is None or not given:
+        raise mistake(
+            "SCR0005",
+            "the call of an intrinsic lacks its dtype or its name",
+            help='write T.call_llvm_pure_intrin("float32", "llvm.fma", x, y, z)',
+        )
+    name, args = given[0], given[1:]
     wanted = as_dtype(dtype)
     passed = tuple([a if isinstance(a, PrimExpr) else as_stored(a, _of(a, wanted)) for a in args])
     if isinstance(name, (int, IntImm)):

@@ -58,6 +58,7 @@ NAMES: Final[dict[str, object]] = {
     **{name: getattr(calls_out, name) for name in calls_out.__all__},
     # functions and buffers
     "Buffer": BufferSpec,
+    "buffer": BufferSpec,
     "match_buffer": buffers.match_buffer,
     "alloc_buffer": buffers.alloc_buffer,
     "sblock_alloc_buffer": buffers.alloc_buffer,

@@ -1,19 +1,56 @@
-"""Views of whole buffers: ``A.view(64)``, ``A.view(8, -1)`` and ``A.view("int32")``."""
+"""Views of whole buffers, as ``A.view(8, -1)`` and ``A.view("int32")``, and offsets of others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from loomir.script.builder.arguments import as_dtype, as_expr
+from loomir.script.builder.blocks import SBlockFrame
 from loomir.script.builder.buffers import decl_buffer
+from loomir.script.builder.frame import IRBuilder
+from loomir.script.builder.function import PrimFuncFrame
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.script.builder.scopes import RestFrame
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr
 
-__all__ = ["view_of"]
+__all__ = ["offset_of_view", "view_of"]
+
+
+def offset_of_view(buffer: Buffer) -> PrimExpr | None:
+    """Give how many elements of its data lie before a view of a region; None for no such view."""
+    builder = IRBuilder.active()
+    frames = [] if builder is None else builder.frames
+    sources = {
+        id(match.buffer): match.source
+        for frame in frames
+        if isinstance(frame, SBlockFrame)
+        for match in frame.match_buffers
+    }
+    source = sources.get(id(buffer))
+    if source is None:
+        return None
+    offset: PrimExpr = IntImm(0, DataType("int32"))
+    while source is not None:
+        within = source.buffer
+        for axis, part in enumerate(source.region):
+            step: PrimExpr = IntImm(1, DataType("int32"))
+            for extent in within.shape[axis + 1 :]:
+                step = step * extent
+            offset = offset + part.min * (within.strides[axis] if within.strides else step)
+        source = sources.get(id(within))
+        if source is None and within.elem_offset is not None and not _is_parameter(within, frames):
+            offset = offset + within.elem_offset
+    return offset
+
+
+def _is_parameter(buffer: Buffer, frames: Sequence[object]) -> bool:
+    """Whether the caller passes the buffer: its data begin where its elements do."""
+    found = [frame for frame in frames if isinstance(frame, PrimFuncFrame)]
+    return any(buffer is given for frame in found for given in frame.buffer_map.values())
 
 
 def view_of(buffer: Buffer, shape: tuple[Any, ...]) -> RestFrame:

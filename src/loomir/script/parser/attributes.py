@@ -8,14 +8,12 @@ from typing import Any, Final, cast
 
 from loomir.ir.node import Node
 from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_buffer
-from loomir.script.builder.blocks import SBlockFrame
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.builtin_calls import address_of, pointer_to
-from loomir.script.builder.frame import IRBuilder
-from loomir.script.builder.mistakes import mistake
+from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.scopes import LetAnnotation, buffer_store
-from loomir.script.builder.views import view_of
+from loomir.script.builder.views import offset_of_view, view_of
 from loomir.script.parser.captured import MISSING, Foreign, attribute_of, items_of, literal
 from loomir.script.parser.namespaces import ModuleNames, Namespace, T
 from loomir.script.parser.operators import kind
@@ -50,37 +48,38 @@ def _scope(buffer: Buffer) -> Method:
 
 
 def _elem_offset(buffer: Buffer) -> PrimExpr:
-    """Give where the first element is, counted from the data.
-
-    Errors: SCR0006 for a view of a region whose offset has no name.
-    """
+    """Give where the first element is, counted from the data."""
     if buffer.elem_offset is not None:
         return buffer.elem_offset
-    builder = IRBuilder.active()
-    for frame in () if builder is None else builder.frames:
-        views = frame.match_buffers if isinstance(frame, SBlockFrame) else ()
-        if any(view.buffer is buffer for view in views):
-            raise mistake(
-                "SCR0006",
-                f"the offset of the view {buffer.name!r} has no name",
-                help='give it one, as in T.match_buffer(A[4:8], (4,), elem_offset="start")',
-            )
-    return IntImm(0, DataType("int32"))
+    found = offset_of_view(buffer)
+    return IntImm(0, DataType("int32")) if found is None else found
 
 
 def _vload(buffer: Buffer) -> Method:
-    def vload(begin: Any, dtype: Any = None) -> PrimExpr:
+    def vload(begin: Any, dtype: Any = None, predicate: Any = None) -> PrimExpr:
+        _check_lanes(predicate)
         return as_expr(index_buffer(buffer, _vector(buffer, begin, dtype)))
 
     return Method("vload", vload)
 
 
 def _vstore(buffer: Buffer) -> Method:
-    def vstore(begin: Any, value: Any) -> None:
+    def vstore(begin: Any, value: Any, predicate: Any = None) -> None:
+        _check_lanes(predicate)
         made = as_expr(value, "the value")
         buffer_store(buffer, made, _vector(buffer, begin, made.dtype))
 
     return Method("vstore", vstore)
+
+
+def _check_lanes(predicate: object) -> None:
+    """Refuse an access of only some lanes. Errors: SCR0005."""
+    if predicate is not None:
+        raise wrong_argument(
+            predicate,
+            "a vector is read and written whole: no lane is left out",
+            help="write a loop over T.vectorized(n) with `if` around the access",
+        )
 
 
 def _vector(buffer: Buffer, begin: object, dtype: object) -> list[Any]:
@@ -179,6 +178,10 @@ def attribute(value: object, name: str) -> object:
             f"{value.kind} has no plain attribute {name!r}",
             help="assign the value to a name around the function, and use that name",
         )
+    if name in ("struct_info", "ty") and isinstance(value, Node):
+        found = getattr(value, "struct_info", None)  # of an expression of Relax
+        if found is not None:
+            return found
     raise mistake(
         "SCR0006", f"{kind(value)} has no attributes in a program", help="use the value itself"
     )

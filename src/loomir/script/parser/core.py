@@ -236,7 +236,9 @@ class Parser(doc.NodeVisitor):
                 span=node.span,
             )
         help_ = f"did you mean {near!r}?" if near else "define it before its use"
-        if hasattr(builtins, node.id):
+        if node.id == "metadata":
+            help_ = "print the program again with script(show_meta=True), which adds what it names"
+        elif hasattr(builtins, node.id):
             help_ = "Python's functions cannot be called in a program"
         elif near is None and node.id in _MODULES:
             help_ = "modules of Python are not read: use what T has, or a value from around"

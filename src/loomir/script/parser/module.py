@@ -28,6 +28,7 @@ from loomir.script.parser.operators import is_static
 from loomir.script.parser.tir_function import read_prim_func
 from loomir.script.parser.var_table import Entry
 from loomir.support.diagnostics import CompileError
+from loomir.support.span import Span
 
 __all__ = ["read_function", "read_module", "visit_module"]
 
@@ -80,6 +81,10 @@ def visit_assign(parser: Parser, node: doc.Assign) -> None:
     """Read a constant at the head of a text, such as ``N = 128``."""
     if _names_an_extent(node):
         return
+    if _is_metadata(node):
+        found = relax_reader().read_metadata(node)
+        parser.vars.add("metadata", Entry(found, "alias", node.targets[0].span))
+        return
     value = parser.evaluate(node.value)
     target = node.targets[0]
     if not is_static(value) or len(node.targets) != 1 or not isinstance(target, doc.Name):
@@ -102,6 +107,21 @@ def _names_an_extent(node: doc.Assign) -> bool:
         and len(call.args) == 1
         and isinstance(call.args[0], doc.Constant)
         and [getattr(target, "id", "") for target in node.targets] == [call.args[0].value]
+    )
+
+
+def _is_metadata(node: doc.Assign) -> bool:
+    """Whether this is ``metadata = tvm.ir.load_json("…")``."""
+    call = node.value
+    return (
+        isinstance(call, doc.Call)
+        and isinstance(call.func, doc.Attribute)
+        and call.func.attr == "load_json"
+        and len(call.args) == 1
+        and not call.keywords
+        and isinstance(call.args[0], doc.Constant)
+        and isinstance(call.args[0].value, str)
+        and [getattr(target, "id", "") for target in node.targets] == ["metadata"]
     )
 
 
@@ -199,7 +219,7 @@ def read_module(parser: Parser, node: doc.ClassDef) -> None:
     frame.span = header(node)
     frame.__enter__()
     before = len(parser.problems)
-    functions: dict[str, ModuleFunction | None] = {}
+    functions: dict[str, object] = {}
     found = _heads(parser, frame, node, functions)
     with parser.vars.frame():
         names = ModuleNames(node.name, functions)
@@ -235,20 +255,14 @@ def _heads(
     parser: Parser,
     frame: IRModuleFrame,
     node: doc.ClassDef,
-    functions: dict[str, ModuleFunction | None],
+    functions: dict[str, object],
 ) -> _Parts:
     """List what is to be read, the names of all functions known first."""
     found = _Parts([], [], [])
     for part in node.body:
         try:
             if isinstance(part, doc.FunctionDef):
-                if part.name in functions:
-                    raise mistake(
-                        "SCR0026",
-                        f"the module has two functions named {part.name!r}",
-                        help="give each function a name of its own",
-                        span=header(part),
-                    )
+                _demand_new(functions, part.name, header(part))
                 functions[part.name] = None
                 marker, options = read_decorators(parser, part)
                 if marker is MACRO or marker is INLINE:
@@ -267,11 +281,38 @@ def _heads(
             elif isinstance(part, doc.Expr):
                 if not isinstance(part.value, doc.Constant):
                     found.others.append(part)
+            elif _names_outside(part):
+                assigned = cast("doc.Assign", part)
+                name = cast("doc.Name", assigned.targets[0]).id
+                _demand_new(functions, name, part.span)
+                functions[name] = parser.evaluate(assigned.value)
             elif not isinstance(part, doc.Pass):
                 parser.generic_visit(part)
         except (CompileError, Poisoned) as error:
             parser.caught(error, part.span)
     return found
+
+
+def _demand_new(functions: dict[str, object], name: str, span: Span) -> None:
+    """Hold a name to be that of one function. Errors: SCR0026."""
+    if name in functions:
+        raise mistake(
+            "SCR0026",
+            f"the module has two functions named {name!r}",
+            help="give each function a name of its own",
+            span=span,
+        )
+
+
+def _names_outside(part: doc.AST) -> bool:
+    """Whether this is ``f = R.ExternFunc("name")``: ``cls.f`` then stands for that function."""
+    return (
+        isinstance(part, doc.Assign)
+        and [type(target) for target in part.targets] == [doc.Name]
+        and isinstance(part.value, doc.Call)
+        and isinstance(part.value.func, doc.Attribute)
+        and part.value.func.attr == "ExternFunc"
+    )
 
 
 def _read_attrs(parser: Parser, node: doc.Expr) -> None:

@@ -97,10 +97,13 @@ class Macro:
 
 @dataclass(frozen=True, eq=False)
 class ModuleNames:
-    """``cls``: the functions of the module, by name; None for one that could not be read."""
+    """``cls``: the functions of the module, by name; None for one that could not be read.
+
+    Those are each a ``ModuleFunction``, or a function of Relax that is defined elsewhere.
+    """
 
     name: str
-    functions: Mapping[str, ModuleFunction | None]
+    functions: Mapping[str, object]
 
 
 def _device_names() -> dict[str, object]:

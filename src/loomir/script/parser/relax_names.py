@@ -9,6 +9,7 @@ from loomir.script.builder import relax_functions, relax_info, relax_table
 from loomir.script.builder.relax_table import Operators, Part
 from loomir.script.builder.relax_values import Operator
 from loomir.script.parser.evaluator import DECLARING, SCOPED, SHAPED, Shaped
+from loomir.script.parser.metadata import read_metadata
 from loomir.script.parser.namespaces import FUNCTION, INLINE, MACRO, REWRITER, Namespace, export
 from loomir.script.parser.relax_function import (
     Head,
@@ -25,6 +26,7 @@ __all__ = [
     "declare_heads",
     "operator_of",
     "read_function",
+    "read_metadata",
     "reading_order",
 ]
 

@@ -79,9 +79,15 @@ def read_file(text: str, *, name: str) -> FileOfPrograms:
 
 
 def _is_head(part: ast.stmt) -> bool:
-    """Tell whether a statement means something to the programs below it: an import, a macro."""
+    """Tell whether a statement means something to the programs below it: an import, a macro.
+
+    So does the section of metadata that printed programs begin with.
+    """
     if isinstance(part, ast.ImportFrom):
         return _names_dialects(part)
+    if isinstance(part, ast.Assign):
+        called = part.value.func if isinstance(part.value, ast.Call) else None
+        return isinstance(called, ast.Attribute) and called.attr == "load_json"
     return isinstance(part, ast.FunctionDef) and _is_under(part, _MACROS)
 
 
