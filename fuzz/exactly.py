@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -33,10 +33,14 @@ def kernels_differ(case: Case, target: Target) -> str:
     return "; ".join(map(str, report.wrong))
 
 
-def differs(case: Case, made: IRModule) -> str:
-    """Say where scheduled loops give another number than the loops as written; else nothing."""
-    wanted, arguments = _written(_Known(case))
-    found = Interpreter(made, exact=True).run_exact(case.entry, [fresh(a) for a in arguments])
+def differs(case: Case, made: IRModule, steps: int | None = None) -> str:
+    """Say where scheduled loops give another number than the loops as written; else nothing.
+
+    Errors: OutOfStepsError where one of them takes more instructions than ``steps``.
+    """
+    wanted, arguments = _written(_Known(case), steps)
+    interpreter = Interpreter(made, exact=True, steps=steps)
+    found = interpreter.run_exact(case.entry, [fresh(a) for a in arguments])
     for number, (one, other) in enumerate(zip(wanted.contents, found.contents, strict=True)):
         if one is None:
             continue
@@ -61,20 +65,23 @@ class _Known:
 
 
 @lru_cache(maxsize=1)
-def _written(known: _Known) -> tuple[ExactRun, Sequence[Any]]:
+def _written(known: _Known, steps: int | None) -> tuple[ExactRun, Sequence[Any]]:
     """Run the loops as they are written; gives the arguments as well."""
     case = known.case
     assert isinstance(case.module[case.entry], PrimFunc)
     numbers = np.random.default_rng(case.seed)
     arguments = [_with_floats(fresh(a), numbers) for a in case.arguments]
-    run = Interpreter(case.module, exact=True)
+    run = Interpreter(case.module, exact=True, steps=steps)
     return run.run_exact(case.entry, [fresh(a) for a in arguments]), arguments
 
 
 def _with_floats(argument: Any, numbers: Any) -> Any:
     """Put other floats of the same signs into an array: so large that sums of products round."""
-    if isinstance(argument, np.ndarray) and argument.dtype.kind not in "biu":
-        whole = numbers.integers(1, 1000, argument.shape)
+    if not isinstance(argument, np.ndarray):
+        return argument
+    array = cast("Any", argument)
+    if array.dtype.kind not in "biu":
+        whole = numbers.integers(1, 1000, array.shape)
         with np.errstate(all="ignore"):
-            argument[...] = np.where(argument < 0, -whole, whole).astype(argument.dtype)
-    return argument
+            array[...] = np.where(array < 0, -whole, whole)
+    return array

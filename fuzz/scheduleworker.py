@@ -2,7 +2,8 @@
 
     contractions interpreted sapphirerapids haswell
 
-``interpreted`` runs scheduled loops for any machine, ``native`` compiled code for this one.
+``interpreted`` runs scheduled loops for any machine, ``native`` compiled code for this one: each
+program for one of the targets, in turn.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import loomir
+from fuzz.asked import Asked, answers_alike
 from fuzz.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.choices import SeedChoices
 from fuzz.exactly import differs, has_floats, kernels_differ
@@ -23,9 +25,11 @@ from fuzz.native import quick_codegen, set_threads
 from fuzz.reach import Recorder
 from fuzz.serving import answer_of, complaints, serve
 from fuzz.small import small
-from loomir.autoschedule.schedule import schedule_function, schedule_module
-from loomir.interp import interpret
-from loomir.ir.module import IRModule
+from loomir.autoschedule.schedule import schedule_function
+from loomir.interp import Interpreter, interpret
+from loomir.interp.machine import OutOfStepsError
+from loomir.ir.hashing import structural_digest
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.target import Target
 from loomir.target.host import features_here, host
 from loomir.target.table import CPUS, EXTENSIONS
@@ -43,7 +47,12 @@ _ROUNDED: Final = 0.3
 """The share of programs of floats that also run as they round, held to the reference."""
 _SMALL: Final = 0.7
 """The share of programs that are scheduled as if caches and panels were small."""
-_LEVELS: Final = ((2.0, 0), (6.0, 2), (1.0, 1), (1.0, 3))
+_STEPS: Final = 30_000
+"""Instructions that are interpreted of most programs: few take more, and those most of the time."""
+_LONG: Final = 0.02
+"""The share of programs that are interpreted however long they take."""
+_LEVELS: Final = ((6.0, 0), (3.0, 2), (0.5, 1), (0.5, 3))
+_IDIOM_LEVELS: Final = ((2.0, 0), (6.0, 2), (1.0, 1), (1.0, 3))
 _GRAPH_LEVELS: Final = ((7.0, 0), (2.0, 2), (0.5, 1), (0.5, 3))
 """How often code is optimised how much; 0 leaves LLVM's passes out."""
 
@@ -59,8 +68,11 @@ def runs_here(name: str) -> bool:
 
 
 def _sizes(case: Case, name: str) -> AbstractContextManager[Target]:
-    """Draw sizes of caches for a target, or take those that it has."""
-    choices = SeedChoices(f"sizes {case.seed} {name}")
+    """Draw sizes of caches and panels for a program, or take those that a target has.
+
+    They are the same for all targets, so that many of these get the same loops.
+    """
+    choices = SeedChoices(f"sizes {case.seed}")
     return small(choices, name) if choices.chance(_SMALL) else nullcontext(Target(name))
 
 
@@ -69,8 +81,117 @@ def _recorded() -> AbstractContextManager[None]:
     return _RECORDER if REACH in os.environ else nullcontext()
 
 
-def _loops(case: Case) -> IRModule:
-    return legalize_ops(case.module) if is_graph(case) else case.module
+class _Made(NamedTuple):
+    """Loops of a program for a target, and for those that answer the same."""
+
+    facts: Mapping[str, Any]
+    module: IRModule
+    digest: bytes
+
+
+class _Schedules:
+    """What the rules make of a program, for each target."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.loops = legalize_ops(case.module) if is_graph(case) else case.module
+        self.kinds: set[str] = set()
+        """The rules that took parts of it."""
+        self._made: list[_Made] = []
+
+    def of(self, name: str) -> _Made:
+        """Schedule the program, unless another target had all that the rules ask for."""
+        with _sizes(self.case, name) as target:
+            for made in self._made:
+                if answers_alike(made.facts, target):
+                    return made
+            asked = Asked(target)
+            functions: dict[GlobalVar, BaseFunc] = dict(self.loops.functions)
+            with _recorded():
+                for var, func in functions.items():
+                    if isinstance(func, PrimFunc):
+                        scheduled = schedule_function(func, asked)
+                        functions[var] = scheduled.func
+                        self.kinds |= {plan.kind for plan in scheduled.plans}
+        module = self.loops.with_functions(functions)
+        self._made.append(_Made(asked.facts, module, structural_digest(module)))
+        return self._made[-1]
+
+
+class _TooLongError(Exception):
+    """A program is left out: others are interpreted in its time."""
+
+
+class _Interpreted:
+    """Holds scheduled loops to the reference, and without rounding to the loops as written."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.schedules = _Schedules(case)
+        self._steps = None if SeedChoices(f"long {case.seed}").chance(_LONG) else _STEPS
+        self._said: dict[bytes, str] = {}
+        """What is wrong with loops: equal ones run once."""
+
+    def __call__(self, name: str) -> str:
+        """Say what is wrong for a target."""
+        made = self.schedules.of(name)
+        if made.digest not in self._said:
+            try:
+                self._said[made.digest] = self._wrong(made.module, name)
+            except OutOfStepsError:
+                raise _TooLongError from None
+        return self._said[made.digest]
+
+    def _wrong(self, made: IRModule, name: str) -> str:
+        case = self.case
+        if is_graph(case):
+            said = _said(case, lambda *arguments: interpret(made, case.entry, *arguments))
+            if said or not SeedChoices(f"kernels {case.seed}").chance(_KERNELS):
+                return said
+            with _sizes(case, name) as target:
+                return kernels_differ(case, target)
+        if not has_floats(case):
+            return self._rounded(made)
+        said = differs(case, made, self._steps)
+        rounded = not said and SeedChoices(f"rounded {case.seed}").chance(_ROUNDED)
+        return self._rounded(made) if rounded else said
+
+    def _rounded(self, made: IRModule) -> str:
+        interpreter = Interpreter(made, steps=self._steps)
+        return _said(self.case, lambda *arguments: interpreter.call(self.case.entry, arguments, {}))
+
+
+class _Native:
+    """Runs compiled code of this machine."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.schedules = _Schedules(case)
+
+    def __call__(self, name: str) -> str:
+        """Say what is wrong for a target."""
+        case = self.case
+        graph = is_graph(case)
+        usual = _IDIOM_LEVELS if case.family == "idioms" else _LEVELS
+        level = SeedChoices(f"level {case.seed} {name}").weighted(_GRAPH_LEVELS if graph else usual)
+        if level or graph:
+            with nullcontext() if level else quick_codegen(any_level=True):
+                with _sizes(case, name) as target, _recorded():
+                    exe = loomir.compile(case.module, target, opt_level=level or 1, cache=False)
+                how = f"opt_level {level}" if level else "without optimising"
+                return self._by_threads(exe, how)
+        made = self.schedules.of(name).module
+        with quick_codegen():
+            exe = loomir.compile(made, name, schedule=False, opt_level=0, cache=False)
+            return self._by_threads(exe, "without optimising")
+
+    def _by_threads(self, exe: Any, how: str) -> str:
+        for threads in (1, 2):
+            set_threads(threads)
+            said = _said(self.case, exe[self.case.entry])
+            if said:
+                return f"{how}, {threads} threads: {said}"
+        return ""
 
 
 def _said(case: Case, run: Callable[..., Any]) -> str:
@@ -80,77 +201,38 @@ def _said(case: Case, run: Callable[..., Any]) -> str:
     return outcome(case, flat_results(result) if is_graph(case) else arguments)
 
 
-def _interpreted(case: Case, name: str) -> str:
-    """Hold scheduled loops to the reference, and without rounding to the loops as written."""
-    with _sizes(case, name) as target, _recorded():
-        made = schedule_module(_loops(case), target)
-    exact = has_floats(case)
-    if not exact or is_graph(case) or SeedChoices(f"rounded {case.seed} {name}").chance(_ROUNDED):
-        said = _said(case, lambda *arguments: interpret(made, case.entry, *arguments))
-        if said or not exact:
-            return said
-    if is_graph(case):
-        if not SeedChoices(f"kernels {case.seed} {name}").chance(_KERNELS):
-            return ""
-        with _sizes(case, name) as target:
-            return kernels_differ(case, target)
-    return differs(case, made)
-
-
-def _native(case: Case, name: str) -> str:
-    graph = is_graph(case)
-    levels = _GRAPH_LEVELS if graph else _LEVELS
-    level = SeedChoices(f"level {case.seed} {name}").weighted(levels)
-    if level or graph:
-        with nullcontext() if level else quick_codegen(any_level=True):
-            with _sizes(case, name) as target, _recorded():
-                exe = loomir.compile(case.module, target, opt_level=level or 1, cache=False)
-            how = f"opt_level {level}" if level else "without optimising"
-            return _by_threads(case, exe, how)
-    with _sizes(case, name) as target, _recorded():
-        made = schedule_module(case.module, target)
-    with quick_codegen():
-        exe = loomir.compile(made, name, schedule=False, opt_level=0, cache=False)
-        return _by_threads(case, exe, "without optimising")
-
-
-def _by_threads(case: Case, exe: Any, how: str) -> str:
-    for threads in (1, 2):
-        set_threads(threads)
-        said = _said(case, exe[case.entry])
-        if said:
-            return f"{how}, {threads} threads: {said}"
-    return ""
-
-
-WAYS: Final[Mapping[str, Callable[[Case, str], str]]] = {
-    "interpreted": _interpreted,
-    "native": _native,
+WAYS: Final[Mapping[str, type[_Interpreted | _Native]]] = {
+    "interpreted": _Interpreted,
+    "native": _Native,
 }
-"""How programs are run; each way takes a case and a target, and says what is wrong."""
-
-
-def _rules(case: Case, name: str) -> set[str]:
-    """List the rules that take parts of a program."""
-    found: set[str] = set()
-    with _sizes(case, name) as target:
-        for func in _loops(case).functions.values():
-            if isinstance(func, PrimFunc):
-                found |= {plan.kind for plan in schedule_function(func, target).plans}
-    return found
+"""How programs are run; each way takes a case, then a target, and says what is wrong."""
 
 
 def answer(seed: int, engines: list[str]) -> dict[str, Any]:
-    """Draw the case of a seed, and run it for each target."""
+    """Draw the case of a seed, and run it for each target; natively for one of them, in turn."""
     family, way, *names = engines
+    if way == "native":
+        names = [names[seed % len(names)]]
     started = time.process_time()
     case = FAMILIES[family](seed)
     spent = {"draw": time.process_time() - started}
+    done: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = complaints(names, lambda name: WAYS[way](case, name), spent)
-        kinds = set[str]() if found else _rules(case, names[0])
-    reply = answer_of(seed, names, found, kinds, spent)
+        run = WAYS[way](case)
+
+        def ask(name: str) -> str:
+            try:
+                said = run(name)
+            except _TooLongError:
+                return ""
+            done.append(name)
+            return said
+
+        found = complaints(names, ask, spent)
+    left_out = not found and len(done) < len(names)
+    kinds = ["too long"] if left_out else list(run.schedules.kinds)
+    reply = answer_of(seed, done, found, kinds, spent)
     return {**reply, "reach": _RECORDER.new()} if REACH in os.environ else reply
 
 

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 
 import fuzz.scheduleworker
+from fuzz.asked import Asked, answers_alike
 from fuzz.cases import Case, fresh, outcome
 from fuzz.exactly import differs, has_floats
 from fuzz.families import FAMILIES
 from fuzz.schedules import SchedulesCampaign
 from fuzz.scheduleworker import answer, runs_here
+from loomir.autoschedule.schedule import Scheduled
 from loomir.interp import interpret
 from loomir.ir.module import IRModule
 from loomir.script import from_source
+from loomir.target import Target
+from loomir.tir.function import PrimFunc
 
 ADDS_ONE = """
 from loomir.script import ir as I, tir as T
@@ -43,7 +47,7 @@ def test_programs_of_families_are_right_in_both_ways(family: str, seed: int) -> 
     for way, name in (("interpreted", "sapphirerapids"), ("native", "native")):
         reply = answer(seed, [family, way, name])
         assert reply["found"] == {}
-        assert reply["engines"] == [name]
+        assert reply["engines"] == [name] or reply["kinds"] == ["too long"]
 
 
 def test_a_copy_lies_as_its_original() -> None:
@@ -77,14 +81,15 @@ def test_what_a_call_leaves_is_judged() -> None:
 
 def test_a_wrong_schedule_is_told_and_kept(monkeypatch: Any, tmp_path: Any) -> None:
     one = FAMILIES["contractions"](3)
-    other = fuzz.scheduleworker.schedule_module
+    other = fuzz.scheduleworker.schedule_function
 
-    def nothing_added(module: IRModule, target: Any) -> IRModule:
-        made = from_source(other(module, target).script().replace(" + ", " - "))
-        assert isinstance(made, IRModule)
-        return made
+    def nothing_added(func: PrimFunc, target: Any) -> Scheduled:
+        scheduled = other(func, target)
+        made = from_source(scheduled.func.script().replace(" + ", " - "))
+        assert isinstance(made, PrimFunc)
+        return scheduled._replace(func=made)
 
-    monkeypatch.setattr(fuzz.scheduleworker, "schedule_module", nothing_added)
+    monkeypatch.setattr(fuzz.scheduleworker, "schedule_function", nothing_added)
     reply = answer(3, ["contractions", "interpreted", "haswell"])
     assert set(reply["found"]) == {"haswell"}
     campaign = SchedulesCampaign(range(3, 4), ["contractions", "interpreted", "haswell"])
@@ -123,3 +128,36 @@ class Module:
     left = [fresh(a) for a in case.arguments]
     interpret(shorter, "main", *left)
     assert outcome(case, left) == ""  # which float32 does not see
+
+
+def test_targets_that_answer_alike_share_loops(monkeypatch: Any) -> None:
+    asked = Asked(Target("haswell"))
+    assert asked.lanes(32) == 8
+    assert not asked.has("avx512_vnni")
+    assert asked.facts == {"vector_bits": 256, "has avx512_vnni": False}
+    assert answers_alike(asked.facts, Target("alderlake"))
+    assert not answers_alike(asked.facts, Target("skylake-avx512"))
+    assert not asked.has("avx_vnni")
+    assert not answers_alike(asked.facts, Target("alderlake"))
+
+    calls: list[str] = []
+    other = fuzz.scheduleworker.schedule_function
+
+    def counted(func: PrimFunc, target: Target) -> Scheduled:
+        calls.append(target.name)
+        return other(func, target)
+
+    monkeypatch.setattr(fuzz.scheduleworker, "schedule_function", counted)
+    names = ["haswell", "haswell", "apple-m1", "neoverse-n1"]
+    reply = answer(3, ["elements", "interpreted", *names])
+    assert reply["engines"] == names
+    assert len(calls) < len(names)
+
+
+def test_long_programs_are_left_out_and_not_counted(monkeypatch: Any) -> None:
+    monkeypatch.setattr(fuzz.scheduleworker, "_STEPS", 3)
+    monkeypatch.setattr(fuzz.scheduleworker, "_LONG", 0.0)
+    reply = answer(3, ["contractions", "interpreted", "haswell", "apple-m1"])
+    assert reply["found"] == {}
+    assert reply["engines"] == []
+    assert reply["kinds"] == ["too long"]
