@@ -25,7 +25,7 @@ from fuzz.native import quick_codegen, set_threads
 from fuzz.reach import Recorder
 from fuzz.serving import answer_of, complaints, serve
 from fuzz.small import small
-from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.driver import schedule_function
 from loomir.interp import Interpreter, interpret
 from loomir.interp.machine import OutOfStepsError
 from loomir.ir.hashing import structural_digest

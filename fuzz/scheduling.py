@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from loomir.autoschedule import sharing
-from loomir.autoschedule.schedule import schedule_function, schedule_module
+from loomir.autoschedule.builders import thread_partition
+from loomir.autoschedule.driver import schedule_function, schedule_module
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
@@ -20,7 +20,7 @@ __all__ = ["rules_of", "scheduled"]
 @contextmanager
 def _worth_it() -> Iterator[None]:
     """Schedule as if there were much to do, so that small programs get tasks as well."""
-    with mock.patch.multiple(sharing, WORTH=0.0, TASK=4.0):
+    with mock.patch.multiple(thread_partition, WORTH=0.0, TASK=4.0):
         yield
 
 

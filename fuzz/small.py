@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from unittest import mock
 
-import loomir.autoschedule.schedule  # noqa: F401 - loads all of them
+import loomir.autoschedule.driver  # noqa: F401 - loads all of them
 from fuzz.choices import Choices
 from loomir.target import Target
 
@@ -22,7 +22,7 @@ __all__ = ["small"]
 _PACKAGE: Final = "loomir.autoschedule."
 
 _NUMBERS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "contraction.tiles": {
+    "rules.matmul.tile_sizes": {
         "_DEEP": (8, 16, 32),
         "_STREAMED_ROWS": (4, 8),
         "_NEAR_ROWS": (8, 16),
@@ -31,36 +31,40 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "_PAGES": (64, 128),
         "_block_rows": (lambda *_: 8, lambda *_: 24),
     },
-    "contraction.on_tiles": {
+    "rules.matmul.amx": {
         "_DEEPEST": (16, 32),
         "_BLOCK": (32, 64),
         "_LEAST_WORK": (0,),
         "_LEAST_DEPTH": (0,),
         "_FEWEST": (16, 3),
     },
-    "contraction.groups": {"_FEWEST_ROWS": (8, 1)},
-    "contraction.dot_products": {"_CHUNK": (32, 64), "_FEWEST_COLUMNS": (256, 4)},
-    "contraction.plan_contraction": {"_DEEP": (128, 4), "_MANY": (4, 1)},
-    "contraction.few_rows": {"_ROWS": ((1, 4, 64), (1, 2, 3)), "_PACKED_ROWS": (128, 8)},
-    "contraction.strips": {
+    "rules.matmul.dot_groups": {"_FEWEST_ROWS": (8, 1)},
+    "rules.matmul.dot_products": {"_CHUNK": (32, 64), "_FEWEST_COLUMNS": (256, 4)},
+    "rules.product": {"_DEEP": (128, 4), "_MANY": (4, 1)},
+    "rules.matmul.few_rows": {"_ROWS": ((1, 4, 64), (1, 2, 3)), "_PACKED_ROWS": (128, 8)},
+    "rules.matmul.strips": {
         "_STEPS": (8, 16),
         "_BLOCKS": (16, 1),
         "_WASTED": (0.1, 1.0),
         "_FAR": (8, 1000),
         "_FEWEST_ROWS": (48, 4),
     },
-    "contraction.convolution": {"_STEPS": (64, 8), "_ROWS": (64, 4), "_BLOCKS": (16, 2)},
-    "contraction.channel_vectors": {
+    "rules.convolution.implicit_gemm": {"_STEPS": (64, 8), "_ROWS": (64, 4), "_BLOCKS": (16, 2)},
+    "rules.convolution.channel_vectorized": {
         "_LEAST_STEPS": (256, 4),
         "_PANELS": (0.88, 0.01),
         "_LEFT_OVER": (0.95, 0.01),
         "_TILES": (16, 2),
     },
-    "columns": {"_STEPS": (4096, 16), "_ROWS": (64, 4), "_PIECES": (64, 3)},
-    "rows": {"_STEPS": (4096, 16), "_LEAST_FETCHED": (2048, 0)},
-    "general": {"_STEPS": (64, 4)},
-    "elementwise": {"_SHORT": (4096, 16)},
-    "sharing": {"WORTH": (20_000.0, 0.0), "TASK": (8_000.0, 20.0)},
+    "rules.reduction.column_reduction": {
+        "_STEPS": (4096, 16),
+        "_ROWS": (64, 4),
+        "_PIECES": (64, 3),
+    },
+    "rules.reduction.row_fusion": {"_STEPS": (4096, 16), "_LEAST_FETCHED": (2048, 0)},
+    "rules.fallback": {"_STEPS": (64, 4)},
+    "rules.elementwise.elementwise": {"_SHORT": (4096, 16)},
+    "builders.thread_partition": {"WORTH": (20_000.0, 0.0), "TASK": (8_000.0, 20.0)},
 }
 """What numbers may be in modules, by their names."""
 

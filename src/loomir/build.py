@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 
 from loomir import __version__
-from loomir.autoschedule.constants import LEAST, prepare_constants
-from loomir.autoschedule.schedule import schedule_module
+from loomir.autoschedule.driver import schedule_module
+from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
 from loomir.codegen.llvm.engine import HARDEST, QUICKEST
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native

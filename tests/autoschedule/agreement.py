@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 import loomir
 from fuzz.native import quick_codegen
-from loomir.autoschedule import sharing
-from loomir.autoschedule.schedule import Scheduled, schedule_function
+from loomir.autoschedule.builders import thread_partition
+from loomir.autoschedule.driver import Scheduled, schedule_function
 from loomir.interp import Interpreter
 from loomir.runtime.executable import Executable
 from loomir.target import Target
@@ -25,7 +25,7 @@ def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") ->
     """Schedule a function; with ``tasks`` as if there were much to do."""
     if not tasks:
         return schedule_function(func, Target(target))
-    with mock.patch.multiple(sharing, WORTH=0.0, TASK=20.0):
+    with mock.patch.multiple(thread_partition, WORTH=0.0, TASK=20.0):
         return schedule_function(func, Target(target))
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 import loomir
 from fuzz.native import quick_codegen
-from loomir.autoschedule import sharing
-from loomir.autoschedule.schedule import Scheduled, schedule_function
+from loomir.autoschedule.builders import thread_partition
+from loomir.autoschedule.driver import Scheduled, schedule_function
 from loomir.runtime.executable import Executable
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
@@ -23,7 +23,7 @@ def scheduled(func: PrimFunc, target: str, *, tasks: bool) -> Scheduled:
     """Schedule a function, as if there were much to do where ``tasks``."""
     if not tasks:
         return schedule_function(func, Target(target))
-    with mock.patch.multiple(sharing, WORTH=0.0, TASK=20.0):
+    with mock.patch.multiple(thread_partition, WORTH=0.0, TASK=20.0):
         return schedule_function(func, Target(target))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loomir import te
-from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.driver import schedule_function
 from loomir.target import Target
 from loomir.tir.expr import Var
 from tests.growth import assert_grows

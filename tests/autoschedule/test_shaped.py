@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.schedule import schedule_module
+from loomir.autoschedule.driver import schedule_module
 from loomir.build import as_module
 from loomir.codegen.llvm.shaped import is_shaped
 from loomir.script import tir as T

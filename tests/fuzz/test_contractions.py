@@ -11,7 +11,7 @@ from fuzz.cases import Case
 from fuzz.choices import SeedChoices
 from fuzz.contractions import draw
 from fuzz.small import small
-from loomir.autoschedule.schedule import schedule_module
+from loomir.autoschedule.driver import schedule_module
 from loomir.interp import interpret
 from loomir.ir.module import IRModule
 from loomir.tir.function import PrimFunc

@@ -14,7 +14,8 @@ from fuzz.nestcampaign import NestCampaign
 from fuzz.nests import nests_of_seed
 from fuzz.scheduling import rules_of
 from fuzz.worker import check
-from loomir.autoschedule import as_written, distribution, raising
+from loomir.autoschedule.lift import lift_loops, loop_distribution
+from loomir.autoschedule.rules.loops import parallelize
 from loomir.tir.verify import verify
 
 PROGRAMS = 80
@@ -48,10 +49,10 @@ def test_many_rules_take_loops() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "passes"),
     [
-        (as_written, "carried_by", ""),
-        (distribution, "_is_own", True),
-        (raising, "_loads", False),
-        (raising, "_equal_all", True),
+        (parallelize, "carried_by", ""),
+        (loop_distribution, "_is_own", True),
+        (lift_loops, "_loads", False),
+        (lift_loops, "_equal_all", True),
     ],
 )
 def test_a_check_that_is_not_made_is_missed(

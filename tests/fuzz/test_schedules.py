@@ -14,7 +14,7 @@ from fuzz.exactly import differs, has_floats
 from fuzz.families import FAMILIES
 from fuzz.schedules import SchedulesCampaign
 from fuzz.scheduleworker import answer, runs_here
-from loomir.autoschedule.schedule import Scheduled
+from loomir.autoschedule.driver import Scheduled
 from loomir.interp import interpret
 from loomir.ir.module import IRModule
 from loomir.script import from_source

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.autoschedule import schedule
+from loomir.autoschedule import driver
 from loomir.inspect.texts import compare_texts
 from loomir.ir import passes
 from loomir.ir.module import IRModule
@@ -177,9 +177,9 @@ def test_a_pass_after_which_running_fails_is_named():
 
 
 def test_a_wrong_step_of_the_default_schedule_is_named(monkeypatch: pytest.MonkeyPatch):
-    tidied = schedule.tidied
+    tidied = driver.tidied
     monkeypatch.setattr(
-        schedule,
+        driver,
         "tidied",
         lambda stmt: rewrite(
             tidied(stmt), {BufferStore: lambda s: rebuild(s, {"value": s.value + s.value})}

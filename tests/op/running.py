@@ -12,7 +12,7 @@ import loomir
 from fuzz.native import quick_codegen
 from loomir import te
 from loomir.arith.analyzer import Analyzer
-from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.driver import schedule_function
 from loomir.interp.scalar import value_of
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import loomir
-import loomir.autoschedule.schedule as scheduling
+import loomir.autoschedule.driver as scheduling
 from loomir import validate_schedule
-from loomir.autoschedule.replay import Step, plain_loops
-from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.driver import schedule_function
+from loomir.autoschedule.trace_steps import Step, plain_loops
 from loomir.interp import Interpreter
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import rebuild, rewrite

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 import loomir
-from loomir.autoschedule.alone import group_alone
-from loomir.autoschedule.constants import schedule_with_constants
-from loomir.autoschedule.plan import Plan
-from loomir.autoschedule.schedule import Scheduled, schedule_function
-from loomir.autoschedule.work import StageWork, work_of
+from loomir.autoschedule.builders.work import StageWork, work_of
+from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.outline_group import group_alone
+from loomir.autoschedule.prepack_constants import schedule_with_constants
 from loomir.build import as_module, packing_for
 from loomir.cli.graphs import graphs_of
 from loomir.cli.guarded import check_indices

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 import loomir
-from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.driver import schedule_function
 from loomir.build import as_module
 from loomir.cli.graphs import (
     GraphOutcome,

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from loomir.autoschedule.replay import Step
-from loomir.autoschedule.schedule import schedule_function, schedule_module
+from loomir.autoschedule.driver import schedule_function, schedule_module
+from loomir.autoschedule.trace_steps import Step
 from loomir.build import Program, as_module, compile, packing_for
 from loomir.inspect.values import (
     Trace,

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from loomir.autoschedule.replay import Step
-from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.driver import schedule_function
+from loomir.autoschedule.trace_steps import Step
 from loomir.interp.machine import OutOfStepsError
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import rebuild, remembering

@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.schedule import schedule_function
+from loomir.autoschedule.driver import schedule_function
 from loomir.te import topi
 from tests.te.topi.judged import check_both
 from tests.te.topi.running import BFLOAT16, check

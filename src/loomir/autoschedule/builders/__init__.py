@@ -1,0 +1,1 @@
+"""Write scheduled loops: the pieces that all rules are made of."""

@@ -1,0 +1,101 @@
+"""Values of stages at given places, and what one of them costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from loomir.arith.fold import folded, imm
+from loomir.autoschedule.builders.loops import INDEX
+from loomir.autoschedule.ir.stage import Axis, Stage
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class
+from loomir.support.dtype import DataType
+from loomir.tir.accuracy import SHORT_POWERS
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.expr import BinaryOp, Call, CmpOp, Div, FloatImm, IntImm, Let, PrimExpr, Var
+from loomir.tir.fresh import fresh_var
+from loomir.tir.op import BUILTINS, IF_THEN_ELSE
+
+__all__ = ["at", "by_index", "is_short", "number", "time_of", "unfused", "widest"]
+
+_POW: Final = BUILTINS["pow"].op
+_LOAD: Final = 0.1
+"""Nanoseconds for each byte that is loaded or stored: memory at 10 GB/s."""
+_CALL: Final = 0.5
+_DIVIDE: Final = 0.15
+_OTHER: Final = 0.03
+
+
+def at(expr: PrimExpr, table: Mapping[Var, PrimExpr]) -> PrimExpr:
+    """Give an expression with its axes replaced; names that it binds are bound anew."""
+    lets: list[Let] = by_class(expr).get(Let, [])
+    if not lets:
+        return substitute(expr, table)
+    return substitute(expr, {**table, **{let.var: fresh_var(let.var) for let in lets}})
+
+
+def number(expr: PrimExpr) -> int | None:
+    """Give the value of an expression of constants, None for others."""
+    made = folded(expr)
+    return made.value if isinstance(made, IntImm) else None
+
+
+def unfused(index: PrimExpr, axes: Sequence[Axis]) -> dict[Var, PrimExpr]:
+    """Give the axes by the number of an element among all, the last axis fastest."""
+    found: dict[Var, PrimExpr] = {}
+    left = index
+    wide = [axis for axis in axes if axis.size != 1]
+    for axis in axes:
+        if axis.size == 1:
+            found[axis.var] = imm(0, INDEX)
+    for place, axis in reversed(list(enumerate(wide))):
+        if place == 0:
+            found[axis.var] = left
+        else:
+            found[axis.var] = left % axis.extent
+            left = left // axis.extent
+    return found
+
+
+def widest(expr: PrimExpr, *others: DataType) -> int:
+    """Give the bits of the widest element that is computed with, indices aside."""
+    found = [other.bits for other in others]
+    found.append(expr.dtype.bits)
+    for cls, parts in by_class(expr).items():
+        if issubclass(cls, BufferLoad):
+            found += [part.dtype.bits for part in parts]
+    return max(found)
+
+
+def time_of(expr: PrimExpr, stored: DataType) -> float:
+    """Estimate the nanoseconds of one element on one core: memory and arithmetic overlap."""
+    moved = stored.bits / 8 * _LOAD
+    worked = 0.0
+    for cls, parts in by_class(expr).items():
+        if issubclass(cls, BufferLoad):
+            moved += sum(part.dtype.bits / 8 * _LOAD for part in parts)
+        elif issubclass(cls, Call):
+            worked += sum(_OTHER if is_short(part) else _CALL for part in parts)
+        elif issubclass(cls, Div):
+            worked += _DIVIDE * len(parts)
+        elif issubclass(cls, (BinaryOp, CmpOp)):
+            worked += _OTHER * len(parts)
+    return max(moved, worked)
+
+
+def is_short(call: Call) -> bool:
+    """Whether a call takes a few instructions: a choice, or a power by a small number."""
+    if call.op is IF_THEN_ELSE:
+        return True
+    by = call.args[-1] if call.op is _POW else None
+    return isinstance(by, FloatImm) and by.value in SHORT_POWERS
+
+
+def by_index(stage: Stage) -> list[Axis]:
+    """List the axes in the order in which the stored buffer has them."""
+    place: dict[Var, int] = {}
+    for k, index in enumerate(stage.indices):
+        for var in by_class(index).get(Var, ()):
+            place[var] = k
+    return sorted(stage.axes, key=lambda a: place.get(a.var, -1))

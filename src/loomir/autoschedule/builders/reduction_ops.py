@@ -1,0 +1,76 @@
+"""How terms are joined in registers, and how the lanes of a vector are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from loomir.arith.fold import imm64
+from loomir.autoschedule.ir.stage import Combine
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, And, Let, Max, Min, Mul, Or, PrimExpr, Ramp, Var, const
+from loomir.tir.op import call_builtin
+
+__all__ = ["combined", "identity", "joined_lanes", "joined_vectors", "vectors"]
+
+_NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
+    Combine.SUM: Add,
+    Combine.PROD: Mul,
+    Combine.MAX: Max,
+    Combine.MIN: Min,
+    Combine.LAST_MAX: lambda held, term: Max(term, held),
+    Combine.LAST_MIN: lambda held, term: Min(term, held),
+    Combine.AND: And,
+    Combine.OR: Or,
+}
+
+
+def combined(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+    """Join a term to what is held; alone where nothing is combined."""
+    node = _NODES.get(combine)
+    if node is None:
+        return term
+    if combine in (Combine.AND, Combine.OR) and not isinstance(term, Var):
+        # A name: an operand that reads memory would be left out by lane.
+        var = Var("term", term.dtype)
+        return Let(var, term, node(held, var))
+    return node(held, term)
+
+
+def identity(combine: Combine, dtype: DataType) -> PrimExpr:
+    """Give the value that changes nothing when it is joined."""
+    if combine in (Combine.MAX, Combine.LAST_MAX):
+        return const(float("-inf") if dtype.is_float else dtype.min_value, dtype)
+    if combine in (Combine.MIN, Combine.LAST_MIN):
+        return const(float("inf") if dtype.is_float else dtype.max_value, dtype)
+    if combine is Combine.SUM and dtype.is_float:
+        return const(-0.0, dtype)  # 0.0 would make a sum of zeros below 0 one above
+    return const(1 if combine in (Combine.PROD, Combine.AND) else 0, dtype)
+
+
+def vectors(buffer: Buffer, count: int, lanes: int) -> list[PrimExpr]:
+    """Load the first elements of a buffer as so many vectors."""
+    starts = [imm64(k * lanes) for k in range(count)]
+    if lanes == 1:
+        return [BufferLoad(buffer, (start,)) for start in starts]
+    return [BufferLoad(buffer, (Ramp(start, imm64(1), lanes),)) for start in starts]
+
+
+def joined_vectors(combine: Combine, parts: Sequence[PrimExpr], left: int = 1) -> list[PrimExpr]:
+    """Join vectors, those of the first half to those of the second, until so many are left."""
+    node = _NODES[combine]
+    while len(parts) > left:
+        half = len(parts) // 2
+        parts = [node(low, high) for low, high in zip(parts[:half], parts[half:], strict=True)]
+    return list(parts)
+
+
+def joined_lanes(combine: Combine, vector: PrimExpr, left: int = 1) -> PrimExpr:
+    """Join the lanes of a vector, half to half, until so many are left."""
+    node = _NODES[combine]
+    while vector.dtype.lanes > left:
+        var = Var("half", vector.dtype)
+        low, high = call_builtin("vectorlow", var), call_builtin("vectorhigh", var)
+        vector = Let(var, vector, node(low, high))
+    return vector

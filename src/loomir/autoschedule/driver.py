@@ -1,0 +1,371 @@
+"""Choose a schedule for a function: read its stages, and give each group to the rule that knows it.
+
+The rules stand in order, from the most special to the one that takes every stage. What no rule
+takes, and loops that could not be read, stay as they were written. A function that somebody has
+scheduled already is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from loomir.autoschedule.builders.fold import tidied
+from loomir.autoschedule.builders.loops import allocated, declared, step_by_step
+from loomir.autoschedule.builders.work import work_of
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Combine, Stage
+from loomir.autoschedule.lift.lift_loops import read_kernel
+from loomir.autoschedule.rewrite.collapse_axes import with_joined_axes
+from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
+from loomir.autoschedule.rewrite.delinearize import in_digits
+from loomir.autoschedule.rewrite.drop_unit_axes import Declare, declared_ahead, without_unit_axes
+from loomir.autoschedule.rewrite.inline import inline_stages
+from loomir.autoschedule.rules.attention.fused_attention import plan_attention
+from loomir.autoschedule.rules.delinearized import plan_divided, sizes_of, with_digits
+from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise, runs_long
+from loomir.autoschedule.rules.elementwise.interleave import plan_interleaved
+from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
+from loomir.autoschedule.rules.fallback import plan_general
+from loomir.autoschedule.rules.loops.parallelize import plan_as_written
+from loomir.autoschedule.rules.loops.sequential_outer import is_repeated
+from loomir.autoschedule.rules.loops.split_at_dependence import plan_around_one
+from loomir.autoschedule.rules.product import plan_contraction
+from loomir.autoschedule.rules.reduction.arg_reduction import plan_choice
+from loomir.autoschedule.rules.reduction.column_reduction import plan_columns, plan_partial
+from loomir.autoschedule.rules.reduction.row_fusion import plan_rows
+from loomir.autoschedule.rules.reduction.scan import plan_scan
+from loomir.autoschedule.rules.stencil.stencil import plan_windows
+from loomir.autoschedule.rules.transposed_convolution.polyphase import plan_phases
+from loomir.autoschedule.trace_steps import OnStep, Step, body_of, named
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.visit import by_class, rebuild
+from loomir.support.diagnostics import InternalError
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, Range
+from loomir.tir.expr import Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Block, DeclBuffer, For, ForKind, Stmt
+
+__all__ = ["SCHEDULED", "Scheduled", "schedule_function", "schedule_module"]
+
+SCHEDULED: Final = "tir.is_scheduled"
+"""The attribute of functions whose loops are as they shall be."""
+
+
+class Scheduled(NamedTuple):
+    """A function with new loops, and what was decided for each group of its stages."""
+
+    func: PrimFunc
+    plans: tuple[Plan, ...]
+    between: tuple[Buffer, ...] = ()
+    """Arrays that the function allocates, of one group or between several."""
+    declare: Declare = lambda stmt: stmt
+    """Puts the names in scope that the statements of plans have for arrays from outside."""
+
+
+_NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
+
+_DEPTH: Final = 4
+"""Loops around loops of which each iteration is planned by itself."""
+_REACH: Final = 64
+"""Stages that a rule sees at most, so that the time for a long function is linear."""
+
+Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
+"""Says which buffers are used by nothing but the first stages, so many of them."""
+
+Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
+"""Plans the first of the stages that it is given; says how many."""
+
+
+def _contraction(
+    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
+) -> tuple[Plan, int] | None:
+    first = 0  # or a stage that pads, the product
+    if len(stages) > 1 and stages[0].combine is Combine.NONE:
+        first = int(stages[1].combine is Combine.SUM and stages[0].buffer in inner(2))
+        if not first:
+            return None
+    for count in range(first + _with_users(stages[first:] if first else stages), first, -1):
+        plan = plan_contraction(stages[:count], target, inner=inner(count), constants=constants)
+        if plan is not None:
+            return replace(plan, stmt=step_by_step(plan.stmt)), count
+    return None
+
+
+def _windows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    for count in range(_with_users(stages), 0, -1):
+        plan = plan_windows(stages[:count], inner(count), target)
+        if plan is not None:
+            return plan, count
+    return None
+
+
+def _with_users(stages: Sequence[Stage]) -> int:
+    """Count a reduction and the stages behind it that use its elements one by one."""
+    if stages[0].combine is Combine.NONE:
+        return 1
+    made, count = {id(stages[0].buffer.data)}, 1
+    for stage in stages[1:]:
+        if stage.combine is not Combine.NONE or not made & reads_of(stage):
+            break
+        made.add(id(stage.buffer.data))
+        count += 1
+    return count
+
+
+def _elementwise(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    plan = plan_elementwise(stages[0], target)
+    return None if plan is None else (plan, 1)
+
+
+def _rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    found = plan_rows(stages, inner, target)
+    if found is not None:
+        return found
+    plan = plan_partial(stages[0], target) or plan_columns(stages[0], target)
+    return None if plan is None else (plan, 1)
+
+
+def _transpose(
+    stages: Sequence[Stage], inner: Inner, target: Target, sizes: Set[Var]
+) -> tuple[Plan, int] | None:
+    stage = stages[0]
+    plan = plan_interleaved(stage, target) or plan_transpose(stage, target)
+    if plan is None and (split := in_digits(stage, sizes)) is not None:
+        plan = plan_interleaved(split, target) or plan_transpose(split, target)
+        if plan is None and runs_long(split, target):
+            plan = plan_elementwise(split, target)
+        if plan is not None:
+            plan = replace(plan, stmt=DeclBuffer(split.buffer, plan.stmt))
+    return None if plan is None else (plan, 1)
+
+
+def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:
+    return plan_general(stages[0], target), 1
+
+
+def _attention(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    return plan_attention(stages, inner, target, _rules(frozenset())[2:])
+
+
+def _phases(
+    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
+) -> tuple[Plan, int] | None:
+    return plan_phases(stages, inner, target, constants, lambda known: _rules(known)[2:])
+
+
+def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ...]:
+    """List the rules in the order in which they are asked; ``sizes`` are never negative."""
+    products: Rule = partial(_contraction, constants=constants)
+    phases: Rule = partial(_phases, constants=constants)
+    across: Rule = partial(_transpose, sizes=sizes)
+    return (_attention, phases, _windows, products, _rows, across, _elementwise, _general)
+
+
+def schedule_module(module: IRModule, target: Target) -> IRModule:
+    """Schedule the loops of each function of a module."""
+    functions: dict[GlobalVar, BaseFunc] = {
+        var: schedule_function(func, target).func if isinstance(func, PrimFunc) else func
+        for var, func in module.functions.items()
+    }
+    if all(functions[var] is func for var, func in module.functions.items()):
+        return module
+    return module.with_functions(functions)
+
+
+def schedule_function(
+    func: PrimFunc,
+    target: Target,
+    *,
+    constants: Set[Var] = frozenset(),
+    on_step: OnStep | None = None,
+) -> Scheduled:
+    """Give a function loops that suit the target; the same function where nothing is to be done.
+
+    ``constants`` are pointers of arrays that hold the same in every call. What plans compute ahead
+    of them is read by the new loops, and is no parameter yet: ``prepare_constants`` sees to that.
+    ``on_step`` sees what each step makes of the body.
+    """
+    if _is_scheduled(func):
+        return Scheduled(func, ())
+    made = _statements(func, target, constants, on_step=on_step)
+    if not made.plans:
+        return Scheduled(func, ())
+    attrs = {**func.attrs, SCHEDULED: True}
+    body = tidied(made.stmt)
+    if on_step is not None:
+        on_step(Step("tidying", lambda: body))
+    new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
+    return Scheduled(new, made.plans, made.between, made.declare)
+
+
+class _Made(NamedTuple):
+    stmt: Stmt
+    plans: tuple[Plan, ...]
+    between: tuple[Buffer, ...] = ()
+    declare: Declare = lambda stmt: stmt
+
+
+def _statements(
+    func: PrimFunc,
+    target: Target,
+    constants: Set[Var],
+    around: Mapping[Var, Range] = _NOTHING,
+    on_step: OnStep | None = None,
+) -> _Made:
+    """Plan the body of a function, or of loops in it, which are ``around``."""
+    read = read_kernel(func)
+    inlined = inline_stages(read)
+    cut, outer = without_unit_axes(inlined)
+    split, views = with_digits(cut)
+    kernel, inner_names = with_joined_axes(split)
+
+    def declare(stmt: Stmt) -> Stmt:
+        return outer(inner_names(stmt))
+
+    def whole(done: Sequence[Stmt], place: int) -> Stmt:
+        return body_of(kernel, declare, done, place, views)
+
+    if on_step is not None:
+        on_step(Step("reading the loops", lambda: body_of(read)))
+        on_step(Step("inlining", lambda: body_of(inlined)))
+        on_step(Step("leaving out axes of one element", lambda: body_of(cut, outer)))
+        on_step(Step("splitting axes", lambda: body_of(split, outer, views=views)))
+        on_step(Step("joining axes", lambda: whole((), 0)))
+    made: list[Stmt] = []
+    plans: list[Plan] = []
+    place = 0
+    rules = _rules(constants, sizes_of(func))
+    usage = Usage(kernel.parts)
+    between = {id(b.data): b for b in kernel.between}
+
+    def alone(stage: Stage) -> Plan:
+        return _planned(Usage((stage,)), 0, {}, target, rules)[0]
+
+    while place < len(kernel.parts):
+        part = kernel.parts[place]
+        if isinstance(part, Stage):
+            plan, covered = _planned(usage, place, between, target, rules)
+            if views:
+                plan = replace(plan, stmt=declared(views, plan.stmt))
+            made.append(plan.stmt)
+            plans.append(declared_ahead(plan, declare))
+            name = named(plan, kernel.parts[place : place + covered])
+            place += covered
+            if on_step is not None:
+                on_step(Step(name, partial(whole, tuple(made), place)))
+            continue
+        plan = plan_choice(part, target) or plan_scan(part) or plan_divided(part, func, alone)
+        plan = plan or plan_as_written(part, target, around)
+        inner = _Made(part, ()) if plan is None else _Made(plan.stmt, (plan,))
+        if plan is None and len(around) < _DEPTH and is_repeated(part, around):
+            within = None if on_step is None else _within(on_step, tuple(made), whole)
+            inner = _repeated(func, part, target, around, within)
+        one = None if inner.plans else plan_around_one(part, target, around)
+        inner = inner if one is None else _Made(one.stmt, (one,))
+        made.append(inner.stmt)
+        plans += inner.plans
+        place += 1
+        if on_step is not None and inner.plans:
+            name = ", ".join(dict.fromkeys(plan.kind for plan in inner.plans))
+            on_step(Step(name, partial(whole, tuple(made), place)))
+    used = set[int]().union(*(reads_of(part) for part in made))
+    left = tuple(b for b in kernel.between if id(b.data) in used)
+    return _Made(declare(allocated(left, *made, name="root")), tuple(plans), left, declare)
+
+
+def _within(
+    on_step: OnStep, before: Sequence[Stmt], whole: Callable[[Sequence[Stmt], int], Stmt]
+) -> OnStep:
+    """Give what sees the steps of the next part, which is made in several of its own."""
+
+    def one(step: Step) -> None:
+        place = len(before)
+        on_step(Step(step.name, lambda: whole((*before, step.body()), place + 1)))
+
+    return one
+
+
+def _repeated(
+    func: PrimFunc,
+    part: For,
+    target: Target,
+    around: Mapping[Var, Range],
+    on_step: OnStep | None,
+) -> _Made:
+    """Plan what each iteration of a loop does, where the loop runs in order."""
+    body = PrimFunc(func.params, part.body, func.ret_type, func.buffer_map, func.attrs)
+    ranges = {**around, part.loop_var: Range(part.min, part.extent)}
+
+    def one(step: Step) -> None:
+        assert on_step is not None
+        on_step(
+            Step(
+                f"in each iteration of {part.loop_var.name_hint}, {step.name}",
+                lambda: rebuild(part, {"body": step.body()}),
+            )
+        )
+
+    within = None if on_step is None else one
+    made = _statements(body, target, frozenset(), ranges, within)
+    if not made.plans:
+        return _Made(part, ())
+
+    def repeat(plan: Plan) -> Plan:
+        body = made.declare(allocated(made.between, plan.stmt))
+        return replace(
+            plan,
+            stmt=rebuild(part, {"body": body}),
+            choices=(f"in each iteration of {part.loop_var.name_hint}", *plan.choices),
+            repeats=(part.extent, *plan.repeats),
+        )
+
+    return _Made(rebuild(part, {"body": made.stmt}), tuple(map(repeat, made.plans)))
+
+
+def _is_scheduled(func: PrimFunc) -> bool:
+    """Whether loops or blocks carry decisions of somebody."""
+    if func.attrs.get(SCHEDULED):
+        return True
+    found = by_class(func.body)
+    loops: list[For] = found.get(For, [])
+    if any(loop.kind is not ForKind.SERIAL or loop.annotations for loop in loops):
+        return True
+    blocks: list[Block] = found.get(Block, [])
+    return any(block.annotations for block in blocks)
+
+
+def _planned(
+    usage: Usage,
+    place: int,
+    between: Mapping[int, Buffer],
+    target: Target,
+    rules: Sequence[Rule],
+) -> tuple[Plan, int]:
+    stages: list[Stage] = []
+    for part in usage.parts[place : place + _REACH]:
+        if not isinstance(part, Stage):
+            break
+        stages.append(part)
+
+    def inner(count: int) -> frozenset[Buffer]:
+        touched = set[int]().union(*(reads_of(s) | writes_of(s) for s in stages[:count]))
+        own = (d for d in touched if d in between and usage.only_in(d, place, place + count))
+        return frozenset(between[data] for data in own)
+
+    for rule in rules:
+        found = rule(stages, inner, target)
+        if found is not None:
+            plan, covered = found
+            return _with_work(plan, stages[:covered], inner(covered)), covered
+    raise InternalError("no rule takes a stage")
+
+
+def _with_work(plan: Plan, stages: Sequence[Stage], inner: frozenset[Buffer]) -> Plan:
+    work = work_of(stages, inner)
+    flops, moved = (None, None) if work is None else work
+    return replace(plan, flops=flops, bytes=moved, stages=tuple(stages), inner=inner)

@@ -1,0 +1,1 @@
+"""The data of scheduling: what stages compute, and what a plan decides."""

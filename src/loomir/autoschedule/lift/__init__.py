@@ -1,0 +1,1 @@
+"""Lift loop nests to stages: from statements as they are written to what they compute."""

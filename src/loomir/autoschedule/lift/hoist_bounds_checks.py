@@ -1,0 +1,146 @@
+"""Check the indices of a nest before it runs, so that the nest itself cannot fail.
+
+Loops that look elements up at indices from memory stop at the first that is outside. With checks
+apart, they can be run in any order, in vectors and on threads. So checks go to loops of their own,
+over those variables only that an index depends on; they meet the same index first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from loomir.arith.fold import imm
+from loomir.autoschedule.builders.evaluate import number
+from loomir.autoschedule.builders.thread_partition import is_worth
+from loomir.ir.node import Node
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class, children, rebuild, rewrite
+from loomir.support.span import Span
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.effects import Does, effects
+from loomir.tir.expr import And, Call, IntImm, Let, Or, PrimExpr, Select, Var
+from loomir.tir.op import CHECKED_INDEX, IF_THEN_ELSE
+from loomir.tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    Stmt,
+    seq,
+)
+
+__all__ = ["Checked", "checks_apart"]
+
+_TIME: Final = 1.0
+"""Nanoseconds that a check takes."""
+_CHOICES: Final = (Select, And, Or, Let)
+
+
+_Check = tuple[PrimExpr, Span | None]
+
+
+class Checked(NamedTuple):
+    """A nest in two parts: what may fail, and what cannot."""
+
+    checks: Stmt
+    nest: Stmt
+
+
+def checks_apart(stmt: Stmt) -> Checked | None:
+    """Split a nest around one store whose value checks indices; None for others."""
+    loops: list[For] = []
+    inner = stmt
+    while isinstance(inner, For) and inner.kind is ForKind.SERIAL and not inner.annotations:
+        loops.append(inner)
+        inner = inner.body
+    table: dict[Var, PrimExpr] = {}
+    store = inner
+    if isinstance(inner, BlockRealize):
+        if not _is_plain(inner):
+            return None
+        table = {it.var: value for it, value in zip(inner.block.iter_vars, inner.values)}
+        store = inner.block.body
+    if not isinstance(store, BufferStore) or any(effects(i) & Does.FAILS for i in store.indices):
+        return None
+    checks = [(substitute(check, table), check.span) for check in _checks_of(store.value) or ()]
+    if not checks or not _is_box(loops):
+        return None
+    for check, _ in checks:
+        loads: list[BufferLoad] = by_class(check).get(BufferLoad, [])
+        if any(load.buffer.data is store.buffer.data for load in loads):
+            return None  # later indices would depend on what was stored
+    free = BufferStore(store.buffer, _unchecked(store.value), store.indices, span=store.span)
+    nest: Stmt = free
+    if isinstance(inner, BlockRealize):
+        nest = rebuild(inner, {"block": rebuild(inner.block, {"body": free})})
+    for loop in reversed(loops):
+        nest = rebuild(loop, {"body": nest})
+    return Checked(_nest_of(checks, loops), nest)
+
+
+def _is_plain(realize: BlockRealize) -> bool:
+    block: Block = realize.block
+    bare = not block.alloc_buffers and not block.match_buffers and not block.annotations
+    always = isinstance(realize.predicate, IntImm) and realize.predicate.value == 1
+    return bare and always and block.init is None and not any(map(effects, realize.values))
+
+
+def _is_box(loops: Sequence[For]) -> bool:
+    names = {loop.loop_var for loop in loops}
+    return not any(
+        effects(edge) or any(v in names for v in by_class(edge).get(Var, ()))
+        for loop in loops
+        for edge in (loop.min, loop.extent)
+    )
+
+
+def _checks_of(value: PrimExpr) -> list[Call] | None:
+    """List the outermost checks, in order; None where one is not always made."""
+    found: list[Call] = []
+    pending: list[tuple[Node, bool]] = [(value, True)]
+    while pending:
+        node, always = pending.pop()
+        if isinstance(node, Call) and node.op is CHECKED_INDEX:
+            if not always or not _is_sound(node):
+                return None
+            found.append(node)
+            continue
+        chooses = isinstance(node, _CHOICES) or (isinstance(node, Call) and node.op is IF_THEN_ELSE)
+        pending += [(part, always and not chooses) for part in reversed(children(node))]
+    return found
+
+
+def _is_sound(check: Call) -> bool:
+    """Whether nothing fails in a check but further ones, and each of them is made always."""
+    inner = effects(_unchecked(check.args[0])) | effects(_unchecked(check.args[1]))
+    if inner & (Does.FAILS | Does.ACTS) or check.dtype.lanes != 1:
+        return False
+    return all(_checks_of(part) is not None for part in check.args[:2])
+
+
+def _unchecked(value: PrimExpr) -> PrimExpr:
+    return rewrite(value, {Call: lambda e: e.args[0] if e.op is CHECKED_INDEX else e})
+
+
+def _nest_of(checks: Sequence[_Check], loops: Sequence[For]) -> Stmt:
+    """Run the checks for all values of the variables that they depend on."""
+    used = {v for check, _ in checks for v in by_class(check).get(Var, ())}
+    stmt = seq([Evaluate(check, span=span) for check, span in checks])
+    work: float | None = _TIME * len(checks)
+    kept = [loop for loop in loops if loop.loop_var in used]
+    for loop in kept:
+        size = number(loop.extent)
+        work = None if work is None or size is None else work * size
+    for loop in reversed(kept):
+        outermost = loop is kept[0] and (work is None or is_worth(work))
+        kind = ForKind.PARALLEL if outermost and number(loop.extent) != 1 else ForKind.SERIAL
+        stmt = rebuild(loop, {"body": stmt, "kind": kind})
+    for loop in loops:
+        size = number(loop.extent)
+        if loop not in kept and (size is None or size < 1):  # no element, no check
+            stmt = IfThenElse(imm(0, loop.extent.dtype) < loop.extent, stmt)
+    return stmt

@@ -1,0 +1,608 @@
+"""Read what the loop nests of a function compute.
+
+A nest is read where it is a box of serial loops around one block, or around one store, that writes
+each element once or combines terms into it. Everything else is left as a statement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from loomir.arith.analyzer import Analyzer
+from loomir.arith.bounds import Bounds
+from loomir.arith.fold import fold_node, folded
+from loomir.arith.interval import Interval
+from loomir.arith.widen import Widener
+from loomir.autoschedule.builders.loops import INDEX
+from loomir.autoschedule.builders.reduction_ops import identity
+from loomir.autoschedule.ir.stage import Axis, Combine, Kernel, Stage
+from loomir.autoschedule.lift.hoist_bounds_checks import checks_apart
+from loomir.autoschedule.lift.if_conversion import without_branch
+from loomir.autoschedule.lift.loop_distribution import distribute, without_allocations
+from loomir.autoschedule.lift.rename_updates import in_buffers_of_their_own, same_elements
+from loomir.autoschedule.lift.zero_trip_init import always_started
+from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import Rule, by_class, pre_order, rewrite
+from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
+from loomir.tir.effects import Does, effects
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Call,
+    Cast,
+    Div,
+    Eq,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    PrimExpr,
+    Sub,
+    Var,
+    const,
+)
+from loomir.tir.function import PrimFunc
+from loomir.tir.op import IF_THEN_ELSE
+from loomir.tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+)
+
+__all__ = ["Body", "Loop", "Moved", "Reader", "read_kernel"]
+
+_COMBINES: Final[dict[type, Combine]] = {
+    Add: Combine.SUM,
+    Mul: Combine.PROD,
+    Max: Combine.MAX,
+    Min: Combine.MIN,
+    And: Combine.AND,
+    Or: Combine.OR,
+}
+_LAST: Final = {Combine.MAX: Combine.LAST_MAX, Combine.MIN: Combine.LAST_MIN}
+"""How loops that run in order join a term that stands before what is held."""
+_STOPS: Final = Does.ACTS | Does.FAILS
+_TESTS: Final = (Eq, NE, LT, LE, GT, GE)
+
+
+def read_kernel(func: PrimFunc) -> Kernel:
+    """Give the parts of a function, in order."""
+    between: tuple[Buffer, ...] = ()
+    body = func.body
+    if isinstance(body, BlockRealize) and _only_allocates(body):
+        between, body = body.block.alloc_buffers, body.block.body
+    parts = body.seq if isinstance(body, SeqStmt) else (body,)
+    reader = Reader(func)
+    alone = _used_once(parts, between)
+    read: list[Stage | Stmt] = []
+    for place, part in enumerate(parts):
+        found, new = _read(reader, part, alone.get(place, {}))
+        if len(found) == 1:
+            found = (_joined(reader, read, found[0]),)
+        read += found
+        between += new
+    stages, new = in_buffers_of_their_own(_with_starts(read))
+    return Kernel(func, stages, (*between, *new))
+
+
+def _joined(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
+    """Take what fills a buffer where a reduction does nothing into that reduction."""
+    last = before[-1] if before else None
+    if not isinstance(part, Stage) or not isinstance(last, IfThenElse):
+        return part
+    fill = reader.read(last.then_case)
+    made = None if fill is None else always_started(last, fill, part)
+    if made is None:
+        return part
+    before.pop()
+    return made
+
+
+def _used_once(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
+    """Give the buffers that one part alone uses, by its place and their pointers' identity."""
+    inner = {id(b.data): b for b in between}
+    users: dict[int, set[int]] = {}
+    for place, part in enumerate(parts):
+        for data in reads_of(part):
+            users.setdefault(data, set()).add(place)
+    found: dict[int, dict[int, Buffer]] = {}
+    for data, buffer in inner.items():
+        places = users.get(data, set())
+        if len(places) == 1:
+            found.setdefault(places.pop(), {})[data] = buffer
+    return found
+
+
+def _read(
+    reader: Reader, part: Stmt, alone: Mapping[int, Buffer]
+) -> tuple[tuple[Stage | Stmt, ...], tuple[Buffer, ...]]:
+    """Read a part, and give the buffers that its stages have between them."""
+    stage = reader.read(part)
+    if stage is not None:
+        return (stage,), ()
+    bare, local = without_allocations(part)
+    split = distribute(bare, {**alone, **{id(b.data): b for b in local}})
+    if split is not None:
+        stages = [reader.read(one) for one in split.parts]
+        known = [stage for stage in stages if stage is not None]
+        used = frozenset[int]().union(*(s.reads() | writes_of(s) for s in known))
+        if len(known) == len(stages) and not any(id(b.data) in used for b in local):
+            return tuple(known), split.buffers
+    return _checked(reader, part), ()
+
+
+def _checked(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
+    apart = checks_apart(part)
+    stage = None if apart is None else reader.read(apart.nest)
+    return (part,) if apart is None or stage is None else (apart.checks, stage)
+
+
+def _only_allocates(realize: BlockRealize) -> bool:
+    block = realize.block
+    plain = not block.iter_vars and not block.match_buffers and block.init is None
+    return plain and not block.annotations and _is(realize.predicate, 1)
+
+
+def _is(expr: PrimExpr, value: int) -> bool:
+    return isinstance(expr, IntImm) and expr.value == value
+
+
+class Loop(NamedTuple):
+    """A loop of a nest, or an iterator of its block."""
+
+    var: Var
+    start: PrimExpr
+    extent: PrimExpr
+
+
+class Body(NamedTuple):
+    """What a nest stores, by the variables of its loops."""
+
+    name: str
+    axes: tuple[Loop, ...]
+    reduced: tuple[Loop, ...]
+    store: BufferStore
+    init: BufferStore | None
+    block: Block | None
+    guard: PrimExpr | None = None
+    """Says which terms join."""
+
+
+def _nest(stmt: Stmt) -> tuple[list[Loop], Stmt]:
+    """Go down the serial loops of a nest."""
+    loops: list[Loop] = []
+    while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
+        loops.append(Loop(stmt.loop_var, stmt.min, stmt.extent))
+        stmt = stmt.body
+    return loops, stmt
+
+
+def _stored(stmt: Stmt) -> BufferStore | None:
+    """Read a store, and what is bound to names before it."""
+    lets: list[LetStmt] = []
+    while isinstance(stmt, LetStmt):
+        lets.append(stmt)
+        stmt = stmt.body
+    if not isinstance(stmt, BufferStore):
+        return None
+    named = {let.var for let in lets}
+    if any(isinstance(p, Var) and p in named for i in stmt.indices for p in pre_order(i)):
+        return None
+    value = stmt.value
+    for let in reversed(lets):
+        value = Let(let.var, let.value, value, span=let.span)
+    return stmt if not lets else BufferStore(stmt.buffer, value, stmt.indices, span=stmt.span)
+
+
+class Reader:
+    """Reads nests one by one; ``func`` tells what is known of its sizes."""
+
+    def __init__(self, func: PrimFunc | None = None) -> None:
+        self.analyzer = Analyzer()
+        for buffer in () if func is None else func.buffer_map.values():
+            for dim in buffer.shape:
+                if isinstance(dim, Var):
+                    self.analyzer.assume_size(dim)
+                elif not isinstance(dim, IntImm):
+                    self.analyzer.enter(dim >= 0)
+
+    def read(self, stmt: Stmt, *, may_fail: bool = False) -> Stage | None:
+        """Read a nest; None where it is none, or where it may fail and must not."""
+        box = self.box(stmt)
+        if box is None:
+            return None
+        loops, inner = box
+        body = self._block(loops, inner) if isinstance(inner, BlockRealize) else None
+        if body is None and not isinstance(inner, BlockRealize):
+            body = _bare(loops, inner)
+        return None if body is None else self._stage(self.counted(body), may_fail=may_fail)
+
+    def counted(self, body: Body) -> Body:
+        """Give loops that may end before they begin no iterations.
+
+        Rules divide extents, and what is left of a negative one would be iterations.
+        """
+        axes, reduced = (tuple(map(self._at_least_none, x)) for x in (body.axes, body.reduced))
+        return body._replace(axes=axes, reduced=reduced)
+
+    def _at_least_none(self, loop: Loop) -> Loop:
+        """Give a loop that may end before it begins no iterations."""
+        if isinstance(loop.extent, IntImm) and loop.extent.value >= 0:
+            return loop
+        if self.analyzer.can_prove(loop.extent >= 0):
+            return loop
+        return Loop(loop.var, loop.start, fold_node(Max(loop.extent, const(0, loop.extent.dtype))))
+
+    def box(self, stmt: Stmt) -> tuple[list[Loop], Stmt] | None:
+        """Read the loops of a nest, and what is in them; None where they are no box."""
+        loops, inner = _nest(stmt)
+        rectangular = {loop.var for loop in loops}
+        for loop in loops:
+            for edge in (loop.start, loop.extent):
+                if effects(edge) or any(p in rectangular for p in by_class(edge).get(Var, ())):
+                    return None
+        return loops, inner
+
+    def _block(self, loops: list[Loop], realize: BlockRealize) -> Body | None:
+        block = realize.block
+        if block.alloc_buffers or block.match_buffers or block.annotations:
+            return None
+        guard, inner = _guard(block.body)
+        store = _stored(inner)
+        init = None if block.init is None else _stored(block.init)
+        if not _is(realize.predicate, 1) or store is None or (init is None and block.init):
+            return None
+        axes = self.axes(loops, realize)
+        if axes is None:
+            return None
+        return Body(block.name_hint, *axes, store, init, block, guard)
+
+    def axes(
+        self, loops: list[Loop], realize: BlockRealize
+    ) -> tuple[tuple[Loop, ...], tuple[Loop, ...]] | None:
+        """Read the iterators of a block, and those that reduce, as loops over them."""
+        block = realize.block
+        left = {loop.var: loop for loop in loops}
+        axes: list[Loop] = []
+        reduced: list[Loop] = []
+        for it, value in zip(block.iter_vars, realize.values):
+            extent = it.dom.extent if it.dom is not None else None
+            starts = it.dom is None or _is(it.dom.min, 0)
+            loop = left.pop(value, None) if isinstance(value, Var) else None
+            if loop is None and isinstance(value, IntImm):
+                loop = Loop(it.var, value, IntImm(1, it.var.dtype))  # an axis of one value
+            elif loop is None or not _is(loop.start, 0) or not starts:
+                return None
+            if extent is not None and not self._same(extent, loop.extent):
+                return None
+            made = Loop(it.var, loop.start, loop.extent)
+            if it.iter_type is IterVarType.DATA_PAR:
+                axes.append(made)
+            elif it.iter_type is IterVarType.COMM_REDUCE:
+                reduced.append(made)
+            else:
+                return None
+        if any(not _is(loop.extent, 1) for loop in left.values()):
+            return None  # the block repeats
+        if {loop.var for loop in loops} & set(by_class(block).get(Var, ())):
+            return None  # it uses a loop and not an iterator that stands for it
+        return tuple(axes), tuple(reduced)
+
+    def _same(self, a: PrimExpr, b: PrimExpr) -> bool:
+        return structural_equal(a, b) or self.analyzer.can_prove_equal(a, b)
+
+    def _stage(self, body: Body, *, may_fail: bool) -> Stage | None:
+        split = _term(body)
+        if split is None:
+            return None
+        combine, term, in_place = split
+        store, init = body.store, body.init
+        if body.guard is not None:
+            nothing = _nothing(body, combine)
+            if nothing is None or _loads(body.guard, store.buffer):
+                return None
+            term = Call(term.dtype, IF_THEN_ELSE, (body.guard, term, nothing))
+        parts = [term, *store.indices]
+        if init is not None:
+            if init.buffer is not store.buffer or not _equal_all(init.indices, store.indices):
+                return None
+            if combine is Combine.NONE or _loads(init.value, store.buffer):
+                return None
+            if _mentions(init.value, body.reduced):
+                return None
+            parts.append(init.value)
+        stops = Does.ACTS if may_fail else _STOPS
+        if effects(term) & stops:  # what divides by a product of numbers cannot fail
+            term = parts[0] = folded(term)
+            if not _along_last(term, store.indices):
+                return None
+        if any(effects(part) & stops for part in parts):
+            return None
+        moved = Moved(body)
+        indices = tuple(moved.index(i) for i in store.indices)
+        if not _once(indices, moved.axes, moved.reduced):
+            return None
+        value = moved.value(term)
+        if body.guard is not None and isinstance(value, Call):
+            value = without_branch(value, (*moved.axes, *moved.reduced))
+        return Stage(
+            body.name,
+            moved.axes,
+            moved.reduced,
+            store.buffer,
+            indices,
+            value,
+            combine,
+            None if init is None else moved.value(init.value),
+            body.block is not None or not store.buffer.dtype.is_float,  # integers wrap
+            in_place,
+            body.block,
+        )
+
+
+def _nothing(body: Body, combine: Combine) -> PrimExpr | None:
+    """Give what leaves an element as it is, where there is such a value."""
+    if body.block is not None:
+        start = None if body.init is None else body.init.value
+        return start if start is not None and _is_neutral(start, combine) else None
+    dtype = body.store.buffer.dtype
+    known = combine in (Combine.SUM, Combine.PROD) or dtype.is_integer
+    if combine is Combine.NONE or not known or dtype.lanes != 1:
+        return None
+    return identity(combine, dtype)
+
+
+def _is_neutral(start: PrimExpr, combine: Combine) -> bool:
+    """Whether an element that starts so is left as it is by a term of that value."""
+    if not isinstance(start, (IntImm, FloatImm)):
+        return False
+    dtype, value = start.dtype, start.value
+    if combine is Combine.SUM:
+        return value == 0 and math.copysign(1, value) > 0
+    if combine is Combine.PROD:
+        return value == 1
+    low, high = -math.inf, math.inf
+    if dtype.is_integer:
+        low, high = dtype.min_value, dtype.max_value
+    if combine in (Combine.MAX, Combine.LAST_MAX):
+        return value == low
+    return combine in (Combine.MIN, Combine.LAST_MIN) and value == high
+
+
+def _bare(loops: list[Loop], inner: Stmt) -> Body | None:
+    """Read loops without a block: one store, or a start and loops that combine."""
+    if isinstance(inner, SeqStmt) and len(inner.seq) == 2:
+        init = _stored(inner.seq[0])
+        more, last = _nest(inner.seq[1])
+        guard, last = _guard(last)
+        store = _stored(last)
+        if init is None or store is None or not more:
+            return None
+        if _mentions_any(store.indices, more):
+            return None
+        for loop in more:
+            for edge in (loop.start, loop.extent):
+                if effects(edge) or _mentions(edge, (*loops, *more)):
+                    return None
+        return Body(store.buffer.name, tuple(loops), tuple(more), store, init, None, guard)
+    guard, inner = _guard(inner)
+    store = _stored(inner)
+    if store is None:
+        return None
+    used = {p for i in store.indices for p in by_class(i).get(Var, ())}
+    axes = tuple(loop for loop in loops if loop.var in used)
+    reduced = tuple(loop for loop in loops if loop.var not in used)
+    return Body(store.buffer.name, axes, reduced, store, None, None, guard)
+
+
+def _guard(stmt: Stmt) -> tuple[PrimExpr | None, Stmt]:
+    """Take a condition off a statement."""
+    if isinstance(stmt, IfThenElse) and stmt.else_case is None:
+        return stmt.condition, stmt.then_case
+    return None, stmt
+
+
+def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
+    """Split what is stored into the element that was there, and what joins it."""
+    store = body.store
+    value = store.value
+    lets: list[Let] = []
+    while isinstance(value, Let):
+        lets.append(value)
+        value = value.body
+    if isinstance(value, Sub) and body.block is None:
+        value = _added(value)
+    combine = _COMBINES.get(type(value))
+    if combine is not None and (body.reduced or body.init is not None):
+        assert isinstance(value, (Add, Mul, Max, Min, And, Or))
+        for held, term in ((value.a, value.b), (value.b, value.a)):
+            if not isinstance(held, BufferLoad) or held.buffer is not store.buffer:
+                continue
+            if not _equal_all(held.indices, store.indices):
+                return None
+            made = term
+            for let in reversed(lets):
+                made = Let(let.var, let.value, made, span=let.span)
+            if held is value.b and value.dtype.is_float and body.block is None:
+                combine = _LAST.get(combine, combine)
+            return None if _loads(made, store.buffer) else (combine, made, False)
+    loads: list[BufferLoad] = by_class(store.value).get(BufferLoad, [])
+    own = [load for load in loads if load.buffer is store.buffer]
+    if body.reduced or body.init is not None:
+        return None
+    if any(not _equal_all(load.indices, store.indices) for load in own):
+        return None
+    return Combine.NONE, store.value, bool(own)
+
+
+def _added(value: Sub) -> PrimExpr:
+    """Add what is taken away, turned below zero: that is the same number, and -0.0 for 0.0."""
+    dtype, term = value.dtype, value.b
+    if not (dtype.is_float or dtype.is_int) or dtype.lanes != 1:
+        return value
+    minus = const(-1, dtype)
+    if isinstance(term, Mul):
+        return Add(value.a, Mul(Mul(term.a, minus), term.b))
+    return Add(value.a, Mul(term, minus))
+
+
+def _loads(value: PrimExpr, buffer: Buffer) -> bool:
+    loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
+    return any(load.buffer.data is buffer.data for load in loads)
+
+
+def _equal_all(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
+    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
+
+
+def _mentions(expr: PrimExpr, loops: tuple[Loop, ...]) -> bool:
+    names = {loop.var for loop in loops}
+    return any(v in names for v in by_class(expr).get(Var, ()))
+
+
+def _mentions_any(exprs: tuple[PrimExpr, ...], loops: list[Loop]) -> bool:
+    return any(_mentions(e, tuple(loops)) for e in exprs)
+
+
+class Moved:
+    """Expressions of a nest by new int64 axes that start at 0."""
+
+    def __init__(self, body: Body) -> None:
+        bounds = Bounds()
+        self.table: dict[Var, PrimExpr] = {}
+        self.widener = Widener(bounds)
+        self.axes = tuple(self._axis(loop, bounds) for loop in body.axes)
+        self.reduced = tuple(self._axis(loop, bounds) for loop in body.reduced)
+
+    def _axis(self, loop: Loop, bounds: Bounds) -> Axis:
+        var = Var(loop.var.name_hint, INDEX)
+        high = bounds.of(loop.extent).high
+        bounds.set(var, Interval(0, max(0, high - 1)))
+        narrow = var if loop.var.dtype is INDEX else Cast(var, loop.var.dtype)
+        self.table[loop.var] = narrow if _is(loop.start, 0) else narrow + loop.start
+        return Axis(var, self.widener.widened(loop.extent))
+
+    def index(self, expr: PrimExpr) -> PrimExpr:
+        """Move an index."""
+        made = substitute(expr, self.table)
+        return self.widener.widened(rewrite(made, self._rules()))
+
+    def value(self, expr: PrimExpr) -> PrimExpr:
+        """Move a value, and the indices in it."""
+        return rewrite(substitute(expr, self.table), self._rules())
+
+    def _rules(self) -> dict[type, Rule]:
+        return {BufferLoad: self._load, **dict.fromkeys(_TESTS, self.widener.test)}
+
+    def _load(self, load: BufferLoad) -> BufferLoad:
+        made = tuple(self.widener.widened(i) for i in load.indices)
+        if all(a is b for a, b in zip(made, load.indices)):
+            return load
+        return BufferLoad(load.buffer, made, span=load.span)
+
+
+def _once(indices: tuple[PrimExpr, ...], axes: tuple[Axis, ...], reduced: tuple[Axis, ...]) -> bool:
+    """Whether different values of the axes are different elements."""
+    left = {axis.var: axis for axis in axes}
+    for written in indices:
+        index = written
+        if isinstance(written, Add) and isinstance(written.b, IntImm):
+            index = written.a
+        if isinstance(index, IntImm):
+            continue
+        if not isinstance(index, Var):
+            return False
+        if left.pop(index, None) is None and any(a.var is index for a in (*axes, *reduced)):
+            return False
+    return all(axis.size == 1 for axis in left.values())
+
+
+def _with_starts(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
+    """Join a nest that fills a buffer with the next one that uses it, which combines terms."""
+    made: list[Stage | Stmt | None] = []
+    used: dict[int, int] = {}  # the last part that uses some memory
+    written: dict[int, int] = {}  # the last one that writes it
+    for part in parts:
+        if isinstance(part, Evaluate) and isinstance(part.value, IntImm):
+            continue
+        place = used.get(id(part.buffer.data)) if isinstance(part, Stage) else None
+        last = None if place is None else made[place]
+        joined = part
+        if isinstance(part, Stage) and isinstance(last, Stage) and _starts(last, part):
+            assert place is not None
+            if all(written.get(data, -1) <= place for data in last.reads()):
+                table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
+                joined = _started(part, substitute(last.value, table))
+                made[place] = None
+        writes = writes_of(joined)
+        used.update(dict.fromkeys(reads_of(joined) | writes, len(made)))
+        written.update(dict.fromkeys(writes, len(made)))
+        made.append(joined)
+    return tuple([part for part in made if part is not None])
+
+
+def _starts(fill: Stage, part: Stage) -> bool:
+    """Whether a stage fills what another one combines terms into."""
+    return (
+        part.buffer is fill.buffer
+        and part.combine is not Combine.NONE
+        and part.init is None
+        and fill.combine is Combine.NONE
+        and not fill.in_place
+        and same_elements(fill, part)
+    )
+
+
+def _started(stage: Stage, init: PrimExpr) -> Stage:
+    return Stage(
+        stage.name,
+        stage.axes,
+        stage.reduced,
+        stage.buffer,
+        stage.indices,
+        stage.value,
+        stage.combine,
+        init,
+        stage.free_order,
+        stage.in_place,
+        stage.block,
+    )
+
+
+def _along_last(value: PrimExpr, indices: Sequence[PrimExpr]) -> bool:
+    """Whether a value with divisions is read and computed alike along the last axis of its result.
+
+    Others stay loops as they are written: images with channels first, resized as vectors that are
+    gathered and divided, took up to 4 times as long, and with channels last they take half.
+    """
+    last = indices[-1] if indices else None
+    if not isinstance(last, Var):
+        return False
+    found = by_class(value)
+    divided = [node for cls in (Div, Mod, FloorDiv, FloorMod) for node in found.get(cls, ())]
+    elsewhere = [i for load in found.get(BufferLoad, ()) for i in load.indices[:-1]]
+    ends = [load.indices[-1] for load in found.get(BufferLoad, ()) if load.indices]
+    others = [*divided, *elsewhere, *(end for end in ends if end is not last)]
+    return not any(last in by_class(other).get(Var, ()) for other in others)

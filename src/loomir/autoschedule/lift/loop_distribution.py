@@ -1,0 +1,295 @@
+"""Split loops around several statements into loops around one each, where no iteration notices.
+
+Statements that share loops can be taken apart if what one iteration writes is for itself: at an
+element of its own, or in a buffer that each iteration fills before it reads. Such a buffer gets an
+element for each iteration, and is there for as long as the stages that are made of it are apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from loomir.arith.fold import add, int64
+from loomir.autoschedule.builders.evaluate import number
+from loomir.autoschedule.lift.if_conversion import guarded_apart
+from loomir.ir.node import Node
+from loomir.ir.visit import by_class, rewrite
+from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
+from loomir.tir.effects import Does, effects
+from loomir.tir.expr import Call, IntImm, PrimExpr, Var
+from loomir.tir.stmt import (
+    Allocate,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+)
+
+__all__ = ["Bare", "Distributed", "distribute", "without_allocations"]
+
+_PARTS: Final = 64
+"""Statements that loops are split into at most."""
+_SMALL: Final = 1 << 20
+"""Elements that a buffer may have in any case."""
+_PLAIN: Final = (For, BufferStore, SeqStmt, IfThenElse)
+"""Statements of which it is known what they do."""
+
+
+class Distributed(NamedTuple):
+    """The loops, in order, and the buffers that have an element for each iteration."""
+
+    parts: tuple[Stmt, ...]
+    buffers: tuple[Buffer, ...]
+
+
+class _Split(NamedTuple):
+    parts: list[Stmt]
+    buffers: list[Buffer]
+    joining: set[int]
+    """What several of the parts use."""
+
+
+def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
+    """Split a nest; None where there is nothing to split.
+
+    ``private`` are buffers, by the identity of their pointers, that nothing else uses.
+    """
+    made: list[Stmt] = []
+    buffers: list[Buffer] = []
+    alone = dict(private)
+    stack = [stmt]
+    while stack:
+        part = stack.pop()
+        loops, inner = _nest(part)
+        split = None
+        inner = guarded_apart(inner)
+        if loops and isinstance(inner, SeqStmt):
+            split = _split(loops, _flat(inner), alone)
+        if split is None:
+            made.append(part)
+        else:
+            stack += reversed(split.parts)
+            buffers += split.buffers
+            for data in split.joining:
+                alone.pop(data, None)
+        if len(made) + len(stack) > _PARTS:
+            return None
+    return None if len(made) == 1 else Distributed(tuple(made), tuple(buffers))
+
+
+class Bare(NamedTuple):
+    """A nest without the memory that its iterations have for themselves, and that memory."""
+
+    nest: Stmt
+    buffers: tuple[Buffer, ...]
+
+
+def without_allocations(stmt: Stmt) -> Bare:
+    """Take out of a nest what its iterations allocate, where its size is always the same.
+
+    It is right only for what fills such a buffer before reading it, as ``distribute`` asks.
+    """
+    found: list[Buffer] = []
+
+    def allocate(node: Allocate) -> Stmt:
+        inner = node.body
+        if not isinstance(inner, DeclBuffer) or not _is_lone(node, inner):
+            return node
+        found.append(inner.buffer)
+        return inner.body
+
+    bare = rewrite(stmt, {Allocate: allocate}) if Allocate in by_class(stmt) else stmt
+    return Bare(bare, tuple(found))
+
+
+def _is_lone(node: Allocate, inner: DeclBuffer) -> bool:
+    """Whether an allocation is the memory of one plain buffer."""
+    buffer = inner.buffer
+    always = isinstance(node.condition, IntImm) and node.condition.value != 0
+    plain = buffer.data is node.buffer_var and not node.annotations and not buffer.strides
+    sizes = all(number(e) is not None for e in (*node.extents, *buffer.shape))
+    return always and plain and sizes and buffer.dtype is node.dtype
+
+
+def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:
+    loops: list[For] = []
+    while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
+        loops.append(stmt)
+        stmt = stmt.body
+    return loops, stmt
+
+
+def _flat(stmt: SeqStmt) -> list[Stmt]:
+    """List the statements of a sequence that do something."""
+    made: list[Stmt] = []
+    stack: list[Stmt] = [stmt]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, SeqStmt):
+            stack += reversed(part.seq)
+        elif not (isinstance(part, Evaluate) and isinstance(part.value, IntImm)):
+            made.append(part)
+    return made
+
+
+def _accesses(stmt: Stmt) -> list[BufferLoad | BufferStore]:
+    found = by_class(stmt)
+    return [*found.get(BufferLoad, ()), *found.get(BufferStore, ())]
+
+
+def _is_plain(stmt: Stmt) -> bool:
+    """Whether a statement does nothing but store values that can be computed at any time."""
+    for kind, nodes in by_class(stmt).items():
+        if issubclass(kind, Stmt) and not issubclass(kind, _PLAIN):
+            return False
+        if issubclass(kind, Call) and any(effects(n) & (Does.ACTS | Does.FAILS) for n in nodes):
+            return False
+    return True
+
+
+def _split(
+    loops: Sequence[For], body: Sequence[Stmt], private: Mapping[int, Buffer]
+) -> _Split | None:
+    """Split loops around a sequence into loops around each of its statements."""
+    if not all(map(_is_plain, body)) or not _is_box(loops):
+        return None
+    users: dict[int, list[tuple[int, BufferLoad | BufferStore]]] = {}
+    for place, part in enumerate(body):
+        for access in _accesses(part):
+            users.setdefault(id(access.buffer.data), []).append((place, access))
+    table: dict[Buffer, Buffer] = {}
+    joining: set[int] = set()
+    for data, accesses in users.items():
+        if len({place for place, _ in accesses}) == 1:
+            continue
+        joining.add(data)
+        written = any(isinstance(access, BufferStore) for _, access in accesses)
+        if not written or _is_own(loops, [a for _, a in accesses]):
+            continue
+        buffer = private.get(data)
+        if buffer is None or any(a.buffer is not buffer for _, a in accesses):
+            return None
+        if not _fills(body[accesses[0][0]], buffer):
+            return None
+        if any((number(extent) or 0) < 0 for extent in _counts(loops)):
+            return None  # these loops do nothing
+        table[buffer] = _for_each(loops, buffer)
+    if not all(_is_moderate(loops, old, users) for old in table):
+        return None
+    parts = [_around(loops, _moved(loops, part, table)) for part in body]
+    return _Split(parts, list(table.values()), joining)
+
+
+def _is_box(loops: Sequence[For]) -> bool:
+    """Whether loops start near 0, and their extents are the same in all iterations."""
+    names = {loop.loop_var for loop in loops}
+    for loop in loops:
+        first = number(loop.min)
+        if first is None or not 0 <= first <= _SMALL:
+            return False
+        for edge in (loop.min, loop.extent):
+            found = by_class(edge)
+            if BufferLoad in found or effects(edge) or names & set(found.get(Var, ())):
+                return False
+    return True
+
+
+def _is_own(loops: Sequence[For], accesses: Sequence[BufferLoad | BufferStore]) -> bool:
+    """Whether each iteration uses elements that no other does."""
+    first = accesses[0]
+    if any(a.buffer is not first.buffer for a in accesses):
+        return False
+    return all(
+        number(loop.extent) == 1
+        or any(
+            all(a.indices[axis] is loop.loop_var for a in accesses)
+            for axis in range(len(first.indices))
+        )
+        for loop in loops
+    )
+
+
+def _fills(stmt: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement stores every element of a buffer, and reads none."""
+    loops, inner = _nest(stmt)
+    if not isinstance(inner, BufferStore) or inner.buffer is not buffer or not _is_box(loops):
+        return False
+    if any(load.buffer.data is buffer.data for load in by_class(inner).get(BufferLoad, ())):
+        return False
+    extents = {loop.loop_var: loop for loop in loops}
+    for index, extent in zip(inner.indices, buffer.shape, strict=True):
+        size = number(extent)
+        if isinstance(index, IntImm):
+            if size != 1:
+                return False
+            continue
+        loop = extents.pop(index, None) if isinstance(index, Var) else None
+        if loop is None or size is None:
+            return False
+        if number(loop.min) != 0 or number(loop.extent) != size:
+            return False
+    return all(number(loop.extent) == 1 for loop in extents.values())
+
+
+def _is_moderate(
+    loops: Sequence[For],
+    buffer: Buffer,
+    users: Mapping[int, Sequence[tuple[int, BufferLoad | BufferStore]]],
+) -> bool:
+    """Whether a buffer for each iteration takes about as much memory as there is anyway."""
+    sizes = [number(e) for e in (*buffer.shape, *(loop.extent for loop in loops))]
+    if any(size is None for size in sizes):
+        one = all(number(extent) == 1 for extent in buffer.shape)
+        return one and any(_is_own(loops, [a for _, a in found]) for found in users.values())
+    given = [[number(e) for e in found[0][1].buffer.shape] for found in users.values()]
+    largest = max((math.prod(s) for s in map(_known, given) if s is not None), default=0)
+    return math.prod(_known(sizes) or ()) <= max(_SMALL, 2 * largest)
+
+
+def _known(sizes: Sequence[int | None]) -> list[int] | None:
+    found = [size for size in sizes if size is not None]
+    return found if len(found) == len(sizes) else None
+
+
+def _for_each(loops: Sequence[For], buffer: Buffer) -> Buffer:
+    """Make a buffer that has a buffer for each iteration."""
+    return decl_buffer((*_counts(loops), *buffer.shape), buffer.dtype, buffer.name)
+
+
+def _counts(loops: Sequence[For]) -> list[PrimExpr]:
+    """Give what the variables of loops stay below."""
+    return [add(int64(loop.min), int64(loop.extent)) for loop in loops]
+
+
+def _moved(loops: Sequence[For], part: Stmt, table: Mapping[Buffer, Buffer]) -> Stmt:
+    """Give a statement the elements of its iteration."""
+    if not table:
+        return part
+    own: list[PrimExpr] = [loop.loop_var for loop in loops]
+
+    def at(indices: Iterable[PrimExpr]) -> tuple[PrimExpr, ...]:
+        return (*own, *indices)
+
+    def load(node: BufferLoad) -> Node:
+        new = table.get(node.buffer)
+        return node if new is None else BufferLoad(new, at(node.indices), span=node.span)
+
+    def store(node: BufferStore) -> Node:
+        new = table.get(node.buffer)
+        if new is None:
+            return node
+        return BufferStore(new, node.value, at(node.indices), span=node.span)
+
+    return rewrite(part, {BufferLoad: load, BufferStore: store})
+
+
+def _around(loops: Sequence[For], body: Stmt) -> Stmt:
+    for loop in reversed(loops):
+        body = For(loop.loop_var, loop.min, loop.extent, loop.kind, body, span=loop.span)
+    return body

@@ -1,0 +1,67 @@
+"""Give what is updated in place a buffer of its own before, so that both stages can be one.
+
+``C = sum(...)`` before ``C = max(C, 0)`` becomes a sum in another buffer, and ``C = max(that, 0)``:
+the second is then what happens to a sum when it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from loomir.autoschedule.ir.stage import Combine, Stage, may_do_nothing
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import rewrite
+from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import Stmt
+
+__all__ = ["in_buffers_of_their_own", "same_elements"]
+
+
+def in_buffers_of_their_own(
+    parts: Sequence[Stage | Stmt],
+) -> tuple[tuple[Stage | Stmt, ...], tuple[Buffer, ...]]:
+    """Take updates in place apart from the stage right before that makes what they update."""
+    made = list(parts)
+    new: list[Buffer] = []
+    for place in range(1, len(made)):
+        first, second = made[place - 1], made[place]
+        if not isinstance(first, Stage) or not isinstance(second, Stage):
+            continue
+        if not second.in_place or second.buffer is not first.buffer or first.buffer.strides:
+            continue
+        if _keeps(first) or not same_elements(first, second):
+            continue
+        old = first.buffer
+        own = decl_buffer(old.shape, old.dtype, old.name)
+        made[place - 1] = replace(first, buffer=own, value=_read_from(own, old, first.value))
+        made[place] = replace(second, value=_read_from(own, old, second.value), in_place=False)
+        new.append(own)
+    return tuple(made), tuple(new)
+
+
+def _keeps(stage: Stage) -> bool:
+    """Whether what a stage makes depends on what its buffer held before."""
+    return may_do_nothing(stage) or (
+        stage.init is None and (stage.in_place or stage.combine is not Combine.NONE)
+    )
+
+
+def _read_from(own: Buffer, old: Buffer, value: PrimExpr) -> PrimExpr:
+    def load(node: BufferLoad) -> BufferLoad:
+        return BufferLoad(own, node.indices, span=node.span) if node.buffer is old else node
+
+    return rewrite(value, {BufferLoad: load})
+
+
+def same_elements(a: Stage, b: Stage) -> bool:
+    """Tell whether two stages write the same elements."""
+    if len(a.axes) != len(b.axes):
+        return False
+    table: dict[Var, PrimExpr] = {x.var: y.var for x, y in zip(a.axes, b.axes)}
+    if not all(structural_equal(x.extent, y.extent) for x, y in zip(a.axes, b.axes)):
+        return False
+    moved = tuple(substitute(i, table) for i in a.indices)
+    return len(moved) == len(b.indices) and all(map(structural_equal, moved, b.indices))

@@ -1,0 +1,1 @@
+"""Rewrite stages into equal ones that rules recognise: inline, collapse, delinearize, split."""

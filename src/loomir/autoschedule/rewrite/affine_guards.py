@@ -1,0 +1,176 @@
+"""Conditions of padded reads: where they surely hold, by bounds on single axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from loomir.arith.fold import add, folded, imm64, mul, sub
+from loomir.autoschedule.ir.stage import Axis
+from loomir.ir.visit import by_class, fold, rewrite
+from loomir.support.dtype import DataType
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    And,
+    Call,
+    FloorDiv,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+)
+from loomir.tir.op import IF_THEN_ELSE
+
+__all__ = ["Form", "Padding", "conjunction", "form_of", "read_padding", "test_of"]
+
+_GREATER: Final = (GE, GT)
+_TESTS: Final = (GE, GT, LE, LT)
+_INDEX: Final = DataType("int64")
+
+
+class Form(NamedTuple):
+    """The sum of axes times numbers, and of what mentions no axes."""
+
+    terms: Mapping[Var, int]
+    rest: PrimExpr
+
+    def plus(self, other: Form, factor: int) -> Form:
+        """Give ``self + factor * other``."""
+        terms = dict(self.terms)
+        for var, times in other.terms.items():
+            terms[var] = terms.get(var, 0) + factor * times
+        left = {var: times for var, times in terms.items() if times}
+        return Form(left, add(self.rest, mul(other.rest, imm64(factor))))
+
+
+def form_of(expr: PrimExpr, axes: Sequence[Axis]) -> Form | None:
+    """Read an integer expression as a form; None where it is none."""
+    names = {axis.var for axis in axes}
+
+    def node(e: Any, parts: list[Form | None]) -> Form | None:
+        if isinstance(e, Var) and e in names:
+            return Form({e: 1}, imm64(0))
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        if not any(part.terms for part in known):
+            return Form({}, e) if isinstance(e, PrimExpr) else None
+        if isinstance(e, (Add, Sub)):
+            return known[0].plus(known[1], 1 if isinstance(e, Add) else -1)
+        if isinstance(e, Mul):
+            for one, other in ((0, 1), (1, 0)):
+                factor = known[other].rest
+                if not known[other].terms and isinstance(factor, IntImm):
+                    return Form({}, imm64(0)).plus(known[one], factor.value)
+        if isinstance(e, FloorDiv) and isinstance(e.b, IntImm) and e.b.value == 1:
+            return known[0]
+        return None
+
+    return fold(expr, node) if expr.dtype == _INDEX else None
+
+
+class Padding:
+    """The conditions of a value, each on one axis and reduced axes.
+
+    ``inside`` gives from where to where along an axis all conditions on it hold, at each step of
+    the reduction.
+    """
+
+    def __init__(
+        self,
+        value: PrimExpr,
+        tests: Mapping[int, Var],
+        inside: Mapping[Var, tuple[PrimExpr, PrimExpr]],
+    ) -> None:
+        self.value = value
+        self.inside = inside
+        self._tests = tests
+
+    def without(self, known: Callable[[Var], bool]) -> PrimExpr:
+        """Give the value without the conditions on axes that are known to be inside."""
+
+        def choice(e: Call) -> PrimExpr:
+            if e.op is not IF_THEN_ELSE:
+                return e
+            left = [
+                part
+                for part in conjunction(e.args[0])
+                if id(part) not in self._tests or not known(self._tests[id(part)])
+            ]
+            if not left:
+                return e.args[1]
+            condition = left[0]
+            for part in left[1:]:
+                condition = And(condition, part)
+            return Call(e.dtype, e.op, (condition, *e.args[1:]), span=e.span)
+
+        return rewrite(self.value, {Call: choice})
+
+
+def read_padding(value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis]) -> Padding | None:
+    """Read the conditions of a value; None where one is of another kind."""
+    calls: list[Call] = by_class(value).get(Call, [])
+    tests: dict[int, Var] = {}
+    inside: dict[Var, tuple[PrimExpr, PrimExpr]] = {}
+    extents = {axis.var: axis for axis in axes}
+    steps = {axis.var: axis for axis in reduced}
+    for call in calls:
+        if call.op is not IF_THEN_ELSE:
+            continue
+        for part in conjunction(call.args[0]):
+            form = test_of(part, (*axes, *reduced))
+            if form is None:
+                return None
+            own = [var for var in form.terms if var in extents]
+            if len(own) != 1:
+                return None
+            low = form.rest
+            for var, times in form.terms.items():
+                if var in steps and times < 0:
+                    low = add(low, imm64(times * ((steps[var].size or 1) - 1)))
+            axis = extents[own[0]]
+            start, end = inside.get(axis.var, (imm64(0), axis.extent))
+            times = form.terms[axis.var]
+            if times > 0:  # times * axis + low >= 0
+                start = Max(start, sub(imm64(0), FloorDiv(low, imm64(times))))
+            else:
+                end = Min(end, add(FloorDiv(low, imm64(-times)), imm64(1)))
+            inside[axis.var] = folded(start), folded(end)
+            tests[id(part)] = axis.var
+    for var, (start, end) in inside.items():
+        low = folded(Min(start, extents[var].extent))
+        inside[var] = low, folded(Max(low, end))
+    return Padding(value, tests, inside)
+
+
+def conjunction(condition: PrimExpr) -> list[PrimExpr]:
+    """List the conditions that a condition joins."""
+    found: list[PrimExpr] = []
+    left = [condition]
+    while left:
+        part = left.pop()
+        if isinstance(part, And):
+            left += [part.b, part.a]
+        else:
+            found.append(part)
+    return found
+
+
+def test_of(part: PrimExpr, axes: Sequence[Axis]) -> Form | None:
+    """Give the form that is 0 or more where a comparison holds."""
+    if not isinstance(part, _TESTS):
+        return None
+    a, b = form_of(part.a, axes), form_of(part.b, axes)
+    if a is None or b is None:
+        return None
+    made = a.plus(b, -1) if isinstance(part, _GREATER) else b.plus(a, -1)
+    if isinstance(part, (GT, LT)):
+        made = Form(made.terms, sub(made.rest, imm64(1)))
+    return made

@@ -1,0 +1,238 @@
+"""Axes of unknown extents that all arrays have side by side, as one: nothing has to be divided.
+
+Rules tell where an element of a run is by division, which LLVM takes back where extents are
+numbers. Where they are not, rows of an image were runs of their own: to add a number for each
+channel took 2.4 times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple
+
+from loomir.arith.fold import folded, int64, product
+from loomir.autoschedule.builders.loops import INDEX, declared, with_shape
+from loomir.autoschedule.ir.stage import Axis, Kernel, Stage
+from loomir.autoschedule.rewrite.def_use import reads_of
+from loomir.autoschedule.rewrite.drop_unit_axes import Declare
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import by_class, rewrite
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import IntImm, PrimExpr, Var
+
+__all__ = ["with_joined_axes"]
+
+_ROUNDS: Final = 16
+"""How often what fits is looked at: what does not fit may take others with it."""
+
+_Dims = dict[Buffer, set[int]]
+"""The dimensions of arrays that are joined with the next one."""
+_Pair = tuple[Var, Var]
+
+
+class _Access(NamedTuple):
+    """A load or the store; ``outside`` are the variables of each index, nested loads aside."""
+
+    buffer: Buffer
+    indices: tuple[PrimExpr, ...]
+    outside: tuple[frozenset[Var], ...]
+
+
+class _Seen(NamedTuple):
+    """What a stage accesses, by which axes, and the axes that it uses elsewhere."""
+
+    stage: Stage
+    accesses: tuple[_Access, ...]
+    elsewhere: frozenset[Var]
+    order: Mapping[Var, tuple[int, int]]
+    """The place of an axis: among those of the result, or among those that are reduced."""
+    extents: Mapping[Var, PrimExpr]
+
+
+def with_joined_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
+    """Give the kernel with fewer axes, and how to declare shapes of arrays from outside."""
+    stages = [part for part in kernel.parts if isinstance(part, Stage)]
+    if not any(axis.size is None for s in stages for axis in (*s.axes, *s.reduced)):
+        return kernel, lambda stmt: stmt
+    others = (reads_of(part) for part in kernel.parts if not isinstance(part, Stage))
+    seen = {stage: _look(stage) for stage in stages}
+    dims = _fitting(list(seen.values()), set[int]().union(*others))
+    if not any(dims.values()):
+        return kernel, lambda stmt: stmt
+    shapes = {buffer: _joined_shape(buffer, joined) for buffer, joined in dims.items() if joined}
+    parts = tuple(
+        _written(seen[part], dims, shapes) if isinstance(part, Stage) else part
+        for part in kernel.parts
+    )
+    between = tuple(shapes.get(b, b) for b in kernel.between)
+    views = [new for old, new in shapes.items() if old not in set(kernel.between)]
+    return Kernel(kernel.func, parts, between), partial(declared, views)
+
+
+# -- what fits ---------------------------------------------------------------------------------
+def _look(stage: Stage) -> _Seen:
+    values = [stage.value] if stage.init is None else [stage.value, stage.init]
+    loads: list[BufferLoad] = [load for v in values for load in by_class(v).get(BufferLoad, ())]
+    places = [(stage.buffer, stage.indices), *((load.buffer, load.indices) for load in loads)]
+    accesses = [_Access(b, i, tuple(map(_outside, i))) for b, i in places]
+    order = {axis.var: (0, k) for k, axis in enumerate(stage.axes)}
+    order.update({axis.var: (1, k) for k, axis in enumerate(stage.reduced)})
+    extents = {axis.var: axis.extent for axis in (*stage.axes, *stage.reduced)}
+    elsewhere = frozenset[Var]().union(*map(_outside, values))
+    return _Seen(stage, tuple(accesses), elsewhere, order, extents)
+
+
+def _outside(expr: PrimExpr) -> frozenset[Var]:
+    """Give the variables of an expression that are not in what it loads."""
+    if BufferLoad in by_class(expr):
+        expr = rewrite(expr, {BufferLoad: lambda load: Var("element", load.dtype)})
+    return frozenset(by_class(expr).get(Var, ()))
+
+
+def _fitting(seen: Sequence[_Seen], fixed: Set[int]) -> _Dims:
+    """Find the dimensions that all stages go through as one with the next."""
+    dims: _Dims = {}
+    for one in seen:
+        for access in one.accesses:
+            buffer = access.buffer
+            plain = not buffer.strides and not buffer.axis_separators
+            if buffer not in dims:
+                usable = plain and id(buffer.data) not in fixed
+                dims[buffer] = set(range(len(buffer.shape) - 1)) if usable else set()
+    for _ in range(_ROUNDS):
+        if not [one for one in seen if _drop(one, dims)]:
+            return _worth(seen, dims)
+    return {}
+
+
+def _pairs(one: _Seen, access: _Access, dims: _Dims) -> Iterator[tuple[int, _Pair]]:
+    """List the joined dimensions of an access, with the axes there."""
+    for k in dims[access.buffer]:
+        a, b = access.indices[k], access.indices[k + 1]
+        if isinstance(a, Var) and isinstance(b, Var):
+            yield k, (a, b)
+
+
+def _drop(one: _Seen, dims: _Dims) -> bool:
+    """Drop dimensions that do not fit a stage; whether there were any."""
+    dropped = False
+    for access in one.accesses:
+        for k in list(dims[access.buffer]):
+            if not _goes_along(one, access, k):
+                dims[access.buffer].discard(k)
+                dropped = True
+    wrong = {pair for a in one.accesses for _, pair in _pairs(one, a, dims)}
+    wrong = {pair for pair in wrong if not _is_one(one, pair, dims)}
+    for access in one.accesses:
+        for k, pair in list(_pairs(one, access, dims)):
+            if pair in wrong:
+                dims[access.buffer].discard(k)
+                dropped = True
+    return dropped
+
+
+def _goes_along(one: _Seen, access: _Access, k: int) -> bool:
+    """Whether two axes go through a dimension and all of the next one."""
+    a, b = access.indices[k], access.indices[k + 1]
+    if not isinstance(a, Var) or not isinstance(b, Var):
+        return False
+    if a is b or a not in one.extents or b not in one.extents:
+        return False
+    extent = int64(access.buffer.shape[k + 1])
+    return structural_equal(*(folded(e) for e in (one.extents[b], extent)))
+
+
+def _is_one(one: _Seen, pair: _Pair, dims: _Dims) -> bool:
+    """Whether a stage uses two axes only together, one right inside of the other."""
+    a, b = pair
+    (kind, outer), (other, inner) = one.order[a], one.order[b]
+    if kind != other or (kind == 1 and inner != outer + 1) or one.elsewhere & {a, b}:
+        return False
+    for access in one.accesses:
+        places = [k for k, names in enumerate(access.outside) if names & {a, b}]
+        if not places:
+            continue
+        k = places[0]
+        if len(places) != 2 or k not in dims[access.buffer]:
+            return False
+        if access.indices[k] is not a or access.indices[k + 1] is not b:
+            return False
+    return True
+
+
+def _worth(seen: Sequence[_Seen], dims: _Dims) -> _Dims:
+    """Leave out what is joined of numbers alone: rules know these."""
+    kept: _Dims = {buffer: set() for buffer in dims}
+    for _ in range(_ROUNDS):
+        grown = False
+        for one in seen:
+            chosen = {p for a in one.accesses for _, p in _pairs(one, a, kept)}
+            for access in one.accesses:
+                for k, pair in _pairs(one, access, dims):
+                    unknown = any(not isinstance(one.extents[v], IntImm) for v in pair)
+                    near = any(set(pair) & set(other) for other in chosen)
+                    if (unknown or near) and k not in kept[access.buffer]:
+                        kept[access.buffer].add(k)
+                        grown = True
+        if not grown:
+            return kept
+    return {}
+
+
+# -- the new stages ----------------------------------------------------------------------------
+def _joined_shape(buffer: Buffer, joined: Set[int]) -> Buffer:
+    shape: list[PrimExpr] = []
+    for k, extent in enumerate(buffer.shape):
+        if k - 1 in joined:
+            shape[-1] = product((shape[-1], int64(extent)))
+        else:
+            shape.append(int64(extent))
+    return with_shape(buffer, shape)
+
+
+def _written(one: _Seen, dims: _Dims, shapes: Mapping[Buffer, Buffer]) -> Stage:
+    """Write a stage by the new axes."""
+    stage = one.stage
+    pairs = {pair for access in one.accesses for _, pair in _pairs(one, access, dims)}
+    if not pairs:
+        return stage
+    follows = dict(pairs)
+    heads = follows.keys() - set(follows.values())
+    named: dict[Var, Axis] = {}
+    inside: set[Var] = set()
+    for head in heads:
+        chain = [head]
+        while chain[-1] in follows:
+            chain.append(follows[chain[-1]])
+        extent = product(one.extents[var] for var in chain)
+        named[head] = Axis(Var("_".join(var.name_hint for var in chain), INDEX), extent)
+        inside.update(chain[1:])
+
+    def axes(old: Sequence[Axis]) -> tuple[Axis, ...]:
+        return tuple(named.get(axis.var, axis) for axis in old if axis.var not in inside)
+
+    def indices(buffer: Buffer, old: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+        made: list[PrimExpr] = []
+        for k, index in enumerate(old):
+            if k - 1 in dims[buffer]:
+                continue
+            joined = k in dims[buffer] and isinstance(index, Var)
+            made.append(named[index].var if joined and isinstance(index, Var) else index)
+        return tuple(made)
+
+    def load(old: BufferLoad) -> PrimExpr:
+        new = shapes.get(old.buffer)
+        return old if new is None else BufferLoad(new, indices(old.buffer, old.indices))
+
+    rules = {BufferLoad: load}
+    return replace(
+        stage,
+        axes=axes(stage.axes),
+        reduced=axes(stage.reduced),
+        buffer=shapes.get(stage.buffer, stage.buffer),
+        indices=indices(stage.buffer, stage.indices),
+        value=rewrite(stage.value, rules),
+        init=None if stage.init is None else rewrite(stage.init, rules),
+    )

@@ -1,0 +1,252 @@
+"""Runs parted where conditions on the place change: borders, the ends of what is joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from functools import reduce
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from loomir.arith.fold import add, folded, imm, imm64, sub
+from loomir.autoschedule.builders.loops import INDEX
+from loomir.autoschedule.ir.stage import Axis
+from loomir.autoschedule.rewrite.affine_guards import Form, conjunction, form_of, test_of
+from loomir.ir.visit import by_class, rewrite
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    And,
+    Call,
+    CmpOp,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    PrimExpr,
+    Var,
+    const,
+)
+from loomir.tir.op import IF_THEN_ELSE
+
+__all__ = ["RowChoice", "Stretch", "row_choice", "stretches_of"]
+
+_EDGES: Final = 9
+"""Places at which a run is parted at most: each part has code of its own."""
+_PARTS: Final = 5
+"""Parts of a run whose places are known when it runs."""
+
+
+class Stretch(NamedTuple):
+    """What a run computes from one place up to another."""
+
+    low: PrimExpr
+    high: PrimExpr
+    value: PrimExpr
+
+
+def stretches_of(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[Stretch] | None:
+    """Part the places of an axis; None where there are no conditions on it, or too many."""
+    found = None if axis.size is None else _by_numbers(value, axes, axis.var, axis.size)
+    return found or _by_sizes(value, axes, axis)
+
+
+def _by_numbers(
+    value: PrimExpr, axes: Sequence[Axis], axis: Var, size: int
+) -> list[Stretch] | None:
+    """Part by all conditions, whose order is known."""
+    tests: dict[int, Form] = {}
+    for call in by_class(value).get(Call, ()):
+        for part in conjunction(call.args[0]) if call.op is IF_THEN_ELSE else ():
+            form = test_of(part, axes)
+            if form is not None and _is_on(form, axis) and isinstance(form.rest, IntImm):
+                tests[id(part)] = form
+    for load in by_class(value).get(BufferLoad, ()):
+        for index in load.indices:
+            tests.update(_clamps(index, axes, axis))
+    edges = {0, size}
+    for form in tests.values():
+        factor, rest = form.terms[axis], form.rest
+        assert isinstance(rest, IntImm)
+        # factor * place + rest >= 0 holds from here on, or until here.
+        edge = -(rest.value // factor) if factor > 0 else rest.value // -factor + 1
+        edges.add(min(max(edge, 0), size))
+    if len(edges) == 2 or len(edges) > _EDGES:
+        return None
+
+    def decided(low: int) -> PrimExpr:
+        def holds(node: PrimExpr) -> bool | None:
+            form = tests.get(id(node))
+            if form is None:
+                return None
+            assert isinstance(form.rest, IntImm)
+            return form.terms[axis] * low + form.rest.value >= 0
+
+        def known(part: CmpOp) -> PrimExpr:
+            found = holds(part)
+            return part if found is None else const(found, "bool")
+
+        def edge_of(node: Max | Min) -> PrimExpr:
+            found = holds(node)
+            if found is None:
+                return node
+            return node.a if found is isinstance(node, Max) else node.b
+
+        rules = {**dict.fromkeys((GE, GT, LE, LT), known), Max: edge_of, Min: edge_of}
+        return folded(rewrite(value, rules))
+
+    places = sorted(edges)
+    return [Stretch(imm(a, INDEX), imm(b, INDEX), decided(a)) for a, b in pairwise(places)]
+
+
+def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, Form]:
+    """Give the places in an index that are kept within bounds, with where the first is no less."""
+    made: dict[int, Form] = {}
+    found = by_class(index)
+    for node in (*found.get(Max, ()), *found.get(Min, ())):
+        form = _difference(node, axes)
+        if form is None:
+            continue
+        rest = folded(form.rest)
+        if _is_on(form, axis) and isinstance(rest, IntImm):
+            made[id(node)] = Form(form.terms, rest)
+    return made
+
+
+def _is_on(form: Form, axis: Var) -> bool:
+    return set(form.terms) == {axis} and form.terms[axis] != 0
+
+
+class RowChoice(NamedTuple):
+    """A condition that is the same for all of a run, and the value where it holds and else."""
+
+    condition: PrimExpr
+    holds: PrimExpr
+    fails: PrimExpr
+
+
+def row_choice(value: PrimExpr, run: Set[Var]) -> RowChoice | None:
+    """Find a choice that asks for something besides the place on a run; None if there is none."""
+    moving = {*run, *_bound(value)}
+    for call in by_class(value).get(Call, ()):
+        parts = conjunction(call.args[0]) if call.op is IF_THEN_ELSE else []
+        own = [p for p in parts if not _depends(p, moving)]
+        if not own:
+            continue
+        left = [p for p in parts if _depends(p, moving)]
+        first, second = call.args[1:]
+        holds = first
+        if left:
+            holds = Call(
+                call.dtype, IF_THEN_ELSE, (reduce(And, left), first, second), span=call.span
+            )
+        return RowChoice(
+            reduce(And, own), _instead(value, call, holds), _instead(value, call, second)
+        )
+    return None
+
+
+def _depends(part: PrimExpr, moving: Set[Var]) -> bool:
+    """Whether a condition may change, or reads what is there only where it is asked for."""
+    found = by_class(part)
+    return BufferLoad in found or Let in found or any(v in moving for v in found.get(Var, ()))
+
+
+def _bound(value: PrimExpr) -> set[Var]:
+    """Give the names that a value binds."""
+    lets: list[Let] = by_class(value).get(Let, [])
+    return {let.var for let in lets}
+
+
+class _Choice(NamedTuple):
+    """Where a choice takes its first value, what it asks for there besides, and both values."""
+
+    node: Call | Max | Min
+    low: PrimExpr | None
+    high: PrimExpr | None
+    rest: tuple[PrimExpr, ...]
+    values: tuple[PrimExpr, PrimExpr]
+
+
+def _by_sizes(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[Stretch] | None:
+    """Part by one choice after the other: before, where it holds, and behind."""
+    pending = [Stretch(imm64(0), axis.extent, value)]
+    made: list[Stretch] = []
+    while pending:
+        now = pending.pop()
+        choice = _choice(now.value, axes, axis.var)
+        if choice is None:
+            made.append(now)
+            continue
+        if len(made) + len(pending) >= _PARTS:
+            return None
+        begin = now.low if choice.low is None else _within(choice.low, now.low, now.high)
+        end = now.high if choice.high is None else _within(choice.high, begin, now.high)
+        first, second = choice.values
+        if choice.rest:
+            asked = reduce(And, choice.rest)
+            first = Call(first.dtype, IF_THEN_ELSE, (asked, first, second), span=choice.node.span)
+        # The last one is taken next.
+        if choice.high is not None:
+            pending.append(Stretch(end, now.high, _instead(now.value, choice.node, second)))
+        pending.append(Stretch(begin, end, _instead(now.value, choice.node, first)))
+        if choice.low is not None:
+            pending.append(Stretch(now.low, begin, _instead(now.value, choice.node, second)))
+    return made if len(made) > 1 else None
+
+
+def _choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | None:
+    """Find a choice that asks for a place on the axis; one around others is as good as these."""
+    bound = _bound(value)
+    for call in by_class(value).get(Call, ()):
+        low = high = None
+        rest: list[PrimExpr] = []
+        for part in conjunction(call.args[0]) if call.op is IF_THEN_ELSE else ():
+            form = test_of(part, axes)
+            factor = form.terms[axis] if form is not None and _is_on(form, axis) else 0
+            if form is None or factor not in (1, -1) or _depends(form.rest, bound):
+                rest.append(part)
+            elif factor > 0:  # place + rest >= 0
+                edge = sub(imm64(0), form.rest)
+                low = edge if low is None else Max(low, edge)
+            else:  # rest - place >= 0
+                edge = add(form.rest, imm64(1))
+                high = edge if high is None else Min(high, edge)
+        if low is not None or high is not None:
+            return _Choice(call, low, high, tuple(rest), (call.args[1], call.args[2]))
+    return _kept_within(value, axes, axis, bound)
+
+
+def _kept_within(
+    value: PrimExpr, axes: Sequence[Axis], axis: Var, bound: Set[Var]
+) -> _Choice | None:
+    """Find a place that is kept within bounds: from where on it is a bound, or what it was."""
+    for load in by_class(value).get(BufferLoad, ()):
+        for index in load.indices:
+            found = by_class(index)
+            for node in (*found.get(Max, ()), *found.get(Min, ())):
+                form = _difference(node, axes)
+                factor = form.terms[axis] if form is not None and _is_on(form, axis) else 0
+                if form is None or factor not in (1, -1) or _depends(form.rest, bound):
+                    continue
+                values = (node.a, node.b) if isinstance(node, Max) else (node.b, node.a)
+                low = sub(imm64(0), form.rest) if factor > 0 else None
+                high = None if factor > 0 else add(form.rest, imm64(1))
+                return _Choice(node, low, high, (), values)
+    return None
+
+
+def _difference(node: Max | Min, axes: Sequence[Axis]) -> Form | None:
+    """Give what is 0 or more where the first of two places is no less."""
+    a, b = form_of(node.a, axes), form_of(node.b, axes)
+    return None if a is None or b is None else a.plus(b, -1)
+
+
+def _within(place: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
+    return folded(Min(Max(place, low), high))
+
+
+def _instead(value: PrimExpr, node: PrimExpr, by: PrimExpr) -> PrimExpr:
+    return folded(rewrite(value, {type(node): lambda e: by if e is node else e}))

@@ -1,0 +1,1 @@
+"""Schedules by rule: each recognises one form of stages and writes its loops."""

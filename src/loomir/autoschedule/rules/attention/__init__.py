@@ -1,0 +1,1 @@
+"""Attention: two products and what is done to rows in between, fused block by block."""

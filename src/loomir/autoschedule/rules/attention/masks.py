@@ -1,0 +1,301 @@
+"""Keys that no row of a block sees: the mask says so, and what is done to them shows no trace.
+
+A score that a mask replaces by minus infinity leaves a maximum as it is, and its exponential is 0.
+So are its products with finite values. Where the maximum is minus infinity or NaN, the exponential
+may be NaN: then it is NaN for each key of the row, so that one key more or less makes no difference
+as long as there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple
+
+from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    And,
+    Call,
+    Cast,
+    Div,
+    Eq,
+    FloatImm,
+    Mul,
+    PrimExpr,
+    Select,
+    Sub,
+    Var,
+)
+
+__all__ = ["Mask", "mask_of"]
+
+
+class Mask(NamedTuple):
+    """What a block of rows needs of the keys."""
+
+    keys: tuple[Var | None, ...]
+    """The iterator of each stage that goes over keys."""
+    limit: PrimExpr
+    """How many keys a row sees at most, by the axes of the first product."""
+
+
+def mask_of(stages: Sequence[Stage], second: int, outer: Sequence[Axis], keys: Axis) -> Mask | None:
+    """Find a mask that leaves rows their first keys only; None where there is none to prove."""
+    reader = _Reader(stages[0], outer, keys)
+    for stage in stages[1:second]:
+        if not reader.takes(stage):
+            return None
+    if not reader.ends(stages[second]) or any(reader.reads(s) for s in stages[second + 1 :]):
+        return None
+    if not isinstance(reader.score, Select):
+        return None
+    limit = _limit(reader.score.condition, outer, keys)
+    own = {axis.var for stage in stages for axis in (*stage.axes, *stage.reduced)}
+    own -= {axis.var for axis in outer}
+    if limit is None or own & set(by_class(limit).get(Var, ())):
+        return None
+    left = [None] * (len(stages) - second - 1)
+    return Mask((*reader.found, *left), limit)
+
+
+class _Reader:
+    """Follows what becomes of masked scores from stage to stage."""
+
+    def __init__(self, first: Stage, outer: Sequence[Axis], keys: Axis) -> None:
+        self.outer, self.keys = outer, keys
+        self.score: PrimExpr | None = None
+        self.found: list[Var | None] = [keys.var]
+        self.products = first.buffer
+        self.masked: set[Buffer] = set()
+        """Scores, minus infinity where they are masked."""
+        self.tops: set[Buffer] = set()
+        """The greatest score of each row."""
+        self.zeros: set[Buffer] = set()
+        """What is 0 where the score is masked, or NaN in the whole row."""
+        self.totals: set[Buffer] = set()
+        """Sums of such rows."""
+        self.at: dict[Buffer, tuple[int, ...]] = {first.buffer: self._order(first.indices)}
+        """For what has an element for each key, which index is what: axes of rows, keys last."""
+
+    def _order(self, indices: Sequence[PrimExpr]) -> tuple[int, ...]:
+        names = [*(axis.var for axis in self.outer), self.keys.var]
+        return tuple(next((k for k, i in enumerate(indices) if i is name), -1) for name in names)
+
+    def reads(self, stage: Stage) -> bool:
+        """Whether a stage reads what has an element for each key."""
+        values = [stage.value] if stage.init is None else [stage.value, stage.init]
+        return any(_mentions(value, self.at) for value in values)
+
+    def takes(self, stage: Stage) -> bool:
+        """Whether a stage does the same with fewer keys; remember what it gives."""
+        if not self.reads(stage):
+            self.found.append(None)
+            return True
+        named = self._named(stage)
+        if named is None:
+            return False
+        value, table = named
+        if stage.combine is Combine.NONE:
+            return not stage.reduced and self._each(stage, value, table)
+        if stage.init is None or not self._goes_along(stage):
+            return False
+        if stage.combine is Combine.MAX:
+            self.tops.add(stage.buffer)
+            return _is_least(stage.init) and self._is_masked(value)
+        if isinstance(stage.init, FloatImm) and stage.init.value == 0:
+            self.totals.add(stage.buffer)
+        return stage.combine is Combine.SUM and stage.free_order and self._is_zero(value)
+
+    def ends(self, stage: Stage) -> bool:
+        """Whether the second product gives the same with fewer keys, where its factor is finite."""
+        named = self._named(stage)
+        if named is None or not self._goes_along(stage) or not isinstance(named[0], Mul):
+            return False
+        a, b = named[0].a, named[0].b
+        if not self._is_zero(a):
+            a, b = b, a
+        return self._is_zero(a) and not _mentions(b, self.at)
+
+    def _goes_along(self, stage: Stage) -> bool:
+        along = [axis.var for axis in stage.reduced if axis.size != 1]
+        return along == [self.found[-1]]
+
+    def _named(self, stage: Stage) -> tuple[PrimExpr, dict[Var, Var]] | None:
+        """Give the value of a stage by the iterators of the first product."""
+        loads = [p for p in by_class(stage.value).get(BufferLoad, ()) if p.buffer in self.at]
+        if stage.init is not None and _mentions(stage.init, self.at):
+            return None
+        table = self._table(stage, loads)
+        if table is None:
+            return None
+        self.found.append(next(var for var, name in table.items() if name is self.keys.var))
+        single = [axis.var for axis in (*stage.axes, *stage.reduced) if axis.size == 1]
+        return substitute(stage.value, {**dict.fromkeys(single, imm64(0)), **table}), table
+
+    def _table(self, stage: Stage, loads: Sequence[BufferLoad]) -> dict[Var, Var] | None:
+        """Name the iterators of a stage as those of the first product."""
+        names = [*(axis.var for axis in self.outer), self.keys.var]
+        extents = {axis.var: axis.extent for axis in (*stage.axes, *stage.reduced)}
+        table: dict[Var, Var] = {}
+        for load in loads:
+            for name, place in zip(names, self.at[load.buffer], strict=True):
+                var = load.indices[place]
+                if not isinstance(var, Var) or table.setdefault(var, name) is not name:
+                    return None
+        key = next((var for var, name in table.items() if name is self.keys.var), None)
+        if key is None or len(table) != len(names):
+            return None
+        return table if structural_equal(extents.get(key, imm64(-1)), self.keys.extent) else None
+
+    def _each(self, stage: Stage, value: PrimExpr, table: Mapping[Var, Var]) -> bool:
+        """Take a stage that gives an element for each key."""
+        place = self._order([substitute(i, table) for i in stage.indices])
+        if -1 in place or stage.buffer in self.at:
+            return False
+        if self._is_masked(value):
+            self.masked.add(stage.buffer)
+        elif self._is_weight(value) or self._is_share(value):
+            self.zeros.add(stage.buffer)
+        else:
+            return False
+        self.at[stage.buffer] = place
+        return True
+
+    def _is_masked(self, value: PrimExpr) -> bool:
+        """Whether this is the score that a mask has replaced: the same wherever it is used."""
+        if isinstance(value, BufferLoad):
+            return value.buffer in self.masked
+        if not isinstance(value, Select) or not _is_least(value.false_value):
+            return False
+        if _mentions(value.condition, self.at) or _mentions(
+            value.true_value, self.masked | self.zeros
+        ):
+            return False
+        if self.score is None:
+            self.score = value
+        return structural_equal(self.score, value)
+
+    def _is_share(self, value: PrimExpr) -> bool:
+        """Whether this is ``weight / total``."""
+        if not isinstance(value, Div) or not isinstance(value.b, BufferLoad):
+            return False
+        return self._is_zero(value.a) and value.b.buffer in self.totals
+
+    def _is_weight(self, value: PrimExpr) -> bool:
+        """Whether this is ``exp(score - top)``, maybe with another number for a top of -inf."""
+        if not isinstance(value, Call) or getattr(value.op, "name", "") != "tir.exp":
+            return False
+        (power,) = value.args
+        if not isinstance(power, Sub) or not self._is_masked(power.a):
+            return False
+        top = power.b
+        if isinstance(top, Select):
+            asked, other = top.condition, top.true_value
+            guards = isinstance(asked, Eq) and _is_least(asked.b)
+            if not guards or not isinstance(other, FloatImm) or not math.isfinite(other.value):
+                return False
+            assert isinstance(asked, Eq)
+            if not structural_equal(asked.a, top.false_value):
+                return False
+            top = top.false_value
+        return isinstance(top, BufferLoad) and top.buffer in self.tops
+
+    def _is_zero(self, value: PrimExpr) -> bool:
+        return isinstance(value, BufferLoad) and value.buffer in self.zeros
+
+
+def _mentions(value: PrimExpr, buffers: Container[Buffer]) -> bool:
+    return any(load.buffer in buffers for load in by_class(value).get(BufferLoad, ()))
+
+
+def _is_least(value: PrimExpr) -> bool:
+    return isinstance(value, FloatImm) and value.value == -math.inf
+
+
+# -- conditions --------------------------------------------------------------------------------
+def _limit(condition: PrimExpr, outer: Sequence[Axis], keys: Axis) -> PrimExpr | None:
+    """Give how many keys a row sees at most: one more than the greatest that fulfils a part."""
+    parts, left = list[PrimExpr](), [condition]
+    while left:
+        part = left.pop()
+        if isinstance(part, And):
+            left += [part.a, part.b]
+        else:
+            parts.append(part)
+    row = outer[-1]
+    for part in parts:
+        if not isinstance(part, (LE, LT, GE, GT)):
+            continue
+        less, more = (part.a, part.b) if isinstance(part, (LE, LT)) else (part.b, part.a)
+        line = _line(less, more, (row, keys))
+        if line is None or line.of_key != 1 or line.of_row > 0:
+            continue
+        found = sub(mul(row.var, imm64(-line.of_row)), line.rest)
+        return add(found, imm64(1)) if isinstance(part, (LE, GE)) else found
+    return None
+
+
+class _Line(NamedTuple):
+    """``of_row * row + of_key * key + rest``."""
+
+    of_row: int
+    of_key: int
+    rest: PrimExpr
+
+
+def _line(less: PrimExpr, more: PrimExpr, axes: tuple[Axis, Axis]) -> _Line | None:
+    """Read the difference of numbers as a line, where nothing overflows; None where it is none."""
+    row, key = axes
+    done: list[_Line] = []
+    ahead: list[tuple[PrimExpr, int]] = [(less, 1), (more, -1)]
+    while ahead:
+        part, sign = ahead.pop()
+        bare = _without_casts(part, axes)
+        if bare is row.var or bare is key.var:
+            done.append(_Line(sign * (bare is row.var), sign * (bare is key.var), imm64(0)))
+        elif isinstance(part, (Add, Sub)) and _is_wide(part):
+            ahead.append((part.a, sign))
+            ahead.append((part.b, -sign if isinstance(part, Sub) else sign))
+        elif {row.var, key.var} & set(by_class(part).get(Var, ())) or not _is_plain(part):
+            return None
+        else:
+            done.append(_Line(0, 0, mul(imm64(sign), part)))
+    rest: PrimExpr = imm64(0)
+    for line in done:
+        rest = add(rest, line.rest)
+    return _Line(sum(line.of_row for line in done), sum(line.of_key for line in done), rest)
+
+
+def _is_wide(expr: PrimExpr) -> bool:
+    return expr.dtype.is_int and expr.dtype.bits == 64 and expr.dtype.lanes == 1
+
+
+def _is_plain(expr: PrimExpr) -> bool:
+    """Whether this is of 64 bits, and neither reads memory nor calls anything."""
+    seen = by_class(expr)
+    return _is_wide(expr) and not seen.get(BufferLoad) and not seen.get(Call)
+
+
+def _without_casts(expr: PrimExpr, axes: tuple[Axis, Axis]) -> PrimExpr | None:
+    """Give the iterator that is cast, where its values fit."""
+    bits = expr.dtype.bits
+    while isinstance(expr, Cast) and expr.dtype.is_int:
+        bits = min(bits, expr.dtype.bits)
+        expr = expr.value
+    for axis in axes:
+        if expr is axis.var:
+            fits = bits >= expr.dtype.bits or (
+                axis.size is not None and axis.size < 2 ** (bits - 1)
+            )
+            return expr if fits else None
+    return None

@@ -1,0 +1,1 @@
+"""Convolutions as matrix products over panels of an image."""

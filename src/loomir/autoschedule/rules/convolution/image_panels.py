@@ -1,0 +1,223 @@
+"""Copies of an image: one with its padding, and panels of what each step takes from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul, product
+from loomir.autoschedule.builders.evaluate import time_of, unfused
+from loomir.autoschedule.builders.loops import allocated, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.operand_access import split
+from loomir.autoschedule.builders.thread_partition import shared
+from loomir.autoschedule.rules.convolution.recognise import Image
+from loomir.ir.substitution import substitute
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    LE,
+    LT,
+    Add,
+    And,
+    FloorMod,
+    IntImm,
+    Min,
+    PrimExpr,
+    Ramp,
+    Sub,
+    Var,
+)
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["copied_image", "find_pieces", "parts_of", "pieces_of", "run_pieces"]
+
+_WRITTEN_OUT: Final = 16
+"""Pieces of a row that are written out."""
+
+
+def parts_of(length: int, lanes: int) -> list[tuple[int, int]]:
+    """Cut a stretch into vectors: where each starts, and how many elements it has."""
+    made: list[tuple[int, int]] = []
+    done = 0
+    while done < length:
+        while lanes > length - done:
+            lanes //= 2
+        made.append((done, lanes))
+        done += lanes
+    return made
+
+
+def _stretch(length: int, lanes: int, body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
+    """Go over a stretch of elements by vectors; ``body`` gets the first of each."""
+    whole = length // lanes
+    made: list[Stmt] = []
+    if whole:
+        made.append(loop("v", whole, lambda v: body(mul(v, imm64(lanes)), lanes)))
+    done = imm64(whole * lanes)
+    made += [body(add(done, imm64(i)), n) for i, n in parts_of(length - whole * lanes, lanes)]
+    return seq(made)
+
+
+# -- the copy ----------------------------------------------------------------------------------
+def copied_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
+    """Copy an image with its border, row by row; say how."""
+    border = image.border
+    *outer, last = border.axes
+    rows = product(image.lines)
+    dtype = copy.dtype
+
+    def put(
+        start: PrimExpr, phase: int, first: PrimExpr, size: int, value: PrimExpr, row: Place
+    ) -> Stmt:
+        """Store ``size`` neighbours of a run from ``first`` on."""
+
+        def lane(x: PrimExpr) -> Stmt:
+            here = add(first, x)
+            place = add(mul(here, imm64(image.stride)), imm64(phase))
+            made = substitute(value, {**row, last.var: place})
+            return BufferStore(copy, made, (add(start, here),))
+
+        return lane(imm64(0)) if size == 1 else vectorized("lane", size, lane)
+
+    def run(start: PrimExpr, phase: int, row: Place, inside: bool) -> Stmt:
+        low, high = (border.low, border.high) if inside else (0, 0)
+        low, high = (_up(x - phase, image.stride) for x in (low, high))
+        made: list[Stmt] = []
+        for begin, end, value in (
+            (0, low, border.other),
+            (low, high, border.value),
+            (high, image.run, border.other),
+        ):
+            if end > begin:
+                first = imm64(begin)
+
+                def one(i: PrimExpr, n: int, v: PrimExpr = value, f: PrimExpr = first) -> Stmt:
+                    return put(start, phase, add(f, i), n, v, row)
+
+                made.append(_stretch(end - begin, lanes, one))
+        return seq(made)
+
+    def item(number: PrimExpr) -> Stmt:
+        row = unfused(number, outer)
+        start = mul(number, imm64(image.pitch))
+
+        def runs(inside: bool) -> Stmt:
+            places = [mul(imm64(image.run), imm64(p)) for p in range(image.stride)]
+            return seq(run(add(start, place), p, row, inside) for p, place in enumerate(places))
+
+        tests = [
+            test
+            for var, low, high in border.inside
+            for test in (LE(low, row[var]), LT(row[var], high))
+        ]
+        if not tests:
+            return runs(True)
+        condition: PrimExpr = tests[0]
+        for test in tests[1:]:
+            condition = And(condition, test)
+        return IfThenElse(condition, runs(True), runs(False))
+
+    each = image.pitch * time_of(border.value, dtype) / 2
+    return shared(rows, each, "rows of the image", item)
+
+
+Place = dict[Var, PrimExpr]
+
+
+def _up(size: int, step: int) -> int:
+    return max(0, -(-size // step))
+
+
+# -- panels ------------------------------------------------------------------------------------
+def pieces_of(image: Image, width: int, lanes: int) -> int:
+    """Count the pieces of a row of pixels that a tile of ``width`` pixels has at most."""
+    (pixels,) = image.product.columns
+    size = pixels.size or 0
+    line = image.places[-1].size or 1
+    most, seen = 1, set[int]()
+    for start in range(0, size, width):
+        if start % line in seen and start + width <= size:
+            continue
+        seen.add(start % line)
+        now, count = start, 0
+        while now < min(size, start + width):
+            now += min(lanes, line - now % line)
+            count += 1
+        most = max(most, count)
+        if len(seen) == line:
+            break
+    return most
+
+
+def find_pieces(
+    image: Image, first: PrimExpr, width: int, lanes: int, sources: Buffer, targets: Buffer
+) -> Stmt:
+    """Find for a tile where each piece comes from, and where in a row of the panel it goes.
+
+    Pieces have the size of vectors, and the next one goes over what is not of the row of pixels.
+    """
+    (pixels,) = image.product.columns
+    line = image.places[-1].extent
+    end = Min(add(first, imm64(width)), pixels.extent)
+    count = sources.shape[0]
+    assert isinstance(count, IntImm)
+    now = scratch("now", (1,), DataType("int64"), scope="local")
+    zero = imm64(0)
+
+    def one(p: PrimExpr) -> Stmt:
+        here = BufferLoad(now, (zero,))
+        place = substitute(image.shift, dict(split(image.places, here)))
+        left = Min(imm64(lanes), Sub(line, FloorMod(here, line)))
+        return IfThenElse(
+            LT(here, end),
+            seq(
+                [
+                    BufferStore(sources, place, (p,)),
+                    BufferStore(targets, Sub(here, first), (p,)),
+                    BufferStore(now, Add(here, left), (zero,)),
+                ]
+            ),
+            seq(  # there are fewer: the last one again
+                [
+                    BufferStore(sources, BufferLoad(sources, (Sub(p, imm64(1)),)), (p,)),
+                    BufferStore(targets, BufferLoad(targets, (Sub(p, imm64(1)),)), (p,)),
+                ]
+            ),
+        )
+
+    many = unrolled if count.value <= _WRITTEN_OUT else loop
+    place = substitute(image.shift, dict(split(image.places, first)))
+    left = Min(imm64(lanes), Sub(line, FloorMod(first, line)))
+    start = [
+        BufferStore(sources, place, (zero,)),
+        BufferStore(targets, zero, (zero,)),
+        BufferStore(now, Add(first, left), (zero,)),
+    ]
+    rest = many("p", count.value - 1, lambda p: one(Add(p, imm64(1))))
+    return allocated([now], *start, *([rest] if count.value > 1 else []))
+
+
+def run_pieces(
+    copy: Buffer,
+    base: PrimExpr,
+    panel: Buffer,
+    slot: PrimExpr,
+    row: PrimExpr,
+    lanes: int,
+    pieces: tuple[Buffer, Buffer],
+) -> Stmt:
+    """Copy the pieces of one row of a panel."""
+    sources, targets = pieces
+    count = sources.shape[0]
+    assert isinstance(count, IntImm)
+
+    def one(p: PrimExpr) -> Stmt:
+        source = _vector(add(base, BufferLoad(sources, (p,))), lanes)
+        target = _vector(add(row, BufferLoad(targets, (p,))), lanes)
+        return BufferStore(panel, BufferLoad(copy, (source,)), (slot, target))
+
+    return (unrolled if count.value <= _WRITTEN_OUT else loop)("p", count.value, one)
+
+
+def _vector(first: PrimExpr, lanes: int) -> PrimExpr:
+    return first if lanes == 1 else Ramp(first, imm64(1), lanes)

@@ -1,0 +1,689 @@
+"""Convolutions whose results have pixels side by side: kernels times panels of the image.
+
+Kernels are read where they are, a number at a time; the vectors are pixels. A panel holds, for each
+step of the kernels, the pixels that the step takes for a tile of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul, product, sub
+from loomir.autoschedule.builders.loops import (
+    allocated,
+    loop,
+    parallel,
+    scratch,
+    unrolled,
+    vectorized,
+)
+from loomir.autoschedule.builders.operand_access import (
+    at,
+    extent_of,
+    lesser,
+    let,
+    size_of,
+    span,
+    split,
+)
+from loomir.autoschedule.ir.plan import Ahead, Plan
+from loomir.autoschedule.ir.stage import Axis, Stage
+from loomir.autoschedule.rules.convolution.channel_vectorized import in_channel_vectors
+from loomir.autoschedule.rules.convolution.image_panels import (
+    copied_image,
+    find_pieces,
+    parts_of,
+    pieces_of,
+    run_pieces,
+)
+from loomir.autoschedule.rules.convolution.recognise import Image, read_image
+from loomir.autoschedule.rules.convolution.remainder_pixels import Leftover, left_over
+from loomir.autoschedule.rules.matmul.accumulator_init import begun
+from loomir.autoschedule.rules.matmul.collapse_axes import Views
+from loomir.autoschedule.rules.matmul.dot_groups import grouped
+from loomir.autoschedule.rules.matmul.epilogue import finished
+from loomir.autoschedule.rules.matmul.micro_kernel import (
+    copy_tile,
+    load_tile,
+    multiply_then_add,
+    run_tile,
+    summing,
+)
+from loomir.autoschedule.rules.matmul.operands import Places, Side, Values
+from loomir.autoschedule.rules.matmul.prepack import in_steps, is_constant
+from loomir.autoschedule.rules.matmul.recognise import Contraction
+from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, choose_tiles, up
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class, pre_order
+from loomir.support.dtype import DataType
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    LE,
+    LT,
+    And,
+    Broadcast,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    PrimExpr,
+    Ramp,
+    Sub,
+    Var,
+    const,
+)
+from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["convolution"]
+
+_WRITTEN_OUT: Final = 6000
+"""Nodes up to which the end of a tile is written out from registers."""
+_SHARES: Final = 4
+"""Tiles of pixels from which threads need not share panels.
+
+Panels of a block stay in its cache: a sixth less time on two threads for 256 channels of 14 x 14.
+"""
+_STEPS: Final = 64
+"""Steps of a panel where the next one is copied meanwhile, or few rows use it.
+
+The first cache holds both. 64 channels of 112 x 112 pixels take 0.95 of the time so that they take
+where a strip has one panel, made before it is used.
+"""
+_FEW_TILES: Final = 2
+"""Tiles of rows that are too few to copy the next panel meanwhile.
+
+16 channels of 112 x 112 pixels take 0.95 of the time with panels that are made before. Transposed
+convolutions of few channels, which are several convolutions, compile in two thirds of the time.
+"""
+_AT_ONCE: Final = 8
+"""Steps that are written out, between which some of the next panel is copied."""
+_BLOCKS: Final = 16
+"""Blocks that threads may share, from which on a block has more than one strip."""
+_ROWS: Final = 64
+"""Rows of a block where threads share panels, and each reads all of them."""
+_INDEX: Final = DataType("int64")
+
+
+def convolution(
+    found: Contraction,
+    target: Target,
+    inner: Callable[[Contraction], Set[Buffer]],
+    views: Views,
+    pad: Stage | None,
+    constants: Set[Var] = frozenset(),
+) -> Plan | None:
+    """Plan a product whose right factor is an image; None for others."""
+    if grouped(found, target) is not None:
+        return None
+    image = read_image(found, views, pad)
+    if image is None:
+        return None
+    plan = in_channel_vectors(image, target, inner(image.product), constants)
+    if plan is not None:
+        return plan
+    pixels = size_of(image.product.columns) or 0
+    if pixels < target.lanes(found.dtype.bits) // 2 or not pixels:
+        return None
+    return _Convolution(image, target, inner(image.product), constants).plan()
+
+
+class _Convolution:
+    def __init__(
+        self, image: Image, target: Target, inner: Set[Buffer], constants: Set[Var]
+    ) -> None:
+        found = image.product
+        self.image, self.found, self.inner, self.target = image, found, inner, target
+        self.m, self.n = size_of(found.rows) or 0, size_of(found.columns) or 0
+        self.k = size_of(found.reduced) or 0
+        self.batch, self.count = extent_of(found.batch), size_of(found.batch)
+        lanes = target.lanes(found.dtype.bits)
+        self.rest = 0
+        if self.n <= 16 * lanes and not found.ordered:  # among more pixels, one vector is little
+            self.rest = left_over(image, self.n, self.k, lanes)
+        self.whole = self.n - self.rest
+        self.tiles = tiles = self._choose_tiles()
+        row_tiles, column_tiles = self.row_tiles, self.column_tiles
+        if self.own_panels:
+            across = min(4, max(1, column_tiles // _SHARES)) if self.far else 1
+            if self.meanwhile:
+                across = min(4, max(1, column_tiles // _BLOCKS))
+            down = row_tiles
+        else:
+            down, across = up(row_tiles, 2 * max(1, self.m // (2 * _ROWS))), column_tiles
+        self.left = Side("left", found.left, found.rows, tiles.rows, down)
+        (pixels,) = found.columns
+        vectors = (Axis(pixels.var, imm64(self.whole)),)
+        self.right = Side("right", found.right, vectors, tiles.columns, across)
+        self.copy = scratch(
+            "image",
+            (add(mul(product(image.lines), imm64(image.pitch)), imm64(tiles.lanes)),),
+            found.dtype,
+        )
+        slots: PrimExpr = mul(self.batch, imm64(column_tiles * self.panels))
+        if self.own_panels:
+            slots = imm64(2 if self.meanwhile else across)
+        row = (tiles.depth + 1) * tiles.columns
+        self.panel = scratch("panel", (slots, row), found.dtype)
+        self.pieces = pieces_of(image, tiles.columns, tiles.lanes)
+        used: set[Var] = set(by_class(found.left).get(Var, ()))
+        self.groups = tuple(axis for axis in found.batch if axis.var in used)
+        self.left_over: Leftover | None = None
+        if self.rest:
+            self.left_over = Leftover(
+                image, self.left, self.rest, self.copy, self.panels, lanes, target.registers
+            )
+            images = imm64(1) if self.own_panels else self.batch
+            self.columns = self.left_over.columns(images)
+        self.kernels: Buffer | None = None
+        """Constant kernels, packed before any call."""
+        constant = is_constant(replace(found, batch=self.groups), found.left, constants)
+        if constant and not self.rest:  # what is left over reads them where they are
+            sets = (size_of(self.groups) or 0) * row_tiles
+            self.kernels = scratch("kernels", (sets, self.k, tiles.rows), found.dtype)
+
+    def _choose_tiles(self) -> Tiles:
+        """Choose tiles, and panels of whole units: steps along the last of the reduced axes."""
+        tiles = choose_tiles(self.m, self.whole, self.k, self.found.dtype, self.target)
+        sizes = [axis.size or 1 for axis in self.image.steps]
+        self.column_tiles = up(self.whole, tiles.columns)
+        self.own_panels = self.column_tiles * (self.count or _SHARES) >= _SHARES
+        """Whether each block makes its panels, for all rows."""
+        second = self.target.caches[1] or self.target.caches[0] * 4
+        self.far = self.m * self.k * self.found.dtype.itemsize > second
+        """Whether kernels had better be read once for several strips."""
+        near = self.own_panels and not self.far and not self.rest
+        depth = min(tiles.depth, _STEPS) if near else tiles.depth
+        most = depth + depth // 4
+        self.lead = next(i for i in range(len(sizes) + 1) if prod(sizes[i:]) <= most)
+        self.unit, self.total = prod(sizes[self.lead :]), prod(sizes[: self.lead])
+        self.units = up(self.total, up(self.total, max(1, most // self.unit)))
+        self.panels = up(self.total, self.units)
+        rows = tiles.rows
+        if tiles.columns * _SHARES > self.whole:  # blocks of equal size
+            even = [r for r in range(max(1, rows - 2), rows + 1) if self.m % r == 0]
+            rows = max(even, default=rows)
+        depth = self.units * self.unit
+        self.row_tiles = up(self.m, rows)
+        fewest = (self.k - (self.panels - 1) * depth) // _AT_ONCE
+        often = near and self.row_tiles > _FEW_TILES
+        self.meanwhile = up(depth, self.row_tiles * fewest) if often and fewest else 0
+        """Steps of the next panel that are copied between some steps of a tile."""
+        return replace(tiles, rows=rows, depth=depth)
+
+    @property
+    def work(self) -> int | None:
+        """The products of one call."""
+        return None if self.count is None else self.m * self.n * self.k * self.count
+
+    def _parallel(self, name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+        work = self.work
+        worth = work is None or work >= WORTH_THREADS
+        return (parallel if worth else loop)(name, extent, body)
+
+    def plan(self) -> Plan:
+        """Write the loops."""
+        copying, how = copied_image(self.image, self.copy, self.tiles.lanes)
+        parts, held = [copying], [self.copy]
+        if not self.own_panels:
+            held.append(self.panel)
+            held += [self.columns] if self.left_over else []
+            parts.append(self._pack_all())
+        blocks = product((self.batch, self.right.blocks, self.left.blocks))
+        parts.append(self._parallel("block", blocks, self._block))
+        work = self.work
+        flops = None if work is None else 2 * work
+        ahead = () if self.kernels is None else (Ahead(self._ahead(self.kernels), (self.kernels,)),)
+        return Plan("convolution", allocated(held, *parts), self._choices(how), flops, ahead=ahead)
+
+    def _ahead(self, kernels: Buffer) -> Stmt:
+        """Pack kernels by tiles; those beyond the last are as the last."""
+        left = self.left
+        count = up(self.m, left.width)
+
+        def one(number: PrimExpr, k: PrimExpr, r: PrimExpr) -> Stmt:
+            group = split(self.groups, FloorDiv(number, imm64(count)))
+            row = add(mul(FloorMod(number, imm64(count)), imm64(left.width)), r)
+            rows = split(self.found.rows, lesser(row, imm64(self.m - 1)))
+            value = left.element(group, {self.found.reduced[0].var: k}, rows)
+            return BufferStore(kernels, value, (number, k, r))
+
+        return loop(
+            "set",
+            kernels.shape[0],
+            lambda n: loop("k", self.k, lambda k: loop("r", left.width, lambda r: one(n, k, r))),
+        )
+
+    # -- panels ------------------------------------------------------------------------------------
+    def _depth(self, panel: PrimExpr) -> PrimExpr:
+        """Give the units of a panel; the last one may have fewer."""
+        if self.total % self.units == 0:
+            return imm64(self.units)
+        return lesser(imm64(self.units), sub(imm64(self.total), mul(panel, imm64(self.units))))
+
+    def _pack_all(self) -> Stmt:
+        """Make all panels, and the columns of pixels that are left over."""
+        count = mul(self.batch, imm64(self.column_tiles * self.panels))
+
+        def one(number: PrimExpr) -> Stmt:
+            panel, rest = FloorMod(number, imm64(self.panels)), FloorDiv(number, imm64(self.panels))
+            tile = FloorMod(rest, imm64(self.column_tiles))
+            batch = FloorDiv(rest, imm64(self.column_tiles))
+            return self._pack(batch, tile, panel, number)
+
+        left_over = self.left_over
+        if left_over is None:
+            return self._parallel("panel", count, one)
+
+        def column(number: PrimExpr) -> Stmt:
+            batch, pixel = FloorDiv(number, imm64(self.rest)), FloorMod(number, imm64(self.rest))
+            place = add(imm64(self.whole), pixel)
+            return left_over.packed(self.columns, batch, number, place)
+
+        return self._parallel(
+            "panel",
+            add(count, mul(self.batch, imm64(self.rest))),
+            lambda number: IfThenElse(LT(number, count), one(number), column(Sub(number, count))),
+        )
+
+    def _pack(self, batch: PrimExpr, tile: PrimExpr, panel: PrimExpr, slot: PrimExpr) -> Stmt:
+        """Make a panel for a tile of pixels."""
+        tiles, image = self.tiles, self.image
+        width, lanes = tiles.columns, tiles.lanes
+        sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
+        targets = scratch("targets", (self.pieces,), _INDEX, scope="local")
+        lead, near = image.steps[: self.lead], image.steps[self.lead :]
+        fixed = split(self.found.batch, batch)
+
+        def rows(units: PrimExpr, first: PrimExpr) -> Stmt:
+            def unit(u: PrimExpr) -> Stmt:
+                table = split(lead, add(mul(panel, imm64(self.units)), u))
+                return inside(0, {**fixed, **table}, u)
+
+            def inside(i: int, table: Values, k: PrimExpr) -> Stmt:
+                if i == len(near):
+                    base = substitute(image.base, table)
+                    row = mul(k, imm64(width))
+                    return run_pieces(
+                        self.copy, base, self.panel, slot, row, lanes, (sources, targets)
+                    )
+                axis = near[i]
+                return loop(
+                    axis.var.name_hint,
+                    axis.extent,
+                    lambda x: inside(i + 1, {**table, axis.var: x}, add(mul(k, axis.extent), x)),
+                )
+
+            return loop("unit", units, unit)
+
+        def made(first: PrimExpr) -> Stmt:
+            units = self._depth(panel)
+            parts = [find_pieces(image, first, width, lanes, sources, targets), rows(units, first)]
+            if self.n % width:
+                full = LE(add(first, imm64(width)), imm64(self.n))
+                parts.insert(0, IfThenElse(full, seq([]), self._clear(slot, units)))
+            return allocated([sources, targets], *parts)
+
+        return let("first", mul(tile, imm64(width)), made)
+
+    def _clear(self, slot: PrimExpr, units: PrimExpr) -> Stmt:
+        """Set so many units of a panel to 0."""
+        lanes, zero = self.tiles.lanes, const(0, self.found.dtype)
+        value = zero if lanes == 1 else Broadcast(zero, lanes)
+        return loop(
+            "v",
+            mul(units, imm64(self.unit * self.tiles.vectors)),
+            lambda v: BufferStore(self.panel, value, (slot, span(mul(v, imm64(lanes)), lanes))),
+        )
+
+    # -- loops -------------------------------------------------------------------------------------
+    def _block(self, number: PrimExpr) -> Stmt:
+        left, right, tiles = self.left, self.right, self.tiles
+        down = FloorMod(number, left.blocks)
+        rest = FloorDiv(number, left.blocks)
+        across, batch = FloorMod(rest, right.blocks), FloorDiv(rest, right.blocks)
+        mine = [self.panel] if self.own_panels else []
+        part = None
+        if self.panels > 1:
+            strips = 1 if self.meanwhile else right.per_block
+            shape = (strips, left.per_block, tiles.rows, tiles.columns)
+            part = scratch("part", shape, self.found.dtype)
+            mine.append(part)
+        sums = None
+        if self.left_over is not None:
+            sums = self.left_over.sums()
+            mine.append(sums)
+            mine += [self.columns] if self.own_panels else []
+
+        def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
+            if self.meanwhile:
+                return allocated(mine, self._strips(batch, across, down, part))
+
+            def panel(p: PrimExpr) -> Stmt:
+                strips = self._panel(batch, across, down, p, part)
+                if sums is None:
+                    return strips
+                rest = self._rests(batch, down, p, sums)
+                if self.column_tiles > 1 and self.own_panels:
+                    rest = IfThenElse(Eq(across, sub(self.right.blocks, imm64(1))), rest)
+                return seq([strips, rest])
+
+            body = loop("panel", self.panels, panel)
+            return allocated(mine, body) if mine else body
+
+        return let(
+            "batch",
+            batch,
+            lambda b: let("across", across, lambda a: let("down", down, lambda d: inside(b, a, d))),
+        )
+
+    def _strips(
+        self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
+    ) -> Stmt:
+        """Go along strips, and along panels of each; the next panel is made meanwhile."""
+        tiles, panels, zero = self.tiles, imm64(self.panels), imm64(0)
+        fixed = split(self.found.batch, batch)
+
+        def one(s: PrimExpr, p: PrimExpr) -> Stmt:
+            tile, number = at(across, self.right.per_block, s), at(s, panels, p)
+            sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
+            targets = scratch("targets", (self.pieces,), _INDEX, scope="local")
+            later = FloorMod(add(p, imm64(1)), panels) if self.panels > 1 else zero
+            after = add(tile, FloorDiv(add(p, imm64(1)), panels))
+            first = mul(lesser(after, imm64(self.column_tiles - 1)), imm64(tiles.columns))
+            slot = FloorMod(add(number, imm64(1)), imm64(2))
+
+            def row(k: PrimExpr) -> Stmt:
+                whole = lesser(at(later, tiles.depth, k), imm64(self.k - 1))
+                base = substitute(self.image.base, {**fixed, **split(self.image.steps, whole)})
+                target = mul(k, imm64(tiles.columns))
+                return run_pieces(
+                    self.copy, base, self.panel, slot, target, tiles.lanes, (sources, targets)
+                )
+
+            def copied(t: PrimExpr, turn: PrimExpr, turns: PrimExpr) -> Stmt:
+                first, last = mul(at(t, turns, turn), imm64(self.meanwhile)), imm64(tiles.depth - 1)
+                rows = loop("row", self.meanwhile, lambda i: row(lesser(add(first, i), last)))
+                return IfThenElse(LE(first, last), rows)
+
+            walk = loop(
+                "tile",
+                _tiles_of(self.left, down),
+                lambda t: self._tile(
+                    batch,
+                    tile,
+                    (down, t),
+                    p,
+                    FloorMod(number, imm64(2)),
+                    part,
+                    zero,
+                    lambda turn, turns: copied(t, turn, turns),
+                ),
+            )
+            found = find_pieces(self.image, first, tiles.columns, tiles.lanes, sources, targets)
+            return allocated([sources, targets], found, walk)
+
+        begin = [self._pack(batch, at(across, self.right.per_block, zero), zero, zero)]
+        if self.n % tiles.columns:
+            begin.insert(0, self._clear(imm64(1), imm64(self.units)))
+        strips = _tiles_of(self.right, across)
+        walk = loop("strip", strips, lambda s: loop("panel", panels, lambda p: one(s, p)))
+        return seq([*begin, walk])
+
+    def _panel(
+        self,
+        batch: PrimExpr,
+        across: PrimExpr,
+        down: PrimExpr,
+        panel: PrimExpr,
+        part: Buffer | None,
+    ) -> Stmt:
+        def strip(s: PrimExpr) -> Stmt:
+            tile = at(across, self.right.per_block, s)
+            slot: PrimExpr = s
+            parts: list[Stmt] = []
+            if self.own_panels:
+                parts.append(self._pack(batch, tile, panel, slot))
+            else:
+                whole = at(batch, self.column_tiles, tile)
+                slot = at(whole, self.panels, panel)
+            parts.append(
+                let(
+                    "slot",
+                    slot,
+                    lambda x: loop(
+                        "tile",
+                        _tiles_of(self.left, down),
+                        lambda t: self._tile(batch, tile, (down, t), panel, x, part, s),
+                    ),
+                )
+            )
+            return seq(parts)
+
+        return loop("strip", _tiles_of(self.right, across), strip)
+
+    def _tile(
+        self,
+        batch: PrimExpr,
+        column_tile: PrimExpr,
+        tile: tuple[PrimExpr, PrimExpr],
+        panel: PrimExpr,
+        slot: PrimExpr,
+        part: Buffer | None,
+        strip: PrimExpr,
+        meanwhile: Callable[[PrimExpr, PrimExpr], Stmt] | None = None,
+    ) -> Stmt:
+        left, tiles = self.left, self.tiles
+        sums = scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, scope="local")
+        step = self.found.reduced[0].var
+        fixed = split(self.found.batch, batch)
+        start = mul(panel, imm64(tiles.depth))
+
+        def inside(row: PrimExpr, column: PrimExpr, rows: Places) -> Stmt:
+            source = left.clamped(rows, row)
+            number: PrimExpr = imm64(0)
+            for axis in self.groups:
+                number = at(number, axis.extent, fixed[axis.var])
+            number = at(number, up(self.m, left.width), at(tile[0], left.per_block, tile[1]))
+
+            def kernel(r: PrimExpr, k: PrimExpr) -> PrimExpr:
+                if self.kernels is not None:
+                    return BufferLoad(self.kernels, (number, k, r))
+                return left.element(fixed, {step: k}, source(r))
+
+            def one(k: PrimExpr) -> Stmt:
+                first = mul(k, imm64(tiles.columns))
+
+                def pixels(c: PrimExpr) -> PrimExpr:
+                    base = c.base if isinstance(c, Ramp) else c
+                    return BufferLoad(self.panel, (slot, span(add(first, base), tiles.lanes)))
+
+                return run_tile(
+                    sums,
+                    lambda r: kernel(r, add(start, k)),
+                    pixels,
+                    tiles,
+                    multiply_then_add if self.found.ordered else summing(self.target),
+                )
+
+            steps = self._steps(mul(self._depth(panel), imm64(self.unit)), one, meanwhile)
+            end = self._end(batch, row, column, rows, sums)
+            fill = self._begin(fixed, row, column, (rows, source), sums)
+            if part is None:
+                return allocated([sums], fill, steps, end)
+            place = (strip, tile[1])
+            begin = IfThenElse(Eq(panel, imm64(0)), fill, load_tile(sums, part, place, tiles))
+            last = Eq(panel, imm64(self.panels - 1))
+            return allocated(
+                [sums], begin, steps, IfThenElse(last, end, copy_tile(part, place, sums, tiles))
+            )
+
+        return let(
+            "row",
+            left.first(at(tile[0], left.per_block, tile[1])),
+            lambda row: let(
+                "column",
+                self.right.first(column_tile),
+                lambda column: left.placed(row, lambda rows: inside(row, column, rows)),
+            ),
+        )
+
+    def _steps(
+        self,
+        depth: PrimExpr,
+        step: Callable[[PrimExpr], Stmt],
+        meanwhile: Callable[[PrimExpr, PrimExpr], Stmt] | None,
+    ) -> Stmt:
+        """Go along the steps of a panel; ``meanwhile`` is done between some of them."""
+        if meanwhile is None:
+            return in_steps(depth, self.target, step)
+        turns = FloorDiv(depth, imm64(_AT_ONCE))
+        if isinstance(depth, IntImm):
+            turns = imm64(depth.value // _AT_ONCE)
+        size = imm64(_AT_ONCE)
+
+        def some(turn: PrimExpr) -> Stmt:
+            first = mul(turn, size)
+            steps = in_steps(size, self.target, lambda k: step(add(first, k)))
+            return seq([meanwhile(turn, turns), steps])
+
+        done = mul(turns, size)
+        made = [loop("turn", turns, some)]
+        if not isinstance(depth, IntImm) or depth.value % _AT_ONCE:
+            made.append(loop("k", sub(depth, done), lambda k: step(add(done, k))))
+        return seq(made)
+
+    def _rests(self, batch: PrimExpr, down: PrimExpr, panel: PrimExpr, sums: Buffer) -> Stmt:
+        tiles = _tiles_of(self.left, down)
+        made = loop("tile", tiles, lambda t: self._rest(batch, (down, t), panel, sums))
+        if not self.own_panels or self.left_over is None:
+            return made
+        columns = [
+            self.left_over.packed(self.columns, batch, imm64(j), imm64(self.whole + j))
+            for j in range(self.rest)
+        ]
+        return seq([IfThenElse(Eq(panel, imm64(0)), seq(columns)), made])
+
+    def _rest(
+        self,
+        batch: PrimExpr,
+        tile: tuple[PrimExpr, PrimExpr],
+        panel: PrimExpr,
+        sums: Buffer,
+    ) -> Stmt:
+        """Add to the pixels that are left over, for a tile of rows."""
+        left, found, left_over = self.left, self.found, self.left_over
+        assert left_over is not None
+        table = split(found.batch, batch)
+        (pixels,) = found.columns
+
+        def inside(row: PrimExpr, rows: Places) -> Stmt:
+            def finish(r: PrimExpr, j: PrimExpr, total: PrimExpr) -> Stmt:
+                place = {**table, **rows(r), pixels.var: add(imm64(self.whole), j)}
+                return self._guarded(row, r, finished(found, self.inner, place, total))
+
+            source = left.clamped(rows, row)
+            return left_over.tile(self.columns, sums, batch, tile[1], panel, source, finish)
+
+        return let(
+            "row",
+            left.first(at(tile[0], left.per_block, tile[1])),
+            lambda row: left.placed(row, lambda rows: inside(row, rows)),
+        )
+
+    def _guarded(self, row: PrimExpr, r: PrimExpr, stmt: Stmt) -> Stmt:
+        """Store nothing beyond the last row."""
+        return stmt if self.left.even else IfThenElse(LT(add(row, r), imm64(self.m)), stmt)
+
+    # -- the ends of a tile ------------------------------------------------------------------------
+    def _begin(
+        self,
+        table: Values,
+        row: PrimExpr,
+        column: PrimExpr,
+        rows: tuple[Places, Places],
+        sums: Buffer,
+    ) -> Stmt:
+        """Set sums to what they start from; ``rows`` are those of the tile, and the nearest."""
+        tiles, left = self.tiles, self.left
+        (pixels,) = self.found.columns
+        last = imm64(self.whole - 1)
+        inside: PrimExpr = TRUE if left.even else LE(add(row, imm64(tiles.rows)), left.extent)
+        if self.whole % tiles.columns:
+            fits = LE(add(column, imm64(tiles.columns)), imm64(self.whole))
+            inside = fits if left.even else And(inside, fits)
+        return begun(
+            self.found,
+            tiles,
+            sums,
+            table,
+            (rows[0], lambda c: {pixels.var: add(column, c)}),
+            (rows[1], lambda c: {pixels.var: lesser(add(column, c), last)}),
+            inside,
+            by_vectors=True,
+        )
+
+    def _end(
+        self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, rows: Places, sums: Buffer
+    ) -> Stmt:
+        """Store a complete tile, but for what lies beyond the result."""
+        tiles, found = self.tiles, self.found
+        table = split(found.batch, batch)
+        (pixels,) = found.columns
+
+        def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
+            place = {**table, **rows(r), pixels.var: add(column, c)}
+            return finished(found, self.inner, place, BufferLoad(held, (r, c)))
+
+        def line(r: PrimExpr, held: Buffer, size: int) -> Stmt:
+            made: list[Stmt] = []
+            for first, n in parts_of(size, tiles.lanes):
+                f = imm64(first)
+                made.append(
+                    end(r, f, held)
+                    if n == 1
+                    else vectorized("c", n, lambda c, f=f: end(r, add(f, c), held))
+                )
+            return self._guarded(row, r, seq(made))
+
+        light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
+        held, many, before = sums, unrolled, list[Stmt]()
+        if light * tiles.rows * tiles.vectors > _WRITTEN_OUT:
+            held, many = scratch("edge", (tiles.rows, tiles.columns), found.dtype), loop
+            before.append(copy_tile(held, (), sums, tiles))
+        whole = many("r", tiles.rows, lambda r: line(r, held, tiles.columns))
+        rest = self.whole % tiles.columns
+        made = whole
+        if rest:
+            some = many("r", tiles.rows, lambda r: line(r, held, rest))
+            full = LE(add(column, imm64(tiles.columns)), imm64(self.whole))
+            made = IfThenElse(full, whole, some) if self.whole > rest else some
+        return allocated([held], *before, made) if before else made
+
+    def _choices(self, how: str) -> tuple[str, ...]:
+        left, right, tiles = self.left, self.right, self.tiles
+        sums, registers = tiles.rows * tiles.vectors, self.target.registers
+        kept = (
+            "read where they are" if self.kernels is None else "constant, packed before all calls"
+        )
+        order = ("terms of an element in the order of the program, products rounded",)
+        return (
+            *(order if self.found.ordered else ()),
+            f"tile of {tiles.rows} x {tiles.columns}: {sums} of {registers} registers hold sums",
+            f"kernels are {kept}, vectors lie along pixels",
+            f"panels of {tiles.depth} steps, in {self.pieces} pieces each",
+            f"blocks of {left.per_block} x {right.per_block} tiles",
+            *([f"dot products for pixels that fill no vector: {self.rest}"] if self.rest else []),
+            f"the image is copied with its padding: {how}",
+        )
+
+
+def _tiles_of(side: Side, block: PrimExpr) -> PrimExpr:
+    """Count the tiles of a block; the last may have fewer."""
+    count, each = up(side.size or 0, side.width), side.per_block
+    if count % each == 0:
+        return imm64(each)
+    return lesser(imm64(each), sub(imm64(count), mul(block, imm64(each))))

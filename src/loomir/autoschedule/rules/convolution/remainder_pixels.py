@@ -1,0 +1,230 @@
+"""Few pixels that fill no vector: dot products along the steps, in place of a vector more.
+
+49 pixels in vectors of 16 would waste a quarter of the work: 48 are vectors, and the last one is a
+column of its own, by which rows of the kernels are multiplied while they are in cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul
+from loomir.autoschedule.builders.loops import allocated, loop, scratch, unrolled
+from loomir.autoschedule.builders.operand_access import at, lesser, let, reads_along, span, split
+from loomir.autoschedule.builders.reduction_ops import joined_lanes
+from loomir.autoschedule.ir.stage import Combine
+from loomir.autoschedule.rules.convolution.recognise import Image
+from loomir.autoschedule.rules.matmul.micro_kernel import multiply_add
+from loomir.autoschedule.rules.matmul.operands import Places, Side, Values, vector_from
+from loomir.autoschedule.rules.matmul.tile_sizes import up
+from loomir.ir.substitution import substitute
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, Broadcast, Eq, IntImm, PrimExpr, const
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["Leftover", "left_over"]
+
+_MOST: Final = 4
+"""Pixels that are cheaper so than as another vector."""
+_SUMS: Final = 24
+"""Vectors of sums that a machine with 32 registers keeps."""
+
+
+def left_over(image: Image, pixels: int, steps: int, lanes: int) -> int:
+    """Count the pixels to leave over: some, where there are vectors of others, or none."""
+    found = image.product
+    rest = pixels % lanes
+    if not 0 < rest <= min(_MOST, lanes // 4) or pixels < lanes or steps < 8 * lanes:
+        return 0
+    return rest if reads_along(found.left, found.reduced) else 0
+
+
+class Leftover:
+    """The last ``count`` pixels of each image of a product."""
+
+    def __init__(
+        self,
+        image: Image,
+        left: Side,
+        count: int,
+        copy: Buffer,
+        panels: int,
+        lanes: int,
+        registers: int,
+    ) -> None:
+        found = image.product
+        self.image, self.left, self.count, self.copy = image, left, count, copy
+        self.found, self.lanes, self.panels = found, lanes, panels
+        self.steps = found.reduced[0].size or 0
+        self.vectors = self.steps // lanes
+        """Those of the steps; some steps may fill none."""
+        self.shared = True
+        """Whether the columns are those of all images."""
+        self.share = up(self.vectors, panels)
+        self.group = max(1, min(count, (_SUMS if registers >= 32 else _SUMS // 2) // left.width))
+
+    def columns(self, images: PrimExpr) -> Buffer:
+        """Make the buffer of pixels that are left over, each with its steps side by side."""
+        self.shared = not (isinstance(images, IntImm) and images.value == 1)
+        return scratch("columns", (mul(images, imm64(self.count)), self.steps), self.found.dtype)
+
+    def _column(self, batch: PrimExpr, j: int) -> PrimExpr:
+        return at(batch, self.count, imm64(j)) if self.shared else imm64(j)
+
+    def sums(self) -> Buffer:
+        """Make the buffer of the sums of a block."""
+        shape = (self.left.per_block, self.left.width, self.count)
+        return scratch("left_over", shape, self.found.dtype)
+
+    def packed(self, columns: Buffer, batch: PrimExpr, number: PrimExpr, pixel: PrimExpr) -> Stmt:
+        """Copy what the steps take from the image for a pixel."""
+        image = self.image
+        shift = substitute(image.shift, dict(split(image.places, pixel)))
+        fixed = split(self.found.batch, batch)
+
+        def step(i: int, table: Values, k: PrimExpr) -> Stmt:
+            if i == len(image.steps):
+                place = add(substitute(image.base, table), shift)
+                return BufferStore(columns, BufferLoad(self.copy, (place,)), (number, k))
+            axis = image.steps[i]
+            return loop(
+                axis.var.name_hint,
+                axis.extent,
+                lambda x: step(i + 1, {**table, axis.var: x}, add(mul(k, axis.extent), x)),
+            )
+
+        return step(0, fixed, imm64(0))
+
+    def tile(
+        self,
+        columns: Buffer,
+        sums: Buffer,
+        batch: PrimExpr,
+        tile: PrimExpr,
+        panel: PrimExpr,
+        rows: Places,
+        finish: Callable[[PrimExpr, PrimExpr, PrimExpr], Stmt],
+    ) -> Stmt:
+        """Add the products of a panel for a tile of rows; ``finish`` is given what is complete."""
+        made: list[Stmt] = []
+        for first in range(0, self.count, self.group):
+            some = range(first, min(self.count, first + self.group))
+            made.append(self._products(columns, sums, batch, tile, panel, rows, some))
+        last = imm64(self.panels - 1)
+
+        def end(r: PrimExpr) -> Stmt:
+            return seq(
+                finish(r, imm64(j), BufferLoad(sums, (tile, r, imm64(j))))
+                for j in range(self.count)
+            )
+
+        made.append(IfThenElse(Eq(panel, last), loop("r", self.left.width, end)))
+        return seq(made)
+
+    def _products(
+        self,
+        columns: Buffer,
+        sums: Buffer,
+        batch: PrimExpr,
+        tile: PrimExpr,
+        panel: PrimExpr,
+        rows: Places,
+        some: range,
+    ) -> Stmt:
+        found, lanes, height = self.found, self.lanes, self.left.width
+        fixed = split(found.batch, batch)
+        step = found.reduced[0].var
+        held = scratch("held", (height, len(some), lanes), found.dtype, scope="local")
+        zero, all_lanes = const(0, found.dtype), span(imm64(0), lanes)
+        share = imm64(self.share)
+        begin = mul(panel, share)
+        count = share
+        if self.vectors % self.share:
+            count = lesser(share, add(imm64(self.vectors), mul(panel, imm64(-self.share))))
+
+        def column(j: int, k: PrimExpr) -> BufferLoad:
+            return BufferLoad(columns, (self._column(batch, j), k))
+
+        def one(v: PrimExpr) -> Stmt:
+            k = mul(add(begin, v), imm64(lanes))
+
+            def row(r: PrimExpr) -> Stmt:
+                weights = vector_from(
+                    found.left, self.left.element(fixed, {step: k}, rows(r)), lanes
+                )
+                stores: list[Stmt] = []
+                for i, j in enumerate(some):
+                    place = (r, imm64(i), all_lanes)
+                    other = column(j, span(k, lanes))
+                    total = multiply_add(weights, other, BufferLoad(held, place))
+                    stores.append(BufferStore(held, total, place))
+                return seq(stores)
+
+            return unrolled("r", height, row)
+
+        def clear(r: PrimExpr) -> Stmt:
+            return seq(
+                BufferStore(held, Broadcast(zero, lanes), (r, imm64(i), all_lanes))
+                for i in range(len(some))
+            )
+
+        def added(total: PrimExpr, place: tuple[PrimExpr, ...]) -> Stmt:
+            begun = BufferStore(sums, total, place)
+            if self.panels == 1:
+                return begun
+            more = BufferStore(sums, Add(BufferLoad(sums, place), total), place)
+            return IfThenElse(Eq(panel, imm64(0)), begun, more)
+
+        def joined(r: PrimExpr) -> Stmt:
+            stores: list[Stmt] = []
+            for i, j in enumerate(some):
+                total = joined_lanes(Combine.SUM, BufferLoad(held, (r, imm64(i), all_lanes)))
+                place = (tile, r, imm64(j))
+                stores.append(let("total", total, lambda t, place=place: added(t, place)))
+            return seq(stores)
+
+        parts = [
+            unrolled("r", height, clear),
+            loop("v", count, one),
+            unrolled("r", height, joined),
+        ]
+        if self.steps % lanes:
+            parts.append(
+                IfThenElse(
+                    Eq(panel, imm64(self.panels - 1)),
+                    self._tail(columns, sums, batch, tile, rows, some),
+                )
+            )
+        return allocated([held], *parts)
+
+    def _tail(
+        self,
+        columns: Buffer,
+        sums: Buffer,
+        batch: PrimExpr,
+        tile: PrimExpr,
+        rows: Places,
+        some: range,
+    ) -> Stmt:
+        """Add the steps that fill no vector."""
+        found = self.found
+        fixed = split(found.batch, batch)
+        step = found.reduced[0].var
+        done = self.vectors * self.lanes
+
+        def one(r: PrimExpr, k: PrimExpr) -> Stmt:
+            weight = self.left.element(fixed, {step: k}, rows(r))
+            stores: list[Stmt] = []
+            for j in some:
+                place = (tile, r, imm64(j))
+                other = BufferLoad(columns, (self._column(batch, j), k))
+                total = multiply_add(weight, other, BufferLoad(sums, place))
+                stores.append(BufferStore(sums, total, place))
+            return seq(stores)
+
+        return loop(
+            "r",
+            self.left.width,
+            lambda r: loop("k", self.steps - done, lambda k: one(r, add(imm64(done), k))),
+        )

@@ -1,0 +1,93 @@
+"""Which steps of a kernel see the image at a pixel, and which see only the zeros around it.
+
+What is zero times a finite number adds nothing to a sum, in whatever order terms are added: of a
+kernel of 3 x 3 over 14 x 14 pixels, a tenth of the products need not be computed. Infinite weights
+times zeros are no numbers: whoever leaves products out has to know that there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loomir.arith.fold import folded, imm64, mul, sub
+from loomir.autoschedule.builders.operand_access import lesser
+from loomir.autoschedule.ir.stage import Axis
+from loomir.autoschedule.rewrite.affine_guards import form_of
+from loomir.tir.expr import FloorDiv, IntImm, Max, PrimExpr
+
+__all__ = ["Sight", "sights"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sight:
+    """The step ``s`` sees the image at the pixel ``p`` where ``low <= stride*p + apart*s < high``.
+
+    That is so along one axis of the image, whatever steps and pixels are along others.
+    """
+
+    pixel: Axis
+    step: Axis
+    stride: int
+    apart: int
+    low: int
+    high: int
+
+    def sees(self, pixel: int, step: int) -> bool:
+        """Whether a step sees the image at a pixel."""
+        return self.low <= self.stride * pixel + self.apart * step < self.high
+
+    def span(self, first: PrimExpr, last: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        """Give the first step that sees the image at one of some pixels, and how many may."""
+        before = sub(imm64(self.low + self.apart - 1), mul(last, imm64(self.stride)))
+        after = sub(imm64(self.high + self.apart - 1), mul(first, imm64(self.stride)))
+        begin = Max(FloorDiv(before, imm64(self.apart)), imm64(0))
+        end = lesser(FloorDiv(after, imm64(self.apart)), imm64(self.step.size or 0))
+        start = folded(begin)
+        return start, folded(Max(sub(end, start), imm64(0)))
+
+    @property
+    def share(self) -> float:
+        """The share of all steps at all pixels that see the image."""
+        pixels, steps = self.pixel.size or 0, self.step.size or 0
+        seen = 0
+        for step in range(steps):
+            first, end = (
+                -((self.apart * step - bound) // self.stride) for bound in (self.low, self.high)
+            )
+            seen += max(0, min(pixels, end) - max(0, first))
+        return seen / max(1, pixels * steps)
+
+
+def sights(
+    indices: Sequence[PrimExpr],
+    bounds: Mapping[int, tuple[PrimExpr, PrimExpr]],
+    pixels: Sequence[Axis],
+    steps: Sequence[Axis],
+) -> tuple[Sight, ...]:
+    """List the axes of a padded image where pixels see beyond it; ``bounds`` are those of it."""
+    own, other = {a.var: a for a in pixels}, {a.var: a for a in steps}
+    forms = [form_of(index, (*pixels, *steps)) for index in indices]
+    uses = [set(form.terms) if form is not None else set(own) | set(other) for form in forms]
+    made: list[Sight] = []
+    for number, ends in bounds.items():
+        form = forms[number]
+        low, high = (folded(end) for end in ends)
+        if form is None or not isinstance(low, IntImm) or not isinstance(high, IntImm):
+            continue
+        rest = folded(form.rest)
+        ours = [var for var in form.terms if var in own]
+        theirs = [var for var in form.terms if var in other]
+        if len(ours) != 1 or len(theirs) != 1 or not isinstance(rest, IntImm):
+            continue
+        (pixel,), (step,) = ours, theirs
+        stride, apart = form.terms[pixel], form.terms[step]
+        elsewhere = [used for i, used in enumerate(uses) if i != number]
+        if stride < 1 or apart < 1 or any(pixel in u or step in u for u in elsewhere):
+            continue
+        sight = Sight(
+            own[pixel], other[step], stride, apart, low.value - rest.value, high.value - rest.value
+        )
+        if sight.share < 1:
+            made.append(sight)
+    return tuple(made)

@@ -1,0 +1,71 @@
+"""Loops that divide by sizes which are known when they run, as reshapes do: copies of digits.
+
+To divide by 0 is an error, so that such a formula is no stage. Where elements are computed at all,
+the sizes that make up extents are not 0, and by digits of such sizes nothing is divided any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from loomir.autoschedule.builders.loops import declared
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Kernel, Stage
+from loomir.autoschedule.lift.lift_loops import Reader
+from loomir.autoschedule.rewrite.collapse_axes import with_joined_axes
+from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
+from loomir.autoschedule.rewrite.delinearize import in_digits
+from loomir.ir.visit import by_class
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.effects import Does, effects
+from loomir.tir.expr import FloorDiv, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Stmt
+
+__all__ = ["plan_divided", "sizes_of", "with_digits"]
+
+
+def sizes_of(func: PrimFunc) -> frozenset[Var]:
+    """Give the variables that are sizes of arguments, which are never negative."""
+    buffers = func.buffer_map.values()
+    return frozenset(dim for b in buffers for dim in b.shape if isinstance(dim, Var))
+
+
+def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
+    """Take apart axes of results by which reductions are read; give the views that are stored to.
+
+    As ``c // 8`` in the normalisation of groups of 8 channels: their rows are one with what is
+    computed of them then. What others read stays as it is. ``declared`` puts the views in scope.
+    """
+    stages = [part for part in kernel.parts if isinstance(part, Stage)]
+    made = {id(p.buffer.data) for p in stages} if any(p.reduced for p in stages) else set[int]()
+    readers = Counter(data for p in kernel.parts for data in reads_of(p) | writes_of(p))
+    kept = {id(b.data) for b in kernel.between} | {data for data, n in readers.items() if n > 1}
+    views: list[Buffer] = []
+    parts: list[Stage | Stmt] = []
+    for part in kernel.parts:
+        split = None
+        if isinstance(part, Stage) and id(part.buffer.data) not in kept:
+            loads: list[BufferLoad] = by_class(part.value).get(BufferLoad, [])
+            divided = [p for p in loads if any(FloorDiv in by_class(i) for i in p.indices)]
+            if any(id(load.buffer.data) in made for load in divided):
+                split = in_digits(part, sizes_of(kernel.func))
+        if split is not None:
+            views.append(split.buffer)
+        parts.append(part if split is None else split)
+    return (replace(kernel, parts=tuple(parts)), tuple(views)) if views else (kernel, ())
+
+
+def plan_divided(stmt: Stmt, func: PrimFunc, plan: Callable[[Stage], Plan]) -> Plan | None:
+    """Plan a nest by the digits of its axes; None for others. ``plan`` knows what to do then."""
+    stage = Reader(func).read(stmt, may_fail=True)
+    split = None if stage is None else in_digits(stage, sizes_of(func))
+    if split is None or effects(split.value) & (Does.FAILS | Does.ACTS):
+        return None
+    kernel, declare = with_joined_axes(Kernel(func, (split,), ()))
+    (part,) = kernel.parts
+    assert isinstance(part, Stage)
+    made = plan(part)
+    return replace(made, stmt=declared((split.buffer,), declare(made.stmt)))

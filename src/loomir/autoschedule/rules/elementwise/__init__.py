@@ -1,0 +1,1 @@
+"""Element-wise stages: runs of elements, transposes and interleaving."""

@@ -1,0 +1,326 @@
+"""Element-wise stages: one long run of elements in vectors, shared between threads in chunks.
+
+The last axes are joined to a run where all arrays lie along it alike; the others are counted by one
+loop around it. A run is cut into chunks where it is long, so that memory is read in order and each
+thread has its own part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from loomir.arith.fold import folded, imm, product
+from loomir.autoschedule.builders.evaluate import (
+    at,
+    by_index,
+    is_short,
+    number,
+    time_of,
+    unfused,
+    widest,
+)
+from loomir.autoschedule.builders.loops import INDEX, loop, vectorized
+from loomir.autoschedule.builders.strip_mine import in_steps, parts_of
+from loomir.autoschedule.builders.thread_partition import is_worth, items_together, shared
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.rewrite.affine_guards import form_of
+from loomir.autoschedule.rewrite.index_set_splitting import Stretch, row_choice, stretches_of
+from loomir.ir.visit import by_class, rewrite
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import BinaryOp, Call, Max, Min, PrimExpr, Var
+from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
+
+__all__ = [
+    "bytes_of",
+    "is_heavy",
+    "lies_along",
+    "plan_elementwise",
+    "runs_in",
+    "runs_long",
+    "values_join",
+]
+
+
+_CHOICES: Final = 2
+"""Choices between whole rows of unknown length: each doubles the code."""
+_AT_ONCE: Final = 4
+"""Elements that are looked up in a step of a loop."""
+_LITTLE: Final = 12
+"""Operations, those on indices among them, up to which an element is looked up by itself."""
+_SHORT: Final = 4096
+"""Elements of rows that are counted by loops of their own."""
+
+_Place: TypeAlias = Mapping[Var, PrimExpr]
+
+
+class Run(NamedTuple):
+    """The axes of a stage: those counted outside, and those that form the run."""
+
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+
+
+def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
+    """Plan a stage that combines nothing; None for others, and for empty ones."""
+    if stage.combine is not Combine.NONE or any(axis.size == 0 for axis in stage.axes):
+        return None
+    run = runs_in(stage)
+    lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
+    heavy = is_heavy(stage.value)
+    length, count = product(a.extent for a in run.inner), product(a.extent for a in run.outer)
+    known, rows = number(length), number(count)
+    looked_up = not heavy and _looks_up(stage.value, run)
+    width = 1 if looked_up else _width(known, lanes, heavy, target)
+
+    def store(value: PrimExpr, row: _Place, element: PrimExpr) -> Stmt:
+        table = {**row, **unfused(element, run.inner)}
+        indices = tuple(at(i, table) for i in stage.indices)
+        return BufferStore(stage.buffer, at(value, table), indices)
+
+    def stretch(row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr) -> Stmt:
+        left = number(size)
+        if left == 0:
+            return seq(())
+        if looked_up:
+            return loop("i", size, lambda i: store(value, row, first + i), at_once=_AT_ONCE)
+        parts: Sequence[int] = ()
+        if left is not None:
+            parts = parts_of(width, left)
+        elif known is None:
+            parts = [lanes, *parts_of(lanes, lanes)][:: 1 if heavy else 2]
+        return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
+
+    def piece(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
+        return chosen(stage.value, row, first, size, _CHOICES if known is None else 0)
+
+    def chosen(value: PrimExpr, row: _Place, first: PrimExpr, size: PrimExpr, most: int) -> Stmt:
+        choice = row_choice(value, {axis.var for axis in run.inner}) if most else None
+        if choice is not None:
+            yes, no = (chosen(v, row, first, size, most - 1) for v in choice[1:])
+            return IfThenElse(at(choice.condition, row), yes, no)
+        stretches = _stretches(value, stage, run)
+        if len(stretches) == 1:
+            return stretch(row, first, size, stretches[0].value)
+        made: list[Stmt] = []
+        for low, high, part in stretches:
+            begin = first if number(low) == 0 else folded(Max(first, low))
+            end = folded(Min(first + size, high))
+            length = folded(Max(end - begin, imm(0, INDEX)))
+            made.append(stretch(row, begin, length, part))
+        return seq(made)
+
+    each = time_of(stage.value, stage.buffer.dtype)
+    chunk = max(1, items_together(each) // width) * width
+    text = "elements are looked up one by one"
+    choices = [text if looked_up else _run_text(run, width, lanes, target)]
+    elements = None if known is None or rows is None else known * rows
+    large = elements is None or is_worth(elements * each)
+    if known is None and rows != 1:
+        stmt, how = _unknown(run, (length, count), chunk, each, piece)
+    elif large and (known is None or known >= 2 * chunk):
+        cut = imm(chunk, INDEX)
+        pieces = (length + imm(chunk - 1, INDEX)) // cut
+        stmt, how = shared(
+            count * pieces,
+            each * chunk,
+            f"chunks of {chunk} elements",
+            lambda t: piece(
+                unfused(t // pieces, run.outer),
+                (t % pieces) * cut,
+                Min(cut, length - (t % pieces) * cut),
+            ),
+        )
+    else:
+        assert known is not None
+        stmt, how = _rows(run, known, each, lambda row: piece(row, imm(0, INDEX), length))
+    moved = None if elements is None else elements * bytes_of(stage)
+    return Plan("element-wise", stmt, (*choices, how), None, moved)
+
+
+def _width(known: int | None, lanes: int, heavy: bool, target: Target) -> int:
+    """Choose how many elements of a run, of so many, are computed at once."""
+    # A function is a chain of operations: two at a time take 0.75 (silu) to 1.0 (exp) of the time
+    # of one after the other, where there are registers for the constants of both.
+    width = lanes if heavy and target.registers < 32 else 2 * lanes
+    if known is None or known >= width:
+        return width
+    return 1 if known < lanes else lanes
+
+
+def _unknown(
+    run: Run,
+    extents: tuple[PrimExpr, PrimExpr],
+    chunk: int,
+    each: float,
+    piece: Callable[[_Place, PrimExpr, PrimExpr], Stmt],
+) -> tuple[Stmt, str]:
+    """Cut rows of unknown length into chunks, or take as many together as make a chunk."""
+    length, count = extents
+    size, one = imm(chunk, INDEX), imm(1, INDEX)
+    pieces, rows = Var("pieces", INDEX), Var("rows", INDEX)
+
+    def task(t: PrimExpr) -> Stmt:
+        start, first = (t // pieces) * rows, (t % pieces) * size
+        left = Min(size, length - first)
+        return loop(
+            "row",
+            Min(rows, count - start),
+            lambda r: piece(unfused(start + r, run.outer), first, left),
+        )
+
+    how = f"chunks of {chunk} elements, or as many rows as make one"
+    tasks = ((count + (rows - one)) // rows) * pieces
+    stmt, text = shared(tasks, each * chunk, how, task)
+    many = Max(one, size // Max(length, one))
+    stmt = LetStmt(rows, many, stmt)
+    return LetStmt(pieces, Max(one, (length + (size - one)) // size), stmt), text
+
+
+def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> tuple[Stmt, str]:
+    """Run ``row`` for all rows: loops count short ones, which is less work than to divide."""
+    start, length = len(run.outer), known
+    while start > 1 and length * (run.outer[start - 1].size or _SHORT) < _SHORT:
+        start -= 1
+        length *= run.outer[start].size or 1
+    outer = run.outer[:start]
+    inner = [axis for axis in run.outer[start:] if axis.size != 1]
+    once: _Place = {axis.var: imm(0, INDEX) for axis in run.outer[start:] if axis.size == 1}
+
+    def inside(k: int, place: _Place) -> Stmt:
+        if k == len(inner):
+            return row(place)
+        axis = inner[k]
+        return loop(
+            axis.var.name_hint, axis.extent, lambda i: inside(k + 1, {**place, axis.var: i})
+        )
+
+    count = product(axis.extent for axis in outer)
+    return shared(count, each * length, "rows", lambda r: inside(0, {**once, **unfused(r, outer)}))
+
+
+def _stretches(value: PrimExpr, stage: Stage, run: Run) -> list[Stretch]:
+    """Part a run where conditions on its place change, so that none of them varies in a vector."""
+    wide = [axis for axis in run.inner if axis.size != 1]
+    parted = stretches_of(value, stage.axes, wide[0]) if len(wide) == 1 else None
+    return parted or [Stretch(imm(0, INDEX), imm(0, INDEX), value)]
+
+
+def _in_vectors(
+    store: Callable[[PrimExpr], Stmt], size: PrimExpr, width: int, parts: Sequence[int]
+) -> Stmt:
+    """Cover elements ``[0, size)`` by vectors, and the rest by parts of them and one by one."""
+
+    def one(first: PrimExpr, lanes: int) -> Stmt:
+        return store(first) if lanes == 1 else vectorized("lane", lanes, lambda x: store(first + x))
+
+    sizes = list(dict.fromkeys([width, *parts, 1]))
+    return seq(in_steps(imm(0, INDEX), size, sizes, one))
+
+
+def _looks_up(value: PrimExpr, run: Run) -> bool:
+    """Whether elements are looked up by what is loaded along the run, with little to compute.
+
+    To gather vectors takes 1.2 to 3 times as long: 0.8 ms for 1,000,000 numbers of a table of 256.
+    """
+    found = by_class(value)
+    if sum(len(nodes) for cls, nodes in found.items() if issubclass(cls, BinaryOp)) > _LITTLE:
+        return False
+    names = {axis.var for axis in run.inner}
+    return any(
+        any(v in names for v in by_class(inner).get(Var, ()))
+        for load in found.get(BufferLoad, ())
+        for index in load.indices
+        for inner in by_class(index).get(BufferLoad, ())
+    )
+
+
+def is_heavy(value: PrimExpr) -> bool:
+    """Whether a value holds calls of functions, which need registers of their own."""
+    return any(
+        not all(map(is_short, nodes))
+        for cls, nodes in by_class(value).items()
+        if issubclass(cls, Call)
+    )
+
+
+def bytes_of(stage: Stage) -> int:
+    """Give the bytes of what a stage loads and stores for an element."""
+    loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
+    return (stage.buffer.dtype.bits + sum(load.dtype.bits for load in loads)) // 8
+
+
+def _run_text(run: Run, width: int, lanes: int, target: Target) -> str:
+    names = ", ".join(axis.var.name_hint for axis in run.inner)
+    if width == 1:
+        return f"the run over {names} is shorter than a vector"
+    registers = "one register" if width == lanes else f"{width // lanes} registers"
+    return f"vectors of {width} elements ({registers} of {target.vector_bits} bits) along {names}"
+
+
+def runs_in(stage: Stage) -> Run:
+    """Split the axes into those around and the run: the last ones in memory, joined if possible."""
+    placed = [a for a in by_index(stage) if a.size != 1]
+    unit = tuple(a for a in stage.axes if a.size == 1)
+    if not placed:
+        return Run(unit, ())
+    start = len(placed) - 1
+    while start > 0 and _joins(stage, placed[start - 1 :]):
+        start -= 1
+    return Run((*unit, *placed[:start]), tuple(placed[start:]))
+
+
+def runs_long(stage: Stage, target: Target) -> bool:
+    """Whether the run of a stage may fill a vector, of elements that arrays have side by side."""
+    inner = runs_in(stage).inner
+    length = number(product(axis.extent for axis in inner))
+    lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
+    if not inner or (length is not None and length < lanes):
+        return False
+    return _lie_side_by_side(stage, inner[-1])
+
+
+def _lie_side_by_side(stage: Stage, last: Axis) -> bool:
+    for load in by_class(stage.value).get(BufferLoad, ()):
+        if not load.indices:
+            continue  # one element for all
+        *outer, along = (form_of(index, stage.axes) for index in load.indices)
+        if along is None or along.terms.get(last.var, 1) != 1:
+            return False
+        if any(form is None or last.var in form.terms for form in outer):
+            return False
+    return True
+
+
+def _joins(stage: Stage, axes: Sequence[Axis]) -> bool:
+    """Whether all arrays lie along the axes as along one, or not at all."""
+    return lies_along(stage.buffer, stage.indices, axes) and values_join(stage.value, axes)
+
+
+def values_join(value: PrimExpr, axes: Sequence[Axis]) -> bool:
+    """Whether all that a value loads lies along the axes as along one, or not at all."""
+    names = {axis.var for axis in axes}
+
+    def shorten(load: BufferLoad) -> PrimExpr:
+        lies = lies_along(load.buffer, load.indices, axes)
+        return Var("element", load.dtype) if lies else load
+
+    left = rewrite(value, {BufferLoad: shorten})
+    return not any(v in names for v in by_class(left).get(Var, ()))
+
+
+def lies_along(buffer: Buffer, indices: Sequence[PrimExpr], axes: Sequence[Axis]) -> bool:
+    """Whether the last indices are just the axes, and all but the first run over all there is."""
+    if buffer.strides or len(indices) < len(axes):
+        return False
+    tail = len(indices) - len(axes)
+    for index, axis in zip(indices[tail:], axes):
+        if index is not axis.var:
+            return False
+    shape = buffer.shape[tail + 1 :]
+    return all(
+        axis.size is not None and number(extent) == axis.size
+        for extent, axis in zip(shape, axes[1:])
+    )

@@ -1,0 +1,148 @@
+"""Element-wise stages whose last axis is short, and whose inputs lie along the one before.
+
+As pixels of an image that is made of planes: vectors are computed along the longer axis, one for
+each place of the short one, and their lanes are mixed before they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from loomir.arith.fold import folded, imm, imm64, product
+from loomir.autoschedule.builders.evaluate import at, by_index, time_of, unfused, widest
+from loomir.autoschedule.builders.loops import INDEX, allocated, scratch, vectorized, with_shape
+from loomir.autoschedule.builders.register_transpose import named
+from loomir.autoschedule.builders.strip_mine import in_steps
+from loomir.autoschedule.builders.thread_partition import items_together, shared
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.rewrite.affine_guards import form_of
+from loomir.autoschedule.rules.matmul.micro_kernel import span
+from loomir.ir.visit import by_class
+from loomir.support.dtype import DataType
+from loomir.target import Target
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.expr import Call, IntImm, Min, PrimExpr, Shuffle, Var
+from loomir.tir.op import IF_THEN_ELSE
+from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt, seq
+
+__all__ = ["plan_interleaved"]
+
+_MOST: Final = 8
+"""Places of the short axis: each vector of the result takes lanes of so many."""
+
+_Place = Mapping[Var, PrimExpr]
+
+
+def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
+    """Plan a stage that mixes vectors; None for others."""
+    found = _axes(stage)
+    if found is None or any(axis.size == 0 for axis in stage.axes):
+        return None
+    outer, down, across = found
+    places = across.size or 0
+    lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
+    if not 2 <= places <= min(_MOST, lanes - 1) or (down.size is not None and down.size < lanes):
+        return None
+    values = [folded(at(stage.value, {across.var: imm64(k)})) for k in range(places)]
+    if not all(_lies_along(value, stage, down) for value in values):
+        return None
+    flat = with_shape(stage.buffer, (product(stage.buffer.shape),))
+
+    def vectors(row: _Place, first: PrimExpr, width: int) -> Stmt:
+        if width == 1:
+            place = {**row, down.var: first}
+            return seq(_stored(stage, {**place, across.var: imm64(k)}) for k in range(places))
+        tile = scratch("places", (places * width,), stage.buffer.dtype, "local")
+
+        def compute(k: int) -> Stmt:
+            def lane(x: PrimExpr) -> Stmt:
+                value = at(values[k], {**row, down.var: first + x})
+                return BufferStore(tile, value, (imm64(k * width) + x,))
+
+            return vectorized("lane", width, lane)
+
+        start = _flat_index(stage, {**row, down.var: first, across.var: imm64(0)})
+        loads = [BufferLoad(tile, (span(imm64(k * width), width),)) for k in range(places)]
+
+        def mix(parts: list[PrimExpr]) -> Stmt:
+            return seq(
+                BufferStore(flat, _mixed(parts, k, width), (span(start + imm64(k * width), width),))
+                for k in range(places)
+            )
+
+        return allocated((tile,), *map(compute, range(places)), named(loads, mix))
+
+    each = time_of(stage.value, stage.buffer.dtype) * places
+    chunk = max(1, items_together(each) // lanes) * lanes
+    cut = imm(chunk, INDEX)
+    pieces = (down.extent + imm(chunk - 1, INDEX)) // cut
+    size = min(chunk, down.size or chunk)
+
+    def piece(t: PrimExpr) -> Stmt:
+        row, first = unfused(t // pieces, outer), (t % pieces) * cut
+        length = Min(cut, down.extent - first)
+        return seq(in_steps(first, length, [lanes, 1], lambda i, n: vectors(row, i, n)))
+
+    count = product(axis.extent for axis in outer) * pieces
+    stmt, how = shared(count, each * size, f"chunks of {size}", piece)
+    text = (
+        f"{places} vectors of {lanes} along {down.var.name_hint} are mixed before they are stored"
+    )
+    return Plan("transpose", DeclBuffer(flat, stmt), (text, how))
+
+
+def _axes(stage: Stage) -> tuple[tuple[Axis, ...], Axis, Axis] | None:
+    """Give the axes around, the longer one and the short one, which are the last of the buffer."""
+    if stage.combine is not Combine.NONE or stage.buffer.strides or stage.buffer.dtype.lanes != 1:
+        return None
+    placed = [axis for axis in by_index(stage) if axis.size != 1]
+    if len(placed) < 2 or len(stage.indices) < 2:
+        return None
+    down, across = placed[-2:]
+    if stage.indices[-1] is not across.var or stage.indices[-2] is not down.var:
+        return None
+    extent = stage.buffer.shape[-1]
+    if not isinstance(extent, IntImm) or extent.value != across.size or stage.in_place:
+        return None
+    return tuple(a for a in stage.axes if a not in (down, across)), down, across
+
+
+def _lies_along(value: PrimExpr, stage: Stage, down: Axis) -> bool:
+    """Whether all that a value loads lies along an axis, or is the same for all of it."""
+    along = 0
+    calls: list[Call] = by_class(value).get(Call, [])
+    if any(c.op is IF_THEN_ELSE and down.var in by_class(c.args[0]).get(Var, ()) for c in calls):
+        return False
+    for load in by_class(value).get(BufferLoad, ()):
+        if load.dtype.lanes != 1 or any(BufferLoad in by_class(i) for i in load.indices):
+            return False
+        named_in = [down.var in by_class(i).get(Var, ()) for i in load.indices]
+        if not any(named_in):
+            continue
+        form = form_of(load.indices[-1], stage.axes)
+        if any(named_in[:-1]) or form is None or form.terms.get(down.var) != 1:
+            return False
+        along += 1
+    return along > 0
+
+
+def _stored(stage: Stage, place: _Place) -> Stmt:
+    indices = tuple(at(i, place) for i in stage.indices)
+    return BufferStore(stage.buffer, folded(at(stage.value, place)), indices)
+
+
+def _flat_index(stage: Stage, place: _Place) -> PrimExpr:
+    made: PrimExpr = imm64(0)
+    for index, extent in zip(stage.indices, stage.buffer.shape, strict=True):
+        made = made * extent + at(index, place)
+    return folded(made)
+
+
+def _mixed(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:
+    """Give one of the vectors that all elements of all parts form in turn."""
+    elements = [divmod(number * width + lane, len(parts)) for lane in range(width)]
+    int32 = DataType("int32")
+    lanes = tuple(IntImm(part * width + place, int32) for place, part in elements)
+    return Shuffle(tuple(parts), lanes)

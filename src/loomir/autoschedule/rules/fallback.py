@@ -1,0 +1,259 @@
+"""The rule for every stage: an element, or a vector of neighbours, is combined in registers.
+
+Where the arrays lie along the last axis, neighbours are taken together, so that each step of the
+reduction loads whole vectors; otherwise elements are taken one by one. Threads share the elements.
+Each element takes its terms in the order in which they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from loomir.arith.fold import imm, product
+from loomir.autoschedule.builders.evaluate import at, by_index, number, time_of, unfused, widest
+from loomir.autoschedule.builders.loops import INDEX, allocated, loop, scratch, vectorized
+from loomir.autoschedule.builders.reduction_ops import combined
+from loomir.autoschedule.builders.thread_partition import shared
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.rewrite.affine_guards import form_of
+from loomir.autoschedule.rules.elementwise.pretranspose import turned_once
+from loomir.autoschedule.rules.reduction.outer_vectorization import SideBySide, side_by_side
+from loomir.ir.visit import by_class
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt
+
+__all__ = ["plan_general"]
+
+_REGISTERS: Final = 4
+"""Vectors that are combined at once: enough to hide the latency of an addition."""
+_STEPS: Final = 64
+"""Steps of a reduction that are assumed where the number is not known."""
+
+_GATHERED: Final = 32
+"""Bits of elements from which a vector of them can be gathered."""
+
+_Place = Mapping[Var, PrimExpr]
+
+
+def plan_general(stage: Stage, target: Target) -> Plan:
+    """Plan any stage."""
+    if any(axis.size == 0 for axis in (*stage.axes, *(stage.reduced if _may_skip(stage) else ()))):
+        return Plan("loops", Evaluate(imm(0, INDEX)), ("there is nothing to compute",))
+    placed = [axis for axis in by_index(stage) if axis.size != 1]
+    unit = [axis for axis in stage.axes if axis.size == 1]
+    turned = turned_once(stage, placed, target)
+    if turned is not None:
+        plan = _beside(turned.stage, placed, unit, target)
+        note = "what is read across it is turned once, before"
+        stmt = allocated((turned.copy,), turned.made, plan.stmt)
+        return replace(plan, stmt=stmt, choices=(*plan.choices, note))
+    together = _together(stage, placed, target)
+    if together is not None:
+        return _rows_at_once(stage, unit, placed, together, _time(stage))
+    return _beside(stage, placed, unit, target)
+
+
+def _time(stage: Stage) -> float:
+    """Estimate the nanoseconds of an element."""
+    steps = 1
+    for axis in stage.reduced:
+        steps *= _STEPS if axis.size is None else axis.size
+    return time_of(stage.value, stage.buffer.dtype) * max(steps, 1)
+
+
+def _beside(stage: Stage, placed: Sequence[Axis], unit: Sequence[Axis], target: Target) -> Plan:
+    """Plan elements one by one, or neighbours together."""
+    lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
+    width = _width(stage, placed[-1], lanes) if placed else 1
+    each = _time(stage)
+    if width == 1:
+        outer = (*unit, *placed)
+        count = product(axis.extent for axis in outer)
+        stmt, how = shared(count, each, "elements", lambda t: _element(stage, unfused(t, outer)))
+        return Plan("reduction", _guarded(stage, stmt), ("elements one by one", how))
+    outer, across = (*unit, *placed[:-1]), placed[-1]
+    step = imm(width, INDEX)
+    pieces = (across.extent + imm(width - 1, INDEX)) // step
+
+    def piece(t: PrimExpr) -> Stmt:
+        row = unfused(t // pieces, outer)
+        first = (t % pieces) * step
+        whole = _vector(stage, row, across.var, first, width)
+        if across.size is not None and across.size % width == 0:
+            return whole
+        left = across.extent - first
+        rest = loop("rest", left, lambda i: _element(stage, {**row, across.var: first + i}))
+        return IfThenElse(first + step <= across.extent, whole, rest)
+
+    count = product(axis.extent for axis in outer) * pieces
+    stmt, how = shared(count, each * width / 2, "pieces", piece)
+    along = f"{width} neighbours along {across.var.name_hint} are combined in registers"
+    return Plan("reduction", _guarded(stage, stmt), (along, how))
+
+
+def _together(stage: Stage, placed: Sequence[Axis], target: Target) -> SideBySide | None:
+    """See whether elements along the last axis, or along all, are combined in lanes."""
+    if stage.combine is Combine.NONE or not placed:
+        return None
+    ways = [placed[-1:], placed]
+    size = placed[-1].size
+    if size is not None and size < target.lanes(stage.buffer.dtype.bits):
+        ways.reverse()
+    for rows in ways:
+        found = side_by_side(stage, rows, target)
+        if found is not None:
+            return found
+    return None
+
+
+def _rows_at_once(
+    stage: Stage,
+    unit: Sequence[Axis],
+    placed: Sequence[Axis],
+    together: SideBySide,
+    each: float,
+) -> Plan:
+    rows = together.along
+    outer = (*unit, *placed[: len(placed) - len(rows)])
+    extent = product(axis.extent for axis in rows)
+    size = imm(together.rows, INDEX)
+    pieces = (extent + imm(together.rows - 1, INDEX)) // size
+
+    def piece(t: PrimExpr) -> Stmt:
+        row = unfused(t // pieces, outer)
+        first = (t % pieces) * size
+        return together.tile(first, extent, lambda n: {**row, **unfused(n, rows)})
+
+    count = product(axis.extent for axis in outer) * pieces
+    stmt, how = shared(count, each * together.rows / 4, "pieces", piece)
+    return Plan("reduction", _guarded(stage, stmt), (together.text, how))
+
+
+def _may_skip(stage: Stage) -> bool:
+    """Whether an element is left alone where it has no terms: a block starts it with the first."""
+    return bool(stage.reduced) and stage.block is not None and stage.block.init is not None
+
+
+def _guarded(stage: Stage, stmt: Stmt) -> Stmt:
+    if not _may_skip(stage) or all(axis.size is not None for axis in stage.reduced):
+        return stmt
+    return IfThenElse(imm(0, INDEX) < product(axis.extent for axis in stage.reduced), stmt)
+
+
+def _width(stage: Stage, across: Axis, lanes: int) -> int:
+    """Give how many neighbours are taken together, 1 where arrays do not lie along the axis."""
+    loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
+    along = 0
+    for load in loads:
+        places = [k for k, i in enumerate(load.indices) if across.var in by_class(i).get(Var, ())]
+        if places == [len(load.indices) - 1]:
+            along += 1
+        elif places:
+            return lanes if _is_strided(stage, across, lanes) else 1
+    if not along and loads:
+        return 1
+    size = across.size
+    if size is None:
+        return 2 * lanes
+    if size < lanes:
+        return 1
+    return min(_REGISTERS, max(1, size // lanes)) * lanes
+
+
+def _is_strided(stage: Stage, across: Axis, lanes: int) -> bool:
+    """Whether all loads take steps of one length along an axis, short enough to share lines.
+
+    As coordinates of points: a lane for each takes a third of the time of one after the other.
+    """
+    axes = (*stage.axes, *stage.reduced)
+    steps = 1
+    for axis in stage.reduced:
+        steps *= lanes if axis.size is None else axis.size
+    if not 1 < steps < lanes or (across.size is not None and across.size < lanes):
+        return False
+    loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
+    for load in loads:
+        forms = [form_of(index, axes) for index in load.indices]
+        if load.dtype.bits < _GATHERED or load.buffer.strides or not all(forms):
+            return False
+        stride = 0
+        for form, extent in zip(forms, load.buffer.shape):
+            size = number(extent)
+            moved = 0 if form is None else form.terms.get(across.var, 0)
+            if size is None and stride:
+                return False
+            stride = stride * (size or 1) + moved
+        if not 0 <= stride <= lanes:
+            return False
+    return True
+
+
+def _steps(stage: Stage, place: _Place, body: Callable[[_Place], Stmt]) -> Stmt:
+    """Run the loops of a reduction around ``body``."""
+
+    def inside(k: int, known: _Place) -> Stmt:
+        if k == len(stage.reduced):
+            return body(known)
+        axis = stage.reduced[k]
+        return loop(
+            axis.var.name_hint, axis.extent, lambda i: inside(k + 1, {**known, axis.var: i})
+        )
+
+    return inside(0, place)
+
+
+def _element(stage: Stage, place: _Place) -> Stmt:
+    """Compute one element."""
+    indices = tuple(at(i, place) for i in stage.indices)
+    if stage.combine is Combine.NONE:
+        return BufferStore(stage.buffer, at(stage.value, place), indices)
+    held = scratch("held", (1,), stage.buffer.dtype, "local")
+    zero = (imm(0, INDEX),)
+    start = stage.buffer[indices] if stage.init is None else at(stage.init, place)
+    assert isinstance(start, PrimExpr)
+
+    def step(known: _Place) -> Stmt:
+        value = combined(stage.combine, BufferLoad(held, zero), at(stage.value, known))
+        return BufferStore(held, value, zero)
+
+    return allocated(
+        (held,),
+        BufferStore(held, start, zero),
+        _steps(stage, place, step),
+        BufferStore(stage.buffer, BufferLoad(held, zero), indices),
+    )
+
+
+def _vector(stage: Stage, row: _Place, across: Var, first: PrimExpr, width: int) -> Stmt:
+    """Compute neighbours together."""
+
+    def every(body: Callable[[PrimExpr, _Place], Stmt], known: _Place) -> Stmt:
+        return vectorized("lane", width, lambda x: body(x, {**known, across: first + x}))
+
+    def where(place: _Place) -> tuple[PrimExpr, ...]:
+        return tuple(at(i, place) for i in stage.indices)
+
+    buffer = stage.buffer
+    if stage.combine is Combine.NONE:
+        return every(lambda _, p: BufferStore(buffer, at(stage.value, p), where(p)), row)
+    held: Buffer = scratch("held", (width,), buffer.dtype, "local")
+
+    def start(x: PrimExpr, place: _Place) -> Stmt:
+        init = BufferLoad(buffer, where(place)) if stage.init is None else at(stage.init, place)
+        return BufferStore(held, init, (x,))
+
+    def step(x: PrimExpr, place: _Place) -> Stmt:
+        value = combined(stage.combine, BufferLoad(held, (x,)), at(stage.value, place))
+        return BufferStore(held, value, (x,))
+
+    def end(x: PrimExpr, place: _Place) -> Stmt:
+        return BufferStore(buffer, BufferLoad(held, (x,)), where(place))
+
+    return allocated(
+        (held,), every(start, row), _steps(stage, row, lambda p: every(step, p)), every(end, row)
+    )

@@ -1,0 +1,1 @@
+"""Loops that cannot be lifted: parallelised or vectorised where that is proved right."""

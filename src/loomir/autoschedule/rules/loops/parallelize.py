@@ -1,0 +1,127 @@
+"""Loops that stay as they were written: threads share an outer one where that is proved right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from loomir.arith import Analyzer
+from loomir.autoschedule.builders.evaluate import time_of
+from loomir.autoschedule.builders.thread_partition import is_worth
+from loomir.autoschedule.builders.vectorize_inner import innermost_in_lanes
+from loomir.autoschedule.ir.plan import Plan
+from loomir.ir.visit import by_class, children, rebuild
+from loomir.schedule.dependence import carried_by
+from loomir.schedule.nests import knowing
+from loomir.target import Target
+from loomir.tir.buffer import Range
+from loomir.tir.effects import Does, effects_of_node
+from loomir.tir.expr import IntImm, PrimExpr, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.init_order import check_init_order
+from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, Stmt
+
+__all__ = ["plan_as_written", "time_of_statement"]
+
+_NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
+_STEPS: Final = 64
+"""Iterations of a loop that are assumed where the number is not known."""
+_DEPTH: Final = 8
+"""Loops that are tried, from the outermost on."""
+_MOST: Final = 600
+"""Nodes of a nest that is looked at: proofs compare all of its accesses."""
+
+
+def plan_as_written(
+    stmt: Stmt, target: Target, around: Mapping[Var, Range] = _NOTHING
+) -> Plan | None:
+    """Share a loop of a nest between threads; None where none is proved, or worth it.
+
+    ``around`` are the loops around the statement.
+    """
+    if sum(map(len, by_class(stmt).values())) > _MOST or _stops(stmt):
+        return None
+    stmt = _bare(stmt)
+    outer: list[For] = []
+    ranges = dict(around)
+    work = time_of_statement(stmt, around)
+    while isinstance(stmt, For) and len(outer) < _DEPTH:
+        if stmt.kind is not ForKind.SERIAL or stmt.annotations or not is_worth(work):
+            return None
+        if not _is_single(stmt) and not carried_by(stmt, ranges):
+            body = innermost_in_lanes(stmt.body, {**ranges, stmt.loop_var: _range(stmt)}, target)
+            shared = rebuild(stmt, {"kind": ForKind.PARALLEL, "body": body})
+            made = _nested(outer, shared)
+            if not check_init_order(PrimFunc((), made)):
+                name = stmt.loop_var.name_hint
+                how = (f"threads share the iterations of {name}",)
+                if body is not stmt.body:
+                    how += (f"innermost loops in vectors of {target.vector_bits} bits",)
+                return Plan("loops as written", made, how)
+        outer.append(stmt)
+        ranges[stmt.loop_var] = _range(stmt)
+        work /= max(1.0, _iterations(stmt, knowing(ranges)))
+        stmt = stmt.body
+    return None
+
+
+def _bare(stmt: Stmt) -> Stmt:
+    """Take a statement out of a block that does nothing but hold it."""
+    while isinstance(stmt, BlockRealize):
+        block = stmt.block
+        holds = block.iter_vars or block.alloc_buffers or block.match_buffers or block.annotations
+        always = isinstance(stmt.predicate, IntImm) and stmt.predicate.value
+        if holds or block.init is not None or not always:
+            return stmt
+        stmt = block.body
+    return stmt
+
+
+def _range(loop: For) -> Range:
+    return Range(loop.min, loop.extent)
+
+
+def _is_single(loop: For) -> bool:
+    return isinstance(loop.extent, IntImm) and loop.extent.value <= 1
+
+
+def _nested(outer: list[For], stmt: Stmt) -> Stmt:
+    for loop in reversed(outer):
+        stmt = rebuild(loop, {"body": stmt})
+    return stmt
+
+
+def _stops(stmt: Stmt) -> bool:
+    """Whether something may fail or act: iterations before it have run then, and none after."""
+    return any(
+        effects_of_node(part) & (Does.FAILS | Does.ACTS)
+        for cls, parts in by_class(stmt).items()
+        if issubclass(cls, PrimExpr)
+        for part in parts
+    )
+
+
+def _iterations(loop: For, analyzer: Analyzer) -> float:
+    """Estimate how often a loop runs: the mean of what is known."""
+    least, most, *_ = analyzer.const_int_bound(loop.extent)
+    return _STEPS if math.isinf(most) else (max(0, least) + max(0, most)) / 2
+
+
+def time_of_statement(stmt: Stmt, around: Mapping[Var, Range]) -> float:
+    """Estimate the nanoseconds of a nest; ``around`` are the loops around it."""
+    analyzer = knowing(around)
+    total = 0.0
+    pending: list[tuple[Stmt, float]] = [(stmt, 1.0)]
+    while pending:
+        part, times = pending.pop()
+        if isinstance(part, BufferStore):
+            total += times * time_of(part.value, part.buffer.dtype)
+        if isinstance(part, For):
+            times *= _iterations(part, analyzer)
+            if not analyzer.is_bound(part.loop_var):
+                analyzer.bind(part.loop_var, Range(part.min, part.extent))
+        inner = children(part)
+        pending += [(child, times) for child in inner if isinstance(child, Stmt)]
+    return total

@@ -1,0 +1,44 @@
+"""Loops that run in order, of which each iteration is enough work to be planned by itself.
+
+Steps of a simulation and of a factorisation are such: what an iteration does is loops that rules
+know, and it needs what the iteration before did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeGuard
+
+from loomir.autoschedule.rules.loops.parallelize import time_of_statement
+from loomir.ir.visit import by_class
+from loomir.schedule.nests import knowing
+from loomir.tir.buffer import Range
+from loomir.tir.expr import GE, IntImm, Var
+from loomir.tir.stmt import For, ForKind, Stmt
+
+__all__ = ["is_repeated"]
+
+_LEAST: Final = 1_000.0
+"""Nanoseconds of an iteration from which it is worth loops of its own."""
+
+
+def is_repeated(stmt: Stmt, around: Mapping[Var, Range]) -> TypeGuard[For]:
+    """Whether a statement is such a loop; ``around`` are the loops around it.
+
+    Rules take it that extents are at least 0, as sizes are: ``n - i`` must be proved so.
+    """
+    if not isinstance(stmt, For) or stmt.kind is not ForKind.SERIAL or stmt.annotations:
+        return False
+    inner: list[For] = by_class(stmt.body).get(For, [])
+    ranges = {**around, stmt.loop_var: Range(stmt.min, stmt.extent)}
+    if not inner or time_of_statement(stmt.body, ranges) < _LEAST:
+        return False
+    analyzer = knowing(ranges)
+    for loop in inner:
+        if not analyzer.is_bound(loop.loop_var):
+            analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    return all(
+        analyzer.can_prove(GE(loop.extent, IntImm(0, loop.extent.dtype)))
+        for loop in inner
+        if ranges.keys() & set(by_class(loop.extent).get(Var, ()))
+    )

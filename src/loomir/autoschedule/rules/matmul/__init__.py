@@ -1,0 +1,1 @@
+"""Matrix products: tiling, packing, micro-kernels and epilogues."""

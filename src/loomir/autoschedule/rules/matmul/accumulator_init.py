@@ -1,0 +1,75 @@
+"""What sums start from, where terms join it one by one: it comes into the registers first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loomir.arith.fold import imm64
+from loomir.autoschedule.builders.loops import allocated, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.operand_access import at
+from loomir.autoschedule.rules.matmul.micro_kernel import fill_tile, load_tile
+from loomir.autoschedule.rules.matmul.operands import Places, Values
+from loomir.autoschedule.rules.matmul.recognise import Contraction
+from loomir.autoschedule.rules.matmul.tile_sizes import Tiles
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import pre_order
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import PrimExpr
+from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt
+
+__all__ = ["begun"]
+
+_WRITTEN_OUT = 6000
+"""Nodes up to which the start of a tile is written out."""
+
+
+def begun(
+    found: Contraction,
+    tiles: Tiles,
+    sums: Buffer,
+    table: Values,
+    places: tuple[Places, Places],
+    nearest: tuple[Places, Places],
+    inside: PrimExpr,
+    *,
+    by_vectors: bool,
+) -> Stmt:
+    """Set the sums of a tile to what they start from.
+
+    ``places`` are its rows and columns, all of which the result has where ``inside`` holds;
+    ``nearest`` are those that the result has, in place of others. ``by_vectors``: neighbouring
+    columns are neighbours in memory.
+    """
+    if not found.begins:
+        return fill_tile(sums, tiles)
+
+    def start(at_places: tuple[Places, Places], r: PrimExpr, c: PrimExpr) -> PrimExpr:
+        here = {**table, **at_places[0](r), **at_places[1](c)}
+        here.update({var: substitute(whole, here) for var, whole in found.cut.items()})
+        value = found.stage.init
+        if value is None:
+            value = BufferLoad(found.stage.buffer, found.stage.indices)
+        return substitute(value, here)
+
+    def one(r: PrimExpr, v: PrimExpr) -> Callable[[PrimExpr], Stmt]:
+        def lane(c: PrimExpr) -> Stmt:
+            column = at(v, tiles.lanes, c)
+            return BufferStore(sums, start(places, r, column), (r, column))
+
+        return lane
+
+    def row(r: PrimExpr) -> Stmt:
+        return unrolled("v", tiles.vectors, lambda v: vectorized("c", tiles.lanes, one(r, v)))
+
+    edge = scratch("start", (tiles.rows, tiles.columns), found.dtype)
+
+    def each(r: PrimExpr) -> Stmt:
+        return loop("c", tiles.columns, lambda c: BufferStore(edge, start(nearest, r, c), (r, c)))
+
+    light = sum(1 for _ in pre_order(start(places, imm64(0), imm64(0))))
+    direct = by_vectors and light * tiles.rows * tiles.vectors <= _WRITTEN_OUT
+    full = unrolled("r", tiles.rows, row)
+    if direct and inside is TRUE:
+        return full
+    some = allocated([edge], loop("r", tiles.rows, each), load_tile(sums, edge, (), tiles))
+    return IfThenElse(inside, full, some) if direct else some

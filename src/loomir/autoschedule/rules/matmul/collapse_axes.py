@@ -1,0 +1,182 @@
+"""Axes that lie one inside the other wherever they occur, as one axis: pixels of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from itertools import pairwise
+
+from loomir.arith.fold import mul, product
+from loomir.autoschedule.builders.loops import declared, with_shape
+from loomir.autoschedule.ir.stage import Axis, Stage
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import by_class, rewrite
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Var
+from loomir.tir.stmt import Stmt
+
+__all__ = ["Views", "inner_views", "join_axes", "join_last"]
+
+
+class Views:
+    """Other shapes of buffers, over the same memory."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[Buffer, int, int], Buffer] = {}
+        self.of: dict[Buffer, Buffer] = {}
+
+    def joined(self, buffer: Buffer, at: int, count: int = 2) -> Buffer:
+        """View ``count`` axes from ``at`` on as one."""
+        key = (buffer, at, count)
+        if key not in self.made:
+            size = product(buffer.shape[at : at + count])
+            shape = (*buffer.shape[:at], size, *buffer.shape[at + count :])
+            view = with_shape(buffer, shape)
+            self.made[key] = view
+            self.of[view] = buffer
+        return self.made[key]
+
+    def original(self, buffer: Buffer) -> Buffer:
+        """Give the buffer that a view is of."""
+        while buffer in self.of:
+            buffer = self.of[buffer]
+        return buffer
+
+    def declared(self, stmt: Stmt) -> Stmt:
+        """Put the views that a statement uses in scope."""
+        return declared(self.made.values(), stmt)
+
+    def flat(self, load: BufferLoad, axes: Sequence[Axis], var: Var) -> BufferLoad | None:
+        """Read by one variable what is read by axes that lie one inside the other."""
+        many = [axis for axis in axes if axis.size != 1]
+        for at in range(len(load.indices) - len(many) + 1):
+            if _lies(load, many, at):
+                view = self.joined(load.buffer, at, len(many))
+                indices = (*load.indices[:at], var, *load.indices[at + len(many) :])
+                return BufferLoad(view, indices)
+        return None
+
+
+def _lies(load: BufferLoad, axes: Sequence[Axis], at: int) -> bool:
+    """Whether indices from one on are the axes, and those run over all of the buffer."""
+    buffer = load.buffer
+    if buffer.strides or buffer.axis_separators or not axes:
+        return False
+    names = {axis.var for axis in axes}
+    for i, index in enumerate(load.indices):
+        if at <= i < at + len(axes):
+            axis = axes[i - at]
+            if index is not axis.var:
+                return False
+            if i > at and not structural_equal(buffer.shape[i], axis.extent):
+                same = getattr(buffer.shape[i], "value", None) == axis.size
+                if axis.size is None or not same:
+                    return False
+        elif any(part in names for part in by_class(index).get(Var, ())):
+            return False
+    return True
+
+
+def join_axes(stages: Sequence[Stage], views: Views) -> tuple[Stage, ...]:
+    """Join pairs of axes of the first stage, and of those that follow, as long as there are any.
+
+    Stages that follow are those of an epilogue, written by the axes of the first one.
+    """
+    found = tuple(stages)
+    while True:
+        pair = next((p for p in _pairs(found[0]) if _joins(found, *p)), None)
+        if pair is None:
+            return found
+        found = _joined(found, *pair, views)
+
+
+def join_last(
+    stages: Sequence[Stage], axes: Sequence[Axis], views: Views
+) -> tuple[tuple[Stage, ...], Axis, int]:
+    """Join the last of some axes, as many as possible; give what they are then, and how many."""
+    found, last, count = tuple(stages), axes[-1], 1
+    while count < len(axes) and _joins(found, axes[-count - 1], last):
+        known = {axis.var for axis in found[0].axes}
+        found = _joined(found, axes[-count - 1], last, views)
+        last = next(axis for axis in found[0].axes if axis.var not in known)
+        count += 1
+    return found, last, count
+
+
+def _pairs(stage: Stage) -> list[tuple[Axis, Axis]]:
+    many = {axis.var: axis for axis in stage.axes if axis.size != 1}
+    order = [many[i] for i in stage.indices if isinstance(i, Var) and i in many]
+    return list(pairwise(order))
+
+
+def _accesses(stage: Stage) -> list[BufferLoad]:
+    values = [stage.value, *([] if stage.init is None else [stage.init])]
+    loads = [load for value in values for load in by_class(value).get(BufferLoad, ())]
+    return [*loads, BufferLoad(stage.buffer, stage.indices)]
+
+
+def _place(load: BufferLoad, a: Axis, b: Axis) -> int | None:
+    """Give where in an access the axes lie one inside the other, -1 where they do not occur."""
+    names = {a.var, b.var}
+    if not any(part in names for i in load.indices for part in by_class(i).get(Var, ())):
+        return -1
+    for at in range(len(load.indices) - 1):
+        if _lies(load, (a, b), at):
+            return at
+    return None
+
+
+def _joins(stages: Sequence[Stage], a: Axis, b: Axis) -> bool:
+    names = {a.var, b.var}
+    for stage in stages:
+        for load in _accesses(stage):
+            if _place(load, a, b) is None:
+                return False
+        values = [stage.value, *([] if stage.init is None else [stage.init])]
+        for value in values:
+            inside = sum(
+                part in names
+                for load in by_class(value).get(BufferLoad, ())
+                for index in load.indices
+                for part in by_class(index).get(Var, ())
+            )
+            if inside != sum(part in names for part in by_class(value).get(Var, ())):
+                return False  # the value of an axis is used
+    return True
+
+
+def _joined(stages: Sequence[Stage], a: Axis, b: Axis, views: Views) -> tuple[Stage, ...]:
+    both = Axis(Var(f"{a.var.name_hint}_{b.var.name_hint}", a.var.dtype), mul(a.extent, b.extent))
+
+    def moved(load: BufferLoad) -> BufferLoad:
+        at = _place(load, a, b)
+        if at is None or at < 0:
+            return load
+        view = views.joined(load.buffer, at)
+        return BufferLoad(view, (*load.indices[:at], both.var, *load.indices[at + 2 :]))
+
+    made: list[Stage] = []
+    for stage in stages:
+        target = moved(BufferLoad(stage.buffer, stage.indices))
+        axes = tuple(both if x.var is a.var else x for x in stage.axes if x.var is not b.var)
+        rules = {BufferLoad: moved}
+        made.append(
+            Stage(
+                stage.name,
+                axes,
+                stage.reduced,
+                target.buffer,
+                target.indices,
+                rewrite(stage.value, rules),
+                stage.combine,
+                None if stage.init is None else rewrite(stage.init, rules),
+                stage.free_order,
+                stage.in_place,
+                stage.block,
+            )
+        )
+    return tuple(made)
+
+
+def inner_views(inner: Set[Buffer], stages: Sequence[Stage], views: Views) -> frozenset[Buffer]:
+    """Give the buffers of stages that nothing reads afterwards, under their new names."""
+    return frozenset(s.buffer for s in stages if views.original(s.buffer) in inner)

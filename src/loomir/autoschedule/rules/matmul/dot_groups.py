@@ -1,0 +1,239 @@
+"""Products of short numbers: several steps at a time, by instructions for groups of lanes.
+
+The steps of a group lie side by side in a word of 32 bits, and packed factors hold words. What
+lies beyond the last step is zero. For bytes the instruction takes one unsigned factor and one
+signed; where both are alike, the left one is held with its highest bit flipped, which adds 128 or
+takes it away, and sums start from what makes up for it. Bytes give the exact sum, which wraps.
+Pairs of bfloat16 are added as ``T.dp2a`` says: the sum of each pair is rounded twice, as two steps
+of float32 are, and subnormal numbers count as zero: that is at most 2**-126 for each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul
+from loomir.autoschedule.builders.loops import allocated, loop, scratch
+from loomir.autoschedule.builders.operand_access import (
+    extent_of,
+    reads_along,
+    size_of,
+    span,
+)
+from loomir.autoschedule.ir.stage import Axis
+from loomir.autoschedule.rules.matmul.operands import Side, Values, vector_from
+from loomir.autoschedule.rules.matmul.packing import Packing
+from loomir.autoschedule.rules.matmul.recognise import Contraction
+from loomir.support.dtype import DataType
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    LT,
+    Broadcast,
+    Call,
+    Cast,
+    FloorDiv,
+    IntImm,
+    PrimExpr,
+    Shuffle,
+    Sub,
+    const,
+)
+from loomir.tir.op import IF_THEN_ELSE, call_builtin
+from loomir.tir.stmt import BufferStore, Stmt
+
+__all__ = ["WORD", "Groups", "grouped", "narrowest"]
+
+WORD: Final = DataType("int32")
+"""The dtype of packed factors."""
+
+_FLOAT32: Final = DataType("float32")
+_INT8: Final = DataType("int8")
+_UINT8: Final = DataType("uint8")
+_BFLOAT16: Final = DataType("bfloat16")
+_FLIP: Final = -0x7F7F7F80
+"""The highest bit of each byte of a word."""
+
+_FEWEST_ROWS: Final = 8
+"""Rows from which packing pays."""
+_FEWEST_COLUMNS: Final = 3
+"""Columns from which vectors are as long as the shortest that instructions take."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """``size`` steps to a word, joined to sums by ``builtin``.
+
+    ``factors`` are left and right as they were before they were widened, ``held`` the dtypes that
+    the builtin takes. With ``flips``, the left one is held with its highest bit flipped.
+    """
+
+    size: int
+    builtin: str
+    factors: tuple[PrimExpr, PrimExpr]
+    held: tuple[DataType, DataType]
+    flips: bool
+    pad: int = 1
+    """Words are as many as a multiple of this."""
+
+    def multiply_add(self, x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
+        """Add the products of the groups in words of ``x`` and ``y`` to ``z``."""
+        made = [
+            call_builtin("reinterpret", v, dtype=held.with_lanes(self.size * v.dtype.lanes))
+            for v, held in zip((x, y), self.held)
+        ]
+        return call_builtin(self.builtin, *made, z)
+
+    def packing(
+        self,
+        side: Side,
+        value: Callable[[Values, PrimExpr], PrimExpr],
+        factor: PrimExpr,
+        reduced: tuple[Axis, ...],
+        lanes: int,
+    ) -> Packing:
+        """Say how words are made of the elements that ``value`` gives by step."""
+        size = self.size
+        flips = self.flips and side.name == "left"
+        extent, known = extent_of(reduced), size_of(reduced)
+        near = [axis for axis in reduced if axis.size != 1][-1:]
+        whole_words = len(reduced) == 1 or (near and (near[0].size or 1) % size == 0)
+        run = bool(whole_words) and reads_along(factor, near)
+
+        def word(place: Values, k: PrimExpr) -> PrimExpr:
+            first = mul(k, imm64(size))
+            if run:
+                return _words(vector_from(factor, value(place, first), size), flips)
+            parts = [value(place, add(first, imm64(i))) for i in range(size)]
+            return _words(_joined(parts), flips)
+
+        def last(place: Values, k: PrimExpr) -> PrimExpr:
+            parts: list[PrimExpr] = []
+            for i in range(size):
+                step = add(mul(k, imm64(size)), imm64(i))
+                one = value(place, step)
+                zero = const(0, one.dtype)
+                parts.append(Call(one.dtype, IF_THEN_ELSE, (LT(step, extent), one, zero)))
+            return _words(_joined(parts), flips)
+
+        def along(place: Values, k: PrimExpr) -> PrimExpr:
+            element = value(place, mul(k, imm64(size)))
+            return _words(vector_from(factor, element, lanes * size), flips)
+
+        def across(place: Values, k: PrimExpr) -> PrimExpr:
+            first = mul(k, imm64(size))
+            rows = [
+                vector_from(factor, value(place, add(first, imm64(i))), lanes) for i in range(size)
+            ]
+            order = [i * lanes + lane for lane in range(lanes) for i in range(size)]
+            mixed = Shuffle((_joined(rows),), tuple(IntImm(lane, WORD) for lane in order))
+            return _words(mixed, flips)
+
+        complete = None
+        if known is None or known % (size * self.pad):
+            complete = FloorDiv(extent, imm64(size)) if known is None else imm64(known // size)
+        return Packing(
+            side,
+            word,
+            lanes,
+            False,
+            along if reads_along(factor, reduced) else None,
+            across if reads_along(factor, side.axes) else None,
+            last,
+            complete,
+            steps=lanes,
+        )
+
+    def make_up(
+        self,
+        packed: Buffer,
+        at: tuple[PrimExpr, ...],
+        depth: PrimExpr,
+        starts: Buffer,
+        lanes: int,
+    ) -> Stmt:
+        """Sum up a packed tile of the right factor: what flipped bits of the left one add."""
+        width = packed.shape[-1]
+        assert isinstance(width, IntImm)
+        total = scratch("total", (lanes,), WORD, scope="local")
+        here = span(imm64(0), lanes)
+        flip = Broadcast(const(_FLIP, WORD), lanes)
+
+        def one(v: PrimExpr) -> Stmt:
+            place = span(mul(v, imm64(lanes)), lanes)
+
+            def step(k: PrimExpr) -> Stmt:
+                read = BufferLoad(packed, (*at, k, place))
+                return BufferStore(
+                    total, self.multiply_add(flip, read, BufferLoad(total, (here,))), (here,)
+                )
+
+            zero = Broadcast(const(0, WORD), lanes)
+            taken = Sub(zero, BufferLoad(total, (here,)))
+            return allocated(
+                [total],
+                BufferStore(total, zero, (here,)),
+                loop("k", depth, step),
+                BufferStore(starts, taken, (at[0], place)),
+            )
+
+        return loop("v", width.value // lanes, one)
+
+
+def grouped(found: Contraction, target: Target) -> Groups | None:
+    """See whether a product is one of short numbers for which the target has instructions."""
+    m, n = size_of(found.rows), size_of(found.columns)
+    if (m is not None and m < _FEWEST_ROWS) or (n is not None and n < _FEWEST_COLUMNS):
+        return None
+    if found.ordered:
+        return None
+    left, right = narrowest(found.left), narrowest(found.right)
+    one, other = left.dtype, right.dtype
+    # Machines with tiles take one pair in the time of four fused sums: widening is faster there.
+    pairs = target.has("avx512_bf16") and not target.has("amx_bf16")
+    if found.dtype is _FLOAT32 and one is other is _BFLOAT16 and pairs:
+        return Groups(2, "dp2a", (left, right), (one, other), False)
+    bytes_ = (_INT8, _UINT8)
+    able = target.has("avx512_vnni" if target.vector_bits > 256 else "avx_vnni")
+    if found.dtype is WORD and one in bytes_ and other in bytes_ and able:
+        held = (_UINT8 if other is _INT8 else _INT8, other)
+        return Groups(4, "dp4a", (left, right), held, one is other)
+    return None
+
+
+def narrowest(factor: PrimExpr) -> PrimExpr:
+    """Take off conversions that keep every value."""
+    while isinstance(factor, Cast):
+        to, of = factor.dtype, factor.value.dtype
+        if of.is_bool or not _keeps(of, to):
+            break
+        factor = factor.value
+    return factor
+
+
+def _keeps(of: DataType, to: DataType) -> bool:
+    if of.is_float and to.is_float:
+        return of.bits < to.bits or of is to
+    if not (of.is_integer and to.is_integer):
+        return False
+    return of is to or (of.bits < to.bits and (of.is_uint or to.is_int))
+
+
+def _joined(parts: list[PrimExpr]) -> PrimExpr:
+    """Put numbers or vectors, as many as a power of two, one after the other."""
+    while len(parts) > 1:
+        parts = [
+            call_builtin("vectorcombine", low, high) for low, high in zip(parts[::2], parts[1::2])
+        ]
+    return parts[0]
+
+
+def _words(parts: PrimExpr, flips: bool) -> PrimExpr:
+    lanes = parts.dtype.bits * parts.dtype.lanes // WORD.bits
+    made: PrimExpr = call_builtin("reinterpret", parts, dtype=WORD.with_lanes(lanes))
+    if not flips:
+        return made
+    flip: PrimExpr = const(_FLIP, WORD)
+    return call_builtin("bitwise_xor", made, flip if lanes == 1 else Broadcast(flip, lanes))

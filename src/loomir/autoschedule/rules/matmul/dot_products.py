@@ -1,0 +1,449 @@
+"""Few rows times a matrix that lies with the reduced axis innermost: dot products of vectors.
+
+Nothing is packed: both factors are read along the reduced axis, the large one once. A tile keeps
+one vector of sums for each pair of a row and a column, and adds up its lanes at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.builders.loops import allocated, loop, parallel, scratch, unrolled
+from loomir.autoschedule.builders.operand_access import (
+    at,
+    ceil_div,
+    extent_of,
+    lesser,
+    let,
+    reads_along,
+    size_of,
+    span,
+    split,
+    stride_along,
+)
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Axis, may_do_nothing
+from loomir.autoschedule.rules.matmul.epilogue import finished
+from loomir.autoschedule.rules.matmul.micro_kernel import summing
+from loomir.autoschedule.rules.matmul.operands import vector_from
+from loomir.autoschedule.rules.matmul.recognise import Contraction
+from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, up
+from loomir.ir.substitution import substitute
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    LT,
+    Add,
+    Broadcast,
+    Eq,
+    FloorDiv,
+    IntImm,
+    Let,
+    Max,
+    PrimExpr,
+    Var,
+    const,
+)
+from loomir.tir.op import call_builtin
+from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
+
+__all__ = ["dot_products", "few_as_dot_products", "fewest_steps"]
+
+_MOST_ROWS: Final = 12
+"""Rows up to which dot products are no slower than turning columns in registers for tiles of sums.
+
+With 32 registers of 16 numbers 16 rows take 0.8 of the time in tiles, and 32 rows half of it. With
+16 registers of 8 the turning costs more: up to twice as many rows.
+"""
+
+_ROWS: Final = 4
+"""Rows of a tile where their number is not known."""
+
+_FEWEST_COLUMNS: Final = 256
+"""Columns below which threads share a product with a vector better by rules for rows."""
+
+_USUAL: Final = 4096
+"""Columns that are assumed where their number is not known."""
+
+_Each: TypeAlias = Callable[[Callable[[PrimExpr, int], Stmt]], Stmt]
+"""Writes out something for each row and column of a tile."""
+
+_CHUNK: Final = 512
+"""Steps that a tile takes before the next one, where several tiles read the same columns."""
+
+
+def few_as_dot_products(
+    found: Contraction, target: Target, inner: Set[Buffer]
+) -> list[tuple[int, Plan]]:
+    """List plans for at most so many rows, where their number is known at run time only.
+
+    The first of them is for exactly one row.
+    """
+    many = [axis for axis in found.rows if axis.size != 1]
+    if len(many) != 1 or many[0].size is not None:
+        return []
+    one = tuple([axis if axis.size == 1 else Axis(axis.var, imm64(1)) for axis in found.rows])
+    made: list[tuple[int, Plan]] = []
+    for most in (1, _MOST_ROWS):
+        rows = one if most == 1 else found.rows
+        plan = dot_products(replace(found, rows=rows), target, inner, most)
+        made += [] if plan is None else [(most, plan)]
+    return made
+
+
+def fewest_steps(found: Contraction, target: Target) -> int:
+    """Give the number of steps below which dot products do not pay."""
+    return 4 * target.lanes(found.dtype.bits)
+
+
+def dot_products(
+    found: Contraction, target: Target, inner: Set[Buffer], most: int | None = None
+) -> Plan | None:
+    """Plan a product with few rows as dot products; None where that does not fit.
+
+    ``most``: what is known of the number of rows, where it is not.
+    """
+    m, n, k = size_of(found.rows) or most, size_of(found.columns), size_of(found.reduced)
+    lanes = target.lanes(found.dtype.bits)
+    if (
+        m is None
+        or (k is not None and k < fewest_steps(found, target))
+        or (n is not None and n < 2)
+    ):
+        return None
+    if found.by_vector and (n is None or k is None or n < _FEWEST_COLUMNS):
+        return None
+    unknown = most is not None or n is None or k is None
+    if m > (_MOST_ROWS if unknown or target.registers >= 32 else 2 * _MOST_ROWS):
+        return None
+    if lanes < 2 or not all(
+        reads_along(factor, found.reduced) for factor in (found.left, found.right)
+    ):
+        return None
+    if stride_along(found.right, found.columns) == 1:
+        return None
+    return _DotProducts(found, target, inner, m, n, k).plan()
+
+
+class _Tile(NamedTuple):
+    """The first row and column of a tile, and all of them as they are read."""
+
+    batch: PrimExpr
+    row: PrimExpr
+    column: PrimExpr
+    rows: Sequence[PrimExpr]
+    columns: Sequence[PrimExpr]
+
+
+class _DotProducts:
+    def __init__(
+        self,
+        found: Contraction,
+        target: Target,
+        inner: Set[Buffer],
+        m: int,
+        n: int | None,
+        k: int | None,
+    ) -> None:
+        self.found = found
+        self.inner = inner
+        self.multiply = summing(target)
+        self.m, self.n, self.k = m, n, k
+        self.registers = target.registers
+        self.lanes = target.lanes(found.dtype.bits)
+        self.batch, self.extent = extent_of(found.batch), extent_of(found.rows)
+        self.width, self.depth = extent_of(found.columns), extent_of(found.reduced)
+        most = 24 if target.registers >= 32 else 12
+        pieces = up(m, min(m, most // 3, 8))
+        known = isinstance(self.extent, IntImm)
+        # Tiles of 4 rows suit any number: they load 10 vectors for 24 products, as 6 x 4 do.
+        self.rows = up(m, pieces) if known else min(m, _ROWS)
+        # What comes from memory comes fastest as some streams: 6 take 0.85 of the time of one.
+        far = n is None or k is None or n * k * found.dtype.itemsize > target.caches[1]
+        wide = _USUAL if n is None else n
+        fit = range(1, max(1, min(6 if far else 8, most // self.rows, wide)) + 1)
+        self.columns = max(fit, key=lambda c: wide / up(wide, c) / (self.rows + c))
+        self.tiles = up(m, self.rows)
+        self.complete = isinstance(self.extent, IntImm) and m % self.rows == 0
+        """Whether each tile has all its rows."""
+        self.strips = ceil_div(self.width, self.columns)
+        self.whole = _divided(self.depth, self.lanes)
+        """The vectors of a row that are complete."""
+        self.chunk = self._chunk(target)
+        chunks: PrimExpr = imm64(1)
+        if self.chunk is not None:
+            chunks = ceil_div(self.whole, self.chunk // self.lanes)
+        # Without a step there is a chunk all the same, in which the results are stored.
+        self.chunks = chunks if isinstance(chunks, IntImm) else Max(chunks, imm64(1))
+        self.per_block = max(1, 32 // self.columns)
+
+    def _chunk(self, target: Target) -> int | None:
+        """Choose how many steps a tile takes before the next one, None for all."""
+        whole = None if self.k is None else self.k - self.k % self.lanes
+        near, row = target.caches[0], self.rows * self.found.dtype.itemsize
+        chunk: int | None = None
+        if self.tiles > 1:
+            chunk = _CHUNK - _CHUNK % self.lanes
+        elif near >= 2 * _CHUNK * row and (whole is None or whole * row > near):
+            # The rows stay in the nearest cache while columns go by: 8 of them take 0.87 of the
+            # time that they take from the second one.
+            chunk = 1 << (near // 2 // row).bit_length() - 1
+        return None if chunk is None or (whole is not None and whole <= chunk) else chunk
+
+    def plan(self) -> Plan:
+        """Write the loops."""
+        blocks = ceil_div(self.strips, self.per_block)
+        count, known = size_of(self.found.batch), isinstance(self.extent, IntImm)
+        work: int | None = None
+        if known and count is not None and self.n is not None and self.k is not None:
+            work = self.m * self.n * self.k * count
+        worth = work is None or work >= WORTH_THREADS
+        stmt = loop(
+            "batch",
+            self.batch,
+            lambda b: (parallel if worth else loop)("block", blocks, lambda j: self._block(b, j)),
+        )
+        if may_do_nothing(self.found.stage):
+            stmt = IfThenElse(LT(imm64(0), extent_of(self.found.reduced)), stmt)
+        held = self.rows * self.columns
+        return Plan(
+            "matrix product of few rows",
+            stmt,
+            (
+                f"dot products of vectors of {self.lanes}, nothing packed",
+                f"tile of {self.rows} x {self.columns}: {held} vectors of sums",
+                *([f"{self.chunk} steps of all rows at a time"] if self.chunk else []),
+            ),
+            None if work is None else 2 * work,
+        )
+
+    def _block(self, batch: PrimExpr, block: PrimExpr) -> Stmt:
+        """Compute some columns of all rows, chunk by chunk."""
+        first = mul(block, imm64(self.per_block))
+        strips = lesser(imm64(self.per_block), sub(self.strips, first))
+        if isinstance(self.strips, IntImm) and self.strips.value % self.per_block == 0:
+            strips = imm64(self.per_block)
+        tiles = ceil_div(self.extent, self.rows)
+        part = None
+        if self.chunk is not None:
+            shape = (self.per_block, self.tiles, self.rows, self.columns * self.lanes)
+            part = scratch("part", shape, self.found.dtype)
+
+        def chunk(c: PrimExpr) -> Stmt:
+            return loop(
+                "strip",
+                strips,
+                lambda s: loop(
+                    "tile", tiles, lambda t: self._tile(batch, add(first, s), s, t, c, part)
+                ),
+            )
+
+        body = loop("chunk", self.chunks, chunk)
+        return body if part is None else allocated([part], body)
+
+    def _tile(
+        self,
+        batch: PrimExpr,
+        strip: PrimExpr,
+        slot: PrimExpr,
+        tile: PrimExpr,
+        chunk: PrimExpr,
+        part: Buffer | None,
+    ) -> Stmt:
+        """Name the rows and columns of a tile, and compute it."""
+        row, column = mul(tile, imm64(self.rows)), mul(strip, imm64(self.columns))
+        places = [self._row(row, r) for r in range(self.rows)]
+        places += [self._column(column, c) for c in range(self.columns)]
+
+        def body(named: Sequence[PrimExpr]) -> Stmt:
+            sides = named[: self.rows], named[self.rows :]
+            return self._computed(_Tile(batch, row, column, *sides), (slot, tile), chunk, part)
+
+        return _named("at", places, body)
+
+    def _computed(
+        self, tile: _Tile, place: tuple[PrimExpr, PrimExpr], chunk: PrimExpr, part: Buffer | None
+    ) -> Stmt:
+        found, lanes = self.found, self.lanes
+        sums = scratch("sums", (self.rows, self.columns * lanes), found.dtype, scope="local")
+
+        def each(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
+            return unrolled("r", self.rows, lambda r: seq(body(r, c) for c in range(self.columns)))
+
+        def held(c: int) -> PrimExpr:
+            return span(imm64(c * lanes), lanes)
+
+        def step(place: PrimExpr) -> Stmt:
+            k = at(chunk, self.chunk or 0, mul(place, imm64(lanes)))
+
+            return self._products(tile, k, lanes, lambda r, c: (sums, (imm64(r), held(c))))
+
+        zero = Broadcast(const(0, found.dtype), lanes)
+        begin = each(lambda r, c: BufferStore(sums, zero, (r, held(c))))
+        steps = self.whole
+        if self.chunk is not None:
+            steps = imm64(self.chunk // lanes)
+            if self.k is None or self.k // lanes % steps.value:
+                steps = lesser(steps, sub(self.whole, mul(chunk, steps)))
+        run = loop("k", steps, step)
+        end = self._end(tile, sums, each)
+        if part is None:
+            return allocated([sums], begin, run, end)
+        again = each(
+            lambda r, c: BufferStore(sums, BufferLoad(part, (*place, r, held(c))), (r, held(c)))
+        )
+        keep = each(
+            lambda r, c: BufferStore(part, BufferLoad(sums, (r, held(c))), (*place, r, held(c)))
+        )
+        return allocated(
+            [sums],
+            IfThenElse(Eq(chunk, imm64(0)), begin, again),
+            run,
+            IfThenElse(Eq(chunk, sub(self.chunks, imm64(1))), end, keep),
+        )
+
+    def _end(self, tile: _Tile, sums: Buffer, each: _Each) -> Stmt:
+        """Add up what the lanes hold and the steps that fill no vector, and store."""
+        row, column = tile.row, tile.column
+        if self.complete and self.even and self.k is not None:
+            rest = range(self.k - self.k % self.lanes, self.k)
+
+            def whole(r: PrimExpr, c: int) -> Stmt:
+                places, total = (add(row, r), add(column, imm64(c))), self._total(sums, r, c)
+                for k in rest:
+                    total = self._term(tile.batch, places, imm64(k), total)
+                return self._stored(tile, r, imm64(c), total)
+
+            return each(whole)
+        # Stores one by one, from memory: to write each of them out with what asks whether there is
+        # such an element took a third of the time to compile.
+        held = scratch("held", (self.rows, self.columns), self.found.dtype)
+
+        def put(r: PrimExpr, c: int, value: PrimExpr) -> Stmt:
+            return BufferStore(held, value, (r, imm64(c)))
+
+        def step(k: PrimExpr) -> Stmt:
+            return self._products(tile, k, 1, lambda r, c: (held, (imm64(r), imm64(c))))
+
+        begin = each(lambda r, c: put(r, c, self._total(sums, r, c)))
+        done = mul(self.whole, imm64(self.lanes))
+        steps = sub(self.depth, done)
+        more = [loop("k", steps, lambda k: step(add(done, k)))]
+        rows = lesser(imm64(self.rows), sub(self.extent, row))
+        columns = imm64(self.columns)
+        if not self.even:
+            columns = lesser(columns, sub(self.width, column))
+
+        def one(r: PrimExpr, c: PrimExpr) -> Stmt:
+            return self._stored(tile, r, c, BufferLoad(held, (r, c)))
+
+        stored = loop("r", rows, lambda r: loop("c", columns, lambda c: one(r, c)))
+        return allocated([held], begin, *more[: self.k is None or self.k % self.lanes > 0], stored)
+
+    def _term(
+        self, batch: PrimExpr, places: tuple[PrimExpr, PrimExpr], k: PrimExpr, total: PrimExpr
+    ) -> PrimExpr:
+        """Add the product of one step."""
+        found = self.found
+        x = self._element(found.left, found.rows, batch, places[0], k)
+        y = self._element(found.right, found.columns, batch, places[1], k)
+        return self.multiply(x, y, total)
+
+    def _row(self, first: PrimExpr, r: int) -> PrimExpr:
+        """Give a row to read; what is beyond the last is read there, and not stored."""
+        index = add(first, imm64(r))
+        return index if self.complete else lesser(index, sub(self.extent, imm64(1)))
+
+    def _column(self, first: PrimExpr, c: int) -> PrimExpr:
+        index = add(first, imm64(c))
+        return index if self.even else lesser(index, sub(self.width, imm64(1)))
+
+    @property
+    def even(self) -> bool:
+        """Whether each strip has all its columns."""
+        return self.n is not None and self.n % self.columns == 0
+
+    def _element(
+        self,
+        factor: PrimExpr,
+        axes: tuple[Axis, ...],
+        batch: PrimExpr,
+        index: PrimExpr,
+        k: PrimExpr,
+    ) -> PrimExpr:
+        found = self.found
+        table: dict[Var, PrimExpr] = {}
+        for of, place in ((found.batch, batch), (axes, index), (found.reduced, k)):
+            table.update(split(of, place))
+        return substitute(factor, table)
+
+    def _products(
+        self,
+        tile: _Tile,
+        k: PrimExpr,
+        lanes: int,
+        held: Callable[[int, int], tuple[Buffer, tuple[PrimExpr, PrimExpr]]],
+    ) -> Stmt:
+        """Add the products of a step to what is held; each number is loaded once.
+
+        Those of the shorter side stay in registers.
+        """
+        found = self.found
+
+        def loaded(factor: PrimExpr, axes: tuple[Axis, ...], index: PrimExpr) -> PrimExpr:
+            element = self._element(factor, axes, tile.batch, index, k)
+            return element if lanes == 1 else vector_from(factor, element, lanes)
+
+        xs = [loaded(found.left, found.rows, index) for index in tile.rows]
+        ys = [loaded(found.right, found.columns, index) for index in tile.columns]
+        turned = len(xs) > len(ys)
+        few, many = (ys, xs) if turned else (xs, ys)
+
+        def one(a: PrimExpr, b: PrimExpr, i: int, j: int) -> Stmt:
+            x, y, r, c = (b, a, j, i) if turned else (a, b, i, j)
+            buffer, place = held(r, c)
+            return BufferStore(buffer, self.multiply(x, y, BufferLoad(buffer, place)), place)
+
+        def all_with(given: Sequence[PrimExpr], j: int) -> Stmt:
+            return let("y", many[j], lambda b: seq(one(a, b, i, j) for i, a in enumerate(given)))
+
+        return _named("x", few, lambda given: seq(all_with(given, j) for j in range(len(many))))
+
+    def _total(self, sums: Buffer, r: PrimExpr, c: int) -> PrimExpr:
+        """Add up the lanes of an element of a tile."""
+        total: PrimExpr = BufferLoad(sums, (r, span(imm64(c * self.lanes), self.lanes)))
+        while total.dtype.lanes > 1:
+            var = Var("half", total.dtype)
+            low, high = call_builtin("vectorlow", var), call_builtin("vectorhigh", var)
+            total = Let(var, total, Add(low, high))
+        return total
+
+    def _stored(self, tile: _Tile, r: PrimExpr, c: PrimExpr, total: PrimExpr) -> Stmt:
+        """Store an element of a tile."""
+        found = self.found
+        place = {
+            **split(found.batch, tile.batch),
+            **split(found.rows, add(tile.row, r)),
+            **split(found.columns, add(tile.column, c)),
+        }
+        return finished(found, self.inner, place, total)
+
+
+def _named(
+    name: str, values: Sequence[PrimExpr], body: Callable[[Sequence[PrimExpr]], Stmt]
+) -> Stmt:
+    """Give names to values that are more than constants or names."""
+    simple = [isinstance(value, (IntImm, Var)) for value in values]
+    names = [v if s else Var(name, v.dtype) for v, s in zip(values, simple)]
+    made = body(names)
+    for var, value in zip(reversed(names), reversed(values)):
+        made = made if var is value else LetStmt(cast("Var", var), value, made)
+    return made
+
+
+def _divided(value: PrimExpr, by: int) -> PrimExpr:
+    """Divide what is not negative."""
+    return imm64(value.value // by) if isinstance(value, IntImm) else FloorDiv(value, imm64(by))

@@ -1,0 +1,56 @@
+"""What happens to an element of the result when its sum is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from loomir.autoschedule.rules.matmul.operands import Values
+from loomir.autoschedule.rules.matmul.recognise import Contraction, is_zero
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import rewrite
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, PrimExpr, Var, cast
+from loomir.tir.stmt import BufferStore, LetStmt, Stmt, seq
+
+__all__ = ["finished"]
+
+
+def finished(
+    found: Contraction,
+    inner: Set[Buffer],
+    place: Values,
+    total: PrimExpr,
+) -> Stmt:
+    """Store the element where the axes are at ``place``, and what later stages make of it.
+
+    Buffers in ``inner`` are not written: nothing reads them any more.
+    """
+    table = dict(place)
+    table.update({var: substitute(whole, table) for var, whole in found.cut.items()})
+    stage = found.stage
+    start = stage.init
+    if start is None:
+        start = BufferLoad(stage.buffer, stage.indices)
+    if not found.begins and not is_zero(start):
+        total = Add(cast(substitute(start, table), total.dtype), total)
+    value = cast(total, stage.buffer.dtype)
+    held: dict[Buffer, Var] = {}
+    bound: list[tuple[Var, PrimExpr]] = []
+    stores: list[Stmt] = []
+
+    def known(load: BufferLoad) -> PrimExpr:
+        return held.get(load.buffer, load)
+
+    for part in (stage, *found.epilogue):
+        if part is not stage:
+            value = rewrite(substitute(part.value, table), {BufferLoad: known})
+        var = Var(part.buffer.name, part.buffer.dtype)
+        held[part.buffer] = var
+        bound.append((var, value))
+        if part.buffer not in inner:
+            indices = tuple(substitute(index, table) for index in part.indices)
+            stores.append(BufferStore(part.buffer, var, indices))
+    body = seq(stores)
+    for var, made in reversed(bound):
+        body = LetStmt(var, made, body)
+    return body

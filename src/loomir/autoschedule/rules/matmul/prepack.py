@@ -1,0 +1,60 @@
+"""Which factors of a product are constant, so that they are packed before any call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Final
+
+from loomir.autoschedule.builders.loops import loop
+from loomir.autoschedule.builders.operand_access import plain_load, size_of
+from loomir.autoschedule.rules.matmul.recognise import Contraction
+from loomir.ir.visit import by_class
+from loomir.target import Target
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import Stmt
+
+__all__ = ["FEW_ROWS", "converted_later", "in_steps", "is_constant", "packs_ahead"]
+
+FEW_ROWS: Final = 64
+"""Rows up to which a product waits for its weights rather than for its sums."""
+
+
+def is_constant(found: Contraction, factor: PrimExpr, constants: Set[Var]) -> bool:
+    """Whether a factor is a constant array, all of known size, that packing does not widen."""
+    load = plain_load(factor)
+    if load is None or load.buffer.data not in constants or load.buffer.strides:
+        return False
+    if load.buffer.dtype.bits < factor.dtype.bits:
+        return False
+    known = (*found.batch, *found.rows, *found.columns, *found.reduced)
+    axes = {axis.var for axis in known}
+    used = {var for index in load.indices for var in by_class(index).get(Var, ())}
+    sizes = [axis.size for axis in known if axis.var in used]
+    return used <= axes and None not in (*sizes, size_of(found.reduced), size_of(found.batch))
+
+
+def converted_later(found: Contraction, constants: Set[Var]) -> bool:
+    """Whether columns are a constant of 16 bits that few rows read: panels keep the 16 bits.
+
+    Each panel is then converted where it is read, for each tile of rows, and half as much is read.
+    """
+    load, rows = plain_load(found.right), size_of(found.rows)
+    if load is None or load.buffer.dtype.bits != 16 or not load.buffer.dtype.is_float:
+        return False
+    few = rows is None or rows <= FEW_ROWS
+    return few and found.dtype.bits == 32 and is_constant(found, load, constants)
+
+
+def packs_ahead(found: Contraction, constants: Set[Var]) -> bool:
+    """Whether the columns are those of a constant, so that they are read as packed panels."""
+    return is_constant(found, found.right, constants) or converted_later(found, constants)
+
+
+_AT_ONCE: Final = 8
+"""Steps of the innermost loop that are written out: large products take 0.92 of the time of one."""
+
+
+def in_steps(depth: PrimExpr, target: Target, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+    """Run all steps of a panel."""
+    # Where products wait to be added, more steps at once take more registers than there are.
+    return loop("k", depth, body, at_once=_AT_ONCE if target.fma else 1)

@@ -1,0 +1,392 @@
+"""Products whose right factor is read where it lies, strip by strip: 1 x 1 convolutions.
+
+A strip is the columns of a tile. Its panels of few steps stay in the first cache while all rows use
+them; meanwhile, and evenly, the next panel is fetched, and copied to lie side by side: what is read
+for the first time would keep the tile that reads it waiting, and rows that are a power of two apart
+would share places in the caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, replace
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.builders.loops import allocated, loop, scratch
+from loomir.autoschedule.builders.operand_access import (
+    at,
+    conversions,
+    lesser,
+    let,
+    plain_load,
+    size_of,
+    span,
+    split,
+)
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.rules.matmul.blocked import Blocked
+from loomir.autoschedule.rules.matmul.collapse_axes import Views
+from loomir.autoschedule.rules.matmul.dot_groups import grouped
+from loomir.autoschedule.rules.matmul.epilogue import finished
+from loomir.autoschedule.rules.matmul.operands import Places, Side, Source, Values
+from loomir.autoschedule.rules.matmul.prepack import in_steps
+from loomir.autoschedule.rules.matmul.recognise import Contraction
+from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, choose_tiles, up
+from loomir.ir.visit import pre_order
+from loomir.support.dtype import DataType
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import LE, Eq, FloorDiv, FloorMod, IntImm, PrimExpr, Var, const
+from loomir.tir.op import call_builtin
+from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt, seq
+
+__all__ = ["in_strips"]
+
+_STEPS: Final = 64
+"""Steps of a panel: 64 x 48 floats, with the lines at their ends, are a third of the first cache.
+
+64 rows by 256 steps by 3136 columns take 0.64 ms so, 0.65 with 128 steps, 0.67 with 32.
+"""
+_AT_ONCE: Final = 8
+"""Steps that are written out, between which lines are fetched."""
+_AHEAD: Final = 8
+"""Times that so many steps are done between fetching a row of a panel and copying it.
+
+That is 250 ns. Images of 64 x 64 pixels, whose rows share places in the caches, take 0.9 of the
+time of 64 turns.
+"""
+_INT32: Final = DataType("int32")
+_KEEP, _DATA = 3, 1
+_WASTED: Final = 0.1
+"""The share of columns that the last strip may compute again, to end in time."""
+_STRIPS: Final = 4
+"""Strips of a block, where that leaves blocks enough for threads."""
+_BLOCKS: Final = 16
+_FAR: Final = 8
+"""Second caches that the right factor fills at most: longer rows are better for what is farther.
+
+32 x 4096 x 4096, of which 64 MB come from memory, take half as long again in strips.
+"""
+_FEWEST_ROWS: Final = 48
+"""Rows from which a panel is read often enough: 8 to 32 rows of 256 steps by 4096 columns take 1.3
+to 1.7 times as long in strips, 64 rows as long.
+"""
+_ROWS: Final = 256
+"""Rows up to which sums of a strip stay in the second cache, with the rows of a panel."""
+
+
+def in_strips(
+    found: Contraction,
+    target: Target,
+    inner: Callable[[Contraction], Set[Buffer]],
+    views: Views,
+    constants: Set[Var],
+) -> Plan | None:
+    """Plan a product in strips of columns; None where another order is better, or sizes unknown."""
+    many = [axis for axis in found.columns if axis.size != 1]
+    if found.ordered or found.begins or found.stage.init is None or not many:
+        return None
+    if grouped(found, target) is not None:
+        return None
+    if len(many) > 1:  # images of a batch
+        batch = (*found.batch, *(axis for axis in found.columns if axis is not many[-1]))
+        found = replace(found, batch=batch, columns=(many[-1],))
+    sizes = [size_of(axes) for axes in (found.batch, found.rows, found.columns, found.reduced)]
+    if None in sizes or plain_load(found.left) is None or conversions(found.right):
+        return None
+    plan = _Strips(found, target, inner(found), views, constants)
+    return plan.plan() if plan.is_good() else None
+
+
+class _Strips(Blocked):
+    here: _Here
+    """The tile whose loops are being written."""
+    panel: Buffer
+    """The panel that tiles read, and the next one, which is copied meanwhile."""
+
+    @property
+    def copied(self) -> bool:
+        """Whether panels are copied before they are read: not where no steps are written out."""
+        return self.fewest_turns > 0
+
+    def _tiles(self) -> Tiles:
+        tiles = choose_tiles(
+            self.m, self.n, self.steps, self.found.dtype, self.target, streamed=True
+        )
+        strips = up(self.n or 1, tiles.columns)
+        across = max(1, min(_STRIPS, strips // _BLOCKS))
+        k = self.k or 1
+        depth = min(k, up(up(k, up(k, _STEPS + _STEPS // 4)), _AT_ONCE) * _AT_ONCE)
+        # Panels of one size leave time to copy each.
+        even = [d for d in range(_STEPS // 2, depth + 1, _AT_ONCE) if k % d == 0]
+        depth = max(even, default=depth)
+        return replace(tiles, depth=depth, down=up(self.m or 1, tiles.rows), across=across)
+
+    def is_good(self) -> bool:
+        """Whether the right factor is columns side by side, of many rows and neither near nor far.
+
+        A factor that the first cache holds is read from there in any order.
+        """
+        tiles, right, size = self.tiles, self.right, self.found.dtype.itemsize
+        first, second, _ = self.target.caches
+        far = _FAR * (second or first * 8)
+        m, n, k = self.m or 0, self.n or 0, self.k or 0
+        wasted = up(n, tiles.columns) * tiles.columns - n
+        return (
+            not right.ahead
+            and not self.lead
+            and self._vectors_in_place()
+            and n >= 2 * tiles.columns
+            and wasted <= _WASTED * n
+            and _FEWEST_ROWS <= m <= _ROWS
+            and (second or first * 8) // 8 < n * k * size <= far
+            and tiles.lanes > 1
+        )
+
+    def _choose_sources(self) -> None:
+        left, right = self.left, self.right
+        right.source = Source.DIRECT
+        if not right.even:
+            right.overlap()
+        if not left.ahead and (self._rows_in_place() or plain_load(left.factor) is not None):
+            left.source = Source.DIRECT
+
+    @property
+    def strips(self) -> int:
+        """One: its panels follow each other."""
+        return 1
+
+    @property
+    def fetches(self) -> bool:
+        """Not as other products: see ``_steps``."""
+        return False
+
+    def _in_block(
+        self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
+    ) -> Stmt:
+        def panel(s: PrimExpr, p: PrimExpr) -> Stmt:
+            start = mul(p, imm64(self.tiles.depth))
+            depth: PrimExpr = imm64(self.tiles.depth)
+            if (self.k or 0) % self.tiles.depth:
+                depth = lesser(depth, sub(self.depth, start))
+
+            def tile(t: PrimExpr, depth: PrimExpr) -> Stmt:
+                self.here = _Here(batch, (across, s), t, p)
+                return self._tile(batch, (across, s), (down, t), p, start, depth, part)
+
+            return let(
+                "depth",
+                depth,
+                lambda d: loop("tile", self.left.tiles_of(down), lambda t: tile(t, d)),
+            )
+
+        count = self.right.tiles_of(across)
+        shape = (2, self.tiles.depth, self.right.width)
+        self.panel = scratch("panel", shape, self.found.dtype)
+        if self.one_panel:
+            made = loop("strip", count, lambda s: panel(s, imm64(0)))
+        else:
+            made = loop("strip", count, lambda s: loop("panel", self.panels, lambda p: panel(s, p)))
+        if not self.copied:
+            return made
+        here = _Here(batch, (across, imm64(0)), imm64(0), imm64(0))
+        rows = min(self.tiles.depth, self.k or 1)
+        first = loop("k", rows, lambda k: self._copied_row(here, 0, k))
+        return allocated([self.panel], first, made)
+
+    def _choices(self) -> tuple[str, ...]:
+        return (*super()._choices(), self._how())
+
+    def _how(self) -> str:
+        meanwhile = "the next panel is copied" if self.copied else "caches fetch the next panel"
+        return f"strip by strip, while {meanwhile}"
+
+    def _reader(
+        self,
+        side: Side,
+        batch: PrimExpr,
+        tile: tuple[PrimExpr, PrimExpr],
+        places: Places,
+        first: PrimExpr | None = None,
+    ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
+        if side is not self.right or not self.copied:
+            return super()._reader(side, batch, tile, places, first)
+        slot = self._slot(self.here, 0)
+        return lambda k, whole, at_k, i: BufferLoad(self.panel, (slot, k, i))
+
+    # -- what is fetched meanwhile -----------------------------------------------------------------
+    def _steps(
+        self, start: PrimExpr, depth: PrimExpr, body: Callable[[PrimExpr, Values], Stmt]
+    ) -> Stmt:
+        """Go along the reduced axes, some steps at a time, with lines to fetch in between."""
+        reduced, here = self.found.reduced, self.here
+
+        def step(k: PrimExpr) -> Stmt:
+            return body(k, split(reduced, add(start, k)))
+
+        def some(turn: PrimExpr) -> Stmt:
+            first = mul(turn, imm64(_AT_ONCE))
+            steps = in_steps(imm64(_AT_ONCE), self.target, lambda s: step(add(first, s)))
+            wanted = [self._panel_wanted(here, turn), self._results_wanted(here, turn)]
+            if self.copied:
+                wanted.append(self._panel_copied(here, turn, turns))
+            return seq([*wanted, steps])
+
+        turns = _turns(depth)
+        done = mul(turns, imm64(_AT_ONCE))
+        made = [loop("turn", turns, some)]
+        if self.k is not None and (self.k % self.tiles.depth or self.tiles.depth % _AT_ONCE):
+            made.append(loop("k", sub(depth, done), lambda k: step(add(done, k))))
+        return seq(made)
+
+    def _later(self, here: _Here, panels: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        """Give the first step and column of the panel after so many."""
+        right, count = self.right, self.last + 1
+        number = add(here.panel, panels)
+        strips, panel = FloorDiv(number, imm64(count)), FloorMod(number, imm64(count))
+        if count == 1:
+            strips, panel = panels, imm64(0)
+        column = add(self._column(here), mul(strips, imm64(right.width)))
+        most = imm64((self.n or 0) - right.width)
+        return mul(panel, imm64(self.tiles.depth)), lesser(column, most)
+
+    def _slot(self, here: _Here, panels: int) -> PrimExpr:
+        """Give the place of the panel after so many among those that are copied."""
+        number = add(at(here.strip[1], self.last + 1, here.panel), imm64(panels))
+        return FloorMod(number, imm64(2))
+
+    def _copied_row(self, here: _Here, panels: int, row: PrimExpr) -> Stmt:
+        """Copy what a step reads of the panel after so many."""
+        right, lanes = self.right, self.tiles.lanes
+        table = split(self.found.batch, here.batch)
+        start, column = self._later(here, imm64(panels))
+        step = split(self.found.reduced, lesser(add(start, row), imm64((self.k or 1) - 1)))
+
+        def vectors(column: PrimExpr) -> Stmt:
+            return seq(
+                BufferStore(
+                    self.panel,
+                    right.vector(span(add(column, imm64(i)), lanes), table, step),
+                    (self._slot(here, panels), row, span(imm64(i), lanes)),
+                )
+                for i in range(0, right.width, lanes)
+            )
+
+        return let("column", column, vectors)
+
+    def _panel_copied(self, here: _Here, turn: PrimExpr, turns: PrimExpr) -> Stmt:
+        """Copy rows of the next panel: all tiles and turns together copy all of it."""
+        depth, rows = self.tiles.depth, up(self.m or 1, self.left.width)
+        each = up(depth, rows * self.fewest_turns)
+        first = mul(at(here.tile, turns, turn), imm64(each))
+
+        def copied(first: PrimExpr) -> Stmt:
+            if self.turns == self.fewest_turns and rows * self.turns * each == depth:
+                return seq(self._copied_row(here, 1, add(first, imm64(i))) for i in range(each))
+            last = imm64(depth - 1)
+            some = [self._copied_row(here, 1, first)]
+            some += [
+                self._copied_row(here, 1, lesser(add(first, imm64(i)), last))
+                for i in range(1, each)
+            ]
+            return IfThenElse(LE(first, last), seq(some))
+
+        return let("row", first, copied)
+
+    def _panel_wanted(self, here: _Here, turn: PrimExpr) -> Stmt:
+        """Fetch rows of the next panel: all tiles and turns together fetch all of it."""
+        right, depth = self.right, self.tiles.depth
+        each = up(depth, up(self.m or 1, self.left.width) * self.turns)
+        row = mul(at(here.tile, self.turns, turn), imm64(each))
+        panels: PrimExpr = imm64(1)
+        if self.copied:  # few lines on their way, or they put each other out of their caches
+            row = add(row, imm64(_AHEAD * each))
+            panels = add(panels, FloorDiv(row, imm64(depth)))
+            row = FloorMod(row, imm64(depth))
+        start, column = self._later(here, panels)
+        row = add(start, row)
+        table = split(self.found.batch, here.batch)
+
+        def line(row: PrimExpr, column: PrimExpr, i: int) -> list[Stmt]:
+            step = split(self.found.reduced, lesser(add(row, imm64(i)), imm64((self.k or 1) - 1)))
+            made: list[Stmt] = []
+            for end in self._ends():
+                place = split(right.axes, add(column, imm64(end)))
+                wanted = plain_load(right.element(table, step, place))
+                made += [] if wanted is None else [_fetched(wanted, 0)]
+            return made
+
+        return let(
+            "row",
+            row,
+            lambda r: let(
+                "column", column, lambda c: seq(s for i in range(each) for s in line(r, c, i))
+            ),
+        )
+
+    def _results_wanted(self, here: _Here, turn: PrimExpr) -> Stmt:
+        """Fetch in the last panel the lines to which the tile will be written."""
+        left, right = self.left, self.right
+        each = up(left.width, self.turns)
+        table = split(self.found.batch, here.batch)
+
+        def line(column: PrimExpr, i: int) -> Iterator[Stmt]:
+            row = add(at(here.tile, left.width, mul(turn, imm64(each))), imm64(i))
+            rows = split(left.axes, lesser(row, imm64((self.m or 1) - 1)))
+            for end in (0, *self._ends()):
+                place = {**table, **rows, **split(right.axes, add(column, imm64(end)))}
+                stored = finished(self.found, self.inner, place, const(0, self.found.dtype))
+                for store in pre_order(stored):
+                    if isinstance(store, BufferStore):
+                        yield _fetched(BufferLoad(store.buffer, store.indices), 1)
+
+        made = let(
+            "column", self._column(here), lambda c: seq(s for i in range(each) for s in line(c, i))
+        )
+        return made if not self.last else IfThenElse(Eq(here.panel, imm64(self.last)), made)
+
+    @property
+    def turns(self) -> int:
+        """The times that some steps are done at once, for a tile and a panel."""
+        return max(1, self.tiles.depth // _AT_ONCE)
+
+    @property
+    def fewest_turns(self) -> int:
+        """The same in the last panel."""
+        return ((self.k or 1) - self.last * self.tiles.depth) // _AT_ONCE
+
+    @property
+    def last(self) -> int:
+        """The number of the last panel."""
+        return up(self.k or 1, self.tiles.depth) - 1
+
+    def _column(self, here: _Here) -> PrimExpr:
+        return self.right.first(at(here.strip[0], self.right.per_block, here.strip[1]))
+
+    def _ends(self) -> range:
+        """Give the last element of each vector: its line is not that of the vector before."""
+        lanes = self.tiles.lanes
+        return range(lanes - 1, self.right.width, lanes)
+
+
+def _turns(depth: PrimExpr) -> PrimExpr:
+    if isinstance(depth, IntImm):
+        return imm64(depth.value // _AT_ONCE)
+    return FloorDiv(depth, imm64(_AT_ONCE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """Which tile of all it is."""
+
+    batch: PrimExpr
+    strip: tuple[PrimExpr, PrimExpr]
+    tile: PrimExpr
+    panel: PrimExpr
+
+
+def _fetched(wanted: BufferLoad, write: int) -> Stmt:
+    """Bring the line of an element into the caches."""
+    how = [IntImm(value, _INT32) for value in (write, _KEEP, _DATA)]
+    return Evaluate(call_builtin("prefetch", call_builtin("address_of", wanted), *how))

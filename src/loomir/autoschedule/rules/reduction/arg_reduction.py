@@ -1,0 +1,635 @@
+"""Reductions that choose one element of several, by value and place: ``argmax`` and its like.
+
+Such a block keeps several buffers at once, and takes for all of them either what it has or what
+comes. Along an axis that is not reduced, neighbours are taken together, in the order of the
+program. Along the axis that is, each lane of a vector chooses among its own elements, and lanes
+choose among each other at the end. That is right only where it makes no difference who meets whom
+first. As what is chosen depends on comparisons alone, trying all orders of three is a proof.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from loomir.arith.fold import imm64, product
+from loomir.autoschedule.builders.evaluate import at, by_index, number, time_of, unfused, widest
+from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
+from loomir.autoschedule.builders.thread_partition import is_long, is_worth, items_together, shared
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Axis, Stage
+from loomir.autoschedule.lift.lift_loops import Body, Moved, Reader
+from loomir.autoschedule.rules.reduction.row_sweep import in_steps
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class, fold, rewrite
+from loomir.support.dtype import DataType
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.effects import Does, effects
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    Call,
+    Cast,
+    Eq,
+    FloatImm,
+    IntImm,
+    Let,
+    Min,
+    Not,
+    Or,
+    PrimExpr,
+    Select,
+    Var,
+)
+from loomir.tir.fresh import fresh_var
+from loomir.tir.stmt import BlockRealize, BufferStore, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+
+__all__ = ["plan_choice"]
+
+_KEPT: Final = 3
+"""Buffers of a block."""
+_MOST: Final = 200
+"""Nodes of a condition that is looked at."""
+_FEW: Final = 16
+"""Results up to which what is chosen from is cut in pieces."""
+_PIECES: Final = 64
+_STEPS: Final = 4096
+"""Elements that are assumed where the number is not known."""
+_TIME: Final = 0.2
+"""Nanoseconds that an element takes, besides its memory."""
+_VECTORS: Final = 4
+"""Registers of the widest buffer at once: each waits for its choice before."""
+_BLOCK: Final = 4
+"""Groups of neighbours that are taken along together where rows are read one by one."""
+
+_Place = Mapping[Var, PrimExpr]
+_TESTS: Final[dict[type, Callable[[Any, Any], Any]]] = {
+    Eq: operator.eq,
+    NE: operator.ne,
+    LT: operator.lt,
+    LE: operator.le,
+    GT: operator.gt,
+    GE: operator.ge,
+    And: np.logical_and,
+    Or: np.logical_or,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choice:
+    """What is kept, what comes, and when what is kept stays: ``keep``, over ``old`` and ``new``."""
+
+    stages: tuple[Stage, ...]
+    old: tuple[Var, ...]
+    new: tuple[Var, ...]
+    keep: PrimExpr
+    free_order: bool
+    lanes: int
+    """Elements of the widest buffer in a register."""
+
+    @property
+    def first(self) -> Stage:
+        """The stage of the first buffer, whose axes are those of all."""
+        return self.stages[0]
+
+
+def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
+    """Plan a block that chooses; None for others."""
+    found = _read(stmt, target)
+    if found is None:
+        return None
+    first = found.first
+    outer = tuple(axis for axis in by_index(first) if axis.size != 1)
+    inside = tuple(axis for axis in first.reduced if axis.size != 1)
+    if not inside:
+        return None
+    each = sum(time_of(stage.value, stage.buffer.dtype) for stage in found.stages) + _TIME
+    steps = number(product(axis.extent for axis in inside)) or _STEPS
+    width = _VECTORS * found.lanes
+    if found.free_order and _lies_along(found, inside[-1]):
+        return _guarded(found, _in_lanes(found, outer, inside, width, each, steps))
+    if outer and _lies_along(found, outer[-1]) and _stores_along(found, outer[-1]):
+        return _guarded(found, _in_columns(found, outer, width, each * steps))
+    return None
+
+
+def _guarded(found: _Choice, plan: Plan) -> Plan:
+    if all(axis.size is not None for axis in found.first.reduced):
+        return plan
+    some = imm64(0) < product(axis.extent for axis in found.first.reduced)
+    return Plan(plan.kind, IfThenElse(some, plan.stmt), plan.choices)
+
+
+# -- reading -----------------------------------------------------------------------------------
+def _read(stmt: Stmt, target: Target) -> _Choice | None:
+    reader = Reader()
+    box = reader.box(stmt)
+    if box is None:
+        return None
+    loops, realize = box
+    if not isinstance(realize, BlockRealize):
+        return None
+    block = realize.block
+    always = isinstance(realize.predicate, IntImm) and realize.predicate.value == 1
+    if block.alloc_buffers or block.match_buffers or block.annotations or not always:
+        return None
+    axes = reader.axes(loops, realize)
+    stores, inits = _stores(block.body), [] if block.init is None else _stores(block.init)
+    if axes is None or not axes[1] or not stores or not inits or not 2 <= len(stores) <= _KEPT:
+        return None
+    same = len(stores) == len(inits) and all(
+        store.buffer is init.buffer
+        and _equal(store.indices, init.indices)
+        and isinstance(init.value, (IntImm, FloatImm))
+        for store, init in zip(stores, inits)
+    )
+    if not same or any(not _equal(store.indices, stores[0].indices) for store in stores):
+        return None
+    body = reader.counted(Body(block.name_hint, *axes, stores[0], inits[0], block))
+    return _chosen(body, stores, inits, target)
+
+
+def _stores(stmt: Stmt) -> list[BufferStore] | None:
+    """List the stores of a sequence, with what is bound to names before them put in."""
+    table: dict[Var, PrimExpr] = {}
+    while isinstance(stmt, LetStmt):
+        table[stmt.var] = value = substitute(stmt.value, table)
+        stmt = stmt.body
+        if sum(map(len, by_class(value).values())) > _MOST:
+            return None
+    made: list[BufferStore] = []
+    written: set[int] = set()
+    for part in stmt.seq if isinstance(stmt, SeqStmt) else (stmt,):
+        if not isinstance(part, BufferStore) or any(effects(i) for i in part.indices):
+            return None
+        loads: list[BufferLoad] = by_class(part.value).get(BufferLoad, [])
+        if any(id(load.buffer.data) in written for load in loads):
+            return None  # it reads what was changed just now
+        written.add(id(part.buffer.data))
+        made.append(BufferStore(part.buffer, substitute(part.value, table), part.indices))
+    return made if len(written) == len(made) else None
+
+
+def _chosen(
+    body: Body, stores: Sequence[BufferStore], inits: Sequence[BufferStore], target: Target
+) -> _Choice | None:
+    """Find what comes, and the condition on it and on what is kept."""
+    old = tuple(Var("old", store.buffer.dtype) for store in stores)
+    new = tuple(Var("new", store.buffer.dtype) for store in stores)
+    split = [_split(store) for store in stores]
+    terms = [part[1] for part in split if part is not None]
+    if len(terms) < len(split):
+        return None
+    known = {id(store.buffer.data): var for store, var in zip(stores, old)}
+    pairs = sorted(zip(terms, new), key=lambda p: -_size(p[0]))
+    keeps: list[PrimExpr] = []
+
+    def kept(load: BufferLoad) -> PrimExpr:
+        return known.get(id(load.buffer.data), load)
+
+    for part in split:
+        assert part is not None
+        keep = part[0]
+        for term, var in pairs:
+            keep = _replaced(keep, term, var)
+        keeps.append(rewrite(keep, {BufferLoad: kept}))
+    if any(not structural_equal(keep, keeps[0]) for keep in keeps):
+        return None
+    if not _compares(keeps[0], old, new):
+        return None
+    for term in terms:
+        loads: list[BufferLoad] = by_class(term).get(BufferLoad, [])
+        if effects(term) & (Does.FAILS | Does.ACTS) or any(
+            id(p.buffer.data) in known for p in loads
+        ):
+            return None
+    moved = Moved(body)
+    stages = [
+        Stage(
+            body.name,
+            moved.axes,
+            moved.reduced,
+            store.buffer,
+            tuple(moved.index(i) for i in store.indices),
+            _place(moved, term) if _is_place(term) else moved.value(term),
+            init=init.value,
+        )
+        for store, init, term in zip(stores, inits, terms)
+    ]
+    if not all(isinstance(i, (Var, IntImm)) for i in stages[0].indices):
+        return None
+    if {i for i in stages[0].indices if isinstance(i, Var)} < {
+        axis.var for axis in moved.axes if axis.size != 1
+    }:
+        return None
+    free = _is_free(keeps[0], old, new, [init.value for init in inits])
+    lanes = max(2, min(target.lanes(max(8, widest(s.value, s.buffer.dtype))) for s in stages))
+    return _Choice(tuple(stages), old, new, keeps[0], free, lanes)
+
+
+def _is_place(term: PrimExpr) -> bool:
+    return term.dtype == DataType("int64") and BufferLoad not in by_class(term)
+
+
+def _place(moved: Moved, term: PrimExpr) -> PrimExpr:
+    """Move a place, and compute it without conversions."""
+    widened = moved.widener.widened
+
+    def plain(e: Cast) -> PrimExpr:
+        return widened(e.value) if e.dtype == term.dtype and e.value.dtype.is_integer else e
+
+    return widened(rewrite(moved.value(term), {Cast: plain}))
+
+
+def _size(expr: PrimExpr) -> int:
+    return sum(map(len, by_class(expr).values()))
+
+
+def _split(store: BufferStore) -> tuple[PrimExpr, PrimExpr] | None:
+    """Split a choice into the condition on which an element stays, and what comes else."""
+    value = store.value
+    if not isinstance(value, Select) or store.buffer.dtype.lanes != 1:
+        return None
+    for held, term, keep in (
+        (value.true_value, value.false_value, value.condition),
+        (value.false_value, value.true_value, Not(value.condition)),
+    ):
+        if isinstance(held, BufferLoad) and held.buffer is store.buffer:
+            return (keep, term) if _equal(held.indices, store.indices) else None
+    return None
+
+
+def _replaced(expr: PrimExpr, term: PrimExpr, var: Var) -> PrimExpr:
+    return rewrite(expr, {type(term): lambda e: var if structural_equal(e, term) else e})
+
+
+def _compares(keep: PrimExpr, old: Sequence[Var], new: Sequence[Var]) -> bool:
+    """Whether a condition only compares what is kept with what comes, part by part."""
+    pairs = {frozenset((a, b)) for a, b in zip(old, new)}
+    for cls, nodes in by_class(keep).items():
+        for node in nodes:
+            if cls in (And, Or, Not, Var) or (cls is IntImm and node.dtype.is_bool):
+                continue
+            if cls is Call and _is_nan(node) and node.args[0] in {*old, *new}:
+                continue
+            if cls not in _TESTS:
+                return False
+            logical = node.a.dtype.is_bool and node.b.dtype.is_bool
+            if not logical and frozenset((node.a, node.b)) not in pairs:
+                return False
+    return all(var in {*old, *new} for var in by_class(keep).get(Var, ()))
+
+
+def _is_nan(call: Any) -> bool:
+    return getattr(call.op, "name", "").rpartition(".")[2] == "isnan"
+
+
+# -- proof -------------------------------------------------------------------------------------
+_Columns = tuple[npt.NDArray[np.float64], ...]
+
+
+def _is_free(
+    keep: PrimExpr, old: Sequence[Var], new: Sequence[Var], starts: Sequence[PrimExpr]
+) -> bool:
+    """Whether elements, and what they start from, may meet in any order and grouping.
+
+    Three elements have three different values at most, and any two of them some place around the
+    value that they start from, which 0 stands for here.
+    """
+
+    def chosen(a: _Columns, b: _Columns) -> _Columns:
+        stays = _value(keep, dict(zip((*old, *new), (*a, *b))))
+        return tuple(np.where(stays, x, y) for x, y in zip(a, b))
+
+    def agree(a: _Columns, b: _Columns) -> bool:
+        return all(np.array_equal(x, y, equal_nan=True) for x, y in zip(a, b))
+
+    def joins(*parts: _Columns) -> bool:
+        sizes = [len(part[0]) for part in parts]
+        places = np.meshgrid(*map(np.arange, sizes), indexing="ij")
+        a, b, c = (tuple(x[p.ravel()] for x in part) for part, p in zip(parts, places))
+        grouped = agree(chosen(chosen(a, b), c), chosen(a, chosen(b, c)))
+        return grouped and agree(chosen(a, b), chosen(b, a))
+
+    def grid(values: Sequence[float]) -> _Columns:
+        sides = [[*values, np.nan] if v.dtype.is_float else [*values] for v in old]
+        return tuple(part.ravel() for part in np.meshgrid(*sides, indexing="ij"))
+
+    any_three, around = grid([1.0, 2.0, 3.0]), grid([-2.0, -1.0, 0.0, 1.0, 2.0])
+    nan = [isinstance(s, FloatImm) and s.value != s.value for s in starts]
+    start: _Columns = tuple(np.array([np.nan if n else 0.0]) for n in nan)
+    cases = [(any_three,) * 3, (start, around, around), (around, start, around)]
+    return all(joins(*case) for case in (*cases, (around, around, start)))
+
+
+def _value(keep: PrimExpr, known: Mapping[Var, npt.NDArray[np.float64]]) -> Any:
+    def of(node: Any, parts: list[Any]) -> Any:
+        if isinstance(node, Var):
+            return known[node]
+        if isinstance(node, IntImm):
+            return np.bool_(node.value)
+        if isinstance(node, Not):
+            return np.logical_not(parts[0])
+        if isinstance(node, Call):
+            return np.isnan(parts[0])
+        return _TESTS[type(node)](parts[0], parts[1])
+
+    return fold(keep, of)
+
+
+def _equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
+
+
+def _lies_along(found: _Choice, axis: Axis) -> bool:
+    """Whether neighbours along an axis are neighbours in memory, wherever it is used."""
+    loads = [p for s in found.stages for p in by_class(s.value).get(BufferLoad, ())]
+    along = 0
+    for load in loads:
+        places = [k for k, i in enumerate(load.indices) if axis.var in by_class(i).get(Var, ())]
+        if places == [len(load.indices) - 1]:
+            along += 1
+        elif places:
+            return False
+    return along > 0
+
+
+def _stores_along(found: _Choice, axis: Axis) -> bool:
+    return all(stage.indices[-1] is axis.var for stage in found.stages)
+
+
+# -- code --------------------------------------------------------------------------------------
+class _Kept:
+    """What has been chosen so far: an element of each buffer at a place."""
+
+    def __init__(self, found: _Choice, parts: Sequence[tuple[Buffer, Sequence[PrimExpr]]]) -> None:
+        self.found = found
+        self.parts = parts
+
+    def values(self) -> list[PrimExpr]:
+        return [BufferLoad(buffer, tuple(where)) for buffer, where in self.parts]
+
+    def put(self, k: int, value: PrimExpr) -> Stmt:
+        buffer, where = self.parts[k]
+        return BufferStore(buffer, value, tuple(where))
+
+
+def _each(size: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+    return vectorized("lane", size, body) if size > 1 else body(imm64(0))
+
+
+def _choose(
+    found: _Choice,
+    size: int,
+    held: Buffer,
+    kept: Callable[[PrimExpr], _Kept],
+    coming: Callable[[PrimExpr], Sequence[PrimExpr]],
+) -> Stmt:
+    """Let ``size`` neighbours choose between what is kept and what comes."""
+    if size > found.lanes:  # each register of the widest buffer for itself
+        firsts = [imm64(k) for k in range(0, size, found.lanes)]
+        return seq(_moved_choice(found, first, held, kept, coming) for first in firsts)
+
+    def decide(x: PrimExpr) -> Stmt:
+        # Names are read for all lanes, whatever the condition needs.
+        names = {var: fresh_var(var) for var in (*found.old, *found.new)}
+        made = substitute(found.keep, names)
+        for name, value in zip(names.values(), (*kept(x).values(), *coming(x))):
+            made = Let(name, value, made)
+        return BufferStore(held, made, (x,))
+
+    def take(k: int) -> Callable[[PrimExpr], Stmt]:
+        def one(x: PrimExpr) -> Stmt:
+            value = Select(BufferLoad(held, (x,)), kept(x).values()[k], coming(x)[k])
+            return kept(x).put(k, value)
+
+        return one
+
+    return seq([_each(size, decide), *(_each(size, take(k)) for k in range(len(found.stages)))])
+
+
+def _moved_choice(
+    found: _Choice,
+    first: PrimExpr,
+    held: Buffer,
+    kept: Callable[[PrimExpr], _Kept],
+    coming: Callable[[PrimExpr], Sequence[PrimExpr]],
+) -> Stmt:
+    return _choose(found, found.lanes, held, lambda x: kept(first + x), lambda x: coming(first + x))
+
+
+def _begin(found: _Choice, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt:
+    def start(k: int) -> Callable[[PrimExpr], Stmt]:
+        init = found.stages[k].init
+        assert init is not None
+        return lambda x: kept(x).put(k, init)
+
+    step = min(size, found.lanes)
+    return seq(
+        _each(step, lambda x, k=k, first=first: start(k)(imm64(first) + x))
+        for k in range(len(found.stages))
+        for first in range(0, size, step)
+    )
+
+
+def _terms(found: _Choice, place: _Place) -> list[PrimExpr]:
+    return [at(stage.value, place) for stage in found.stages]
+
+
+def _held(found: _Choice, size: int, name: str) -> list[Buffer]:
+    return [scratch(name, (size,), stage.buffer.dtype, "local") for stage in found.stages]
+
+
+def _units(found: _Choice) -> dict[Var, PrimExpr]:
+    axes = (*found.first.axes, *found.first.reduced)
+    return {axis.var: imm64(0) for axis in axes if axis.size == 1}
+
+
+_Span = tuple[PrimExpr, PrimExpr]
+
+
+def _row(
+    found: _Choice,
+    place: _Place,
+    inside: Sequence[Axis],
+    part: _Span,
+    width: int,
+    result: Sequence[tuple[Buffer, Sequence[PrimExpr]]],
+) -> Stmt:
+    """Choose among a row, or a part of its first axis: in lanes, then among lanes."""
+    wide, single = _held(found, width, "lanes"), _held(found, 1, "best")
+    keep = scratch("keep", (width,), DataType("bool"), "local")
+
+    def lanes(x: PrimExpr) -> _Kept:
+        return _Kept(found, [(buffer, (x,)) for buffer in wide])
+
+    def best(_: PrimExpr) -> _Kept:
+        return _Kept(found, [(buffer, (imm64(0),)) for buffer in single])
+
+    def nested(k: int, known: _Place) -> Stmt:
+        axis = inside[k]
+        first, extent = part if k == 0 else (imm64(0), axis.extent)
+        if k < len(inside) - 1:
+            name = axis.var.name_hint
+            return loop(name, extent, lambda i: nested(k + 1, {**known, axis.var: first + i}))
+
+        def step(begin: PrimExpr, size: int) -> Stmt:
+            def coming(x: PrimExpr) -> list[PrimExpr]:
+                return _terms(found, {**known, axis.var: begin + x})
+
+            return _choose(found, size, keep, lanes if size > 1 else best, coming)
+
+        return seq(in_steps(first, extent, (width, 1), step))
+
+    def join(size: int) -> Stmt:
+        def coming(x: PrimExpr) -> list[PrimExpr]:
+            return lanes(imm64(size) + x).values()
+
+        return _choose(found, size, keep, lanes, coming)
+
+    def ends() -> list[Stmt]:
+        halves = [width >> k for k in range(1, width.bit_length())]
+        joined = [join(size) for size in halves]
+        return [*joined, _choose(found, 1, keep, best, lambda x: lanes(x).values())]
+
+    kept = _Kept(found, result)
+    last = [kept.put(k, value) for k, value in enumerate(best(imm64(0)).values())]
+    starts = [_begin(found, width, lanes), _begin(found, 1, best)]
+    return allocated([*wide, *single, keep], *starts, nested(0, place), *ends(), *last)
+
+
+def _in_lanes(
+    found: _Choice,
+    outer: Sequence[Axis],
+    inside: Sequence[Axis],
+    width: int,
+    each: float,
+    steps: int,
+) -> Plan:
+    length = number(inside[-1].extent)
+    while length is not None and width > max(2, length):
+        width //= 2
+    count, rows = product(axis.extent for axis in outer), number(product(a.extent for a in outer))
+    text = f"{width} lanes choose among their own along {inside[-1].var.name_hint}, then among them"
+    if rows is not None and rows < _FEW and is_long(each * steps) and is_worth(each * steps * rows):
+        return _in_pieces(found, outer, inside, width, each, text)
+
+    def item(t: PrimExpr) -> Stmt:
+        place = {**_units(found), **unfused(t, outer)}
+        result = [(s.buffer, [at(i, place) for i in s.indices]) for s in found.stages]
+        return _row(found, place, inside, (imm64(0), inside[0].extent), width, result)
+
+    stmt, how = shared(count, each * steps, "rows", item)
+    return Plan("choice", stmt, (text, how))
+
+
+def _in_pieces(
+    found: _Choice,
+    outer: Sequence[Axis],
+    inside: Sequence[Axis],
+    width: int,
+    each: float,
+    text: str,
+) -> Plan:
+    """Choose in pieces of the first axis, then among the pieces."""
+    per = each
+    for axis in inside[1:]:
+        per *= _STEPS if axis.size is None else axis.size
+    whole = inside[0].extent
+    size = items_together(per)
+    if inside[0].size is not None:
+        size = max(size, -(-inside[0].size // _PIECES))
+    if len(inside) == 1:
+        size = -(-size // width) * width
+    pieces = (whole + imm64(size - 1)) // imm64(size)
+    shape = [*(axis.extent for axis in outer), pieces]
+    partial = [scratch("parts", shape, stage.buffer.dtype) for stage in found.stages]
+    keep = scratch("keep", (1,), DataType("bool"), "local")
+
+    def piece(t: PrimExpr) -> Stmt:
+        k = t % pieces
+        place = {**_units(found), **unfused(t // pieces, outer)}
+        where = (*(place[axis.var] for axis in outer), k)
+        span = (k * imm64(size), Min(imm64(size), whole - k * imm64(size)))
+        return _row(found, place, inside, span, width, [(buffer, where) for buffer in partial])
+
+    count = product(axis.extent for axis in outer)
+    first, how = shared(count * pieces, per * size, "pieces", piece)
+
+    def finish(t: PrimExpr) -> Stmt:
+        place = {**_units(found), **unfused(t, outer)}
+        result = [(s.buffer, [at(i, place) for i in s.indices]) for s in found.stages]
+        where = [place[axis.var] for axis in outer]
+
+        def kept(_: PrimExpr) -> _Kept:
+            return _Kept(found, result)
+
+        def join(k: PrimExpr) -> Stmt:
+            coming = [BufferLoad(buffer, (*where, k)) for buffer in partial]
+            return _choose(found, 1, keep, kept, lambda _: coming)
+
+        return allocated([keep], _begin(found, 1, kept), loop("piece", pieces, join))
+
+    stmt = allocated(partial, first, loop("item", count, finish))
+    return Plan("choice", stmt, (text, f"pieces of {size} choose apart", how))
+
+
+def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) -> Plan:
+    """Go along rows, and let each column choose, in the order of the program."""
+    across, rest = outer[-1], outer[:-1]
+    while across.size is not None and width > max(1, across.size):
+        width //= 2
+    block = width * _BLOCK
+    blocks = (across.extent + imm64(block - 1)) // imm64(block)
+    keep = scratch("keep", (width,), DataType("bool"), "local")
+
+    def task(t: PrimExpr) -> Stmt:
+        row = {**_units(found), **unfused(t // blocks, rest)}
+        begin = t % blocks * imm64(block)
+        even = across.size is not None and across.size % block == 0
+        length = imm64(block) if even else Min(imm64(block), across.extent - begin)
+
+        def kept(first: PrimExpr) -> Callable[[PrimExpr], _Kept]:
+            def at_lane(x: PrimExpr) -> _Kept:
+                place = {**row, across.var: first + x}
+                parts = [(s.buffer, [at(i, place) for i in s.indices]) for s in found.stages]
+                return _Kept(found, parts)
+
+            return at_lane
+
+        def along(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
+            return seq(in_steps(begin, length, sorted({width, 1}, reverse=True), body))
+
+        def nested(k: int, known: _Place) -> Stmt:
+            if k == len(found.first.reduced):
+                return along(
+                    lambda first, size: _choose(
+                        found,
+                        size,
+                        keep,
+                        kept(first),
+                        lambda x: _terms(found, {**known, across.var: first + x}),
+                    )
+                )
+            axis = found.first.reduced[k]
+            name = axis.var.name_hint
+            return loop(name, axis.extent, lambda i: nested(k + 1, {**known, axis.var: i}))
+
+        start = along(lambda first, size: _begin(found, size, kept(first)))
+        return allocated([keep], start, nested(0, row))
+
+    count = product(axis.extent for axis in rest) * blocks
+    stmt, how = shared(count, time * block, "blocks of columns", task)
+    text = f"{width} neighbours along {across.var.name_hint} choose at once, in order"
+    return Plan("choice", stmt, (text, how))

@@ -1,0 +1,69 @@
+"""How a pass reads what lies in memory, or in the last of the caches, which it waits for.
+
+NumPy's arrays seldom begin where a line of the cache does. A vector as long as a line then lies in
+two lines, and waits for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from loomir.autoschedule.builders.evaluate import widest
+from loomir.autoschedule.ir.stage import Stage
+from loomir.autoschedule.rules.elementwise.elementwise import is_heavy
+from loomir.ir.visit import by_class
+from loomir.target import Target
+from loomir.tir.buffer import BufferLoad
+
+__all__ = ["Reading", "from_memory"]
+
+_HALF_LINE: Final = 256
+"""Bits of vectors of which every second one lies in one line of the cache, wherever they begin.
+
+A norm of 4096 x 768 numbers takes 0.7 of the time that it takes with longer ones, and the same as
+these where all begin with a line. In the second cache they are slower: 1.3 of the time.
+"""
+
+_AHEAD: Final = 16 << 10
+"""Bytes from what is read to what is asked for, where nothing but one stream is read.
+
+Sums of 4096 x 4096 numbers take 0.9 of the time on one core, and 0.7 on two of them.
+"""
+
+
+class Reading(NamedTuple):
+    """How elements come: so many ahead are asked for, in vectors of so many; 0 for as they are."""
+
+    ahead: int = 0
+    lanes: int = 0
+
+    def texts(self) -> list[str]:
+        """Say what is chosen."""
+        made = [f"what lies {self.ahead} elements ahead is fetched into the caches"]
+        made = made if self.ahead else []
+        if self.lanes:
+            made.append(f"vectors of {self.lanes} come from memory: longer ones lie in two lines")
+        return made
+
+
+def from_memory(
+    stages: Sequence[Stage], elements: int | None, target: Target, *, alone: bool
+) -> Reading:
+    """Choose how a pass reads so many elements; ``alone``: no other pass comes between its rows."""
+    moved = elements and elements * sum(map(_bytes_of, stages))
+    if moved is None or moved <= target.caches[1]:
+        return Reading()
+    if any(is_heavy(stage.value) for stage in stages):
+        return Reading()
+    bits = max(max(8, widest(stage.value, stage.buffer.dtype)) for stage in stages)
+    if alone and all(stage.reduced for stage in stages) and moved > max(target.caches):
+        return Reading(ahead=_AHEAD * 8 // bits)
+    return Reading(lanes=_HALF_LINE // bits if target.lanes(bits) * bits > _HALF_LINE else 0)
+
+
+def _bytes_of(stage: Stage) -> int:
+    """Give the bytes that a stage reads and stores for an element."""
+    loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
+    read = {load.buffer: load.dtype.bits for load in loads}
+    return (sum(read.values()) + (0 if stage.reduced else stage.buffer.dtype.bits)) // 8

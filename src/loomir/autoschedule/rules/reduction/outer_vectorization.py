@@ -1,0 +1,243 @@
+"""Sums that keep their order, of many rows at once: each lane of a vector is a row.
+
+The terms of an element join it one after the other, and each waits for the one before. Where a row
+lies along memory, square blocks of rows and steps are turned in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.arith.fold import add, imm64, mul, product, sub
+from loomir.autoschedule.builders.evaluate import at, number, widest
+from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
+from loomir.autoschedule.builders.operand_access import reads_along, span, stride_along
+from loomir.autoschedule.builders.reduction_ops import combined
+from loomir.autoschedule.builders.register_transpose import turned
+from loomir.autoschedule.ir.stage import Axis, Stage
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import by_class, pre_order, rewrite
+from loomir.target import Target
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.expr import And, Call, Let, Min, Or, PrimExpr, Var
+from loomir.tir.op import IF_THEN_ELSE
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["SideBySide", "side_by_side"]
+
+_FEWEST: Final = 4
+"""Rows from which it pays: four take less than the time of one."""
+_VECTORS: Final = 2
+"""Vectors of rows at once: while one is turned, the sums of the other wait for one another."""
+_WIDEST: Final = 16
+"""Lanes of a vector: a block of 16 x 16 is turned in 64 steps."""
+_WRITTEN_OUT: Final = 24
+"""Nodes of a term up to which the steps of a block are written out, in registers."""
+_BLOCKS: Final = 2
+"""Arrays that are turned at once: registers hold about so many."""
+
+Place = Mapping[Var, PrimExpr]
+Row = Callable[[PrimExpr], Place]
+"""Gives what the axes of the result are, by the number of a row."""
+
+
+def side_by_side(
+    stage: Stage, rows: Sequence[Axis], target: Target, slot: Var | None = None
+) -> SideBySide | None:
+    """See how elements along ``rows`` are combined in lanes; None where that does not fit.
+
+    ``slot`` is where buffers have what belongs to a row, in place of the axes of rows.
+    """
+    reduced = [axis for axis in stage.reduced if axis.size != 1]
+    count = number(product(axis.extent for axis in rows))
+    lanes = min(_WIDEST, target.lanes(max(8, widest(stage.value, stage.buffer.dtype))))
+    while count is not None and lanes > 1 and lanes // 2 >= count:
+        lanes //= 2
+    if not reduced or lanes < _FEWEST or stage.buffer.dtype.lanes != 1:
+        return None
+    run = reduced[-1]
+    if (run.size is not None and run.size < lanes) or _chooses(stage.value):
+        return None
+    turns = _turns(stage.value, rows, run, slot)
+    if not turns or len(turns) > _BLOCKS:
+        return None
+    many = (count is None or count > lanes) and len(turns) == 1
+    vectors = _VECTORS if many else 1
+    return SideBySide(stage, tuple(rows), tuple(reduced[:-1]), run, tuple(turns), lanes, vectors)
+
+
+def _chooses(value: PrimExpr) -> bool:
+    """Whether something is read only where it is asked for: blocks are read as a whole."""
+    found = by_class(value)
+    calls: list[Call] = found.get(Call, [])
+    return bool(found.keys() & {And, Or, Let}) or any(c.op is IF_THEN_ELSE for c in calls)
+
+
+def _turns(
+    value: PrimExpr, along: Sequence[Axis], run: Axis, slot: Var | None
+) -> list[BufferLoad] | None:
+    """List the loads that lie along a row; None where others move with both."""
+    rows = {*(axis.var for axis in along), *(() if slot is None else (slot,))}
+    found: list[BufferLoad] = []
+    loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
+    for load in loads:
+        used = [set(by_class(index).get(Var, ())) for index in load.indices]
+        moves = set[Var]().union(*used)
+        if any(BufferLoad in by_class(index) for index in load.indices):
+            if run.var in moves and rows & moves:
+                return None
+            continue
+        if run.var not in moves or not rows & moves:
+            continue
+        if stride_along(load, along[-1:]) == 1:
+            continue  # neighbouring rows are neighbours in memory
+        if load.dtype.lanes != 1 or not reads_along(load, [run]):
+            return None
+        if not any(structural_equal(load, other) for other in found):
+            found.append(load)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SideBySide:
+    """How elements ``along`` some axes are combined in lanes; ``turns`` are loads along a row."""
+
+    stage: Stage
+    along: tuple[Axis, ...]
+    outer: tuple[Axis, ...]
+    run: Axis
+    turns: tuple[BufferLoad, ...]
+    lanes: int
+    vectors: int
+
+    @property
+    def rows(self) -> int:
+        """The rows of a tile."""
+        return self.lanes * self.vectors
+
+    @property
+    def text(self) -> str:
+        """Say what is done."""
+        each = f"{self.vectors} vectors of {self.lanes}" if self.vectors > 1 else "one vector"
+        return f"{self.rows} rows at once in {each}, each in order; blocks are turned in registers"
+
+    def tile(self, first: PrimExpr, extent: PrimExpr, row: Row) -> Stmt:
+        """Combine the rows of a tile from ``first`` on, of which ``extent`` may leave out some."""
+        lanes, left = imm64(self.lanes), sub(extent, first)
+        whole = self._vectors(self.vectors, lambda i: row(add(first, i)))
+        known, rest = number(extent), sub(extent, imm64(1))
+        if known is not None and known % self.rows == 0:
+            return whole
+
+        def some(v: PrimExpr) -> Stmt:
+            begin = add(first, mul(v, lanes))
+            there = sub(left, mul(v, lanes))
+            return self._vectors(1, lambda i: row(Min(add(begin, i), rest)), there)
+
+        count = add(left, imm64(self.lanes - 1)) // lanes
+        return IfThenElse(imm64(self.rows) <= left, whole, loop("vector", count, some))
+
+    def _vectors(self, vectors: int, row: Row, left: PrimExpr | None = None) -> Stmt:
+        """Combine vectors of rows; only so many rows are stored as are ``left``."""
+        stage, lanes = self.stage, self.lanes
+        held = scratch("held", (vectors, lanes), stage.buffer.dtype, "local")
+        step, lane = Var("step", imm64(0).dtype), Var("lane", imm64(0).dtype)
+        blocks = [scratch("block", (lanes, lanes), load.dtype, "local") for load in self.turns]
+
+        def moved(load: BufferLoad) -> BufferLoad:
+            for block, turn in zip(blocks, self.turns):
+                if structural_equal(load, turn):
+                    return BufferLoad(block, (step, lane))
+            return load
+
+        value = rewrite(stage.value, {BufferLoad: moved})
+        long = sum(1 for _ in pre_order(value)) > _WRITTEN_OUT
+
+        def place(v: int, x: PrimExpr) -> Place:
+            return row(add(imm64(v * lanes), x))
+
+        def across(body: Callable[[PrimExpr, tuple[PrimExpr, PrimExpr], Place], Stmt]) -> Stmt:
+            return seq(
+                vectorized("lane", lanes, lambda x, v=v: body(x, (imm64(v), x), place(v, x)))
+                for v in range(vectors)
+            )
+
+        def start(_: PrimExpr, mine: tuple[PrimExpr, PrimExpr], here: Place) -> Stmt:
+            indices = tuple(at(i, here) for i in stage.indices)
+            init = BufferLoad(stage.buffer, indices)
+            return BufferStore(held, init if stage.init is None else at(stage.init, here), mine)
+
+        def join(v: int, known: Place, of: PrimExpr) -> Stmt:
+            def one(x: PrimExpr) -> Stmt:
+                mine = (imm64(v), x)
+                term = at(of, {**place(v, x), **known, lane: x})
+                return BufferStore(
+                    held, combined(stage.combine, BufferLoad(held, mine), term), mine
+                )
+
+            return vectorized("lane", lanes, one)
+
+        def block(v: int, known: Place) -> Stmt:
+            first = known[self.run.var]
+
+            def along(load: BufferLoad, i: int) -> PrimExpr:
+                here = {**place(v, imm64(i)), **known}
+                indices = [at(index, here) for index in load.indices]
+                return BufferLoad(load.buffer, (*indices[:-1], span(indices[-1], lanes)))
+
+            def turn(k: int, done: Sequence[Sequence[PrimExpr]]) -> Stmt:
+                if k < len(blocks):
+                    vectors = [along(self.turns[k], i) for i in range(lanes)]
+                    return turned(vectors, lambda columns: turn(k + 1, [*done, columns]))
+
+                def one(j: PrimExpr) -> Stmt:
+                    return join(v, {**known, self.run.var: add(first, j), step: j}, value)
+
+                made: list[Stmt] = []
+                for j in range(lanes):
+                    for into, columns in zip(blocks, done):
+                        where = (imm64(j), span(imm64(0), lanes))
+                        made.append(BufferStore(into, columns[j], where))
+                    made += [] if long else [one(imm64(j))]
+                return seq([*made, loop("step", lanes, one)] if long else made)
+
+            return turn(0, ())
+
+        def steps(known: Place) -> Stmt:
+            var, extent, size = self.run.var, self.run.extent, imm64(lanes)
+            whole = mul(extent // size, size)
+            exact = self.run.size is not None and self.run.size % lanes == 0
+            blocked = loop(
+                "block",
+                extent // size,
+                lambda b: seq(block(v, {**known, var: mul(b, size)}) for v in range(vectors)),
+            )
+            if exact:
+                return blocked
+            rest = loop(
+                "k",
+                sub(extent, whole),
+                lambda k: seq(
+                    join(v, {**known, var: add(whole, k)}, stage.value) for v in range(vectors)
+                ),
+            )
+            return seq((blocked, rest))
+
+        def nested(k: int, known: Place) -> Stmt:
+            if k == len(self.outer):
+                return steps(known)
+            axis = self.outer[k]
+            name = axis.var.name_hint
+            return loop(name, axis.extent, lambda i: nested(k + 1, {**known, axis.var: i}))
+
+        def end(x: PrimExpr, mine: tuple[PrimExpr, PrimExpr], here: Place) -> Stmt:
+            indices = tuple(at(i, here) for i in stage.indices)
+            return BufferStore(stage.buffer, BufferLoad(held, mine), indices)
+
+        units: Place = {a.var: imm64(0) for a in stage.reduced if a.size == 1}
+        ends = across(end)
+        if left is not None:
+            ends = loop("r", Min(left, imm64(lanes)), lambda x: end(x, (imm64(0), x), place(0, x)))
+        return allocated((held, *blocks), across(start), nested(0, units), ends)

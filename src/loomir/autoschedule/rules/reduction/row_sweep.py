@@ -1,0 +1,264 @@
+"""One pass over a run of elements, in which stages store elements and combine terms.
+
+Terms are combined in several vectors at once, lane by lane, so that additions do not wait for one
+another; the lanes are joined when the pass is over. What fills no vector is combined on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from loomir.arith.fold import imm64, int64, product
+from loomir.autoschedule.builders.evaluate import at, number, unfused, widest
+from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
+from loomir.autoschedule.builders.reduction_ops import (
+    combined,
+    identity,
+    joined_lanes,
+    joined_vectors,
+    vectors,
+)
+from loomir.autoschedule.builders.strip_mine import in_steps, parts_of, plus
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.rules.elementwise.elementwise import is_heavy, values_join
+from loomir.autoschedule.rules.reduction.memory_streams import Reading
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["Piece", "Place", "Walk", "may_skip", "run_pass", "run_start", "width_of"]
+
+_MOST_LANES: Final = 64
+_MOST_BITS: Final = 2048
+"""The widest vectors that loops are turned into."""
+
+Place = Mapping[Var, PrimExpr]
+
+_PLAIN: Final = Reading()
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How a stage goes over the elements of a row: where the row is, and the axes inside of it."""
+
+    stage: Stage
+    place: Place
+    axes: tuple[Axis, ...]
+
+    def combines(self) -> bool:
+        """Whether the elements are combined into one."""
+        return self.stage.combine is not Combine.NONE
+
+
+class Piece(NamedTuple):
+    """A part of a walk: a stretch of its run, or of the first of its axes where that is no run."""
+
+    first: PrimExpr
+    extent: PrimExpr
+
+
+def may_skip(stage: Stage) -> bool:
+    """Whether an element is left alone where it has no terms: a block starts it with the first."""
+    return bool(stage.reduced) and stage.block is not None and stage.block.init is not None
+
+
+def run_start(walks: Sequence[Walk]) -> int:
+    """Give from which of the axes on all walks are one run."""
+    count = len(walks[0].axes)
+    start = max(count - 1, 0)
+    while start > 0 and all(_joins(walk, walk.axes[start - 1 :]) for walk in walks):
+        start -= 1
+    return start
+
+
+def _joins(walk: Walk, axes: Sequence[Axis]) -> bool:
+    stage = walk.stage
+    if not values_join(stage.value, axes):
+        return False
+    return walk.combines() or values_join(BufferLoad(stage.buffer, stage.indices), axes)
+
+
+def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple[int, int]:
+    """Give the elements of a step, and those of one vector; both 1 where order is kept."""
+    stages = [walk.stage for walk in walks]
+    if any(walk.combines() and not walk.stage.free_order for walk in walks):
+        return 1, 1
+    if any(stage.buffer.dtype.lanes != 1 for stage in stages):
+        return 1, 1  # elements are vectors themselves
+    bits = max(max(8, widest(stage.value, stage.buffer.dtype)) for stage in stages)
+    lanes = min(target.lanes(bits), _MOST_LANES)
+    while length is not None and lanes > max(1, length):
+        lanes //= 2
+    if lanes < 4:
+        return 1, 1
+    if any(is_heavy(stage.value) for stage in stages):
+        return lanes, lanes
+    vectors = 2
+    if any(walk.combines() for walk in walks):
+        vectors = max(1, min(8, _MOST_BITS // target.vector_bits))
+    width = min(lanes * vectors, _MOST_LANES, max(lanes, _MOST_BITS // bits))
+    while length is not None and width > max(lanes, length):
+        width //= 2
+    return width, lanes
+
+
+class _Sums(NamedTuple):
+    """Where a walk keeps what it combines: vectors, one vector, and one element.
+
+    The first two are used in vectors of ``part`` lanes.
+    """
+
+    wide: Buffer
+    narrow: Buffer
+    single: Buffer
+    part: int
+
+
+def run_pass(
+    walks: Sequence[Walk],
+    target: Target,
+    piece: Piece | None = None,
+    *,
+    reading: Reading = _PLAIN,
+) -> Stmt:
+    """Go over the elements of a row once, or over a piece of them; all walks are of equal size.
+
+    An element of one walk is computed before the same element of the next one. What lies so many
+    elements ``ahead`` is fetched into the caches.
+    """
+    start = run_start(walks)
+    first = walks[0]
+    extents = [axis.extent for axis in first.axes]
+    length = int64(product(extents[start:]))
+    begin: PrimExpr = imm64(0)
+    if piece is not None and start == 0:
+        begin, length = piece
+    known = number(length)
+    if known is None and piece is not None and start == 0:
+        known = number(product(extents))
+    width, lanes = width_of(walks, known, target)
+    heavy = any(is_heavy(walk.stage.value) for walk in walks)
+    parts = parts_of(lanes, known) if heavy else []
+    most = reading.lanes or _MOST_LANES
+    sums = {k: _sums(walk, width, lanes, most) for k, walk in enumerate(walks) if walk.combines()}
+
+    def element(outer: Sequence[PrimExpr], index: PrimExpr, walk: Walk) -> Place:
+        inside = walk.axes[start:]
+        where = {axis.var: i for axis, i in zip(walk.axes[:start], outer, strict=True)}
+        return {**walk.place, **where, **unfused(index, inside)}
+
+    def step(outer: Sequence[PrimExpr], index: PrimExpr, size: int) -> Stmt:
+        made: list[Stmt] = []
+        for k, walk in enumerate(walks):
+            body = _element(walk, sums.get(k), size, width)
+
+            def one(x: PrimExpr, walk: Walk = walk, body: _Body = body) -> Stmt:
+                return body(x, element(outer, index + x, walk))
+
+            made.append(one(imm64(0)) if size == 1 else _in_parts(size, most, one))
+        return seq(made)
+
+    def run(outer: Sequence[PrimExpr]) -> Stmt:
+        sizes = list(dict.fromkeys([width, lanes, *parts, 1]))
+        steps = in_steps(
+            begin, length, sizes, lambda i, size: step(outer, i, size), ahead=reading.ahead
+        )
+        return seq(steps)
+
+    def nested(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
+        if k == start:
+            return run(outer)
+        axis, low, extent = first.axes[k], imm64(0), extents[k]
+        if piece is not None and k == 0:
+            low, extent = piece
+        return loop(axis.var.name_hint, extent, lambda i: nested(k + 1, (*outer, plus(low, i))))
+
+    body = nested(0, ())
+    if not sums:
+        return body
+    starts = [_begin(walks[k], s, width, lanes) for k, s in sums.items()]
+    ends = [_end(walks[k], s, width, lanes) for k, s in sums.items()]
+    buffers = [b for s in sums.values() for b in dict.fromkeys((s.wide, s.narrow, s.single))]
+    made = allocated(buffers, *starts, body, *ends)
+    skips = any(may_skip(walk.stage) for walk in walks)
+    if skips and any(axis.size is None for axis in first.axes):
+        return IfThenElse(imm64(0) < product(extents), made)
+    return made
+
+
+_Body = Callable[[PrimExpr, Place], Stmt]
+
+
+def _in_parts(size: int, most: int, one: Callable[[PrimExpr], Stmt]) -> Stmt:
+    """Write vectors of at most so many lanes, one after the other."""
+    if size <= most:
+        return vectorized("lane", size, one)
+    return seq(
+        vectorized("lane", most, lambda x, k=k: one(plus(imm64(k), x)))
+        for k in range(0, size, most)
+    )
+
+
+def _sums(walk: Walk, width: int, lanes: int, most: int) -> _Sums:
+    dtype = walk.stage.buffer.dtype
+    single = scratch("single", (1,), dtype, "local")
+    if width == 1:
+        return _Sums(single, single, single, 1)
+    wide = scratch("wide", (width,), dtype, "local")
+    narrow = wide if lanes == width else scratch("narrow", (lanes,), dtype, "local")
+    return _Sums(wide, narrow, single, min(most, width))
+
+
+def _element(walk: Walk, sums: _Sums | None, size: int, width: int) -> _Body:
+    stage = walk.stage
+
+    def store(_: PrimExpr, place: Place) -> Stmt:
+        indices = tuple(at(i, place) for i in stage.indices)
+        return BufferStore(stage.buffer, at(stage.value, place), indices)
+
+    if sums is None:
+        return store
+    held = sums.single if size == 1 else sums.wide if size == width else sums.narrow
+
+    def join(x: PrimExpr, place: Place) -> Stmt:
+        value = combined(stage.combine, BufferLoad(held, (x,)), at(stage.value, place))
+        return BufferStore(held, value, (x,))
+
+    return join
+
+
+def _begin(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
+    stage = walk.stage
+    indices = tuple(at(i, walk.place) for i in stage.indices)
+    start = BufferLoad(stage.buffer, indices) if stage.init is None else None
+    if start is None:
+        assert stage.init is not None
+        start = at(stage.init, walk.place)
+    made: list[Stmt] = [BufferStore(sums.single, start, (imm64(0),))]
+    if width > 1:
+        nothing = identity(stage.combine, stage.buffer.dtype)
+        made += [
+            _in_parts(size, sums.part, lambda x, b=b: BufferStore(b, nothing, (x,)))
+            for b, size in {sums.narrow: lanes, sums.wide: width}.items()
+        ]
+    return seq(made)
+
+
+def _end(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
+    stage = walk.stage
+    total: PrimExpr = BufferLoad(sums.single, (imm64(0),))
+    if width > 1:
+        how, part = stage.combine, sums.part
+        held = joined_vectors(how, vectors(sums.wide, width // part, part), max(1, lanes // part))
+        held = [joined_lanes(how, vector, lanes // len(held)) for vector in held]
+        if lanes < width:
+            others = vectors(sums.narrow, len(held), lanes // len(held))
+            held = [
+                combined(how, vector, other) for vector, other in zip(held, others, strict=True)
+            ]
+        (vector,) = joined_vectors(how, held)
+        total = combined(how, total, joined_lanes(how, vector))
+    return BufferStore(stage.buffer, total, tuple(at(i, walk.place) for i in stage.indices))

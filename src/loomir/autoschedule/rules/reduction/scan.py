@@ -1,0 +1,125 @@
+"""Running sums and the like: what an element is made of is the element before it.
+
+Along the axis of the scan nothing changes its order. The other axes are shared between threads, but
+for the innermost, along which memory is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from loomir.arith.fold import folded, int64, product
+from loomir.autoschedule.builders.evaluate import number, time_of
+from loomir.autoschedule.builders.thread_partition import is_worth, shared
+from loomir.autoschedule.ir.plan import Plan
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.effects import Does, effects
+from loomir.tir.expr import IntImm, PrimExpr, Var, cast
+from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt
+
+__all__ = ["plan_scan"]
+
+
+class _Scan(NamedTuple):
+    """Loops around stores to one buffer: those that may run in any order, and the others."""
+
+    free: tuple[For, ...]
+    bound: tuple[For, ...]
+    body: Stmt
+
+
+def plan_scan(stmt: Stmt) -> Plan | None:
+    """Plan loops of which some carry values from one step to the next; None for others."""
+    found = _read(stmt)
+    if found is None:
+        return None
+    stores: list[BufferStore] = by_class(found.body).get(BufferStore, [])
+    each = max(time_of(store.value, store.buffer.dtype) for store in stores)
+    loops = (*found.free, *found.bound)
+    total = number(product(int64(loop.extent) for loop in loops))
+    if total is not None and not is_worth(total * each):
+        return None
+    outer = found.free
+    count = folded(product(int64(loop.extent) for loop in outer))
+    steps = number(product(int64(loop.extent) for loop in found.bound)) or 64
+
+    def item(t: PrimExpr) -> Stmt:
+        table: dict[Var, PrimExpr] = {}
+        left = t
+        for k, loop in reversed(list(enumerate(outer))):
+            extent = int64(loop.extent)
+            value = left if k == 0 else left % extent
+            left = left if k == 0 else left // extent
+            table[loop.loop_var] = cast(value, loop.loop_var.dtype)
+        return _nested(found.bound, found.body, table)
+
+    made, how = shared(count, each * steps, "rows", item)
+    names = ", ".join(loop.loop_var.name_hint for loop in found.bound)
+    return Plan("scan", made, (f"steps along {names} keep their order", how))
+
+
+def _nested(loops: Sequence[For], body: Stmt, table: Mapping[Var, PrimExpr]) -> Stmt:
+    for loop in reversed(loops):
+        body = For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, body)
+    return substitute(body, table)
+
+
+def _read(stmt: Stmt) -> _Scan | None:
+    if isinstance(stmt, BlockRealize):
+        block = stmt.block
+        plain = not (block.iter_vars or block.alloc_buffers or block.match_buffers)
+        always = isinstance(stmt.predicate, IntImm) and stmt.predicate.value
+        if not plain or block.annotations or block.init is not None or not always:
+            return None
+        stmt = block.body
+    loops: list[For] = []
+    while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
+        loops.append(stmt)
+        stmt = stmt.body
+    names = {loop.loop_var for loop in loops}
+    for loop in loops:
+        for edge in (loop.min, loop.extent):
+            if effects(edge) or any(var in names for var in by_class(edge).get(Var, ())):
+                return None
+        if not isinstance(loop.min, IntImm) or loop.min.value:
+            return None
+    places = _places(stmt)
+    if places is None or len(loops) < 2:
+        return None
+    # The innermost loop stays whole: neighbours are taken in vectors.
+    free = [
+        loop for loop in loops[:-1] if any(all(i is loop.loop_var for i in d) for d in zip(*places))
+    ]
+    bound = [loop for loop in loops if loop not in free]
+    if not free or not bound:
+        return None
+    return _Scan(tuple(free), tuple(bound), stmt)
+
+
+def _places(stmt: Stmt) -> list[tuple[PrimExpr, ...]] | None:
+    """Give the indices at which the only buffer that is written is read and written."""
+    stores = [stmt]
+    exprs: list[PrimExpr] = []
+    if isinstance(stmt, IfThenElse):
+        stores = [stmt.then_case, *([] if stmt.else_case is None else [stmt.else_case])]
+        exprs.append(stmt.condition)
+    found: list[tuple[PrimExpr, ...]] = []
+    written = None
+    for store in stores:
+        if not isinstance(store, BufferStore) or written not in (None, store.buffer):
+            return None
+        written = store.buffer
+        exprs += [store.value, *store.indices]
+        found.append(store.indices)
+    if any(effects(expr) & (Does.ACTS | Does.FAILS) for expr in exprs):
+        return None
+    for expr in exprs:
+        for load in by_class(expr).get(BufferLoad, ()):
+            if load.buffer is written:
+                found.append(load.indices)
+            elif written is None or load.buffer.data is written.data:
+                return None
+    return found

@@ -1,0 +1,1 @@
+"""Small windows of neighbours: stencils, pooling and depthwise convolution."""

@@ -1,0 +1,569 @@
+"""Windows over a copy of a few rows: each row of the image is loaded once for all windows over it.
+
+A band of rows is copied with its padding to where vectors are loaded from, whatever lies around it,
+and with what is a stride apart side by side. For each step along the rows, a tile of results takes
+in turn all rows that any of its windows reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.arith.fold import add, folded, imm64, int64, mul, product, sub
+from loomir.autoschedule.builders.evaluate import at, time_of, unfused, widest
+from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
+from loomir.autoschedule.builders.operand_access import let
+from loomir.autoschedule.builders.thread_partition import shared
+from loomir.autoschedule.ir.stage import Axis, Stage
+from loomir.autoschedule.rewrite.affine_guards import Form, conjunction, form_of, test_of
+from loomir.autoschedule.rules.convolution.image_panels import parts_of
+from loomir.autoschedule.rules.matmul.operands import bound
+from loomir.ir.visit import by_class, rewrite
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    GE,
+    LE,
+    LT,
+    And,
+    Call,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Min,
+    PrimExpr,
+    Sub,
+    Var,
+    const,
+)
+from loomir.tir.op import IF_THEN_ELSE
+from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt, seq
+
+__all__ = ["Along", "Sliding", "read_sliding", "slide"]
+
+_FEWEST: Final = 20
+"""Terms of a window from which a copy is worth it.
+
+Windows of 3 x 3 take 0.9 to 1.1 times as long, and those of 5 x 5 a third: 240 channels of 28 x 28.
+"""
+_FEWEST_NARROW: Final = 9
+"""The same for rows that fit a vector: 3 x 3 takes 0.7 for 512 channels of 14 x 14."""
+_TALLEST: Final = 11
+"""Rows of a window of which the products are written out."""
+_ROWS: Final = 8
+"""The most rows of a tile."""
+
+_Place = Mapping[Var, PrimExpr]
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """How reads move along an axis: ``stride`` for each result, ``apart`` for each step."""
+
+    axis: Axis
+    step: Axis | None
+    stride: int
+    apart: int
+    first: int
+
+    @property
+    def steps(self) -> int:
+        """The steps of a window."""
+        return 1 if self.step is None else self.step.size or 1
+
+    @property
+    def reach(self) -> int:
+        """The places from the first of a window to its last."""
+        return (self.steps - 1) * self.apart
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sliding:
+    """A stage of which ``read`` is copied: its value at places ``y`` and ``x`` of an image.
+
+    ``whole`` is the value of the stage, and ``held`` stands in it for what was copied.
+    """
+
+    stage: Stage
+    whole: PrimExpr
+    held: Var
+    down: Along
+    across: Along
+    y: Var
+    x: Var
+    read: PrimExpr
+    other: PrimExpr | None
+    """What is read where a condition does not hold, if there is one."""
+    rows: tuple[PrimExpr, ...]
+    """The conditions on rows."""
+    low: int
+    high: int
+    """From where to where along ``x`` nothing is padded."""
+    tile: int
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """The elements of a row of a tile."""
+        return self.vectors * self.lanes
+
+    @property
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """List pieces of a row of results: where they begin, vectors, elements to store."""
+        size, width = self.across.axis.size or 0, self.width
+        made = [(i * width, self.vectors, width) for i in range(size // width)]
+        rest = size % width
+        if rest:
+            made.append((size - rest, -(-rest // self.lanes), rest))
+        return made
+
+    @property
+    def run(self) -> int:
+        """The elements of a row of the copy that lie a stride apart in the image."""
+        first, vectors, _ = self.pieces[-1]
+        return first + vectors * self.lanes + self.across.reach // self.across.stride
+
+    @property
+    def pitch(self) -> int:
+        """The elements of a row of the copy."""
+        return self.run * min(self.across.stride, self.across.reach + 1)
+
+
+# -- reading -----------------------------------------------------------------------------------
+def read_sliding(
+    stage: Stage, value: PrimExpr, down: Axis, across: Axis, target: Target
+) -> Sliding | None:
+    """See what windows read from one image; None where that is not the only thing that moves."""
+    terms = 1
+    for axis in stage.reduced:
+        terms *= axis.size or 0
+    if terms < _FEWEST_NARROW or across.size is None:
+        return None
+    value = at(value, {axis.var: imm64(0) for axis in stage.reduced if axis.size == 1})
+    axes, found = (*stage.axes, *stage.reduced), _moving(value, across)
+    if found is None or Let in by_class(value):
+        return None
+    conditions, inner, other = _parts(found)
+    steps = {axis.var: axis for axis in stage.reduced if axis.size != 1}
+    ways = _ways(inner, axes, (down, across), steps)
+    if ways is None or steps.keys() - {way.step.var for way in ways if way.step is not None}:
+        return None
+    if not _keeps_order(stage, ways) or ways[0].steps > _TALLEST:
+        return None
+    y, x = Var("y", down.var.dtype), Var("x", across.var.dtype)
+    moved = _Moved(axes, ways, (y, x), {down.var, across.var, *steps})
+    read = moved.value(inner)
+    tests = None if read is None else moved.tests(conditions, read)
+    if read is None or tests is None or (other is not None and not moved.fixed(other)):
+        return None
+    rows, low, high = tests
+    held = Var("held", found.dtype)
+    whole = rewrite(value, {type(found): lambda e: held if e is found else e})
+    lanes = target.lanes(max(8, widest(value, stage.buffer.dtype)))
+    narrow = across.size <= lanes and ways[1].stride == 1
+    if terms < (_FEWEST_NARROW if narrow else _FEWEST):
+        return None
+    while lanes > 2 and lanes // 2 >= across.size:
+        lanes //= 2
+    tile, vectors = _tile(ways, lanes, target.registers)
+    return Sliding(
+        stage, whole, held, *ways, y, x, read, other, rows, low, high, tile, vectors, lanes
+    )
+
+
+def _moving(value: PrimExpr, across: Axis) -> Call | BufferLoad | None:
+    """Find what moves: a padded read, or the only one that goes along vectors."""
+    calls: list[Call] = by_class(value).get(Call, [])
+    choices = [call for call in calls if call.op is IF_THEN_ELSE]
+    if choices:
+        return choices[0] if len(choices) == 1 else None
+    loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
+    moving = [
+        load
+        for load in loads
+        if any(across.var in by_class(index).get(Var, ()) for index in load.indices)
+    ]
+    return moving[0] if len(moving) == 1 else None
+
+
+def _parts(found: Call | BufferLoad) -> tuple[list[PrimExpr], PrimExpr, PrimExpr | None]:
+    """Give the conditions of a read, what is read, and what instead."""
+    if isinstance(found, BufferLoad):
+        return [], found, None
+    return conjunction(found.args[0]), found.args[1], found.args[2]
+
+
+def _ways(
+    read: PrimExpr,
+    axes: tuple[Axis, ...],
+    places: tuple[Axis, Axis],
+    steps: Mapping[Var, Axis],
+) -> tuple[Along, Along] | None:
+    """See how reads move along two axes; None where they do not all move alike."""
+    made: list[Along] = []
+    loads: list[BufferLoad] = by_class(read).get(BufferLoad, [])
+    forms = [form_of(index, axes) for load in loads for index in load.indices]
+    for axis in places:
+        mine = [form for form in forms if form is not None and axis.var in form.terms]
+        if not mine or any(form.terms != mine[0].terms for form in mine):
+            return None
+        terms, rest = mine[0]
+        others = [var for var in terms if var is not axis.var]
+        step = steps.get(others[0]) if others else None
+        if len(others) > 1 or (others and step is None) or not isinstance(rest, IntImm):
+            return None
+        apart = 1 if step is None else terms[step.var]
+        if terms[axis.var] < 1 or apart < 1:
+            return None
+        made.append(Along(axis, step, terms[axis.var], apart, rest.value))
+    down, across = made
+    same = down.step is not None and across.step is not None and down.step.var is across.step.var
+    return None if same else (down, across)
+
+
+def _keeps_order(stage: Stage, ways: tuple[Along, Along]) -> bool:
+    """Whether steps along rows may come first."""
+    if stage.free_order:
+        return True
+    down, across = (way.step for way in ways)
+    order = [axis.var for axis in stage.reduced]
+    return down is None or across is None or order.index(across.var) < order.index(down.var)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Writes what is read by its place in the image, ``here``."""
+
+    axes: tuple[Axis, ...]
+    ways: tuple[Along, Along]
+    here: tuple[Var, Var]
+    moving: set[Var]
+
+    def fixed(self, expr: PrimExpr) -> bool:
+        """Whether an expression is the same for all places."""
+        return self.moving.isdisjoint(by_class(expr).get(Var, ()))
+
+    def way(self, form: Form) -> tuple[int, int] | None:
+        """Give which place a form is of, and how many times it."""
+        for k, way in enumerate(self.ways):
+            times, rest = divmod(form.terms.get(way.axis.var, 0), way.stride)
+            wanted = {way.axis.var: way.stride * times}
+            if way.step is not None:
+                wanted[way.step.var] = way.apart * times
+            if times and not rest and form.terms == wanted:
+                return k, times
+        return None
+
+    def index(self, index: PrimExpr) -> PrimExpr:
+        """Give an index by the place."""
+        form = form_of(index, self.axes)
+        found = None if form is None else self.way(form)
+        if form is None or found is None:
+            return index
+        k, times = found
+        less = imm64(times * self.ways[k].first)
+        return add(mul(self.here[k], imm64(times)), sub(form.rest, less))
+
+    def value(self, expr: PrimExpr) -> PrimExpr | None:
+        """Give a value by the place; None where it is not one of the place alone."""
+
+        def load(e: BufferLoad) -> PrimExpr:
+            return BufferLoad(e.buffer, tuple(self.index(index) for index in e.indices))
+
+        made = rewrite(expr, {BufferLoad: load})
+        return made if self.fixed(made) else None
+
+    def tests(
+        self, conditions: list[PrimExpr], read: PrimExpr
+    ) -> tuple[tuple[PrimExpr, ...], int, int] | None:
+        """Give conditions on rows, and from where to where others hold along them.
+
+        Both ask too whether the place is in the buffers: the program may read some places only.
+        """
+        rows: list[PrimExpr] = []
+        low, high = self.ways[1].first, self._end()
+        wanted = [(test_of(part, self.axes), part) for part in conditions]
+        for form, part in wanted:
+            found = None if form is None else self.way(form)
+            if form is None or found is None:
+                if not self.fixed(part):
+                    return None
+                rows.append(part)
+                continue
+            k, times = found
+            rest = sub(form.rest, imm64(times * self.ways[k].first))
+            if k == 0:
+                rows.append(GE(add(mul(self.here[0], imm64(times)), rest), imm64(0)))
+            elif not isinstance(rest, IntImm):
+                return None
+            elif times > 0:
+                low = max(low, -(rest.value // times))
+            else:
+                high = min(high, rest.value // -times + 1)
+        for load in by_class(read).get(BufferLoad, []):
+            for index, size in zip(load.indices, load.buffer.shape, strict=True):
+                form = form_of(index, tuple(Axis(var, imm64(0)) for var in self.here))
+                if form is None or not form.terms:
+                    continue
+                (var, times), *more = form.terms.items()
+                if more or times != 1:
+                    return None
+                if var is self.here[0]:
+                    rows += [LE(imm64(0), index), LT(index, int64(size))]
+                elif not isinstance(form.rest, IntImm) or not isinstance(size, IntImm):
+                    return None
+                else:
+                    low = max(low, -form.rest.value)
+                    high = min(high, size.value - form.rest.value)
+        return tuple(rows), low, max(low, high)
+
+    def _end(self) -> int:
+        across = self.ways[1]
+        last = ((across.axis.size or 1) - 1) * across.stride + across.reach
+        return across.first + last + 1
+
+
+def _tile(ways: tuple[Along, Along], lanes: int, registers: int) -> tuple[int, int]:
+    """Choose the rows and vectors of a tile: sums, factors of a column and a vector are held."""
+    down, across = ways
+    height, width, steps = down.axis.size, across.axis.size or 1, down.steps
+
+    def worth(tile: int, vectors: int) -> float:
+        useful = 1.0 if not height else height / (-(-height // tile) * tile)
+        reach = (tile - 1) * down.stride + down.reach + 1
+        loads = min(reach, tile * steps) * vectors + steps
+        return useful / (1 + loads / (tile * steps * vectors))
+
+    shapes = [
+        (tile, vectors)
+        for vectors in ((1, 2) if width > lanes else (1,))
+        for tile in range(1, _ROWS + 1)
+        if tile * vectors + steps + vectors + 1 <= registers
+    ]
+    return max(shapes, key=lambda shape: worth(*shape), default=(1, 1))
+
+
+# -- loops -------------------------------------------------------------------------------------
+Start = Callable[[_Place], PrimExpr]
+Join = Callable[[PrimExpr, PrimExpr], PrimExpr]
+Finish = Callable[[_Place, PrimExpr], Stmt]
+
+
+def slide(
+    found: Sliding, outer: tuple[Axis, ...], target: Target, join: Join, finish: Finish
+) -> tuple[Stmt, tuple[str, ...]]:
+    """Write the loops: ``join`` adds a term to what is held, ``finish`` stores a result."""
+    down, across = found.down, found.across
+    band = _band(found, target)
+    lines = (band - 1) * down.stride + down.reach + 1
+    copy = scratch("rows", (lines, found.pitch), found.read.dtype)
+    bands = folded(FloorDiv(add(down.axis.extent, imm64(band - 1)), imm64(band)))
+    count = folded(mul(product(axis.extent for axis in outer), bands))
+
+    def item(t: PrimExpr) -> Stmt:
+        row = unfused(FloorDiv(t, bands), outer)
+        first = mul(FloorMod(t, bands), imm64(band))
+        return let(
+            "first", folded(first), lambda b: bound(list(row.items()), lambda row: inside(row, b))
+        )
+
+    def inside(row: _Place, first: PrimExpr) -> Stmt:
+        size = imm64(band)
+        if down.axis.size is None or down.axis.size % band:
+            size = folded(Min(size, Sub(down.axis.extent, first)))
+        return let("size", size, lambda n: seq([fill(row, first, n), tiles(row, first, n)]))
+
+    def fill(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
+        lines = add(mul(sub(size, imm64(1)), imm64(down.stride)), imm64(down.reach + 1))
+        start = add(mul(first, imm64(down.stride)), imm64(down.first))
+        return loop("line", folded(lines), lambda u: _line(found, copy, row, u, add(start, u)))
+
+    def tiles(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
+        def tile(d: PrimExpr, rows: int) -> Stmt:
+            place = {**row, down.axis.var: add(first, d)}
+            line = folded(mul(d, imm64(down.stride)))
+            return let("line", line, lambda u: _pieces(found, copy, u, place, rows, join, finish))
+
+        whole = folded(FloorDiv(size, imm64(found.tile)))
+        made = [loop("tile", whole, lambda t: tile(mul(t, imm64(found.tile)), found.tile))]
+        height = down.axis.size
+        rest = 1 if height is None else height % found.tile
+        if rest:
+            done = folded(mul(whole, imm64(found.tile)))
+            left = folded(FloorDiv(sub(size, done), imm64(rest)))
+            made.append(loop("rest", left, lambda t: tile(add(done, mul(t, imm64(rest))), rest)))
+        return seq(made)
+
+    terms = down.steps * across.steps
+    each = terms * time_of(found.stage.value, found.stage.buffer.dtype) / 4
+    each *= band * (across.axis.size or 1)
+    stmt, how = shared(count, each, f"bands of {band} rows", item, held=(copy,))
+    sums = found.tile * found.vectors
+    tile = (
+        f"tile of {found.tile} x {found.width}: {sums} of {target.registers} registers hold results"
+    )
+    slides = f"windows of {terms} terms slide along {down.axis.var.name_hint}"
+    return stmt, (
+        f"{tile}, {slides}, vectors lie along {across.axis.var.name_hint}",
+        "rows are copied with their padding, and each is loaded once for all windows over it",
+        how,
+    )
+
+
+def _band(found: Sliding, target: Target) -> int:
+    """Choose the results of a band: its copy stays near, and little is copied twice."""
+    down, tile = found.down, found.tile
+    first, second, _ = target.caches
+    line = found.pitch * found.read.dtype.itemsize
+
+    def fitting(size: int) -> int:
+        return ((size // line - down.reach - 1) // down.stride + 1) // tile * tile
+
+    band = fitting(first // 2)
+    if band * down.stride < 2 * down.reach:
+        band = fitting((second or first * 8) // 4)
+    band = max(tile, band)
+    height = down.axis.size
+    if height is not None:
+        even = -(-height // -(-height // band))
+        band = max(1, min(height, -(-even // tile) * tile))
+    return band
+
+
+def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr) -> Stmt:
+    """Copy a row of the image, with what is a stride apart side by side."""
+    across, run = found.across, found.run
+    blank = const(0, found.read.dtype) if found.other is None else found.other
+
+    def stretch(phase: int, begin: int, end: int, value: PrimExpr) -> list[Stmt]:
+        def some(first: PrimExpr, size: int) -> Stmt:
+            def lane(i: PrimExpr) -> Stmt:
+                k = add(first, i)
+                x = add(mul(k, imm64(across.stride)), imm64(across.first + phase))
+                made = at(value, {**row, found.y: y, found.x: x})
+                return BufferStore(copy, made, (line, add(k, imm64(phase * run))))
+
+            return lane(imm64(0)) if size == 1 else vectorized("lane", size, lane)
+
+        length, lanes, made = end - begin, found.lanes, list[Stmt]()
+        whole = length // lanes
+        if whole > 0:
+            made.append(
+                loop("v", whole, lambda v: some(add(imm64(begin), mul(v, imm64(lanes))), lanes))
+            )
+        done = begin + whole * lanes
+        made += [some(imm64(done + i), n) for i, n in parts_of(end - done, lanes)]
+        return made
+
+    def filled(inside: bool) -> Stmt:
+        made: list[Stmt] = []
+        for phase in range(found.pitch // run):
+            low, high = (
+                min(run, max(0, -((across.first + phase - x) // across.stride)))
+                for x in ((found.low, found.high) if inside else (found.low, found.low))
+            )
+            made += stretch(phase, 0, low, blank)
+            made += stretch(phase, low, high, found.read)
+            made += stretch(phase, high, run, blank)
+        return seq(made)
+
+    condition: PrimExpr = TRUE
+    for part in found.rows:
+        test = at(part, {**row, found.y: y})
+        condition = test if condition is TRUE else And(condition, test)
+    return filled(True) if condition is TRUE else IfThenElse(condition, filled(True), filled(False))
+
+
+def _pieces(
+    found: Sliding,
+    copy: Buffer,
+    line: PrimExpr,
+    place: _Place,
+    rows: int,
+    join: Join,
+    finish: Finish,
+) -> Stmt:
+    """Compute some rows of results, from end to end."""
+    across = found.across.axis
+    made: list[Stmt] = []
+
+    def piece(first: PrimExpr, vectors: int, size: int) -> Stmt:
+        here = {**place, across.var: first}
+        return _results(found, copy, line, here, (rows, vectors, size), join, finish)
+
+    *most, last = found.pieces
+    if most:
+        width = imm64(found.width)
+        made.append(
+            loop("piece", len(most), lambda p: piece(mul(p, width), found.vectors, found.width))
+        )
+    made.append(piece(imm64(last[0]), *last[1:]))
+    return seq(made)
+
+
+def _results(
+    found: Sliding,
+    copy: Buffer,
+    line: PrimExpr,
+    place: _Place,
+    shape: tuple[int, int, int],
+    join: Join,
+    finish: Finish,
+) -> Stmt:
+    """Combine a tile, so many vectors wide, and store so many of each row."""
+    stage, down, across = found.stage, found.down, found.across
+    rows, vectors, size = shape
+    width = vectors * found.lanes
+    held = scratch("held", (rows * width,), stage.buffer.dtype, "local")
+    row, column = place[down.axis.var], place[across.axis.var]
+
+    def lane(r: int, x: PrimExpr) -> tuple[_Place, PrimExpr]:
+        here = {down.axis.var: add(row, imm64(r)), across.axis.var: add(column, x)}
+        return {**place, **here}, add(imm64(r * width), x)
+
+    def start(r: int, x: PrimExpr) -> Stmt:
+        assert stage.init is not None
+        here, slot = lane(r, x)
+        return BufferStore(held, at(stage.init, here), (slot,))
+
+    def end(r: int, x: PrimExpr) -> Stmt:
+        here, slot = lane(r, x)
+        return finish(here, BufferLoad(held, (slot,)))
+
+    def step(k: PrimExpr, r: int, j: int, x: PrimExpr) -> Stmt:
+        here, slot = lane(r, x)
+        steps = {} if across.step is None else {across.step.var: k}
+        if down.step is not None:
+            steps[down.step.var] = imm64(j)
+        moved = mul(k, imm64(across.apart))
+        by = imm64(across.stride)
+        start = add(mul(FloorMod(moved, by), imm64(found.run)), FloorDiv(moved, by))
+        x = add(folded(start), add(column, x))
+        u = add(line, imm64(r * down.stride + j * down.apart))
+        value = at(found.whole, {**here, **steps, found.held: BufferLoad(copy, (u, x))})
+        return BufferStore(held, join(BufferLoad(held, (slot,)), value), (slot,))
+
+    def lines(k: PrimExpr) -> Stmt:
+        made: list[Stmt] = []
+        for u in range((rows - 1) * down.stride + down.reach + 1):
+            for r in range(rows):
+                j, rest = divmod(u - r * down.stride, down.apart)
+                if 0 <= j < down.steps and not rest:
+                    made.append(vectorized("lane", width, lambda x, r=r, j=j: step(k, r, j, x)))
+        return seq(made)
+
+    begun = [vectorized("lane", width, lambda x, r=r: start(r, x)) for r in range(rows)]
+    steps = lines(imm64(0)) if across.step is None else loop("step", across.steps, lines)
+    ended: list[Stmt] = []
+    for r in range(rows):
+        for first, n in parts_of(size, width):
+            f = imm64(first)
+            if n == 1:
+                ended.append(end(r, f))
+            else:
+                ended.append(vectorized("lane", n, lambda x, r=r, f=f: end(r, add(f, x))))
+    return allocated([held], *begun, steps, *ended)

@@ -1,0 +1,560 @@
+"""Stages that combine a small window of neighbours: depthwise convolution, pooling, stencils.
+
+A tile of some places along the last axis but one, times vectors along the last one, is combined in
+registers. Its terms are written out, so that what neighbouring windows share is loaded once. Where
+reads are padded, places at the border have loops of their own, and the others no conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from loomir.arith.fold import FOLDS, add, folded, imm64, int64, mul, product, sub
+from loomir.autoschedule.builders.evaluate import at, by_index, number, time_of, unfused, widest
+from loomir.autoschedule.builders.loops import INDEX, allocated, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.operand_access import let
+from loomir.autoschedule.builders.thread_partition import items_together, shared
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.rewrite.affine_guards import Padding, form_of, read_padding
+from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise
+from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
+from loomir.autoschedule.rules.fallback import combined
+from loomir.autoschedule.rules.matmul.operands import bound
+from loomir.autoschedule.rules.matmul.recognise import epilogue_of, overlaps
+from loomir.autoschedule.rules.stencil.line_buffer import read_sliding, slide
+from loomir.ir.visit import by_class, rewrite
+from loomir.target import Target
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import (
+    LE,
+    LT,
+    And,
+    Call,
+    Cast,
+    FloorDiv,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Var,
+)
+from loomir.tir.op import IF_THEN_ELSE, call_builtin
+from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
+
+__all__ = ["plan_windows"]
+
+_MOST: Final = 144
+"""Terms of a window."""
+_UNROLLED: Final = 16
+"""Terms that are written out."""
+_COPIED: Final = 1 << 16
+"""Elements of a buffer that may be copied before it is read."""
+_STRIDE: Final = 4
+"""Places by which windows may be apart along vectors."""
+
+_Place = Mapping[Var, PrimExpr]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Window:
+    """A stage as read: ``across`` lies along vectors, ``down`` along tiles."""
+
+    stage: Stage
+    fused: bool
+    """Whether products are added without a rounding between."""
+    epilogue: tuple[Stage, ...]
+    inner: frozenset[Buffer]
+    outer: tuple[Axis, ...]
+    down: Axis
+    across: Axis
+    padding: Padding
+    rows: int
+    vectors: int
+    lanes: int
+    copies: tuple[Stage, ...]
+    """Copies of small buffers, to lie along vectors too."""
+
+    @property
+    def width(self) -> int:
+        """The elements of a row of a tile."""
+        return self.vectors * self.lanes
+
+    def inside(self, axis: Axis) -> tuple[PrimExpr, PrimExpr]:
+        """Give the part of an axis where no read is padded."""
+        return self.padding.inside.get(axis.var, (imm64(0), axis.extent))
+
+
+def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> Plan | None:
+    """Plan a stage that combines windows, and the element-wise stages after it; None for others."""
+    found = _read(stages, inner, target)
+    if found is None:
+        return None
+    stage, down = found.stage, found.down
+    copied = None
+    if not found.copies:
+        copied = read_sliding(stage, found.padding.value, down, found.across, target)
+    if copied is not None:
+        stmt, how = slide(
+            copied,
+            found.outer,
+            target,
+            lambda held, term: _joined(found, held, term),
+            lambda place, total: _finished(found, place, total),
+        )
+        fused = ("products are added without a rounding between",) if found.fused else ()
+        return Plan("windows", stmt, (*how[:-1], *fused, how[-1]), _flops(found))
+    if found.lanes < 2:
+        return None
+    terms = _terms(stage)
+    each = terms * time_of(stage.value, stage.buffer.dtype) / 4
+    size = 1 if found.across.size is None else found.across.size
+    low, high = found.inside(down)
+    block = -(-items_together(each * size) // found.rows) * found.rows
+    middle = number(sub(high, low))
+    if middle is not None:
+        block = max(1, min(block, middle))
+    cut = imm64(block)
+    blocks = folded(Max(imm64(1), FloorDiv(add(sub(high, low), imm64(block - 1)), cut)))
+    count = folded(mul(product(axis.extent for axis in found.outer), blocks))
+
+    def item(t: PrimExpr) -> Stmt:
+        row = unfused(FloorDiv(t, blocks), found.outer)
+        return let("b", t % blocks, lambda b: bound(list(row.items()), lambda row: band(row, b)))
+
+    def band(row: _Place, b: PrimExpr) -> Stmt:
+        start = folded(add(low, mul(b, cut)))
+        end = folded(Min(high, add(start, cut)))
+        tests = [
+            test
+            for axis in found.outer
+            if axis.var in found.padding.inside
+            for test in _within(row[axis.var], *found.inside(axis))
+        ]
+        border = {axis.var for axis in found.outer if axis.var in found.padding.inside}
+        names = {axis.var for axis in (*found.outer, found.down, found.across)}
+        fast = _band(found, row, frozenset(names), start, end, b, blocks)
+        if not tests:
+            return fast
+        condition = tests[0]
+        for test in tests[1:]:
+            condition = And(condition, test)
+        slow = _band(found, row, frozenset(names - border), start, end, b, blocks)
+        return IfThenElse(condition, fast, slow)
+
+    stmt, how = shared(count, each * size * block, f"bands of {block} rows", item)
+    if found.copies:
+        made = [plan_transpose(c, target) or plan_elementwise(c, target) for c in found.copies]
+        copied = [plan.stmt for plan in made if plan is not None]
+        stmt = allocated((c.buffer for c in found.copies), *copied, stmt)
+    return Plan("windows", stmt, (*_choices(found, target), how), _flops(found))
+
+
+def _terms(stage: Stage) -> int:
+    terms = 1
+    for axis in stage.reduced:
+        terms *= axis.size or 1
+    return terms
+
+
+def _flops(found: _Window) -> int | None:
+    sizes = [axis.size for axis in found.stage.axes]
+    total = _terms(found.stage) * (2 if isinstance(found.stage.value, Mul) else 1)
+    for size in sizes:
+        if size is None:
+            return None
+        total *= size
+    return total
+
+
+def _choices(found: _Window, target: Target) -> list[str]:
+    tile = f"tile of {found.rows} x {found.width}"
+    sums = found.rows * found.vectors
+    lies = f"vectors lie along {found.across.var.name_hint}"
+    slides = f"windows of {_terms(found.stage)} terms slide along {found.down.var.name_hint}"
+    made = [f"{tile}: {sums} of {target.registers} registers hold results, {slides}, {lies}"]
+    if found.padding.inside:
+        names = ", ".join(axis.name_hint for axis in found.padding.inside)
+        made.append(f"padding is read where it is: borders of {names} have loops of their own")
+    made += [f"{copy.name} is copied to lie along vectors too" for copy in found.copies]
+    if found.fused:
+        made.append("products are added without a rounding between")
+    return made
+
+
+def _within(x: PrimExpr, low: PrimExpr, high: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    return LE(low, x), LT(x, high)
+
+
+# -- reading -----------------------------------------------------------------------------------
+def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> _Window | None:
+    first = stages[0]
+    if first.combine is Combine.NONE or not first.reduced or not 1 < _terms(first) <= _MOST:
+        return None
+    if any(axis.size is None or axis.size == 0 for axis in first.reduced):
+        return None
+    if any(axis.size == 0 for axis in first.axes) or overlaps(stages):
+        return None
+    if any(stage.buffer.dtype.lanes != 1 for stage in stages):
+        return None
+    epilogue = epilogue_of(stages)
+    placed = [axis for axis in by_index(first) if axis.size != 1]
+    if epilogue is None or len(placed) < 2 or first.init is None:
+        return None
+    across, down = placed[-1], placed[-2]
+    outer = tuple(axis for axis in first.axes if axis is not across and axis is not down)
+    value, copies = _copied(_plain(first), first, across)
+    if not _slides(first, value, across):
+        return None
+    padding = read_padding(value, first.axes, first.reduced)
+    if padding is None:
+        return None
+    lanes = target.lanes(max(8, widest(value, first.buffer.dtype)))
+    low, high = padding.inside.get(across.var, (imm64(0), across.extent))
+    length = number(sub(high, low))
+    while length is not None and lanes > max(1, length):
+        lanes //= 2
+    vectors = 2 if length is None or length >= 2 * lanes else 1
+    low, high = padding.inside.get(down.var, (imm64(0), down.extent))
+    rows = _rows(number(sub(high, low)), vectors, target.registers)
+    fused = target.fma and _is_fused(first)
+    return _Window(
+        first, fused, epilogue, inner, outer, down, across, padding, rows, vectors, lanes, copies
+    )
+
+
+def _plain(stage: Stage) -> PrimExpr:
+    """Give the value with indices as simple as can be: axes that fit a dtype pass it unchanged."""
+    sizes = {axis.var: axis.size for axis in (*stage.axes, *stage.reduced)}
+
+    def widened(e: Cast) -> PrimExpr:
+        inner = e.value
+        if not isinstance(inner, Cast) or not isinstance(inner.value, Var):
+            return e
+        size = sizes.get(inner.value)
+        fits = size is not None and inner.dtype.is_integer and size - 1 <= inner.dtype.max_value
+        return inner.value if fits and e.dtype is inner.value.dtype else e
+
+    return rewrite(stage.value, {**FOLDS, Cast: widened})
+
+
+def _copied(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, tuple[Stage, ...]]:
+    """Read small buffers, such as weights, from copies of which ``across`` is the last axis."""
+    steps = {axis.var for axis in stage.reduced}
+    made: dict[Buffer, tuple[int, Stage]] = {}
+
+    def moved(load: BufferLoad) -> PrimExpr:
+        places = [k for k, i in enumerate(load.indices) if i is across.var]
+        others = [i for i in load.indices if i is not across.var]
+        fits = all(isinstance(i, IntImm) or (isinstance(i, Var) and i in steps) for i in others)
+        size = number(product(int64(n) for n in load.buffer.shape))
+        if len(places) != 1 or places[0] == len(others) or not fits or load.dtype.lanes != 1:
+            return load
+        if size is None or size > _COPIED:
+            return load
+        k, copy = made.setdefault(load.buffer, (places[0], _copy(load.buffer, places[0])))
+        return load if k != places[0] else BufferLoad(copy.buffer, (*others, across.var))
+
+    value = rewrite(value, {BufferLoad: moved})
+    return value, tuple(copy for _, copy in made.values())
+
+
+def _copy(buffer: Buffer, last: int) -> Stage:
+    axes = [Axis(Var(f"d{k}", INDEX), int64(n)) for k, n in enumerate(buffer.shape)]
+    order = [*axes[:last], *axes[last + 1 :], axes[last]]
+    to = scratch(f"{buffer.name}_copy", [axis.extent for axis in order], buffer.dtype)
+    indices = tuple(axis.var for axis in order)
+    value = BufferLoad(buffer, tuple(axis.var for axis in axes))
+    return Stage(buffer.name, tuple(order), (), to, indices, value)
+
+
+def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
+    """Whether reads move with axes and reduced axes together, and lie along ``across``."""
+    axes = (*stage.axes, *stage.reduced)
+    own = {axis.var for axis in stage.axes if axis.size != 1}
+    steps = {axis.var for axis in stage.reduced if axis.size != 1}
+    loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
+    moving: set[Var] = set()  # what the windows move with
+    along = False
+    if any(load.dtype.lanes != 1 for load in loads):
+        return False
+    for load in loads:
+        forms = [form_of(index, axes) for index in load.indices]
+        for form in forms:
+            if form is not None and form.terms.keys() & own and form.terms.keys() & steps:
+                moving |= {var for index in load.indices for var in by_class(index).get(Var, ())}
+        for k, index in enumerate(load.indices):
+            form = forms[k]
+            if across.var not in by_class(index).get(Var, ()):
+                continue
+            if form is None or k != len(load.indices) - 1:
+                return False
+            if not 1 <= form.terms.get(across.var, 0) <= _STRIDE:
+                return False
+            along = True
+    if not moving or not along:
+        return False
+    # A product that leaves out an axis, or sums over channels too, is one of matrices.
+    return not isinstance(value, Mul) or not (own - moving or _apart(loads, axes, own, steps))
+
+
+def _apart(
+    loads: Sequence[BufferLoad], axes: Sequence[Axis], own: set[Var], steps: set[Var]
+) -> set[Var]:
+    """Give the reduced axes along which no window moves, as channels of a group."""
+    left = set(steps)
+    for load in loads:
+        for index in load.indices:
+            form = form_of(index, axes)
+            if form is not None and form.terms.keys() & own:
+                left -= form.terms.keys()
+    return left
+
+
+def _rows(size: int | None, vectors: int, registers: int) -> int:
+    """Choose the places of a tile: results, a row of the window and a factor stay in registers."""
+    most = max(1, (registers - 8) // (2 * vectors))
+    fitting = range(1, min(most, 8) + 1)
+    if size is None or size <= 0:
+        return min(4, most)
+    return max(fitting, key=lambda n: (size / (-(-size // n) * n)) * n / (n + 1.5))
+
+
+# -- bands -------------------------------------------------------------------------------------
+def _band(
+    found: _Window,
+    row: _Place,
+    known: frozenset[Var],
+    start: PrimExpr,
+    end: PrimExpr,
+    block: PrimExpr,
+    blocks: PrimExpr,
+) -> Stmt:
+    """Compute a band of rows: tiles inside, and the border before the first or after the last."""
+    down, zero = found.down, imm64(0)
+    low, high = found.inside(down)
+    made: list[Stmt] = []
+
+    def single(d: PrimExpr) -> Stmt:
+        return _line(found, {**row, down.var: d}, known - {down.var}, 1)
+
+    if number(low) != 0:
+        above = loop("above", low, single)
+        made.append(above if number(blocks) == 1 else IfThenElse(block.equal(zero), above))
+    length = folded(sub(end, start))
+    tiles = folded(FloorDiv(length, imm64(found.rows)))
+    made.append(
+        loop(
+            "tile",
+            tiles,
+            lambda t: let(
+                down.var.name_hint,
+                add(start, mul(t, imm64(found.rows))),
+                lambda d: _line(found, {**row, down.var: d}, known, found.rows),
+            ),
+        )
+    )
+    done = folded(mul(tiles, imm64(found.rows)))
+    left = folded(sub(length, done))
+    if number(left) != 0:
+        whole = number(sub(high, low))
+        rest = 1 if whole is None else max(1, whole % found.rows)
+        made.append(
+            loop(
+                "rest",
+                folded(FloorDiv(left, imm64(rest))),
+                lambda t: _line(
+                    found,
+                    {**row, down.var: add(add(start, done), mul(t, imm64(rest)))},
+                    known,
+                    rest,
+                ),
+            )
+        )
+    if number(sub(down.extent, high)) != 0:
+        below = loop("below", folded(sub(down.extent, high)), lambda t: single(add(high, t)))
+        last = block.equal(folded(sub(blocks, imm64(1))))
+        made.append(below if number(blocks) == 1 else IfThenElse(last, below))
+    return seq(made)
+
+
+def _line(found: _Window, row: _Place, known: frozenset[Var], rows: int) -> Stmt:
+    """Compute some rows from end to end."""
+    across = found.across
+    low, high = found.inside(across)
+    made: list[Stmt] = []
+
+    def piece(width: int, inside: bool) -> Callable[[PrimExpr], Stmt]:
+        names = known if inside else known - {across.var}
+        return lambda a: _tile(found, {**row, across.var: a}, names, rows, width)
+
+    if number(low) != 0:
+        made.append(loop("left", low, piece(1, False)))
+    length = folded(sub(high, low))
+    size = number(length)
+    done: PrimExpr = imm64(0)
+    for width in _widths(found, size):
+        step = imm64(width)
+        here = folded(FloorDiv(sub(length, done), step))
+        body, first = piece(width, True), folded(add(low, done))
+
+        def several(
+            v: PrimExpr,
+            body: Callable[[PrimExpr], Stmt] = body,
+            first: PrimExpr = first,
+            step: PrimExpr = step,
+        ) -> Stmt:
+            return let(across.var.name_hint, folded(add(first, mul(v, step))), body)
+
+        made.append(loop("v", here, several))
+        done = folded(add(done, mul(here, step)))
+    if size is not None and (number(done) or 0) < size:
+        last = _last_width(found, size)  # some elements are computed twice, to the same
+        made.append(piece(last, True)(folded(sub(high, imm64(last)))))
+    if number(sub(across.extent, high)) != 0:
+        right = piece(1, False)
+        count = folded(sub(across.extent, high))
+        made.append(loop("right", count, lambda a: right(add(high, a))))
+    return seq(made)
+
+
+def _widths(found: _Window, size: int | None) -> list[int]:
+    """List the widths of pieces of a row, from its start on."""
+    if size is None:
+        return [found.width, 1]
+    made: list[int] = []
+    if size >= found.width:
+        made.append(found.width)
+        size %= found.width
+    if found.vectors > 1 and size >= found.lanes:
+        made.append(found.lanes)
+    return made or ([found.lanes] if size else [])
+
+
+def _last_width(found: _Window, size: int) -> int:
+    left = size % found.lanes
+    width = found.lanes
+    while width // 2 >= left:
+        width //= 2
+    return width
+
+
+# -- tiles -------------------------------------------------------------------------------------
+def _is_fused(stage: Stage) -> bool:
+    dtype = stage.buffer.dtype
+    fits = dtype.is_float and dtype.bits in (32, 64)
+    return (
+        fits and stage.free_order and stage.combine is Combine.SUM and isinstance(stage.value, Mul)
+    )
+
+
+def _joined(found: _Window, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+    if found.fused and isinstance(term, Mul):
+        return call_builtin("fma", term.a, term.b, held)
+    return combined(found.stage.combine, held, term)
+
+
+def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width: int) -> Stmt:
+    """Combine a tile and store it."""
+    stage, down = found.stage, found.down
+    held = scratch("held", (rows * width,), stage.buffer.dtype, "local")
+    value = found.padding.without(known.__contains__)
+
+    def each(body: Callable[[_Place, PrimExpr], Stmt]) -> Stmt:
+        made: list[Stmt] = []
+        for r in range(rows):
+            row = {**place, down.var: folded(add(place[down.var], imm64(r)))}
+            base = imm64(r * width)
+
+            def lane(x: PrimExpr, row: _Place = row, base: PrimExpr = base) -> Stmt:
+                first = row[found.across.var]
+                return body({**row, found.across.var: add(first, x)}, add(base, x))
+
+            made.append(lane(imm64(0)) if width == 1 else vectorized("lane", width, lane))
+        return seq(made)
+
+    def start(here: _Place, x: PrimExpr) -> Stmt:
+        assert stage.init is not None
+        return BufferStore(held, at(stage.init, here), (x,))
+
+    def step(steps: _Place, term: PrimExpr) -> Stmt:
+        return each(
+            lambda here, x: BufferStore(
+                held,
+                _joined(found, BufferLoad(held, (x,)), at(term, {**here, **steps})),
+                (x,),
+            )
+        )
+
+    def end(here: _Place, x: PrimExpr) -> Stmt:
+        return _finished(found, here, BufferLoad(held, (x,)))
+
+    return allocated((held,), each(start), _steps(found, value, place, step), each(end))
+
+
+def _steps(
+    found: _Window,
+    value: PrimExpr,
+    place: _Place,
+    step: Callable[[_Place, PrimExpr], Stmt],
+) -> Stmt:
+    """Run the loops of the reduction; a condition that is left is asked once for all elements."""
+    reduced = found.stage.reduced
+    choices = [c for c in by_class(value).get(Call, ()) if c.op is IF_THEN_ELSE]
+    condition = choices[0].args[0] if len(choices) == 1 else None
+    written = 1
+    from_here = len(reduced)
+    limit = 1 if choices else _UNROLLED
+    while from_here and written * (reduced[from_here - 1].size or 1) <= limit:
+        from_here -= 1
+        written *= reduced[from_here].size or 1
+
+    def chosen(yes: bool) -> PrimExpr:
+        def choice(e: Call) -> PrimExpr:
+            return e.args[1 if yes else 2] if e.op is IF_THEN_ELSE else e
+
+        return rewrite(value, {Call: choice})
+
+    def inside(k: int, steps: _Place) -> Stmt:
+        if k == len(reduced):
+            if condition is None:
+                return step(steps, value)
+            test = at(condition, {**place, **steps})
+            return IfThenElse(test, step(steps, chosen(True)), step(steps, chosen(False)))
+        axis = reduced[k]
+        if axis.size == 1:
+            return inside(k + 1, {**steps, axis.var: imm64(0)})
+        make = unrolled if k >= from_here else loop
+        return make(
+            axis.var.name_hint, axis.size or 1, lambda i: inside(k + 1, {**steps, axis.var: i})
+        )
+
+    return inside(0, {})
+
+
+def _finished(found: _Window, place: _Place, total: PrimExpr) -> Stmt:
+    """Store an element, and what later stages make of it."""
+    held: dict[Buffer, Var] = {}
+    bound: list[tuple[Var, PrimExpr]] = []
+    stores: list[Stmt] = []
+    value = total
+
+    def known(load: BufferLoad) -> PrimExpr:
+        return held.get(load.buffer, load)
+
+    for part in (found.stage, *found.epilogue):
+        if part is not found.stage:
+            value = rewrite(at(part.value, place), {BufferLoad: known})
+        var = Var(part.buffer.name, part.buffer.dtype)
+        held[part.buffer] = var
+        bound.append((var, value))
+        if part.buffer not in found.inner:
+            indices = tuple(at(index, place) for index in part.indices)
+            stores.append(BufferStore(part.buffer, var, indices))
+    body = seq(stores)
+    for var, made in reversed(bound):
+        body = LetStmt(var, made, body)
+    return body

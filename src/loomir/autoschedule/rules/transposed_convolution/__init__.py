@@ -1,0 +1,1 @@
+"""Transposed convolutions, split by the phases of their stride."""

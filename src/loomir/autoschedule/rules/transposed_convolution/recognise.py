@@ -1,0 +1,433 @@
+"""See sums in which each element of an image is spread over a window: transposed convolutions.
+
+Such a sum has a condition that picks, of all steps of the kernel, those at which an element of the
+image lies: every ``stride``-th. Which ones depends on the place in the result modulo the stride,
+its *phase*; within a phase the sum is an ordinary convolution with a part of the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from loomir.arith.fold import add, folded, imm64, mul
+from loomir.autoschedule.builders.evaluate import by_index
+from loomir.autoschedule.builders.loops import INDEX, with_shape
+from loomir.autoschedule.builders.operand_access import conversions, plain_load
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.rewrite.affine_guards import Form, conjunction, form_of, test_of
+from loomir.autoschedule.rules.matmul.recognise import is_zero
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class, rewrite
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Call, Eq, FloatImm, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var
+from loomir.tir.op import IF_THEN_ELSE
+
+__all__ = ["Factor", "Line", "Phases", "Spread", "phases_of", "read_spread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An axis of the result along which elements are spread: ``axis + shift - gap * kernel``.
+
+    The element of the image is that over ``stride``, where it divides, and it is within
+    ``low <= element < high``.
+    """
+
+    axis: Axis
+    kernel: Axis
+    stride: int
+    shift: int
+    gap: int
+    low: int
+    high: int
+
+    @property
+    def lead(self) -> int:
+        """How far the first place of the result is behind a place of phase 0."""
+        return self.shift % self.stride
+
+    @property
+    def turns(self) -> int:
+        """The places that a phase has at most."""
+        return -(-((self.axis.size or 0) + self.lead) // self.stride)
+
+
+class Phases(NamedTuple):
+    """Phases along a line that take alike: ``many`` of them from ``first`` on.
+
+    Step ``t`` of ``taps`` takes element ``kernel + step * t`` of the kernel, and element ``turn +
+    start - back * t`` of the image; each further phase ``skip`` and ``moves`` more.
+    """
+
+    first: int
+    many: int
+    kernel: int
+    taps: int
+    step: int
+    start: int
+    back: int
+    skip: int = 1
+    moves: int = 0
+
+    def next_to(self, kernel: int, taps: int, start: int) -> Phases | None:
+        """Take one more phase, where it lies as far from the last one as that from its own."""
+        skip, moves = self.skip, self.moves
+        if self.many == 1:
+            skip, moves = kernel - self.kernel, start - self.start
+        elif (kernel, start) != (self.kernel + skip * self.many, self.start + moves * self.many):
+            return None
+        fits = taps and taps == self.taps
+        return self._replace(many=self.many + 1, skip=skip, moves=moves) if fits else None
+
+
+class Factor(NamedTuple):
+    """A factor of the products: a load, and what it is converted to."""
+
+    load: BufferLoad
+    to: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """``image`` times ``kernel``, spread along ``lines``.
+
+    ``dims`` says which dimension of the image each line is, ``taps`` which of the kernel, -1 where
+    it has one element and no dimension. ``axes``
+    are those of the result in the order in which it lies, and ``channels`` what else is summed up.
+    ``cut`` gives axes of the stage by those that they were cut into.
+    """
+
+    stage: Stage
+    lines: tuple[Line, ...]
+    axes: tuple[Axis, ...]
+    channels: tuple[Axis, ...]
+    image: Factor
+    kernel: Factor
+    swapped: bool
+    dims: tuple[int, ...]
+    taps: tuple[int, ...]
+    cut: Mapping[Var, PrimExpr]
+    view: Buffer | None
+    """The image with dimensions for lines along which it has one element, where it has none."""
+
+
+def phases_of(line: Line, *, together: bool, moving: bool = False) -> list[Phases]:
+    """List the phases of a line; those that take alike as one where they may be ``together``.
+
+    Where phases may be ``moving``, those of as many steps are one.
+    """
+    stride, gap = line.stride, line.gap
+    common = math.gcd(stride, gap)
+    step, back, turn = stride // common, gap // common, line.shift // stride
+    made: list[Phases] = []
+    for phase in range(stride):
+        kernel, taps, start = 0, 0, 0
+        if phase % common == 0:
+            kernel = next(k for k in range(step) if (phase - gap * k) % stride == 0)
+            taps = max(0, -(-((line.kernel.size or 0) - kernel) // step))
+            start = turn + (phase - gap * kernel) // stride
+        if not taps:
+            kernel = start = 0
+        last = made[-1] if made else None
+        alike = last is not None and (last.taps, last.start) == (taps, start)
+        next_to = last is not None and (not taps or kernel == last.kernel + last.many)
+        if alike and together and next_to and last is not None:
+            made[-1] = last._replace(many=last.many + 1)
+            continue
+        further = last.next_to(kernel, taps, start) if moving and last is not None else None
+        if further is not None:
+            made[-1] = further
+            continue
+        made.append(Phases(phase, 1, kernel, taps, step, start, back))
+    return made
+
+
+def read_spread(stage: Stage) -> Spread | None:
+    """Read a stage; None for others."""
+    value = stage.value
+    if stage.combine is not Combine.SUM or not stage.free_order or not stage.reduced:
+        return None
+    if not isinstance(value, Call) or value.op is not IF_THEN_ELSE or not _starts(stage.init):
+        return None
+    if not _starts(value.args[2]) or not isinstance(value.args[1], Mul):
+        return None
+    if any(axis.size == 0 for axis in (*stage.axes, *stage.reduced)):
+        return None
+    stage, cut = _cut(stage)
+    value = stage.value
+    assert isinstance(value, Call)
+    lines = _lines(stage, conjunction(value.args[0]))
+    product = value.args[1]
+    if not lines or not isinstance(product, Mul):
+        return None
+    return _factored(stage, lines, product, cut)
+
+
+def _starts(value: PrimExpr | None) -> bool:
+    """Whether a sum that starts so, and a term that is so, add nothing."""
+    negative = isinstance(value, FloatImm) and math.copysign(1, value.value) < 0
+    return is_zero(value) and not negative
+
+
+# -- axes --------------------------------------------------------------------------------------
+def _cut(stage: Stage) -> tuple[Stage, dict[Var, PrimExpr]]:
+    """Cut axes that are divided into groups, and write indices as sums of axes."""
+    ones: dict[Var, PrimExpr] = {a.var: imm64(0) for a in stage.reduced if a.size == 1}
+    divisions: list[FloorDiv] = by_class(stage.value).get(FloorDiv, [])
+    cut: dict[Var, PrimExpr] = {}
+    groups: dict[Var, tuple[Var, int]] = {}
+    axes: list[Axis] = []
+    for axis in stage.axes:
+        by = {e.b.value for e in divisions if e.a is axis.var and isinstance(e.b, IntImm)} - {1}
+        size = axis.size
+        if len(by) != 1 or size is None or size % min(by):
+            axes.append(axis)
+            continue
+        (each,) = by
+        group = Axis(Var(f"{axis.var.name_hint}_group", INDEX), imm64(size // each))
+        own = Axis(Var(axis.var.name_hint, INDEX), imm64(each))
+        cut[axis.var] = add(mul(group.var, own.extent), own.var)
+        groups[axis.var] = (group.var, each)
+        axes += [group, own]
+
+    def quotient(e: FloorDiv) -> PrimExpr:
+        known = groups.get(e.a) if isinstance(e.a, Var) else None
+        return known[0] if known and isinstance(e.b, IntImm) and e.b.value == known[1] else e
+
+    many = tuple(axis for axis in stage.reduced if axis.size != 1)
+    value = substitute(rewrite(stage.value, {FloorDiv: quotient}), {**ones, **cut})
+    known = (*axes, *many)
+
+    def load(e: BufferLoad) -> BufferLoad:
+        return BufferLoad(e.buffer, tuple(_summed(i, known) for i in e.indices))
+
+    value = rewrite(value, {BufferLoad: load})
+    indices = tuple(substitute(index, cut) for index in stage.indices)
+    return replace(stage, axes=tuple(axes), reduced=many, indices=indices, value=value), cut
+
+
+def _summed(index: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
+    form = form_of(index, axes)
+    if form is None:
+        return index
+    made = folded(form.rest)
+    for var, times in form.terms.items():
+        made = add(mul(var, imm64(times)), made)
+    return made
+
+
+def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
+    """Read the conditions: each line has a stride, and bounds on its elements."""
+    axes = (*stage.axes, *stage.reduced)
+    places = {axis.var: axis for axis in stage.axes}
+    steps = {axis.var: axis for axis in stage.reduced}
+    found: dict[Var, tuple[Form, int]] = {}
+    for part in tests:
+        if isinstance(part, Eq):
+            of, zero = part.a, part.b
+            if not isinstance(of, FloorMod) or not is_zero(zero) or not isinstance(of.b, IntImm):
+                return None
+            form = form_of(of.a, axes)
+            own = None if form is None else _own(form, places)
+            if form is None or own is None or own in found or of.b.value < 1:
+                return None
+            found[own] = (form, of.b.value)
+    bounds: dict[Var, tuple[int, int]] = {}
+    element = Var("element", INDEX)
+    for part in tests:
+        if isinstance(part, Eq):
+            continue
+        held = _bound(part, axes, places, found, element)
+        if held is None:
+            return None
+        var, form = held
+        times, rest = form.terms.get(element, 0), folded(form.rest)
+        if set(form.terms) != {element} or not isinstance(rest, IntImm):
+            return None
+        low, high = bounds.get(var, (-_FAR, _FAR))
+        if times > 0:  # times * element + rest >= 0
+            low = max(low, -(rest.value // times))
+        else:
+            high = min(high, rest.value // -times + 1)
+        bounds[var] = low, high
+    made: list[Line] = []
+    for var, (form, stride) in found.items():
+        step = next((v for v in form.terms if v is not var), None)
+        rest = folded(form.rest)
+        low, high = bounds.get(var, (-_FAR, _FAR))
+        axis, kernel = places[var], Axis(Var("k", INDEX), imm64(1))
+        if step is not None:
+            kernel = steps.get(step, Axis(step, step))
+        if kernel.size is None or axis.size is None:
+            return None
+        if not isinstance(rest, IntImm) or -_FAR in (low, -high) or high <= low:
+            return None
+        gap = 1 if step is None else -form.terms[step]
+        made.append(Line(axis, kernel, stride, rest.value, gap, low, high))
+    if len({line.kernel.var for line in made}) != len(made):
+        return None
+    return sorted(made, key=lambda line: by_index(stage).index(line.axis))
+
+
+_FAR: Final = 1 << 60
+
+
+def _own(form: Form, places: Mapping[Var, Axis]) -> Var | None:
+    """Give the axis of ``axis + shift - gap * step``; None where it is something else.
+
+    A kernel of one element has no steps.
+    """
+    own = [var for var in form.terms if var in places]
+    other = [times for var, times in form.terms.items() if var not in places]
+    if len(own) != 1 or form.terms[own[0]] != 1 or len(other) > 1 or any(n > 0 for n in other):
+        return None
+    return own[0]
+
+
+def _bound(
+    part: PrimExpr,
+    axes: Sequence[Axis],
+    places: Mapping[Var, Axis],
+    found: dict[Var, tuple[Form, int]],
+    element: Var,
+) -> tuple[Var, Form] | None:
+    """Read a comparison as one of an element of the image; where nothing divides, stride is 1."""
+    lines: set[Var] = set()
+
+    def quotient(e: FloorDiv) -> PrimExpr:
+        own = _line_of(e, axes, found)
+        if own is None:
+            return e
+        lines.add(own)
+        return element
+
+    form = test_of(rewrite(part, {FloorDiv: quotient}), (*axes, Axis(element, imm64(1))))
+    if form is None:
+        return None
+    if lines:
+        return (lines.pop(), form) if len(lines) == 1 else None
+    own = [var for var in form.terms if var in places]
+    if len(own) != 1:
+        return None
+    var, times = own[0], form.terms[own[0]]
+    if var not in found:
+        sign = 1 if times > 0 else -1
+        line = Form({v: sign * n for v, n in form.terms.items()}, imm64(0))
+        if _own(line, places) is None:
+            return None
+        found[var] = line, 1  # where the image is shifted, ``_read_line`` sees
+    line, stride = found[var]
+    # The test is ``times * line + rest``, and the line is ``stride * element``.
+    left = form.plus(line, -times)
+    return None if left.terms else (var, Form({element: times * stride}, left.rest))
+
+
+def _line_of(
+    e: PrimExpr, axes: Sequence[Axis], found: Mapping[Var, tuple[Form, int]]
+) -> Var | None:
+    """Give the line of which an expression is the quotient by its stride."""
+    if not isinstance(e, FloorDiv) or not isinstance(e.b, IntImm):
+        return None
+    form = form_of(e.a, axes)
+    for var, (line, stride) in found.items():
+        if form is not None and stride == e.b.value and _same(form, line):
+            return var
+    return None
+
+
+def _same(a: Form, b: Form) -> bool:
+    left = a.plus(b, -1)
+    return not left.terms and is_zero(folded(left.rest))
+
+
+# -- factors -----------------------------------------------------------------------------------
+def _factored(
+    stage: Stage, lines: Sequence[Line], product: Mul, cut: Mapping[Var, PrimExpr]
+) -> Spread | None:
+    """See which factor is the image, and which of its dimensions lines are."""
+    own = {line.axis.var for line in lines}
+    sides = (product.a, product.b)
+    taken = {line.kernel.var for line in lines}
+    used = [set(by_class(side).get(Var, ())) for side in sides]
+    moving, fixed = ([bool(names & some) for some in used] for names in (own, taken))
+    if all(moving) or not any((*moving, *fixed)):
+        return None
+    swapped = moving[1] or (not moving[0] and fixed[0])
+    image, kernel = sides[::-1] if swapped else sides
+    load, weights = plain_load(image), plain_load(kernel)
+    if load is None or weights is None or load.buffer.strides or weights.buffer.strides:
+        return None
+    if load.dtype.lanes != 1 or weights.dtype.lanes != 1 or _open(weights) or _open(load):
+        return None
+    axes = (*stage.axes, *stage.reduced)
+    names = own | {line.kernel.var for line in lines}
+    dims: dict[Var, int] = {}
+    moved: list[Line] = []
+    for place, index in enumerate(load.indices):
+        if not names & set(by_class(index).get(Var, ())):
+            continue
+        line = _read_line(index, lines, axes)
+        if line is None or line.axis.var in dims:
+            return None
+        dims[line.axis.var] = place
+        moved.append(line)
+    left = [line for line in lines if line.axis.var not in dims]
+    if any((line.low, line.high) != (0, 1) for line in left):
+        return None
+    whole, view = load.buffer, None
+    if left:  # the image has one element there, and no dimension for it
+        dims.update({line.axis.var: len(whole.shape) + i for i, line in enumerate(left)})
+        ones = [imm64(1)] * len(left)
+        view = with_shape(whole, (*whole.shape, *ones))
+        load = BufferLoad(view, (*load.indices, *(imm64(0) for _ in left)))
+        moved += left
+    taps: dict[Var, int] = {}
+    for place, index in enumerate(weights.indices):
+        if names & set(by_class(index).get(Var, ())):
+            if not isinstance(index, Var) or index in taps:
+                return None
+            taps[index] = place
+    if any(line.kernel.var not in taps and line.kernel.size != 1 for line in moved):
+        return None
+    moved.sort(key=lambda line: by_index(stage).index(line.axis))
+    kernels = {line.kernel.var for line in moved}
+    return Spread(
+        stage,
+        tuple(moved),
+        tuple(by_index(stage)),
+        tuple(axis for axis in stage.reduced if axis.var not in kernels),
+        Factor(load, tuple(conversions(image))),
+        Factor(weights, tuple(conversions(kernel))),
+        swapped,
+        tuple(dims[line.axis.var] for line in moved),
+        tuple(taps.get(line.kernel.var, -1) for line in moved),
+        cut,
+        view,
+    )
+
+
+def _open(load: BufferLoad) -> bool:
+    """Whether some extent is not known, but for the first one."""
+    return any(not isinstance(n, IntImm) for n in load.buffer.shape[1:])
+
+
+def _read_line(index: PrimExpr, lines: Sequence[Line], axes: Sequence[Axis]) -> Line | None:
+    """Give the line whose element an index is; with a stride of 1 it may be shifted."""
+    for line in lines:
+        terms = {line.axis.var: 1, line.kernel.var: -line.gap}
+        if line.kernel.size == 1:
+            del terms[line.kernel.var]
+        whole = Form(terms, imm64(line.shift))
+        if _line_of(index, axes, {line.axis.var: (whole, line.stride)}) is not None:
+            return line
+        form = form_of(index, axes)
+        if line.stride == 1 and form is not None:
+            left = form.plus(whole, -1)
+            rest = folded(left.rest)
+            if not left.terms and isinstance(rest, IntImm):
+                by = rest.value
+                return replace(line, shift=line.shift + by, low=line.low + by, high=line.high + by)
+    return None

@@ -1,0 +1,78 @@
+"""What each step of scheduling made of a function: as plain loops, where rules did not see it yet.
+
+A step that is wrong shows as the first after which the function computes something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from loomir.arith.fold import imm64, product
+from loomir.autoschedule.builders.loops import allocated, declared
+from loomir.autoschedule.builders.reduction_ops import combined
+from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
+from loomir.autoschedule.rewrite.def_use import reads_of
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
+
+__all__ = ["OnStep", "Step", "body_of", "named", "plain_loops"]
+
+
+class Step(NamedTuple):
+    """A step by what it does, and the body of the function after it."""
+
+    name: str
+    body: Callable[[], Stmt]
+
+
+OnStep: TypeAlias = Callable[[Step], None]
+
+
+def plain_loops(stage: Stage) -> Stmt:
+    """Write a stage as one nest of serial loops, in the order of its axes."""
+    buffer, indices = stage.buffer, stage.indices
+    if stage.combine is Combine.NONE:
+        body: Stmt = BufferStore(buffer, stage.value, indices)
+    else:
+        value = combined(stage.combine, BufferLoad(buffer, indices), stage.value)
+        body = BufferStore(buffer, value, indices)
+        for axis in reversed(stage.reduced):
+            body = For(axis.var, imm64(0), axis.extent, ForKind.SERIAL, body)
+        if stage.init is not None:
+            body = seq([BufferStore(buffer, stage.init, indices), body])
+        if stage.reduced and stage.block is not None and stage.block.init is not None:
+            # A block starts an element with the first term, and leaves it alone without one.
+            body = IfThenElse(imm64(0) < product(axis.extent for axis in stage.reduced), body)
+    for axis in reversed(stage.axes):
+        body = For(axis.var, imm64(0), axis.extent, ForKind.SERIAL, body)
+    return body
+
+
+def body_of(
+    kernel: Kernel,
+    declare: Callable[[Stmt], Stmt] = lambda stmt: stmt,
+    done: Sequence[Stmt] = (),
+    place: int = 0,
+    views: Sequence[Buffer] = (),
+) -> Stmt:
+    """Write a kernel: what is ``done`` for the parts before ``place``, then plain loops.
+
+    ``views`` are names of arrays that stages use, each declared where it is used.
+    """
+    rest = [
+        declared(views, plain_loops(part)) if isinstance(part, Stage) else part
+        for part in kernel.parts[place:]
+    ]
+    made = [*done, *rest]
+    used = set[int]().union(*(reads_of(part) for part in made))
+    left = [b for b in kernel.between if id(b.data) in used]
+    return declare(allocated(left, *made, name="root"))
+
+
+def named(plan: Plan, stages: Sequence[Stage | Stmt]) -> str:
+    """Say what rule took which stages."""
+    names = dict.fromkeys(s.buffer.name for s in stages if isinstance(s, Stage))
+    where = f" of {', '.join(names)}" if names else ""
+    return f"{plan.kind}{where}"

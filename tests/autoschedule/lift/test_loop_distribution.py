@@ -1,0 +1,240 @@
+"""Loops around several statements are taken apart where no iteration notices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loomir
+from loomir.autoschedule.driver import schedule_function
+from loomir.script import tir as T
+from loomir.target import Target
+from loomir.tir.function import PrimFunc
+
+RANDOM = np.random.default_rng(5)
+
+
+@T.prim_func
+def scalar(
+    A: T.Buffer((19, 37), "float32"),
+    B: T.Buffer((37, 23), "float32"),
+    C: T.Buffer((19, 23), "float32"),
+):
+    total = T.alloc_buffer((1,), "float32")
+    for i, j in T.grid(19, 23):
+        total[0] = T.float32(0)
+        for k in range(37):
+            total[0] += A[i, k] * B[k, j]
+        C[i, j] = total[0]
+
+
+@T.prim_func
+def updated(
+    A: T.Buffer((19, 37), "float32"),
+    B: T.Buffer((37, 23), "float32"),
+    C: T.Buffer((19, 23), "float32"),
+):
+    for i, j in T.grid(19, 23):
+        C[i, j] = T.float32(0)
+        for k in range(37):
+            C[i, j] += A[i, k] * B[k, j]
+        C[i, j] = C[i, j] * T.float32(0.5)
+        C[i, j] = T.max(C[i, j], T.float32(0))
+
+
+@T.prim_func
+def softmax(A: T.Buffer((17, 40), "float32"), C: T.Buffer((17, 40), "float32")):
+    most = T.alloc_buffer((1,), "float32")
+    total = T.alloc_buffer((1,), "float32")
+    for i in range(17):
+        most[0] = T.min_value("float32")
+        for k in range(40):
+            most[0] = T.max(most[0], A[i, k])
+        total[0] = T.float32(0)
+        for k in range(40):
+            C[i, k] = T.exp(A[i, k] - most[0])
+            total[0] += C[i, k]
+        for k in range(40):
+            C[i, k] = C[i, k] / total[0]
+
+
+@T.prim_func
+def row(A: T.Buffer((9, 30), "float32"), C: T.Buffer((9, 30), "float32")):
+    held = T.alloc_buffer((30,), "float32")
+    for i in range(9):
+        for k in range(30):
+            held[k] = T.exp(A[i, k])
+        for k in range(30):
+            C[i, k] = held[k] + held[29 - k]
+
+
+@T.prim_func
+def offset(A: T.Buffer((20,), "int32"), C: T.Buffer((20,), "int32")):
+    held = T.alloc_buffer((1,), "int32")
+    for i in range(3, 18):
+        held[0] = A[i] * 3
+        C[i] = held[0] * held[0]
+
+
+@T.prim_func
+def symbolic(a: T.handle, c: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n, 8), "float32")
+    C = T.match_buffer(c, (n,), "float32")
+    held = T.alloc_buffer((1,), "float32")
+    for i in range(n):
+        held[0] = T.float32(1)
+        for k in range(8):
+            held[0] = held[0] * A[i, k]
+        C[i] = held[0] - T.float32(1)
+
+
+@T.prim_func
+def maybe_nothing(a: T.handle, C: T.Buffer((1,), "int32")):
+    n = T.int64()
+    A = T.match_buffer(a, (n,), "int32")
+    C[0] = 1
+    for i in range(n):
+        with T.sblock("product"):
+            v = T.axis.reduce(n, i)
+            with T.init():
+                C[0] = 1
+            C[0] = C[0] * A[v]
+    C[0] = T.max(C[0], C[0] + 1)
+
+
+SPLIT = {
+    "scalar": (scalar, [(19, 37), (37, 23), (19, 23)]),
+    "updated": (updated, [(19, 37), (37, 23), (19, 23)]),
+    "softmax": (softmax, [(17, 40), (17, 40)]),
+    "row": (row, [(9, 30), (9, 30)]),
+    "offset": (offset, [(20,), (20,)]),
+    "symbolic": (symbolic, [(13, 8), (13,)]),
+}
+
+
+def held(func: PrimFunc, shapes: list[tuple[int, ...]]) -> None:
+    """Hold the scheduled function to the function as it is written, bit for bit."""
+    (first, *_) = func.buffer_map.values()
+    drawn = [np.array(RANDOM.standard_normal(s) * 4).astype(str(first.dtype)) for s in shapes]
+    wanted = [a.copy() for a in drawn]
+    loomir.compile(func, schedule=False, opt_level=0, cache=False)(*wanted)
+    loomir.compile(func, cache=False)(*drawn)
+    for a, b in zip(drawn, wanted):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_loops_are_split(name: str):
+    func, shapes = SPLIT[name]
+    made = schedule_function(func, Target("native"))
+    assert {plan.kind for plan in made.plans} & {
+        "matrix product",
+        "rows",
+        "element-wise",
+        "reduction",
+    }
+    assert "loops as written" not in {plan.kind for plan in made.plans}
+    assert not loomir.verify(made.func)
+    held(func, shapes)
+
+
+def test_a_product_of_scalars_has_what_follows_as_its_end():
+    for func in (scalar, updated):
+        (plan,) = schedule_function(func, Target("native")).plans
+        assert plan.kind == "matrix product"
+
+
+@T.prim_func
+def carried(A: T.Buffer((20,), "int32"), C: T.Buffer((20,), "int32")):
+    last = T.alloc_buffer((1,), "int32")
+    last[0] = 7
+    for i in range(20):
+        C[i] = last[0]
+        last[0] = A[i]
+
+
+@T.prim_func
+def shifted(A: T.Buffer((20,), "int32"), C: T.Buffer((21,), "int32")):
+    for i in range(20):
+        C[i] = A[i]
+        C[i + 1] = A[i] * 2
+
+
+@T.prim_func
+def used_after(A: T.Buffer((20,), "int32"), C: T.Buffer((21,), "int32")):
+    last = T.alloc_buffer((1,), "int32")
+    for i in range(20):
+        last[0] = A[i]
+        C[i] = last[0] * 2
+    C[20] = last[0]
+
+
+@T.prim_func
+def used_beside(
+    A: T.Buffer((1, 20), "int32"), C: T.Buffer((20,), "int32"), D: T.Buffer((1,), "int32")
+):
+    last = T.alloc_buffer((1,), "int32")
+    for i in range(1):
+        last[0] = 3
+        for k in range(20):
+            last[0] = A[i, k]
+            C[k] = last[0] * 2
+        D[i] = last[0]
+
+
+@T.prim_func
+def partly(A: T.Buffer((20,), "int32"), C: T.Buffer((20,), "int32")):
+    last = T.alloc_buffer((2,), "int32")
+    last[1] = 5
+    for i in range(20):
+        last[0] = A[i]
+        C[i] = last[0] + last[1]
+        last[1] = C[i]
+
+
+KEPT = {
+    "carried": (carried, [(20,), (20,)]),
+    "shifted": (shifted, [(20,), (21,)]),
+    "used after": (used_after, [(20,), (21,)]),
+    "used beside": (used_beside, [(1, 20), (20,), (1,)]),
+    "partly": (partly, [(20,), (20,)]),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_iterations_hand_on_is_kept(name: str):
+    func, shapes = KEPT[name]
+    held(func, shapes)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_what_may_not_have_been_stored_is_updated_in_place(size: int):
+    held(maybe_nothing, [(size,), (1,)])
+
+
+def test_no_more_memory_is_taken_than_there_is_anyway():
+    @T.prim_func
+    def many(A: T.Buffer((1 << 16,), "float32"), C: T.Buffer((1,), "float32")):
+        held = T.alloc_buffer((1,), "float32")
+        C[0] = T.float32(0)
+        for i, j in T.grid(1 << 16, 1 << 16):
+            held[0] = T.exp(A[i]) * A[j]
+            C[0] = C[0] + held[0] * held[0]
+
+    for plan in schedule_function(many, Target("native")).plans:
+        assert "held" not in [stage.buffer.name for stage in plan.stages]
+
+
+def test_loops_of_no_iterations_get_no_buffers():
+    @T.prim_func
+    def none(a: T.Buffer((4,), "int32")):
+        for i in range(-3):
+            t = T.alloc_buffer((2, 8), "int32")
+            for j, k in T.grid(2, 8):
+                t[j, k] = k
+            a[i] = t[i, 1]
+
+    out = np.ones(4, "int32")
+    loomir.compile(none, cache=False)(out)
+    assert (out == 1).all()

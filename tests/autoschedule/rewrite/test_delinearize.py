@@ -1,0 +1,73 @@
+"""Axes that a stage divides are taken apart, so that arrays lie along what is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from loomir import te
+from loomir.autoschedule.builders.evaluate import number
+from loomir.autoschedule.ir.stage import Stage
+from loomir.autoschedule.lift.lift_loops import read_kernel
+from loomir.autoschedule.rewrite.delinearize import in_digits
+from loomir.te import topi
+from tests.autoschedule.held import same
+
+
+def stage_of(formula, shape, source=(6, 4, 10)) -> Stage | None:
+    x = te.placeholder(source, name="x")
+    func = te.create_prim_func([x, te.compute(shape, lambda *i: formula(x, *i))])
+    (stage,) = read_kernel(func).parts
+    assert isinstance(stage, Stage)
+    return in_digits(stage)
+
+
+def sizes(stage: Stage | None) -> list[int | None]:
+    assert stage is not None
+    return [axis.size for axis in stage.axes]
+
+
+def test_digits():
+    assert sizes(stage_of(lambda x, i: x[i // 40, i // 10 % 4, i % 10], (240,))) == [6, 4, 10]
+    assert sizes(stage_of(lambda x, i: x[i // 10 % 6, i // 60, i % 10], (240,))) == [4, 6, 10]
+    two = stage_of(lambda x, i, j: x[(i * 20 + j) // 40, (i * 20 + j) // 10 % 4, j % 10], (12, 20))
+    assert sizes(two) == [6, 2, 2, 10]
+    assert two is not None
+    assert [number(e) for e in two.buffer.shape] == [6, 2, 2, 10]
+    kept = stage_of(lambda x, i, j, k: x[i, j // 2, k], (6, 8, 10))
+    assert sizes(kept) == [6, 4, 2, 10]
+
+
+def test_what_has_no_digits():
+    assert stage_of(lambda x, i, j: x[i, j // 2, 0], (6, 7)) is None  # 7 is no multiple of 2
+    assert stage_of(lambda x, i, j: x[i, j % 4, 0], (6, 6)) is None
+    assert stage_of(lambda x, i, j: x[i, (9 - j) // 3, 0], (6, 10)) is None  # backwards
+    assert stage_of(lambda x, i, j: x[i, (j + 1) // 3, 0], (6, 9)) is None  # across the digits
+    assert stage_of(lambda x, i, j, k: x[i, j, k], (6, 4, 10)) is None  # nothing is divided
+    assert stage_of(lambda x, i, j: x[i, j * j // 9, 0], (6, 6)) is None
+    n = te.size_var("n", "int64")
+    assert stage_of(lambda x, i, j: x[i, j // 2, 0], (6, n), (6, n, 1)) is None
+
+
+SHAPES = [
+    ((2, 3, 28, 32), (2, 3, 7, 4, 2, 16), (0, 2, 4, 3, 5, 1), (2, 14, 192)),
+    ((2, 3, 28, 32), (2, 3, 7, 4, 2, 16), (0, 2, 4, 1, 3, 5), (2, 14, 192)),
+    ((2, 15, 96), (2, 15, 3, 32), (0, 2, 1, 3), (6, 15, 32)),
+    ((2, 5, 7, 64), (2, 5, 7, 64), (0, 2, 1, 3), (2, 7, 320)), ((12, 10), (3, 4, 5, 2), (2, 0, 3, 1), (30, 4)),
+    ((1, 8, 16), (2, 2, 2, 4, 4), (3, 0, 4, 1, 2), (8, 1, 16)), ((6, 35), (2, 3, 5, 7), (3, 2, 1, 0), (210,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "parts", "axes", "shape"), SHAPES)
+def test_reshapes_around_transpositions(source, parts, axes, shape):
+    x = te.placeholder(source, name="x")
+    out = topi.add(topi.reshape(topi.transpose(topi.reshape(x, parts), axes), shape), 1.0)
+    func = te.create_prim_func([x, out])
+    same(func, source, shape, targets=("haswell",) if len(axes) == 4 else ("native",))
+
+
+def test_results_between_other_stages():
+    """The view is of memory that the function allocates, which a product reads."""
+    x, w = (te.placeholder(s, "int32", name="x") for s in ((4, 6, 32), (32, 24)))
+    heads = topi.transpose(topi.reshape(topi.matmul(x, w), (4, 6, 3, 8)), (0, 2, 1, 3))
+    out = topi.matmul(heads, topi.transpose(heads, (0, 1, 3, 2)))
+    same(te.create_prim_func([x, w, out]), (4, 6, 32), (32, 24), (4, 3, 6, 6), dtype="int32")

@@ -1,0 +1,187 @@
+"""Functions of which some arguments never change: what is computed of them beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import loomir
+from loomir import te
+from loomir.autoschedule.driver import schedule_function
+from loomir.autoschedule.prepack_constants import prepare_constants, schedule_with_constants
+from loomir.support.dtype import numpy_of
+from loomir.target import Target
+from loomir.te import topi
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import IntImm
+from loomir.tir.function import PrimFunc
+from loomir.tir.prepared import Made, Prepared
+
+Array = Any
+
+
+def product(
+    m: Any, k: int, n: int, *, across: bool = False, dtype: str = "float32", out: str = "float32"
+) -> PrimFunc:
+    x = te.placeholder((m, k), dtype, name="x")
+    w = te.placeholder((n, k) if across else (k, n), dtype, name="w")
+    b = te.placeholder((n,), out, name="b")
+    y = topi.matmul(x, w, transpose_b=across, out_dtype=out)
+    return te.create_prim_func([x, w, b, topi.relu(topi.add(y, b))])
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> Array:
+    """Give whole numbers, whose sums are exact in any order."""
+    made = np.random.default_rng(sum(shape)).integers(-8, 8, shape)
+    return made.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def _shape(buffer: Buffer) -> list[int]:
+    return [e.value for e in buffer.shape if isinstance(e, IntImm)]
+
+
+def prepared(func: PrimFunc, constants: set[int], target: str = "native") -> Prepared:
+    made = prepare_constants(func, constants, Target(target), least=0)
+    assert made is not None
+    for part in (made.func, *[p.func for p in made.preparations]):
+        assert not loomir.verify(part)
+    return made
+
+
+def run(made: Prepared, args: list[Array], how: str) -> None:
+    """Prepare what can be, then call the function."""
+
+    def call(func: PrimFunc, *given: Array) -> None:
+        if how == "interpreted":
+            loomir.interpret(func, func.name, *given)
+        else:
+            loomir.compile(func, how, cache=False, opt_level=1)(*given)
+
+    outputs: list[list[Array]] = []
+    for part in made.preparations:
+        inputs = [args[place] for place in part.arguments]
+        buffers = list(part.func.buffer_map.values())[len(inputs) :]
+        arrays = [np.empty(_shape(b), numpy_of(b.dtype)) for b in buffers]
+        call(part.func, *inputs, *arrays)
+        outputs.append(arrays)
+    call(
+        made.func,
+        *[
+            outputs[a.preparation][a.buffer] if isinstance(a, Made) else args[a]
+            for a in made.arguments
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "across", "dtype", "out"),
+    [
+        (8, 16, 48, False, "float32", "float32"),
+        (5, 21, 37, True, "float32", "float32"),
+        (3, 9, 20, False, "float64", "float64"),
+        (9, 18, 21, False, "int8", "int32"),
+        (8, 24, 16, True, "int8", "int32"),
+        (6, 20, 40, False, "float16", "float16"),
+        (9, 35, 18, True, "float16", "float16"),
+    ],
+)
+def test_a_product_with_packed_weights_is_the_product(
+    m: int, k: int, n: int, across: bool, dtype: str, out: str
+) -> None:
+    func = product(m, k, n, across=across, dtype=dtype, out=out)
+    w = numbers((n, k) if across else (k, n), dtype)
+    args = [numbers((m, k), dtype), w, numbers((n,), out), np.zeros((m, n), out)]
+    wanted = args[-1].copy()
+    loomir.interpret(func, func.name, *args[:-1], wanted)
+    assert wanted.any()
+    # Bytes are packed in groups for CPUs that add groups up; any CPU can run such a program.
+    machine = "cascadelake" if dtype == "int8" else ""
+    for how in ("interpreted", "native", "haswell"):
+        made = prepared(func, {1, 2}, machine or ("native" if how == "interpreted" else how))
+        args[-1][...] = -1
+        run(made, args, how)
+        np.testing.assert_array_equal(args[-1], wanted)
+
+
+def test_bits_are_those_of_the_schedule_that_packs_in_each_call() -> None:
+    """Where the schedule packs anyway, only the time at which it does so changes."""
+    func = product(100, 300, 200)
+    target = Target("native")
+    made = prepared(func, {1})
+    args = [
+        np.random.default_rng(1).standard_normal(_shape(b)).astype("float32")
+        for b in func.buffer_map.values()
+    ]
+    wanted = args[-1].copy()
+    loomir.compile(schedule_function(func, target).func, cache=False)(*args[:-1], wanted)
+    run(made, args, "native")
+    np.testing.assert_array_equal(args[-1], wanted)
+
+
+def test_rows_may_be_of_any_number() -> None:
+    n = te.var("n", "int64")
+    made = prepared(product(n, 64, 80), {1})
+    x, w, b = numbers((5, 64), "float32"), numbers((64, 80), "float32"), numbers((80,), "float32")
+    out = np.zeros((5, 80), "float32")
+    run(made, [x, w, b, out], "native")
+    np.testing.assert_array_equal(out, np.maximum(x @ w + b, 0))
+
+
+def test_weights_for_few_rows_are_asked_for_ahead() -> None:
+    func = product(9, 61, 150)
+    made = prepared(func, {1}, "haswell")
+    # For each line of 8 steps of a tile, whatever of it is beyond all panels.
+    assert made.func.script().count("T.prefetch") == 8 * 16 * 4 // 64
+    args = [numbers(s, "float32") for s in ((9, 61), (61, 150), (150,), (9, 150))]
+    wanted = np.maximum(args[0] @ args[1] + args[2], 0)
+    for how in ("interpreted", "haswell"):
+        args[-1][...] = -1
+        run(made, args, how)
+        np.testing.assert_array_equal(args[-1], wanted)
+    assert "T.prefetch" not in prepared(product(9, 16, 48), {1}, "haswell").func.script()
+
+
+def test_a_constant_that_is_read_otherwise_too_stays() -> None:
+    x, w = te.placeholder((16, 64), name="x"), te.placeholder((64, 64), name="w")
+    both = [topi.matmul(x, w), topi.exp(w)]
+    func = te.create_prim_func([x, w, *both])
+    made = prepared(func, {1})
+    assert made.arguments == (0, Made(0, 0), 1, 2, 3)
+    a, b = numbers((16, 64), "float32"), numbers((64, 64), "float32")
+    outs = [np.zeros((16, 64), "float32"), np.zeros((64, 64), "float32")]
+    run(made, [a, b, *outs], "native")
+    np.testing.assert_array_equal(outs[0], a @ b)
+    np.testing.assert_allclose(outs[1], np.exp(b), rtol=1e-6)
+
+
+def test_kernels_of_convolutions_are_packed() -> None:
+    x, w = te.placeholder((1, 4, 5, 5), name="x"), te.placeholder((6, 4, 3, 3), name="w")
+    func = te.create_prim_func([x, w, topi.conv(x, w, stride=2, padding=1)])
+    made = prepared(func, {1})
+    args = [numbers(s, "float32") for s in ((1, 4, 5, 5), (6, 4, 3, 3), (1, 6, 3, 3))]
+    wanted = args[-1].copy()
+    loomir.interpret(func, func.name, *args[:-1], wanted)
+    run(made, args, "native")
+    np.testing.assert_array_equal(args[-1], wanted)
+
+
+def test_what_gains_nothing_is_left_alone() -> None:
+    target = Target("native")
+    assert prepare_constants(product(8, 64, 96), {2}, target) is None  # what is added
+    assert prepare_constants(product(8, 8, 8), {1}, target) is None  # it is small
+    k = te.var("k", "int64")
+    x, w = te.placeholder((8, k), name="x"), te.placeholder((k, 64), name="w")
+    open_ = te.create_prim_func([x, w, topi.matmul(x, w)])
+    assert prepare_constants(open_, {1}, target) is None  # its size is not known
+    scheduled = schedule_function(product(8, 64, 96), target).func
+    assert prepare_constants(scheduled, {1}, target) is None
+
+
+def test_the_choice_is_explained() -> None:
+    scheduled, made = schedule_with_constants(product(32, 64, 96), {1}, Target("native"))
+    assert made is not None
+    (plan,) = scheduled.plans
+    assert any("right factor constant, packed before all calls" in c for c in plan.choices)
