@@ -28,7 +28,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 
 COUNT ?= 100000
 START ?= 0
-FAMILIES ?= algorithms contractions elements idioms networks reductions tensors windows
+FAMILIES ?= algorithms contractions elements idioms lengths networks reductions tensors windows
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 fuzz:  ## random programs on every engine, random expressions and texts, then property tests on new cases
