@@ -17,6 +17,7 @@ from loomir.interp.arithmetic import (
 )
 from loomir.interp.calls_out import call_out
 from loomir.interp.exact_memory import load
+from loomir.interp.integers import integer_code
 from loomir.interp.machine import (
     RESULT,
     Code,
@@ -138,11 +139,13 @@ def _lanes(function: Callable[..., Any], dtype: DataType) -> Callable[..., Any]:
 
 # -- names, constants, operators -----------------------------------------------------------------
 def _var(node: Var, parts: list[Code], scope: Scope) -> Code:
-    return Code(operator.itemgetter(scope.slot(node)))
+    slot = scope.slot(node)
+    return Code(operator.itemgetter(slot), slot=slot)
 
 
 def _int(node: IntImm, parts: list[Code], scope: Scope) -> Code:
-    return _constant(bool(node.value) if node.dtype.is_bool else node.value)
+    value = node.value
+    return _constant(bool(value)) if node.dtype.is_bool else Code(lambda env: value, constant=value)
 
 
 def _float(node: FloatImm, parts: list[Code], scope: Scope) -> Code:
@@ -156,6 +159,9 @@ def _string(node: StringImm, parts: list[Code], scope: Scope) -> Code:
 def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
     dtype: DataType = node.a.dtype
     kind: type = node.__class__
+    code = integer_code(kind, dtype, *parts, exact=scope.exact)
+    if code is not None:
+        return code
     made = exact_function(kind, dtype) if scope.exact else scope.numbers.binary(kind, dtype)
     function = _lanes(made, dtype)
     if needs_guard(kind, dtype):

@@ -38,6 +38,7 @@ __all__ = [
     "choosing",
     "evaluate",
     "instruction",
+    "is_shallow",
     "reading",
     "run",
     "strict",
@@ -70,16 +71,27 @@ Steps: TypeAlias = Generator[CallRequest, Value, Any]
 
 
 class Code:
-    """A compiled expression: ``run`` evaluates it, unless it is ``deep``."""
+    """A compiled expression: ``run`` evaluates it, unless it is ``deep``.
 
-    __slots__ = ("deep", "height", "run")
+    A name knows its ``slot``, an integer that stands there is the ``constant``.
+    """
+
+    __slots__ = ("constant", "deep", "height", "run", "slot")
 
     def __init__(
-        self, run: Callable[[Environment], Value], height: int = 0, deep: Deep | None = None
+        self,
+        run: Callable[[Environment], Value],
+        height: int = 0,
+        deep: Deep | None = None,
+        *,
+        slot: int | None = None,
+        constant: int | None = None,
     ) -> None:
         self.run = run
         self.height = height
         self.deep = deep
+        self.slot = slot
+        self.constant = constant
 
 
 class Deep(NamedTuple):
@@ -121,6 +133,11 @@ class Returned(Exception):
 # -- expressions -------------------------------------------------------------------------------
 def _never(env: Environment) -> Value:
     raise InternalError("a deep expression was run as a shallow one")
+
+
+def is_shallow(*operands: Code) -> bool:
+    """Tell whether an expression of these operands runs on Python's own stack."""
+    return not any(c.deep for c in operands) and max(c.height for c in operands) < _HEIGHT
 
 
 def strict(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
