@@ -15,7 +15,7 @@ from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.validate import validate_schedule
 
-__all__ = ["differs", "has_floats", "kernels_differ"]
+__all__ = ["as_written", "differs", "has_floats", "kernels_differ"]
 
 _BUDGET: Final = 60_000
 """Instructions of a call of a kernel."""
@@ -38,7 +38,7 @@ def differs(case: Case, made: IRModule, steps: int | None = None) -> str:
 
     Errors: OutOfStepsError where one of them takes more instructions than ``steps``.
     """
-    wanted, arguments = _written(_Known(case), steps)
+    wanted, arguments = as_written(case, steps)
     interpreter = Interpreter(made, exact=True, steps=steps)
     found = interpreter.run_exact(case.entry, [fresh(a) for a in arguments])
     for number, (one, other) in enumerate(zip(wanted.contents, found.contents, strict=True)):
@@ -49,6 +49,11 @@ def differs(case: Case, made: IRModule, steps: int | None = None) -> str:
             if one[at] == one[at] or other[at] == other[at]:  # all NaNs are the same
                 return f"exactly, argument {number}{list(at)} is {other[at]}, not {one[at]}"
     return ""
+
+
+def as_written(case: Case, steps: int | None = None) -> tuple[ExactRun, Sequence[Any]]:
+    """Run the loops as they are written; gives the arguments as well. Errors: OutOfStepsError."""
+    return _written(_Known(case), steps)
 
 
 class _Known:
@@ -66,7 +71,6 @@ class _Known:
 
 @lru_cache(maxsize=1)
 def _written(known: _Known, steps: int | None) -> tuple[ExactRun, Sequence[Any]]:
-    """Run the loops as they are written; gives the arguments as well."""
     case = known.case
     assert isinstance(case.module[case.entry], PrimFunc)
     numbers = np.random.default_rng(case.seed)

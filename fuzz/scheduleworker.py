@@ -19,7 +19,7 @@ import loomir
 from fuzz.asked import Asked, answers_alike
 from fuzz.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.choices import SeedChoices
-from fuzz.exactly import differs, has_floats, kernels_differ
+from fuzz.exactly import as_written, differs, has_floats, kernels_differ
 from fuzz.families import FAMILIES
 from fuzz.native import quick_codegen, set_threads
 from fuzz.reach import Recorder
@@ -47,7 +47,7 @@ _ROUNDED: Final = 0.3
 """The share of programs of floats that also run as they round, held to the reference."""
 _SMALL: Final = 0.7
 """The share of programs that are scheduled as if caches and panels were small."""
-_STEPS: Final = 30_000
+_STEPS: Final = 20_000
 """Instructions that are interpreted of most programs: few take more, and those most of the time."""
 _LONG: Final = 0.02
 """The share of programs that are interpreted however long they take."""
@@ -129,17 +129,24 @@ class _Interpreted:
         self.case = case
         self.schedules = _Schedules(case)
         self._steps = None if SeedChoices(f"long {case.seed}").chance(_LONG) else _STEPS
+        self._exact = has_floats(case) and not is_graph(case)
+        self._too_long = False
         self._said: dict[bytes, str] = {}
         """What is wrong with loops: equal ones run once."""
 
     def __call__(self, name: str) -> str:
         """Say what is wrong for a target."""
-        made = self.schedules.of(name)
-        if made.digest not in self._said:
-            try:
+        if self._too_long:
+            raise _TooLongError
+        try:
+            if self._exact:
+                as_written(self.case, self._steps)  # too long for all targets, if it is
+            made = self.schedules.of(name)
+            if made.digest not in self._said:
                 self._said[made.digest] = self._wrong(made.module, name)
-            except OutOfStepsError:
-                raise _TooLongError from None
+        except OutOfStepsError:
+            self._too_long = True
+            raise _TooLongError from None
         return self._said[made.digest]
 
     def _wrong(self, made: IRModule, name: str) -> str:
@@ -150,7 +157,7 @@ class _Interpreted:
                 return said
             with _sizes(case, name) as target:
                 return kernels_differ(case, target)
-        if not has_floats(case):
+        if not self._exact:
             return self._rounded(made)
         said = differs(case, made, self._steps)
         rounded = not said and SeedChoices(f"rounded {case.seed}").chance(_ROUNDED)
