@@ -44,5 +44,6 @@ fuzz:  ## random programs on every engine, random expressions and texts, then pr
 	$(PYTHON) -m tests.script.campaign round-trip --start $(START) --count 20000
 	$(PYTHON) -m tests.script.campaign mutate --start $(START) --count $(COUNT)
 	$(PYTHON) -m tests.script.campaign calls --start $(START) --count $(COUNT)
+	$(PYTHON) -m fuzz.texts --start $(START) --count 20000 --jobs $(JOBS) --kinds
 	$(PYTHON) -m fuzz.defects --count 500
 	$(PYTHON) -m pytest -m hypothesis --hypothesis-profile=search

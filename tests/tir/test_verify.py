@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+import loomir
 from loomir.ir import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import node
 from loomir.script import from_source
@@ -509,3 +511,37 @@ def test_threads_one_after_another_and_virtual_ones():
     )
     assert isinstance(made, PrimFunc)
     assert verify(made) == ()
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("v: T.float32x4, x: T.Buffer((4,), 'float32'))", "x[0:4] = v"),
+        ("v: T.float32) -> T.float32x4", "return T.Broadcast(v, 4)"),
+    ],
+)
+def test_vectors_are_not_passed_from_outside(head: str, body: str):
+    made = from_source(f"@T.prim_func\ndef f({head}:\n    {body}\n")
+    assert isinstance(made, PrimFunc)
+    given = (1.0, np.zeros(4, "float32"))[: len(made.params)]
+    with pytest.raises(loomir.CompileError, match="TIR0423"):
+        loomir.compile(made, cache=False)
+    with pytest.raises(loomir.CompileError, match="TIR0423"):
+        loomir.interpret(made, "f", *given)
+
+
+def test_functions_of_a_module_pass_vectors_to_one_another():
+    made = from_source("""
+@I.ir_module
+class M:
+    @T.prim_func(private=True)
+    def put(v: T.float32x4, x: T.Buffer((4,), "float32")):
+        x[0:4] = v
+
+    @T.prim_func
+    def f(x: T.Buffer((4,), "float32")):
+        M.put(T.Broadcast(T.float32(2), 4), x)
+""")
+    out = np.zeros(4, "float32")
+    loomir.compile(made, cache=False)["f"](out)
+    assert out.tolist() == [2, 2, 2, 2]

@@ -24,12 +24,19 @@ from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
 from loomir.runtime.parameter import Parameter as Boundary
 from loomir.runtime.view import view_arguments
-from loomir.support.diagnostics import Diagnostic, RunError, counted, nearest, with_article
+from loomir.support.diagnostics import (
+    CompileError,
+    Diagnostic,
+    RunError,
+    counted,
+    nearest,
+    with_article,
+)
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.signature import Field, Parameter, Signature, signature_of
+from loomir.tir.signature import Field, Parameter, Signature, signature_of, vectors_passed
 
 __all__ = ["Binder", "explain"]
 
@@ -150,6 +157,7 @@ class Binder:
 
     def __init__(self, func: PrimFunc, scope: Scope, module: IRModule | None = None) -> None:
         self.signature: Signature = signature_of(func, module)
+        self._vectors = vectors_passed(func)
         self._scope = scope
         self._slots = [scope.bind(p.var) for p in self.signature.parameters]
         self._bound = [(scope.bind(b.var), b) for b in self.signature.bindings]
@@ -179,8 +187,11 @@ class Binder:
     ) -> Environment:
         """Bind what Python passed.
 
-        Errors: RUN0001, RUN0003 to RUN0011, RUN0101 to RUN0111; all mistakes in one error.
+        Errors: RUN0001, RUN0003 to RUN0011, RUN0101 to RUN0111; all mistakes in one error. TIR0423
+        for vectors, which Python cannot pass.
         """
+        if self._vectors:
+            raise CompileError(*self._vectors)
         given = _by_position(self.signature, args, kwargs)
         mistakes = _Mistakes()
         values = [

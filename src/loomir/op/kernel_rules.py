@@ -187,10 +187,14 @@ def _check_parameters(
     for param, value in zip(params[first:last], ints):
         fits = isinstance(param, PrimStructInfo) and param.dtype.is_integer
         if not fits or not isinstance(param, PrimStructInfo):
+            ends = all(isinstance(last, PrimStructInfo) for last in params[-len(ints) :])
             c.refuse(
                 "RLX0234",
                 f"{_name(c)} is given an integer where it takes {shown(param)}",
-                help="the parameters of a kernel are its inputs, then integers, then its results",
+                help=f"write the integers of {_name(c)} before its results: kernels take inputs, "
+                "integers, results"
+                if ends
+                else "the parameters of a kernel are its inputs, then integers, then its results",
                 arg=2,
             )
         same = value is not None and value.dtype is param.dtype

@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 from loomir.ir.module import IRModule
 from loomir.ir.substitution import free_definitions
+from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.rules import refuse
+from loomir.tir.types import dtype_of_type
 from loomir.tir.written import written_buffers
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "Requirement",
     "Signature",
     "signature_of",
+    "vectors_passed",
 ]
 
 
@@ -130,6 +133,22 @@ def signature_of(func: PrimFunc, module: IRModule | None = None) -> Signature:
         tuple(checks),
         dtype if isinstance(dtype, DataType) else None,
     )
+
+
+def vectors_passed(func: PrimFunc) -> list[Diagnostic]:
+    """List what callers from outside cannot pass or get: vectors by themselves. It is TIR0423."""
+    kinds = [(f"parameter {p.name_hint!r}", p.dtype, p.span) for p in func.params]
+    kinds.append(("the result", dtype_of_type(func.ret_type), None))
+    return [
+        Diagnostic(
+            "TIR0423",
+            f"{what} of {func.name!r} is a vector of {dtype}, which no caller has",
+            func.span if span is None else span,
+            help="pass an array of the elements, or make the function private",
+        )
+        for what, dtype, span in kinds
+        if dtype.lanes > 1
+    ]
 
 
 def _fields(parameters: list[Parameter]) -> Iterator[tuple[Field, PrimExpr]]:

@@ -49,6 +49,7 @@ from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
 from loomir.tir.op_calls import OUTSIDE, mistake_of
 from loomir.tir.out_of_range import check_ranges
 from loomir.tir.plain import is_plain
+from loomir.tir.signature import vectors_passed
 from loomir.tir.stmt import (
     Allocate,
     AttrStmt,
@@ -88,7 +89,7 @@ def verify(program: PrimFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List every mistake of a function or a module, in program order; none where it is well-formed.
 
     A function that stands alone may call itself only.
-    Errors: TIR0401 to TIR0421, TIR0430.
+    Errors: TIR0401 to TIR0423, TIR0430.
     """
     if isinstance(program, PrimFunc):
         return tuple(_function(program, {program.name: program}))
@@ -102,7 +103,8 @@ def verify(program: PrimFunc | IRModule) -> tuple[Diagnostic, ...]:
 
 def _function(func: PrimFunc, functions: Mapping[str, BaseFunc]) -> list[Diagnostic]:
     walk = _Walk(func, functions)
-    found = walk.run()
+    outside = vectors_passed(func) if "global_symbol" in func.attrs else ()
+    found = [*outside, *walk.run()]
     # The proof looks names up, so it needs a program in which they are right.
     if walk.has_blocks and not any(d.code in _SCOPES for d in found):
         found += check_init_order(func)

@@ -120,3 +120,45 @@ def test_a_module_that_names_a_packed_function_twice() -> None:
     twice = 'f = R.ExternFunc("f")'
     (found,) = refused(MODULE.format(twice, '"g"', 'R.ExternFunc("g")'))
     assert found.code == "SCR0026"
+
+
+def test_views_whose_options_are_left_out_by_an_empty_tuple() -> None:
+    text = """
+@R.function
+def f(x: R.Tensor((4, 2), "float32")):
+    return R.memory.view({})
+"""
+    for others, ours in (
+        ("x, R.shape([8]), R.tuple(), R.tuple()", "x, R.shape([8])"),
+        ("x, R.shape([8]), R.dtype('int32'), R.tuple()", "x, R.shape([8]), 'int32'"),
+    ):
+        assert_structural_equal(from_source(text.format(others)), from_source(text.format(ours)))
+
+
+def test_integers_behind_the_results_of_a_kernel() -> None:
+    (found,) = refused("""
+@I.ir_module
+class M:
+    @T.prim_func
+    def copy(a: T.handle, b: T.handle, n: T.int64):
+        A = T.match_buffer(a, (n,))
+        B = T.match_buffer(b, (n,))
+        for i in range(n):
+            B[i] = A[i]
+
+    @R.function
+    def main(x: R.Tensor(("n",), "float32")):
+        n = T.int64()
+        return R.call_tir(M.copy, x, R.Tensor((n,), "float32"), tir_vars=(n,))
+""")
+    assert found.code == "RLX0234"
+    assert "write the integers of 'copy' before its results" in found.help
+
+
+def test_numbers_among_the_arguments_of_an_intrinsic_come_back() -> None:
+    program = from_source("""
+@T.prim_func
+def f(A: T.Buffer((4,), "float32")):
+    A[0:4] = T.call_llvm_pure_intrin("float32x4", "llvm.amdgcn.mfma", A[0:4], T.int32(0))
+""")
+    assert_structural_equal(from_source(program.script()), program)

@@ -269,3 +269,32 @@ def random_graph(seed: int) -> tuple[IRModule, tuple[Array, ...]]:
 def test_random_graphs(seed: int):
     mod, args = random_graph(seed)
     assert_same_bits(mod, *args, opt_level=0)
+
+
+def test_what_no_kernel_of_a_group_writes_stays_memory():
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def half(a: T.Buffer((16,), "float32"), b: T.Buffer((16,), "float16")):
+        for i in range(16):
+            b[i] = T.Cast("float16", a[i])
+
+    @T.prim_func(private=True)
+    def nothing(x: T.Buffer((16,), "float32"), o: T.Buffer((16,), "float32")):
+        T.evaluate(0)
+
+    @R.function(private=True)
+    def group(x: R.Tensor((16,), "float32")) -> R.Tensor((16,), "float16"):
+        R.func_attr({"Primitive": True})
+        y = R.call_tir(Module.nothing, (x,), out_sinfo=R.Tensor((16,), "float32"))
+        z = R.call_tir(Module.half, (y,), out_sinfo=R.Tensor((16,), "float16"))
+        return z
+
+    @R.function
+    def main(x: R.Tensor((16,), "float32")) -> R.Tensor((16,), "float16"):
+        return Module.group(x)
+""")
+    assert isinstance(mod, IRModule)
+    made = loomir.compile(mod, cache=False)["main"](np.zeros(16, "float32"))
+    assert made.shape == (16,)

@@ -23,7 +23,7 @@ from loomir.relax.expr import (
 )
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.op_def import op_def
-from loomir.relax.op_params import Kind
+from loomir.relax.op_params import REQUIRED, Kind
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,
@@ -288,10 +288,14 @@ _MAYBE_NULL: Final = frozenset((Kind.SHAPE, Kind.DTYPE, Kind.INTEGER))
 
 
 def _given(value: object, kind: Kind, default: object) -> object:
-    """Give an argument as operators take it: what ``R.null_value()`` gave leaves it out."""
-    builder = IRBuilder.active()
-    is_null = builder is not None and isinstance(value, Var) and id(value) in builder.nulls
-    return default if is_null and kind in _MAYBE_NULL else _fitting(value, kind)
+    """Give an argument as operators take it: ``R.null_value()`` or ``R.tuple()`` leaves it out."""
+    if kind in _MAYBE_NULL:
+        builder = IRBuilder.active()
+        is_null = builder is not None and isinstance(value, Var) and id(value) in builder.nulls
+        is_empty = isinstance(value, Tuple) and not value.fields and default is not REQUIRED
+        if is_null or is_empty:
+            return default
+    return _fitting(value, kind)
 
 
 def _fitting(value: object, kind: Kind) -> object:

@@ -247,6 +247,8 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
         op = yield d.expr(node.op)
         return T.attr("Call").call(dtype_doc(node.dtype), op, ListDoc(args))
     if node.op in LLVM and mistake_of_llvm(node) is None:
+        if node.dtype is not _INT32:  # where a plain number is read as of the call's dtype
+            args = tuple([T.attr("int32").call(doc) if _plain(doc) else doc for doc in args])
         return T.attr(LLVM[node.op]).call(dtype_doc(node.dtype), *args)
     if node.op in OUTSIDE and mistake_of(node) is None:
         return _call_outside(node, args)

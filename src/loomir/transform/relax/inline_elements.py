@@ -59,8 +59,18 @@ def inline_elements(
             nests.inline(k, elements)
     _write_in_place(nests, between, output, analyzer)
     left = [s for s in nests.stmts if s is not None]
-    used = {id(s.buffer) for stmt in left for s in by_class(stmt).get(BufferStore, ())}
-    return tuple(left), tuple([b for b in between if id(b) in used])
+    used = _data_used(left)
+    return tuple(left), tuple([b for b in between if id(b.data) in used])
+
+
+def _data_used(stmts: Sequence[Stmt]) -> set[int]:
+    """List the data that statements store to, load from (also what nothing stored), or name."""
+    used: set[int] = set()
+    for found in map(by_class, stmts):
+        used |= {id(var) for var in found.get(Var, ())}
+        for kind in (BufferStore, BufferLoad):
+            used |= {id(access.buffer.data) for access in found.get(kind, ())}
+    return used
 
 
 class _Site:
