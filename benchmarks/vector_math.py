@@ -19,7 +19,7 @@ from rich.table import Table
 
 import loomir
 from loomir.script import from_source
-from loomir.tir.op import BUILTINS
+from loomir.tir.builtins.table import BUILTINS
 
 SIZE = 8192
 # The functions that NumPy calls otherwise; `None` where it has none.

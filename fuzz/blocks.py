@@ -37,7 +37,7 @@ from loomir.tir import (
     decl_buffer,
     seq,
 )
-from loomir.tir.access_regions import infer_access_regions
+from loomir.tir.analysis.access_regions import infer_access_regions
 
 __all__ = ["Blocks"]
 

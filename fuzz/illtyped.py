@@ -53,7 +53,7 @@ from loomir.tir import (
     decl_buffer,
     seq,
 )
-from loomir.tir.verify import verify
+from loomir.tir.check.verify import verify
 
 __all__ = ["MISTAKES", "Mistake", "accepted_mistake", "with_mistake"]
 

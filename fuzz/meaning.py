@@ -12,9 +12,9 @@ from fuzz.native import with_quick_codegen
 from loomir.build import as_module
 from loomir.ir.module import IRModule
 from loomir.schedule import Schedule
+from loomir.tir.check.verify import verify
 from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.verify import verify
 
 __all__ = ["arguments_of", "same_meaning"]
 

@@ -39,7 +39,7 @@ from loomir.tir import (
     const,
     seq,
 )
-from loomir.tir.verify import verify
+from loomir.tir.check.verify import verify
 
 __all__ = ["isolated", "reduced", "reduction_of_seed"]
 

@@ -46,7 +46,7 @@ from loomir.tir import (
     decl_buffer,
     seq,
 )
-from loomir.tir.verify import verify
+from loomir.tir.check.verify import verify
 
 __all__ = ["VERSION", "generate", "program_of_seed"]
 

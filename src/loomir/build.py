@@ -41,10 +41,10 @@ from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.held import explained
 from loomir.support.printing import to_text
 from loomir.target import Target
+from loomir.tir.builtins.calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
-from loomir.tir.op_calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.signature import Signature, signature_of
 from loomir.transform.pipelines import CHECK_NAN, WINOGRAD, LowerOptions, lower, lower_relax
 from loomir.transform.relax.bind_constants import bind_constants

@@ -23,8 +23,8 @@ from loomir.ir.module import IRModule
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, Diagnostic, RunError
 from loomir.support.dtype import DataType, dtype_of_numpy
+from loomir.tir.check.verify import verify
 from loomir.tir.function import PrimFunc
-from loomir.tir.verify import verify
 from tests.codegen.llvm.emit.both import same
 
 Program = str | PrimFunc | IRModule

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from loomir.ir.op import Effect
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.table import NAMES
-from loomir.tir.op import BUILTINS, FAMILIES, Accepts, Builtin
-from loomir.tir.op_device import DEVICE
+from loomir.tir.builtins.device import DEVICE
+from loomir.tir.builtins.table import BUILTINS, FAMILIES, Accepts, Builtin
 
 INTRODUCTION = """# Builtins of TIR
 

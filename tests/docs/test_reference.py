@@ -12,8 +12,8 @@ from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.refused_names import REFUSED
 from loomir.script.builder.table import AXIS, NAMES
 from loomir.support.diagnostics import CompileError
-from loomir.tir.accuracy import ACCURACY
-from loomir.tir.op import BUILTINS
+from loomir.tir.builtins.accuracy import ACCURACY
+from loomir.tir.builtins.table import BUILTINS
 from tests.docs.builtin_page import page
 from tests.docs.markdown import ROOT, headings
 

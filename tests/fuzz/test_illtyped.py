@@ -12,7 +12,7 @@ from fuzz.illtyped import MISTAKES, Mistake, accepted_mistake, with_mistake
 from fuzz.tirgen import program_of_seed
 from loomir.support.diagnostics import CompileError
 from loomir.tir import BufferStore
-from loomir.tir.verify import verify
+from loomir.tir.check.verify import verify
 
 
 @pytest.mark.parametrize("first", range(0, 120, 20))

@@ -19,7 +19,7 @@ from fuzz.worker import check
 from loomir.ir.op import Effect
 from loomir.support.dtype import DataType
 from loomir.tir import BUILTINS
-from loomir.tir.verify import verify
+from loomir.tir.check.verify import verify
 
 SOURCES: list[Choices] = [SeedChoices(1), ByteChoices(bytes(range(256)) * 4)]
 

@@ -13,7 +13,7 @@ from loomir.script import from_source
 from loomir.tc import define
 from loomir.tc.fmt import fmt
 from loomir.tc.parse import parse
-from loomir.tir.verify import verify
+from loomir.tir.check.verify import verify
 
 FILES = sorted((Path(__file__).parents[2] / "examples" / "tc").glob("*.tc"))
 NAMES = (

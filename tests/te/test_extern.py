@@ -9,7 +9,7 @@ import loomir
 from loomir import te
 from loomir.script import tir as T
 from loomir.tir import BufferLoad, BufferStore, For, ForKind, IntImm, Range, Var, decl_buffer
-from loomir.tir.op import call_builtin
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.stmt import Evaluate, SeqStmt, Stmt
 from tests.te.running import checked, run_both
 from tests.tir.refusal import refused

@@ -15,10 +15,10 @@ from loomir.ir.passes import FACTS, apply, pass_of
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.support.dtype import numpy_of
+from loomir.tir.check.verify import verify
 from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of
-from loomir.tir.verify import verify
 from loomir.transform import LowerOptions, lower
 from loomir.transform.tir.facts import LOWERED
 

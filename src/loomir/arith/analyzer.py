@@ -17,8 +17,8 @@ from loomir.arith.prover import FUEL, Inequality
 from loomir.arith.rewrite import rewritten
 from loomir.ir.visit import fold
 from loomir.support.diagnostics import InternalError
+from loomir.tir.analysis.effects import Does
 from loomir.tir.buffer import Range
-from loomir.tir.effects import Does
 from loomir.tir.expr import (
     NE,
     And,

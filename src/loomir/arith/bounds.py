@@ -6,6 +6,7 @@ from loomir.arith import interval
 from loomir.arith.interval import TRANSFER, Interval, fits, full, union, wrapped
 from loomir.ir.op import Op
 from loomir.ir.visit import by_class, children, nodes_outside, of_classes
+from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import (
     Broadcast,
     Call,
@@ -17,7 +18,6 @@ from loomir.tir.expr import (
     Select,
     Var,
 )
-from loomir.tir.op import BUILTINS, IF_THEN_ELSE
 from loomir.tir.stmt import For, LetStmt, Stmt
 
 __all__ = ["Bounds"]

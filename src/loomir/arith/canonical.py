@@ -37,7 +37,8 @@ from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import children, nodes_in, plan_of, remade
 from loomir.support.dtype import BOOL, DataType
-from loomir.tir.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
@@ -66,7 +67,6 @@ from loomir.tir.expr import (
     Sub,
     Var,
 )
-from loomir.tir.op import BUILTINS, IF_THEN_ELSE
 
 __all__ = ["Canonical", "Result"]
 

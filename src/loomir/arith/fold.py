@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from loomir.ir.visit import rewrite
 from loomir.support.dtype import BOOL, DataType
-from loomir.tir.effects import is_discardable
+from loomir.tir.analysis.effects import is_discardable
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
@@ -39,7 +40,6 @@ from loomir.tir.expr import (
     Select,
     Sub,
 )
-from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = [
     "FOLDS",

@@ -12,6 +12,7 @@ from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir.buffer import Range
+from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
@@ -36,7 +37,6 @@ from loomir.tir.expr import (
     Sub,
     Var,
 )
-from loomir.tir.op import BUILTINS, IF_THEN_ELSE
 
 __all__ = ["Reader", "index_dtype"]
 

@@ -13,7 +13,7 @@ from loomir.arith.rules import RULES
 from loomir.ir.node import Node
 from loomir.ir.visit import children, rewrite
 from loomir.support.dtype import BOOL, DataType
-from loomir.tir.effects import Does
+from loomir.tir.analysis.effects import Does
 from loomir.tir.expr import And, FloatImm, IntImm, Not, Or, PrimExpr, Var
 
 __all__ = ["Known", "apply", "apply_rule", "rewritten"]

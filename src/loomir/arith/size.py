@@ -14,7 +14,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, mul, sub, to_int
 from loomir.ir.visit import fold
 from loomir.support.dtype import DataType
-from loomir.tir.effects import Does
+from loomir.tir.analysis.effects import Does
 from loomir.tir.expr import Add, Cast, FloorDiv, IntImm, Mul, PrimExpr, Sub
 
 __all__ = ["ONE", "ZERO", "IterMapError", "Poly", "Refused", "Size", "Sizes", "holds"]

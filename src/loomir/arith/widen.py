@@ -8,7 +8,7 @@ from typing import Any, Final
 from loomir.arith.bounds import Bounds
 from loomir.arith.fold import add, int64, mul, sub
 from loomir.arith.interval import fits
-from loomir.tir.effects import is_nonzero
+from loomir.tir.analysis.effects import is_nonzero
 from loomir.tir.expr import (
     Add,
     Broadcast,

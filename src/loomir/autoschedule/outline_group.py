@@ -10,11 +10,11 @@ from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import by_class
 from loomir.support.dtype import HANDLE
 from loomir.tir.buffer import Buffer
+from loomir.tir.check.verify import verify
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import DeclBuffer
 from loomir.tir.types import VOID_TYPE
-from loomir.tir.verify import verify
 
 __all__ = ["group_alone"]
 

@@ -12,13 +12,13 @@ from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.ir.node import Node
 from loomir.support.dtype import HANDLE
 from loomir.target import Target
+from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import IntImm, Var
-from loomir.tir.fresh import fresh_copy
 from loomir.tir.function import PrimFunc
 from loomir.tir.prepared import Argument, Made, Preparation, Prepared
 from loomir.tir.types import VOID_TYPE
-from loomir.tir.written import written_buffers
 
 __all__ = ["LEAST", "prepare_constants", "schedule_with_constants"]
 

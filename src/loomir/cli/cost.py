@@ -14,7 +14,7 @@ from loomir.cli.source import is_tc, pick, read_tc, read_text, split_target
 from loomir.ir.module import IRModule
 from loomir.script import parse_file
 from loomir.support.diagnostics import LoomirError
-from loomir.tir.cost import Cost, estimate_cost
+from loomir.tir.analysis.cost import Cost, estimate_cost
 from loomir.tir.function import PrimFunc
 
 __all__ = ["cost"]

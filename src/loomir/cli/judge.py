@@ -14,9 +14,9 @@ from loomir.cli.sizes import size_of, whole
 from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType, numpy_of
+from loomir.tir.builtins.table import BUILTINS, Accepts
 from loomir.tir.expr import Call, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BUILTINS, Accepts
 from loomir.tir.signature import Parameter, Signature
 
 __all__ = [

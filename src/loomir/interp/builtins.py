@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from loomir.interp.arithmetic import float_quotient, wrapper
 from loomir.interp.values import pack, rounder, unpack
 from loomir.support.dtype import DataType, TypeCode
-from loomir.tir.accuracy import ACCURACY, apart
+from loomir.tir.builtins.accuracy import ACCURACY, apart
 
 __all__ = ["CONTROL", "TOLERANCE", "builtin_function"]
 

@@ -22,8 +22,8 @@ from loomir.runtime.errors import RunTypeError
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError
 from loomir.support.held import explained_methods
 from loomir.support.span import Span
-from loomir.tir.cross_thread import serialize_cross_thread_reductions
-from loomir.tir.foreign import refuse_foreign
+from loomir.tir.analysis.cross_thread import serialize_cross_thread_reductions
+from loomir.tir.check.internal_nodes import refuse_foreign
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 from loomir.tir.types import PrimType, Type

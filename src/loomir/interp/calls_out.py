@@ -17,8 +17,7 @@ from loomir.runtime.callout import CalleeError, Lent, call_c_function, call_func
 from loomir.runtime.externs import c_function, find_extern
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
-from loomir.tir.expr import Call
-from loomir.tir.op_calls import (
+from loomir.tir.builtins.calls import (
     CALL_CPACKED,
     CALL_EXTERN,
     CALL_PACKED,
@@ -26,6 +25,7 @@ from loomir.tir.op_calls import (
     name_of,
     unknown_extern,
 )
+from loomir.tir.expr import Call
 
 __all__ = ["CALLS", "address_of", "call_out"]
 

@@ -40,6 +40,8 @@ from loomir.runtime.fault import Fault
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.calls import OUTSIDE, PACKED
+from loomir.tir.builtins.table import ADDRESS_OF, TVM_ACCESS_PTR
 from loomir.tir.expr import (
     GE,
     GT,
@@ -73,8 +75,6 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.faults import fault
-from loomir.tir.op import ADDRESS_OF, TVM_ACCESS_PTR
-from loomir.tir.op_calls import OUTSIDE, PACKED
 
 __all__ = ["compile_expr", "compile_outside", "find_view"]
 

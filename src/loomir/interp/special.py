@@ -15,8 +15,8 @@ from loomir.interp.scope import Scope
 from loomir.interp.tiles import dot_tiles
 from loomir.interp.values import Pointer, Value, pack, unpack
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.hint import undefined
 from loomir.tir.expr import Call
-from loomir.tir.op_hint import undefined
 
 __all__ = ["SPECIAL"]
 

@@ -29,11 +29,11 @@ from loomir.support.diagnostics import with_article
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import IterVar
+from loomir.tir.builtins.calls import OUTSIDE
+from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP, RET
 from loomir.tir.expr import Call, IntImm, PrimExpr, StringImm, Var
 from loomir.tir.faults import fault
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET
-from loomir.tir.op_calls import OUTSIDE
 from loomir.tir.stmt import (
     Allocate,
     AssertStmt,

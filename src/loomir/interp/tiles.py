@@ -12,9 +12,9 @@ from loomir.interp.rational import EXACT
 from loomir.interp.scope import Scope
 from loomir.interp.values import Pointer, Value, cell_format, pack
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.tiles import TILE, TILE_BYTES
 from loomir.tir.expr import Add, Call, Mul
 from loomir.tir.faults import fault
-from loomir.tir.op_tiles import TILE, TILE_BYTES
 
 __all__ = ["dot_tiles"]
 

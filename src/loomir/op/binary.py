@@ -25,7 +25,7 @@ from loomir.support.dtype import BOOL
 from loomir.te import topi
 from loomir.te.tensor import Tensor
 from loomir.te.topi.broadcast import Operand
-from loomir.tir.accuracy import apart
+from loomir.tir.builtins.accuracy import apart
 
 __all__ = [
     "add",

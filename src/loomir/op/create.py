@@ -24,9 +24,9 @@ from loomir.te import topi
 from loomir.te.scalar import select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.shape import Size, make
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import FloatImm, IntImm, Max, PrimExpr, Var, const
 from loomir.tir.expr import cast as cast_to
-from loomir.tir.op import call_builtin
 
 __all__ = [
     "arange",

@@ -29,9 +29,9 @@ from loomir.relax.struct_info import (
     TupleStructInfo,
 )
 from loomir.support.diagnostics import Diagnostic, counted
+from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.expr import Call as PrimCall
 from loomir.tir.function import PrimFunc
-from loomir.tir.written import written_buffers
 
 __all__ = [
     "Arguments",

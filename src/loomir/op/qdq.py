@@ -22,8 +22,8 @@ from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
 from loomir.te.topi.shape import widened as widened_in
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Max, Min, PrimExpr, cast, const
-from loomir.tir.op import call_builtin
 
 __all__ = ["dequantize", "quantize"]
 

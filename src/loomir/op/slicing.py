@@ -12,8 +12,8 @@ from loomir.relax.shape import Dim, as_dim
 from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import FloorDiv, Max, Min, PrimExpr, Select, StringImm, const
-from loomir.tir.op import call_builtin
 
 __all__ = ["slice_bounds", "sliced"]
 

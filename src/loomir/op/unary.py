@@ -18,7 +18,7 @@ from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo
 from loomir.support.dtype import BOOL
 from loomir.te import topi
 from loomir.te.tensor import Tensor
-from loomir.tir.accuracy import apart
+from loomir.tir.builtins.accuracy import apart
 from loomir.tir.expr import PrimExpr
 
 __all__ = [

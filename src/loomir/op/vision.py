@@ -20,8 +20,8 @@ from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import counting, nest, wide
 from loomir.te.topi.shape import working as inner_dtype
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Max, Min, PrimExpr, StringImm, cast, const
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
 __all__ = ["roi_align"]

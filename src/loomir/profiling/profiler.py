@@ -11,7 +11,7 @@ from loomir.codegen.llvm.timing import read_records
 from loomir.deploy.tables import Tables
 from loomir.runtime.profile import KernelCall, Profile, Roof, Work
 from loomir.support.diagnostics import CompileError
-from loomir.tir.cost import estimate_cost
+from loomir.tir.analysis.cost import estimate_cost
 from loomir.tir.function import PrimFunc
 
 __all__ = ["Lazy", "Profiler"]

@@ -33,9 +33,9 @@ from loomir.relax.expr import (
 from loomir.relax.free_vars import free_relax_vars, shape_vars_bound_by, shape_vars_in
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normalizer import is_force_pure
+from loomir.tir.analysis.fresh import fresh_var
 from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
-from loomir.tir.fresh import fresh_var
 
 __all__ = ["Rewriter", "all_bindings", "copy_with_fresh_vars"]
 

@@ -37,7 +37,7 @@ from loomir.relax.struct_info import (
 )
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.span import Span
-from loomir.tir.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Does, effects_of_node
 from loomir.tir.expr import (
     BinaryOp,
     Cast,

@@ -11,8 +11,8 @@ from loomir.relax.expr import Function
 from loomir.relax.well_formed import well_formed
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.held import explained
+from loomir.tir.check.verify import verify as verify_kernels
 from loomir.tir.function import PrimFunc
-from loomir.tir.verify import verify as verify_kernels
 
 __all__ = ["Verdict", "judge", "verify", "warnings_of"]
 

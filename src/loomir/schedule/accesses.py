@@ -11,11 +11,11 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
 from loomir.schedule.regions import narrowed
-from loomir.tir.access_regions import infer_access_regions
+from loomir.tir.analysis.access_regions import infer_access_regions
+from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.fresh import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
-from loomir.tir.effects import Does, effects_of_node
 from loomir.tir.expr import Call, IntImm, Let, PrimExpr, Var
-from loomir.tir.fresh import definitions_in
 from loomir.tir.stmt import (
     Allocate,
     AssertStmt,

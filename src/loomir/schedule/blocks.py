@@ -19,10 +19,10 @@ from loomir.schedule.accesses import block_regions, obstacle_in
 from loomir.schedule.nests import knowing, known_around, positive
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
+from loomir.tir.analysis.init_order import check_init_order
 from loomir.tir.buffer import BufferLoad, BufferRegion, IterVarType, Range
 from loomir.tir.expr import Add, And, IntImm, Max, Min, Mul, Or, PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.init_order import check_init_order
 from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, Stmt
 
 __all__ = [

@@ -12,7 +12,7 @@ from loomir.schedule.nests import knowing, sizes_of
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.regions import narrowed
 from loomir.schedule.state import Ref
-from loomir.tir.access_regions import infer_access_regions
+from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, MatchBufferRegion, Range
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import Block, BlockRealize, BufferStore, For, SeqStmt, Stmt

@@ -27,10 +27,10 @@ from loomir.support.diagnostics import (
 )
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
+from loomir.tir.check.verify import verify
 from loomir.tir.expr import ExprLike, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, For
-from loomir.tir.verify import verify
 
 __all__ = ["Schedule"]
 

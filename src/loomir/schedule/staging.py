@@ -19,6 +19,7 @@ from loomir.schedule.refusal import Refusal, refuse, with_part
 from loomir.schedule.state import Ref
 from loomir.support.diagnostics import nearest
 from loomir.support.dtype import DataType
+from loomir.tir.analysis.fresh import definitions_in
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,
@@ -29,7 +30,6 @@ from loomir.tir.buffer import (
     decl_buffer,
 )
 from loomir.tir.expr import And, Call, IntImm, Max, Min, Or, PrimExpr, Var
-from loomir.tir.fresh import definitions_in
 from loomir.tir.stmt import (
     TRUE,
     Block,

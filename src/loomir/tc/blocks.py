@@ -12,7 +12,7 @@ from loomir.support.span import Span
 from loomir.tc.preconditions import extent_of
 from loomir.tc.ranges import Interval, linear_of, variables_in
 from loomir.tc.types import INDEX, convert, identity, joined
-from loomir.tir.access_regions import infer_access_regions
+from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range
 from loomir.tir.expr import (
     LE,

@@ -19,6 +19,7 @@ from loomir.tc.scope import Broken, Indices, Names, Size, Tensor
 from loomir.tc.syntax import Apply, Binary, Expr, Name, Number, SizeOf, Ternary, Unary, fold
 from loomir.tc.types import SCALARS, as_index, as_truth, convert, joined, promoted
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
     GE,
     GT,
@@ -41,7 +42,6 @@ from loomir.tir.expr import (
     Sub,
     const,
 )
-from loomir.tir.op import call_builtin
 
 __all__ = ["Expressions"]
 

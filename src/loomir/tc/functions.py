@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
+from loomir.tir.builtins.table import BUILTINS, Accepts, call_builtin
 from loomir.tir.expr import GT, LT, NE, Max, Min, Or, PrimExpr, Select
-from loomir.tir.op import BUILTINS, Accepts, call_builtin
 
 __all__ = ["FUNCTIONS", "Function"]
 

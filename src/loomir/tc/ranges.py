@@ -17,6 +17,7 @@ from loomir.ir.visit import children, fold, post_order
 from loomir.support.span import Span
 from loomir.tc.types import INDEX
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     LE,
@@ -34,7 +35,6 @@ from loomir.tir.expr import (
     Sub,
     Var,
 )
-from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = [
     "Access",

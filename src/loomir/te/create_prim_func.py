@@ -20,7 +20,8 @@ from loomir.te.operation import (
 from loomir.te.prefetch import Prefetch
 from loomir.te.reduction import Reduce, ReduceAxis
 from loomir.te.tensor import Tensor, TensorLoad
-from loomir.tir.access_regions import infer_access_regions
+from loomir.tir.analysis.access_regions import infer_access_regions
+from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,
@@ -32,7 +33,6 @@ from loomir.tir.buffer import (
     extent_between,
 )
 from loomir.tir.expr import IntImm, Min, Or, PrimExpr, Var, match_dtypes
-from loomir.tir.fresh import fresh_copy
 from loomir.tir.function import PrimFunc
 from loomir.tir.rules import refuse
 from loomir.tir.stmt import (

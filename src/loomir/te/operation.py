@@ -18,11 +18,11 @@ from loomir.support.place import located, user_span
 from loomir.support.span import Span
 from loomir.te.reduction import Reduce, ReduceAxis, listed
 from loomir.te.tensor import Operation, Tensor, TensorLoad
+from loomir.tir.analysis.control_flow import may_return
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.equality_op import Equality
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
 from loomir.tir.function import PrimFunc
-from loomir.tir.leaving import may_return
 from loomir.tir.rules import refuse
 from loomir.tir.signature import Parameter, signature_of
 from loomir.tir.stmt import Evaluate, Stmt

@@ -6,9 +6,9 @@ from functools import reduce
 
 from loomir.support.dtype import DataType
 from loomir.support.place import located
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import And, ExprLike, Or, PrimExpr, Select, cast, convert, match_dtypes
 from loomir.tir.expr import const as constant
-from loomir.tir.op import call_builtin
 
 __all__ = [
     "abs",

@@ -1,6 +1,8 @@
 """Loop-level programs: expressions, buffers, statements, functions, and their typing rules."""
 
 from loomir.support.held import explain_exported as _explain_exported
+from loomir.tir.analysis.cost import Cost, estimate_cost
+from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,
@@ -12,7 +14,7 @@ from loomir.tir.buffer import (
     Range,
     decl_buffer,
 )
-from loomir.tir.cost import Cost, estimate_cost
+from loomir.tir.builtins.table import BUILTINS, Builtin, call_builtin, effect_of
 from loomir.tir.expr import (
     GE,
     GT,
@@ -54,7 +56,6 @@ from loomir.tir.expr import (
     match_dtypes,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BUILTINS, Builtin, call_builtin, effect_of
 from loomir.tir.signature import Signature, signature_of
 from loomir.tir.stmt import (
     TRUE,
@@ -77,7 +78,6 @@ from loomir.tir.stmt import (
     seq,
 )
 from loomir.tir.types import VOID_TYPE, PointerType, PrimType, TupleType, Type
-from loomir.tir.written import written_buffers
 
 __all__ = [
     "BUILTINS",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from loomir.support.dtype import HANDLE, DataType
 from loomir.tir.buffer import Buffer
+from loomir.tir.builtins.table import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
 from loomir.tir.expr import Call, IntImm, PrimExpr, cast, const
-from loomir.tir.op import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
 
 __all__ = ["describe"]
 

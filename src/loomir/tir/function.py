@@ -11,8 +11,8 @@ from loomir.ir.visit import pre_order
 from loomir.support.printing import to_text
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer
+from loomir.tir.builtins.table import RET
 from loomir.tir.expr import Call, PrimExpr, Var
-from loomir.tir.op import RET
 from loomir.tir.rules import refuse
 from loomir.tir.stmt import Stmt
 from loomir.tir.types import VOID_TYPE, PointerType, PrimType, Type

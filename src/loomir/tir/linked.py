@@ -5,11 +5,11 @@ from __future__ import annotations
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order, rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.tir.builtins.calls import EXTERN, name_of
+from loomir.tir.builtins.device import DEVICE, refused_device
+from loomir.tir.builtins.llvm_intrinsics import LLVM, expand_llvm, of_one_machine
 from loomir.tir.expr import Call, PrimExpr
 from loomir.tir.function import PrimFunc
-from loomir.tir.llvm_intrinsics import LLVM, expand_llvm, of_one_machine
-from loomir.tir.op_calls import EXTERN, name_of
-from loomir.tir.op_device import DEVICE, refused_device
 from loomir.tir.stmt import Evaluate
 from loomir.tir.types import dtype_of_type
 

@@ -16,12 +16,12 @@ from loomir.ir.substitution import free_definitions
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
+from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.rules import refuse
 from loomir.tir.types import dtype_of_type
-from loomir.tir.written import written_buffers
 
 __all__ = [
     "Binding",

@@ -21,7 +21,7 @@ from loomir.relax.expr import Function
 from loomir.support.diagnostics import CompileError
 from loomir.support.held import explained
 from loomir.target import Target
-from loomir.tir.cost import estimate_cost
+from loomir.tir.analysis.cost import estimate_cost
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 from loomir.transform.pipelines import lower_relax

@@ -10,7 +10,7 @@ import pytest
 import loomir
 from loomir.codegen.llvm.mathlib import MATH
 from loomir.script import from_source
-from loomir.tir.accuracy import ACCURACY
+from loomir.tir.builtins.accuracy import ACCURACY
 
 STEP = 1009
 WIDTH = 4096

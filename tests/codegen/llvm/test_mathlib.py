@@ -18,7 +18,7 @@ from loomir.codegen.llvm.types import FLOAT, I32, VOID
 from loomir.codegen.llvm.values import const
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType, numpy_of
-from loomir.tir.accuracy import ACCURACY, SHORT_POWERS
+from loomir.tir.builtins.accuracy import ACCURACY, SHORT_POWERS
 from tests.codegen.llvm.kernels import add_kernel, caller, kernel
 
 Long = np.longdouble

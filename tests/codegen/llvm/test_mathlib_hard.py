@@ -12,7 +12,7 @@ from mpmath import mpf
 
 from loomir.codegen.llvm.mathlib import MATH, emit_math
 from loomir.support.dtype import DataType
-from loomir.tir.accuracy import ACCURACY
+from loomir.tir.builtins.accuracy import ACCURACY
 from tests.codegen.llvm.kernels import kernel
 from tests.codegen.llvm.test_mathlib import REFERENCES
 

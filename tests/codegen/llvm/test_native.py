@@ -23,9 +23,9 @@ from loomir.support.dtype import BOOL, DataType
 from loomir.target import Target
 from loomir.tir import expr as e
 from loomir.tir.buffer import BufferLoad, decl_buffer
+from loomir.tir.builtins.table import BUILTINS, Accepts, call_builtin
 from loomir.tir.expr import FloatImm, IntImm, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BUILTINS, Accepts, call_builtin
 from loomir.tir.signature import signature_of
 from loomir.tir.stmt import Allocate, BufferStore, DeclBuffer, For, ForKind, SeqStmt
 from loomir.transform import lower

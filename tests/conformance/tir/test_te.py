@@ -11,10 +11,10 @@ from loomir.ir.node import NODE_CLASSES
 from loomir.ir.visit import post_order
 from loomir.support.diagnostics import CompileError
 from loomir.tir.buffer import Range, decl_buffer
+from loomir.tir.check.verify import verify
 from loomir.tir.expr import StringImm, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import AttrStmt, Evaluate
-from loomir.tir.verify import verify
 from tests.conformance.both import refused
 
 const = te.const

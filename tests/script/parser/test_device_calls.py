@@ -12,7 +12,7 @@ from loomir.script import from_source
 from loomir.script.builder.device_calls import DEVICE_NAMES
 from loomir.support.diagnostics import CompileError
 from loomir.tir import PrimFunc
-from loomir.tir.op_device import DEVICE
+from loomir.tir.builtins.device import DEVICE
 from tests.script.parser.programs import HEAD, refused_body
 
 MMA = (

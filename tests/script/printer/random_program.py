@@ -73,8 +73,8 @@ from loomir.tir import (
     decl_buffer,
     seq,
 )
-from loomir.tir.init_order import VOUCHED
-from loomir.tir.op import Accepts
+from loomir.tir.analysis.init_order import VOUCHED
+from loomir.tir.builtins.table import Accepts
 
 INT32, INT64 = DataType("int32"), DataType("int64")
 NAMES = (

@@ -15,7 +15,7 @@ from loomir.tir import (
     Var,
     call_builtin,
 )
-from loomir.tir.verify import verify
+from loomir.tir.check.verify import verify
 from loomir.transform.tir.convert_ssa import convert_ssa
 from tests.clause import clauses
 from tests.transform.meaning import assert_same_meaning, assert_stays, only, parse

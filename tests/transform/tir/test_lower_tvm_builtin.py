@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from loomir.ir.visit import pre_order
+from loomir.tir.builtins.table import BUILTINS
 from loomir.tir.expr import Call
-from loomir.tir.op import BUILTINS
 from loomir.transform.tir.lower_tvm_builtin import lower_tvm_builtin
 from tests.transform.meaning import assert_becomes, assert_stays, check, lowered, only, parse
 

@@ -11,11 +11,11 @@ from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
-from loomir.tir.accuracy import SHORT_POWERS
+from loomir.tir.analysis.fresh import fresh_var
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.accuracy import SHORT_POWERS
+from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import BinaryOp, Call, CmpOp, Div, FloatImm, IntImm, Let, PrimExpr, Var
-from loomir.tir.fresh import fresh_var
-from loomir.tir.op import BUILTINS, IF_THEN_ELSE
 
 __all__ = ["at", "by_index", "is_short", "number", "time_of", "unfused", "widest"]
 

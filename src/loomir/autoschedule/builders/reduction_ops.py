@@ -9,8 +9,8 @@ from loomir.arith.fold import imm64
 from loomir.autoschedule.ir.stage import Combine
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Add, And, Let, Max, Min, Mul, Or, PrimExpr, Ramp, Var, const
-from loomir.tir.op import call_builtin
 
 __all__ = ["combined", "identity", "joined_lanes", "joined_vectors", "vectors"]
 

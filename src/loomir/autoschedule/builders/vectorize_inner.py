@@ -16,9 +16,9 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.schedule.dependence import carried_by
 from loomir.schedule.nests import knowing, ranges_in
 from loomir.target import Target
+from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import Call, Let, Max, PrimExpr, Var
-from loomir.tir.fresh import fresh_copy
 from loomir.tir.stmt import BufferStore, For, ForKind, SeqStmt, Stmt, seq
 
 __all__ = ["in_vectors", "innermost_in_lanes", "lies_along"]

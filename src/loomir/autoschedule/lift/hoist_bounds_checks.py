@@ -17,10 +17,10 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, rebuild, rewrite
 from loomir.support.span import Span
+from loomir.tir.analysis.effects import Does, effects
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.effects import Does, effects
+from loomir.tir.builtins.table import CHECKED_INDEX, IF_THEN_ELSE
 from loomir.tir.expr import And, Call, IntImm, Let, Or, PrimExpr, Select, Var
-from loomir.tir.op import CHECKED_INDEX, IF_THEN_ELSE
 from loomir.tir.stmt import (
     Block,
     BlockRealize,

@@ -27,8 +27,9 @@ from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, pre_order, rewrite
+from loomir.tir.analysis.effects import Does, effects
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
-from loomir.tir.effects import Does, effects
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
@@ -57,7 +58,6 @@ from loomir.tir.expr import (
     const,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import (
     Block,
     BlockRealize,

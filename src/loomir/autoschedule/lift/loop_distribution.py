@@ -16,8 +16,8 @@ from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.lift.if_conversion import guarded_apart
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, rewrite
+from loomir.tir.analysis.effects import Does, effects
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
-from loomir.tir.effects import Does, effects
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 from loomir.tir.stmt import (
     Allocate,

@@ -9,6 +9,7 @@ from loomir.arith.fold import add, folded, imm64, mul, sub
 from loomir.autoschedule.ir.stage import Axis
 from loomir.ir.visit import by_class, fold, rewrite
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
@@ -26,7 +27,6 @@ from loomir.tir.expr import (
     Sub,
     Var,
 )
-from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = ["Form", "Padding", "conjunction", "form_of", "read_padding", "test_of"]
 

@@ -13,6 +13,7 @@ from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rewrite.affine_guards import Form, conjunction, form_of, test_of
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
@@ -29,7 +30,6 @@ from loomir.tir.expr import (
     Var,
     const,
 )
-from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = ["RowChoice", "Stretch", "row_choice", "stretches_of"]
 

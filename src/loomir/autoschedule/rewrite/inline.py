@@ -17,8 +17,8 @@ from loomir.autoschedule.rewrite.def_use import Usage, reads_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Let, Mod, Mul, PrimExpr, Var
-from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = ["inline_stages"]
 

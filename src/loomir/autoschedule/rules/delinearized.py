@@ -18,8 +18,8 @@ from loomir.autoschedule.rewrite.collapse_axes import with_joined_axes
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
 from loomir.autoschedule.rewrite.delinearize import in_digits
 from loomir.ir.visit import by_class
+from loomir.tir.analysis.effects import Does, effects
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.effects import Does, effects
 from loomir.tir.expr import FloorDiv, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Stmt

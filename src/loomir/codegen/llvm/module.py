@@ -35,10 +35,10 @@ from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import InternalError, with_article
 from loomir.support.dtype import VOID
 from loomir.target import Target
+from loomir.tir.builtins.calls import CALL_PURE_EXTERN, OUTSIDE
 from loomir.tir.expr import Call
 from loomir.tir.faults import fault
 from loomir.tir.function import PrimFunc
-from loomir.tir.op_calls import CALL_PURE_EXTERN, OUTSIDE
 from loomir.tir.signature import Signature
 from loomir.tir.stmt import For
 from loomir.tir.types import dtype_of_type

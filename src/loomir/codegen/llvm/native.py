@@ -24,7 +24,7 @@ from loomir.runtime.object_cache import ObjectCache
 from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError
 from loomir.target import Target
-from loomir.tir.op_calls import unknown_extern
+from loomir.tir.builtins.calls import unknown_extern
 
 __all__ = ["Native"]
 

@@ -15,6 +15,8 @@ from loomir.ir.hashing import structural_hash
 from loomir.ir.visit import by_class, children
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.math import FAMILY
+from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import (
     Add,
     Call,
@@ -30,8 +32,6 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BUILTINS, IF_THEN_ELSE
-from loomir.tir.op_math import FAMILY
 from loomir.tir.stmt import Allocate, BufferStore, For, LetStmt, Stmt, While
 
 __all__ = ["is_shaped"]

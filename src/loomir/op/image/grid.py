@@ -21,8 +21,8 @@ from loomir.te.scalar import all_of, floor, if_then_else, round, select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
 from loomir.te.topi.shape import working as inner_dtype
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Max, Min, PrimExpr, cast, const
-from loomir.tir.op import call_builtin
 
 __all__ = ["affine_grid", "grid_sample"]
 

@@ -33,9 +33,9 @@ from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Place, Sblock, primitive
 from loomir.support.diagnostics import LoomirError
+from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import IterVar, IterVarType, Range
 from loomir.tir.expr import GT, IntImm, PrimExpr, Var, cast
-from loomir.tir.fresh import fresh_copy
 from loomir.tir.stmt import TRUE, Block, BlockRealize, For, ForKind, Stmt
 
 __all__ = ["Blockized", "blockize", "blockized", "nest_below", "transform_block_layout"]

@@ -29,9 +29,9 @@ from loomir.schedule.refusal import Refusal, Refused, refuse, with_part
 from loomir.schedule.staging import is_plain, store_of
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Loop, Sampled, Sblock, primitive, query
+from loomir.tir.analysis.fresh import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, Range
 from loomir.tir.expr import GE, LT, And, Max, Min, PrimExpr, Var
-from loomir.tir.fresh import definitions_in
 from loomir.tir.stmt import (
     TRUE,
     BlockRealize,

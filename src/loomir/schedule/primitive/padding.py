@@ -17,7 +17,9 @@ from loomir.schedule.refusal import Refusal, refuse, with_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Ints, Loop, Sblock, primitive
 from loomir.support.dtype import DataType
+from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range, decl_buffer
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
@@ -33,8 +35,6 @@ from loomir.tir.expr import (
     Select,
     Var,
 )
-from loomir.tir.fresh import fresh_copy
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq
 
 __all__ = ["cannot_decompose_padding", "cannot_pad_einsum", "decompose_padding", "pad_einsum"]

@@ -27,9 +27,9 @@ from loomir.schedule.staging import accessed, foreign, is_plain, runs_always, sc
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Sblock, Value, primitive
 from loomir.support.diagnostics import CompileError
+from loomir.tir.analysis.fresh import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
-from loomir.tir.fresh import definitions_in
 from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, ForKind, Stmt
 
 __all__ = ["reindex", "reindex_cache_read", "reindex_cache_write"]

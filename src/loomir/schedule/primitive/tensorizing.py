@@ -22,6 +22,7 @@ from loomir.schedule.table import Context, Place, primitive
 from loomir.schedule.tensor_intrin import TensorIntrin, body_of
 from loomir.support.diagnostics import ScheduleError
 from loomir.support.dtype import DataType
+from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,
@@ -31,7 +32,6 @@ from loomir.tir.buffer import (
     Range,
 )
 from loomir.tir.expr import LE, And, Call, IntImm, PrimExpr, Var
-from loomir.tir.fresh import fresh_copy
 from loomir.tir.stmt import (
     Block,
     BlockRealize,

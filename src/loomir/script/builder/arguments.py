@@ -10,8 +10,8 @@ from loomir.ir.node import Node
 from loomir.script.builder.mistakes import ArgumentError, wrong_argument
 from loomir.support.diagnostics import CompileError, with_article
 from loomir.support.dtype import LANES, DataType
+from loomir.tir.analysis.constant_index import outside
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, Range
-from loomir.tir.constant_index import outside
 from loomir.tir.equality_op import Equality
 from loomir.tir.expr import (
     Add,

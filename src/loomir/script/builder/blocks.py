@@ -24,7 +24,7 @@ from loomir.script.builder.function import PrimFuncFrame
 from loomir.script.builder.loops import range_of_loop
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.support.dtype import DataType
-from loomir.tir.access_regions import infer_access_regions
+from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,

@@ -16,8 +16,8 @@ from loomir.script.builder.mistakes import wrong_argument
 from loomir.support.dtype import DataType
 from loomir.tir import expr as nodes
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, match_dtypes
-from loomir.tir.op import call_builtin
 
 __all__ = [
     "address_of",

@@ -17,15 +17,7 @@ from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.support.diagnostics import CompileError, nearest
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import Call, ExprLike, IntImm, PrimExpr, StringImm, const
-from loomir.tir.llvm_intrinsics import (
-    CALL_LLVM_INTRIN,
-    CALL_LLVM_PURE_INTRIN,
-    LLVM,
-    call_llvm,
-)
-from loomir.tir.op import BUILTINS, call_builtin
-from loomir.tir.op_calls import (
+from loomir.tir.builtins.calls import (
     CALL_CPACKED,
     CALL_EXTERN,
     CALL_PACKED,
@@ -33,6 +25,14 @@ from loomir.tir.op_calls import (
     OUTSIDE,
     call_outside,
 )
+from loomir.tir.builtins.llvm_intrinsics import (
+    CALL_LLVM_INTRIN,
+    CALL_LLVM_PURE_INTRIN,
+    LLVM,
+    call_llvm,
+)
+from loomir.tir.builtins.table import BUILTINS, call_builtin
+from loomir.tir.expr import Call, ExprLike, IntImm, PrimExpr, StringImm, const
 
 __all__ = [
     "call_cpacked",

@@ -10,8 +10,8 @@ from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.support.dtype import VOID
 from loomir.tir.buffer import Buffer
+from loomir.tir.builtins.device import COMM_REDUCER, DEVICE, Device, dtype_given
 from loomir.tir.expr import Call, PrimExpr, StringImm
-from loomir.tir.op_device import COMM_REDUCER, DEVICE, Device, dtype_given
 
 __all__ = ["DEVICE_NAMES", "comm_reducer"]
 

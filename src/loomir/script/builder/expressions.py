@@ -20,8 +20,8 @@ from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.tir import expr as nodes
 from loomir.tir.buffer import Range
+from loomir.tir.builtins.table import BUILTINS, Accepts, call_builtin
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, StringImm, Var, convert, match_dtypes
-from loomir.tir.op import BUILTINS, Accepts, call_builtin
 from loomir.tir.types import PointerType, PrimType
 
 __all__ = [

@@ -25,6 +25,7 @@ from loomir.script.builder.frame import IRBuilder, StmtFrame
 from loomir.script.builder.function import PrimFuncFrame
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.tir.buffer import IterVar, IterVarType, Range
+from loomir.tir.builtins.table import BREAK_LOOP, RET, call_builtin
 from loomir.tir.expr import (
     Call,
     ExprLike,
@@ -36,7 +37,6 @@ from loomir.tir.expr import (
     match_dtypes,
 )
 from loomir.tir.expr import cast as cast_to
-from loomir.tir.op import BREAK_LOOP, RET, call_builtin
 from loomir.tir.stmt import For, ForKind, Stmt, While
 from loomir.tir.types import PrimType, TupleType
 

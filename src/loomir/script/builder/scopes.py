@@ -36,8 +36,8 @@ from loomir.tir.buffer import (
     Range,
     check_indices,
 )
+from loomir.tir.builtins.table import pointer_type
 from loomir.tir.expr import ExprLike, PrimExpr, StringImm, Var, const
-from loomir.tir.op import pointer_type
 from loomir.tir.stmt import (
     TRUE,
     Allocate,

@@ -13,6 +13,7 @@ from loomir.script.parser.captured import Foreign
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferRegion
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
     GE,
     GT,
@@ -34,7 +35,6 @@ from loomir.tir.expr import (
     Sub,
     match_dtypes,
 )
-from loomir.tir.op import call_builtin
 
 __all__ = [
     "binary",

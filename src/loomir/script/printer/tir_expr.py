@@ -29,6 +29,10 @@ from loomir.script.printer.values import I, T, declaration, dtype_doc, text, typ
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import BufferLoad, BufferRegion, Range
+from loomir.tir.builtins.calls import OUTSIDE, mistake_of
+from loomir.tir.builtins.device import COMM_REDUCER, DEVICE, dtype_given
+from loomir.tir.builtins.llvm_intrinsics import LLVM, mistake_of_llvm
+from loomir.tir.builtins.table import BUILTINS, call_builtin
 from loomir.tir.expr import (
     GE,
     GT,
@@ -62,10 +66,6 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.llvm_intrinsics import LLVM, mistake_of_llvm
-from loomir.tir.op import BUILTINS, call_builtin
-from loomir.tir.op_calls import OUTSIDE, mistake_of
-from loomir.tir.op_device import COMM_REDUCER, DEVICE, dtype_given
 from loomir.tir.types import dtype_of_type
 
 __all__ = [

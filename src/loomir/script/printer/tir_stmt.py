@@ -36,8 +36,8 @@ from loomir.script.printer.tir_expr import condition, declare_var, index_docs
 from loomir.script.printer.tir_text import call_text, plain_text, store_text
 from loomir.script.printer.values import T, dict_doc, dtype_doc, text, type_doc, value_doc
 from loomir.tir.buffer import IterVar, IterVarType
+from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP, RET
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
-from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, RET
 from loomir.tir.stmt import (
     Allocate,
     AssertStmt,

@@ -19,11 +19,11 @@ from loomir.script.printer.tir_buffer import is_default
 from loomir.script.printer.tir_expr import FUNCTIONS, OPERATORS, SYMBOLS, is_regular
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.calls import OUTSIDE
+from loomir.tir.builtins.llvm_intrinsics import LLVM
+from loomir.tir.builtins.row import first_dtype
+from loomir.tir.builtins.table import BUILTINS
 from loomir.tir.expr import Call, Cast, FloatImm, IntImm, Not, Ramp, Select, StringImm, Var
-from loomir.tir.llvm_intrinsics import LLVM
-from loomir.tir.op import BUILTINS
-from loomir.tir.op_calls import OUTSIDE
-from loomir.tir.op_table import first_dtype
 from loomir.tir.stmt import BufferStore
 
 __all__ = ["buffer_text", "call_text", "plain_text", "store_text"]

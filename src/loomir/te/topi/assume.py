@@ -10,8 +10,8 @@ from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import nest, wide
 from loomir.te.topi.shape import Size, dims, equal_sizes, refuse_shapes, size
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Eq, Or, PrimExpr, StringImm, const
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Evaluate, Stmt, seq
 
 __all__ = ["assume_broadcast", "assume_elements", "assume_shape"]

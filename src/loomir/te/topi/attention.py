@@ -23,8 +23,8 @@ from loomir.te.topi.shape import (
     shown,
     widened,
 )
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import ExprLike, Max, Min, PrimExpr, cast, const, convert
-from loomir.tir.op import call_builtin
 
 __all__ = ["attention", "attention_var_len"]
 

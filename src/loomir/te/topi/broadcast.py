@@ -26,6 +26,7 @@ from loomir.te.topi.shape import (
     size,
     widened,
 )
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
     GE,
     GT,
@@ -50,7 +51,6 @@ from loomir.tir.expr import (
     const,
 )
 from loomir.tir.expr import cast as converted
-from loomir.tir.op import call_builtin
 
 __all__ = [
     "add",

@@ -17,8 +17,8 @@ from loomir.te.topi.loops import counting, nest, wide
 from loomir.te.topi.manipulate import reshape
 from loomir.te.topi.shape import Size, bad, dims, make, product, shown
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import GT, NE, And, Eq, Not, Or, PrimExpr, Select, StringImm, const, convert
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["count_nonzero", "distinct_rows", "group_rows", "nonzero"]

@@ -22,9 +22,9 @@ from loomir.te.topi.shape import (
     refuse_shapes,
     widened,
 )
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import LT, Max, Min, Not, PrimExpr, const
 from loomir.tir.expr import cast as converted
-from loomir.tir.op import call_builtin
 
 __all__ = [
     "abs",

@@ -29,9 +29,9 @@ from loomir.te.topi.shape import (
     refuse_shapes,
 )
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Add, And, Eq, Max, Min, Mul, PrimExpr, StringImm, Var, const, convert
 from loomir.tir.expr import cast as converted
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, For, ForKind, Stmt, seq
 
 TakeMode: TypeAlias = Literal["raise", "wrap", "clip", "nan"]

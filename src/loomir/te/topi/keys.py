@@ -13,8 +13,8 @@ from typing import Final
 from loomir.support.dtype import DataType
 from loomir.te.topi.loops import counting, holding
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import And, Eq, IntImm, PrimExpr, Select, Var, cast, const
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import (
     BufferStore,
     For,

@@ -22,9 +22,9 @@ from loomir.te.topi.shape import (
     refuse_shapes,
     working,
 )
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import PrimExpr, const, convert
 from loomir.tir.expr import cast as converted
-from loomir.tir.op import call_builtin
 
 __all__ = [
     "batch_norm",

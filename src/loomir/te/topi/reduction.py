@@ -14,9 +14,9 @@ from loomir.te.scalar import all_of, any_of, max_value, min_value, select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.elementwise import cast
 from loomir.te.topi.shape import Axes, Size, as_axes, bad, dims, make, need, product, working
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import IntImm, PrimExpr, const, convert
 from loomir.tir.expr import cast as converted
-from loomir.tir.op import call_builtin
 
 __all__ = [
     "all",

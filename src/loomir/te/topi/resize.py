@@ -15,8 +15,8 @@ from loomir.te.tensor import Tensor
 from loomir.te.topi.layout import spatial_axes
 from loomir.te.topi.loops import wide
 from loomir.te.topi.shape import Size, bad, dims, equal_sizes, make, need
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Max, Min, PrimExpr, cast, const
-from loomir.tir.op import call_builtin
 
 __all__ = ["resize2d", "resize3d"]
 

@@ -12,9 +12,9 @@ from loomir.relax.expr import Call, Function, Var
 from loomir.relax.normalize import normalize
 from loomir.relax.op_def import find_op
 from loomir.support.diagnostics import InternalError
+from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.function import PrimFunc
 from loomir.tir.rules import refuse
-from loomir.tir.written import written_buffers
 from loomir.transform.relax.bind_params import BindParamsOptions, bind_params
 
 __all__ = ["bind_constants"]

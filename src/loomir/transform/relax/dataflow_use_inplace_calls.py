@@ -26,10 +26,10 @@ from loomir.relax.op_def import find_op
 from loomir.relax.relations import Match, is_subtype
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
+from loomir.tir.analysis.fresh import definitions_in, fresh_buffer, fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as PrimVar
-from loomir.tir.fresh import definitions_in, fresh_buffer, fresh_var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore
 from loomir.transform.relax.aliases import Aliases, find_aliases

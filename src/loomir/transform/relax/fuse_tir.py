@@ -16,10 +16,10 @@ from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import HANDLE
+from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as PrimVar
-from loomir.tir.fresh import fresh_copy
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import TRUE, Block, BlockRealize, SeqStmt, Stmt, seq
 from loomir.tir.types import VOID_TYPE

@@ -19,7 +19,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, rewrite
-from loomir.tir.access_regions import infer_access_regions
+from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     And,

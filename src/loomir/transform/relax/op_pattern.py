@@ -10,8 +10,8 @@ from typing import Final
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.visit import by_class, pre_order
+from loomir.tir.analysis.effects import Does, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar
-from loomir.tir.effects import Does, effects_of_node
 from loomir.tir.expr import (
     Add,
     Call,

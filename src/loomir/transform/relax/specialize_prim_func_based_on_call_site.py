@@ -14,9 +14,9 @@ from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.rewriter import Rewriter
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
+from loomir.tir.analysis.fresh import fresh_copy, fresh_var
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, Var
-from loomir.tir.fresh import fresh_copy, fresh_var
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.graph_reading import operator_of
 

@@ -18,9 +18,9 @@ from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, nodes_outside, rebuild, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad, Range
+from loomir.tir.builtins.table import ADDRESS_OF, BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.expr import Add, Call, IntImm, Mul, PrimExpr, Sub, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import ADDRESS_OF, BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import (
     TRUE,
     Allocate,

@@ -7,8 +7,8 @@ from typing import Final
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, of_classes, pre_order, rewrite
+from loomir.tir.analysis.effects import is_nonzero
 from loomir.tir.buffer import BufferRegion, MatchBufferRegion, Range
-from loomir.tir.effects import is_nonzero
 from loomir.tir.expr import (
     Add,
     Cast,

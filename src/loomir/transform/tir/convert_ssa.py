@@ -8,9 +8,9 @@ from loomir.ir.node import Node, Role
 from loomir.ir.passes import register
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import Step, nodes_in, pre_order, rebuild, trampoline
+from loomir.tir.analysis.fresh import fresh_buffer, fresh_var
 from loomir.tir.buffer import Buffer, MatchBufferRegion
 from loomir.tir.expr import Var
-from loomir.tir.fresh import fresh_buffer, fresh_var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import AttrStmt, Block, BufferRealize, DeclBuffer
 

@@ -12,9 +12,10 @@ from loomir.ir.passes import fact
 from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import ADDRESS_OF, PTR_BYTE_OFFSET, STACK_MAKE_ARRAY, TVM_ACCESS_PTR
+from loomir.tir.check.verify import verify
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import ADDRESS_OF, PTR_BYTE_OFFSET, STACK_MAKE_ARRAY, TVM_ACCESS_PTR
 from loomir.tir.stmt import (
     AttrStmt,
     Block,
@@ -24,7 +25,6 @@ from loomir.tir.stmt import (
     For,
     ForKind,
 )
-from loomir.tir.verify import verify
 from loomir.transform.tir.views import is_flat
 
 __all__ = ["LOWERED", "VOLATILE"]

@@ -21,8 +21,10 @@ from loomir.ir.node import Node
 from loomir.ir.op import Effect, Op
 from loomir.ir.passes import register
 from loomir.ir.visit import Step, by_class, children, fold, plan_of, rebuild, trampoline
+from loomir.tir.analysis.effects import is_nonzero
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.effects import is_nonzero
+from loomir.tir.builtins.math import FAMILY
+from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import (
     And,
     Call,
@@ -38,8 +40,6 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BUILTINS, IF_THEN_ELSE
-from loomir.tir.op_math import FAMILY
 from loomir.tir.stmt import (
     BufferStore,
     DeclBuffer,

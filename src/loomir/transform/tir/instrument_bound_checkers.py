@@ -12,9 +12,9 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import CHECKED_INDEX
 from loomir.tir.expr import GE, LT, Call, IntImm, PrimExpr, Ramp, StringImm
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import CHECKED_INDEX
 from loomir.tir.stmt import BufferStore
 from loomir.transform.tir.known_variables import knowing_variables
 

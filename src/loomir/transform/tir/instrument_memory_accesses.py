@@ -19,10 +19,10 @@ from loomir.ir.op import Op
 from loomir.ir.passes import register
 from loomir.ir.visit import Step, children, plan_of, pre_order, remade, rewrite, trampoline
 from loomir.support.dtype import HANDLE, VOID, DataType
+from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar
-from loomir.tir.expr import Call, IntImm, Let, Max, Min, PrimExpr, StringImm, Var, cast
-from loomir.tir.function import PrimFunc
-from loomir.tir.op import (
+from loomir.tir.builtins.calls import EXTERN, PACKED
+from loomir.tir.builtins.table import (
     ADDRESS_OF,
     STACK_MAKE_ARRAY,
     WATCH_ESCAPE,
@@ -35,8 +35,9 @@ from loomir.tir.op import (
     call_builtin,
     pointer_base,
 )
-from loomir.tir.op_calls import EXTERN, PACKED
-from loomir.tir.op_tiles import DOT_TILES
+from loomir.tir.builtins.tiles import DOT_TILES
+from loomir.tir.expr import Call, IntImm, Let, Max, Min, PrimExpr, StringImm, Var, cast
+from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
     TRUE,
     Allocate,
@@ -53,7 +54,6 @@ from loomir.tir.stmt import (
     seq,
 )
 from loomir.tir.types import PointerType, PrimType
-from loomir.tir.written import written_buffers
 from loomir.transform.tir.convert_ssa import convert_ssa
 from loomir.transform.tir.lower_opaque_block import extents_of
 from loomir.transform.tir.views import Layout

@@ -8,10 +8,10 @@ from loomir.ir.visit import rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.array_argument import describe
 from loomir.tir.buffer import Buffer
+from loomir.tir.builtins.calls import PACKED
+from loomir.tir.builtins.table import STACK_MAKE_ARRAY
 from loomir.tir.expr import Call, PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import STACK_MAKE_ARRAY
-from loomir.tir.op_calls import PACKED
 from loomir.transform.tir.views import Layout
 
 __all__ = ["legalize_calls"]

@@ -21,9 +21,9 @@ from math import prod
 from typing import Any, Final, TypeAlias
 
 from loomir.ir.visit import by_class, children, of_classes
+from loomir.tir.analysis.constant_index import constant_span
+from loomir.tir.analysis.effects import Does, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.constant_index import constant_span
-from loomir.tir.effects import Does, effects_of_node
 from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Select, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loomir.ir.passes import register
-from loomir.tir.cross_thread import serialize_cross_thread_reductions
+from loomir.tir.analysis.cross_thread import serialize_cross_thread_reductions
 from loomir.tir.function import PrimFunc
 
 __all__ = ["lower_cross_thread_reduction"]

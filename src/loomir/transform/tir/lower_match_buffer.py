@@ -9,9 +9,9 @@ from loomir.ir.passes import register
 from loomir.ir.visit import pre_order, rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion, Range
+from loomir.tir.builtins.table import CHECK
 from loomir.tir.expr import Call, Eq, IntImm, PrimExpr, StringImm, Var, cast
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import CHECK
 from loomir.tir.stmt import (
     Block,
     BufferStore,

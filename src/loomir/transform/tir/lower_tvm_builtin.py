@@ -13,9 +13,14 @@ from loomir.ir.visit import rewrite
 from loomir.support.dtype import HANDLE
 from loomir.support.span import Span
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import (
+    ADDRESS_OF,
+    HANDLE_ADD_BYTE_OFFSET,
+    PTR_BYTE_OFFSET,
+    TVM_ACCESS_PTR,
+)
 from loomir.tir.expr import Call, IntImm, PrimExpr
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import ADDRESS_OF, HANDLE_ADD_BYTE_OFFSET, PTR_BYTE_OFFSET, TVM_ACCESS_PTR
 
 __all__ = ["lower_tvm_builtin"]
 

@@ -17,9 +17,9 @@ from loomir.ir.visit import (
     trampoline,
 )
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import (
     TRUE,
     Allocate,

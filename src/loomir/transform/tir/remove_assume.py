@@ -5,8 +5,8 @@ from __future__ import annotations
 from loomir.ir.op import Effect
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
+from loomir.tir.builtins.table import effect_of
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import effect_of
 from loomir.tir.stmt import Evaluate, SeqStmt, Stmt
 
 __all__ = ["remove_assume"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.visit import by_class, nodes_in, plan_of, pre_order, rewrite
+from loomir.tir.analysis.effects import is_discardable
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.effects import is_discardable
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (

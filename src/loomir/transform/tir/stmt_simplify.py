@@ -19,7 +19,8 @@ from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, nodes_outside, of_classes, pre_order, rewrite
-from loomir.tir.effects import is_discardable
+from loomir.tir.analysis.effects import is_discardable
+from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.expr import (
     GE,
     GT,
@@ -44,7 +45,6 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.stmt import AssertStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
 from loomir.transform.tir.known_variables import knowing_variables
 

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from loomir.arith.bounds import Bounds
 from loomir.ir.visit import of_classes, pre_order
+from loomir.tir.analysis.effects import Does, effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.effects import Does, effects, effects_of_node
+from loomir.tir.builtins.calls import OUTSIDE
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import And, Call, Let, Or, PrimExpr, Var
-from loomir.tir.op import IF_THEN_ELSE
-from loomir.tir.op_calls import OUTSIDE
 from loomir.tir.stmt import (
     TRUE,
     Allocate,

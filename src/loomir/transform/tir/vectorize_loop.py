@@ -19,7 +19,9 @@ from loomir.ir.visit import (
     trampoline,
 )
 from loomir.support.dtype import LANES, DataType
+from loomir.tir.analysis.fresh import fresh_copy, fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     Add,
     BinaryOp,
@@ -37,9 +39,7 @@ from loomir.tir.expr import (
     Sub,
     Var,
 )
-from loomir.tir.fresh import fresh_copy, fresh_var
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import (
     Allocate,
     BufferStore,

@@ -11,8 +11,8 @@ from loomir.build import as_module
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.target import Target
+from loomir.tir.check.verify import verify
 from loomir.tir.function import PrimFunc
-from loomir.tir.verify import verify
 from tests.autoschedule.held import scheduled
 from tests.autoschedule.rules.reduction.test_ordered_sums import (
     arrays_for,

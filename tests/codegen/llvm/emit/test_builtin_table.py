@@ -25,9 +25,9 @@ from loomir.ir.visit import pre_order
 from loomir.script import from_source
 from loomir.support.diagnostics import RunError
 from loomir.support.dtype import DataType, numpy_of
+from loomir.tir.builtins.table import BUILTINS, FAMILIES, Accepts, call_builtin
 from loomir.tir.expr import Call, IntImm, PrimExpr, Ramp
 from loomir.tir.function import PrimFunc
-from loomir.tir.op import BUILTINS, FAMILIES, Accepts, call_builtin
 from loomir.transform import LowerOptions, lower
 from tests.clause import clauses
 from tests.codegen.llvm.emit.both import compiled, flat, func, get, i64, loop, module, put

@@ -12,8 +12,8 @@ from loomir.ir.module import GlobalVar, IRModule
 from loomir.support.dtype import HANDLE, VOID, DataType
 from loomir.tir import expr as e
 from loomir.tir.buffer import Buffer, decl_buffer
+from loomir.tir.builtins.table import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE, call_builtin
 from loomir.tir.expr import Call, IntImm, PrimExpr, StringImm, Var
-from loomir.tir.op import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE, call_builtin
 from loomir.tir.stmt import (
     AssertStmt,
     DeclBuffer,

@@ -7,7 +7,7 @@ import loomir
 from loomir.codegen.llvm.mathlib import MATH
 from loomir.script import from_source
 from loomir.support.dtype import DataType, numpy_of
-from loomir.tir.accuracy import apart
+from loomir.tir.builtins.accuracy import apart
 
 SIZE = 256
 LOOPS = {

@@ -12,8 +12,8 @@ from loomir.codegen.llvm.engine import Passes
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import expr as e
 from loomir.tir.buffer import Buffer
+from loomir.tir.builtins.table import BUILTINS, Accepts, call_builtin
 from loomir.tir.expr import Broadcast, Cast, FloatImm, IntImm, PrimExpr, Ramp, Var
-from loomir.tir.op import BUILTINS, Accepts, call_builtin
 from loomir.tir.stmt import Evaluate, SeqStmt, Stmt
 from tests.clause import clauses
 from tests.codegen.llvm.emit.both import check, flat, func, get, i64, loop, put, values_of

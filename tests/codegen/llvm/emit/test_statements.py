@@ -12,8 +12,8 @@ import pytest
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import expr as e
 from loomir.tir.buffer import decl_buffer
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import IntImm, PrimExpr, Ramp, StringImm, Var
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import (
     Allocate,
     AssertStmt,

@@ -56,6 +56,7 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
     Add,
     Eq,
@@ -69,7 +70,6 @@ from loomir.tir.expr import (
     Var,
     const,
 )
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt, seq
 
 __all__ = ["in_channel_vectors", "tiles_of_block"]

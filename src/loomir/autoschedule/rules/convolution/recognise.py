@@ -29,6 +29,7 @@ from loomir.ir.comparison import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     And,
     Call,
@@ -41,7 +42,6 @@ from loomir.tir.expr import (
     cast,
     const,
 )
-from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = ["Border", "Image", "read_border", "read_image"]
 

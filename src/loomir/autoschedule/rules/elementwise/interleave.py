@@ -23,8 +23,8 @@ from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import Call, IntImm, Min, PrimExpr, Shuffle, Var
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt, seq
 
 __all__ = ["plan_interleaved"]

@@ -23,8 +23,8 @@ from loomir.autoschedule.rules.matmul.micro_kernel import span
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import Call, FloorDiv, Min, PrimExpr, Var
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
 __all__ = ["plan_transpose"]

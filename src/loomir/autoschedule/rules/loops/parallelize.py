@@ -16,11 +16,11 @@ from loomir.ir.visit import by_class, children, rebuild
 from loomir.schedule.dependence import carried_by
 from loomir.schedule.nests import knowing
 from loomir.target import Target
+from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.init_order import check_init_order
 from loomir.tir.buffer import Range
-from loomir.tir.effects import Does, effects_of_node
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.init_order import check_init_order
 from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, Stmt
 
 __all__ = ["plan_as_written", "time_of_statement"]

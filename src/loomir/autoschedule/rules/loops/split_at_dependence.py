@@ -18,10 +18,10 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.schedule.dependence import carried_by
 from loomir.schedule.nests import knowing, ranges_in
 from loomir.target import Target
+from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
-from loomir.tir.effects import Does, effects
 from loomir.tir.expr import GE, LT, And, Or, PrimExpr, Select, Var
-from loomir.tir.fresh import fresh_copy
 from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 
 __all__ = ["plan_around_one"]

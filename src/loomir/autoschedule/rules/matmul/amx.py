@@ -28,6 +28,8 @@ from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, up
 from loomir.support.dtype import BOOL
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
+from loomir.tir.builtins.tiles import TILE, TILE_BYTES, sum_dtype
 from loomir.tir.expr import (
     LE,
     And,
@@ -41,8 +43,6 @@ from loomir.tir.expr import (
     Var,
     const,
 )
-from loomir.tir.op import call_builtin
-from loomir.tir.op_tiles import TILE, TILE_BYTES, sum_dtype
 from loomir.tir.stmt import TRUE, BufferStore, Evaluate, IfThenElse, Stmt, seq
 
 __all__ = ["on_tiles"]

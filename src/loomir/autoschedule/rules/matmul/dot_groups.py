@@ -29,6 +29,7 @@ from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE, call_builtin
 from loomir.tir.expr import (
     LT,
     Broadcast,
@@ -41,7 +42,6 @@ from loomir.tir.expr import (
     Sub,
     const,
 )
-from loomir.tir.op import IF_THEN_ELSE, call_builtin
 from loomir.tir.stmt import BufferStore, Stmt
 
 __all__ = ["WORD", "Groups", "grouped", "narrowest"]

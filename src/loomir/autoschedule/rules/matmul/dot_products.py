@@ -34,6 +34,7 @@ from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, up
 from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
     LT,
     Add,
@@ -47,7 +48,6 @@ from loomir.tir.expr import (
     Var,
     const,
 )
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 
 __all__ = ["dot_products", "few_as_dot_products", "fewest_steps"]

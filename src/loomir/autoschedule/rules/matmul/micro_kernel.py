@@ -11,8 +11,8 @@ from loomir.autoschedule.builders.operand_access import span
 from loomir.autoschedule.rules.matmul.tile_sizes import Tiles
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Add, Broadcast, Mul, PrimExpr, const
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Stmt, seq
 
 __all__ = [

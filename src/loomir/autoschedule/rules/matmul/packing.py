@@ -16,8 +16,8 @@ from loomir.autoschedule.builders.register_transpose import turned
 from loomir.autoschedule.rules.matmul.micro_kernel import span, wide
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Values
 from loomir.tir.buffer import Buffer
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import LE, LT, Call, FloorDiv, IntImm, PrimExpr, const
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["Packing", "pack_tile"]

@@ -20,8 +20,8 @@ from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, up
 from loomir.ir.substitution import substitute
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import LT, Eq, FloorDiv, IntImm, PrimExpr, Select
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import Evaluate, Stmt, seq
 
 __all__ = ["GROUP", "Fetch", "in_groups", "next_columns", "result_lines", "stream_ahead"]

@@ -37,8 +37,8 @@ from loomir.ir.visit import pre_order
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import LE, Eq, FloorDiv, FloorMod, IntImm, PrimExpr, Var, const
-from loomir.tir.op import call_builtin
 from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt, seq
 
 __all__ = ["in_strips"]

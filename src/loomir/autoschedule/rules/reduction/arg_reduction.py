@@ -30,8 +30,9 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, fold, rewrite
 from loomir.support.dtype import DataType
 from loomir.target import Target
+from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.fresh import fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.effects import Does, effects
 from loomir.tir.expr import (
     GE,
     GT,
@@ -52,7 +53,6 @@ from loomir.tir.expr import (
     Select,
     Var,
 )
-from loomir.tir.fresh import fresh_var
 from loomir.tir.stmt import BlockRealize, BufferStore, IfThenElse, LetStmt, SeqStmt, Stmt, seq
 
 __all__ = ["plan_choice"]

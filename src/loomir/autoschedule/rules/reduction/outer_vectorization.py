@@ -21,8 +21,8 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, pre_order, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import And, Call, Let, Min, Or, PrimExpr, Var
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["SideBySide", "side_by_side"]

@@ -15,8 +15,8 @@ from loomir.autoschedule.builders.thread_partition import is_worth, shared
 from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
+from loomir.tir.analysis.effects import Does, effects
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.effects import Does, effects
 from loomir.tir.expr import IntImm, PrimExpr, Var, cast
 from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt
 

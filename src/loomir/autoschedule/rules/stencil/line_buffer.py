@@ -23,6 +23,7 @@ from loomir.autoschedule.rules.matmul.operands import bound
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     LE,
@@ -39,7 +40,6 @@ from loomir.tir.expr import (
     Var,
     const,
 )
-from loomir.tir.op import IF_THEN_ELSE
 from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["Along", "Sliding", "read_sliding", "slide"]

@@ -28,6 +28,7 @@ from loomir.autoschedule.rules.stencil.line_buffer import read_sliding, slide
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE, call_builtin
 from loomir.tir.expr import (
     LE,
     LT,
@@ -42,7 +43,6 @@ from loomir.tir.expr import (
     PrimExpr,
     Var,
 )
-from loomir.tir.op import IF_THEN_ELSE, call_builtin
 from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 
 __all__ = ["plan_windows"]

@@ -39,6 +39,7 @@ from loomir.support.diagnostics import InternalError, counted
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE, call_builtin
 from loomir.tir.expr import (
     LE,
     LT,
@@ -54,7 +55,6 @@ from loomir.tir.expr import (
     Var,
     const,
 )
-from loomir.tir.op import IF_THEN_ELSE, call_builtin
 from loomir.tir.stmt import BufferStore, DeclBuffer, IfThenElse, Stmt, seq
 
 __all__ = ["plan_phases"]

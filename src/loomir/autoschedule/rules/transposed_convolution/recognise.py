@@ -22,8 +22,8 @@ from loomir.autoschedule.rules.matmul.recognise import is_zero
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import Call, Eq, FloatImm, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var
-from loomir.tir.op import IF_THEN_ELSE
 
 __all__ = ["Factor", "Line", "Phases", "Spread", "phases_of", "read_spread"]
 

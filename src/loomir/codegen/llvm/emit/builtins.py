@@ -20,9 +20,9 @@ from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.table import BUILTINS, Accepts
 from loomir.tir.expr import Call, IntImm, StringImm
 from loomir.tir.faults import fault
-from loomir.tir.op import BUILTINS, Accepts
 
 __all__ = ["OPS"]
 

@@ -16,9 +16,9 @@ from loomir.codegen.llvm.values import NOTHING, NULL, Value, const
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
+from loomir.tir.builtins.calls import EXTERN, PACKED
 from loomir.tir.expr import Call
 from loomir.tir.faults import fault
-from loomir.tir.op_calls import EXTERN, PACKED
 
 __all__ = ["RECURSION_LIMIT", "call", "run_call"]
 

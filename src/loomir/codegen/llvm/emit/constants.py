@@ -8,6 +8,7 @@ from typing import Final
 from loomir.codegen.llvm.emit.frame import Interval
 from loomir.ir.op import Op
 from loomir.ir.visit import Step, children, trampoline
+from loomir.tir.builtins.table import BUILTINS, CHECKED_INDEX
 from loomir.tir.expr import (
     Add,
     And,
@@ -35,7 +36,6 @@ from loomir.tir.expr import (
     Sub,
     Var,
 )
-from loomir.tir.op import BUILTINS, CHECKED_INDEX
 
 __all__ = ["constant_of", "is_cheap", "range_of", "stride_of"]
 

@@ -17,8 +17,8 @@ from loomir.codegen.llvm.values import NOTHING, Value, const
 from loomir.ir.visit import Step
 from loomir.runtime.externs import VARIADIC
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.calls import name_of
 from loomir.tir.expr import Call
-from loomir.tir.op_calls import name_of
 
 __all__ = ["call_extern"]
 

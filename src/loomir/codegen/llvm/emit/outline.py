@@ -15,8 +15,8 @@ from loomir.codegen.llvm.emit.faults import FAULTED, FINE
 from loomir.codegen.llvm.emit.frame import Frame, Size
 from loomir.ir.op import Effect
 from loomir.ir.visit import Step, by_class, children
+from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP, effect_of
 from loomir.tir.expr import Call
-from loomir.tir.op import BREAK_LOOP, CONTINUE_LOOP, effect_of
 from loomir.tir.stmt import For, SeqStmt, Stmt, While
 
 __all__ = ["measure", "run_in_pieces"]

@@ -13,10 +13,10 @@ from loomir.codegen.llvm.values import NOTHING, NULL, Value, const
 from loomir.ir.visit import Step
 from loomir.runtime import layout as at
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.calls import CALL_CPACKED, name_of
+from loomir.tir.builtins.table import STACK_MAKE_ARRAY
 from loomir.tir.expr import Call, PrimExpr, StringImm
 from loomir.tir.faults import fault
-from loomir.tir.op import STACK_MAKE_ARRAY
-from loomir.tir.op_calls import CALL_CPACKED, name_of
 
 __all__ = ["call_packed"]
 

@@ -12,8 +12,8 @@ from loomir.ir.visit import Step
 from loomir.runtime import layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.table import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
 from loomir.tir.expr import Call, PrimExpr
-from loomir.tir.op import STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
 
 __all__ = ["DLTENSOR", "FIELDS", "element_code", "header_word", "make_tensor"]
 

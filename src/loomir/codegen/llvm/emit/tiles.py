@@ -19,8 +19,8 @@ from loomir.codegen.llvm.types import AMX, FLOAT, I8, I16, I32, I64, VOID
 from loomir.codegen.llvm.values import NOTHING, Value, const, zero
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.tiles import TILE, TILE_BYTES
 from loomir.tir.expr import Call
-from loomir.tir.op_tiles import TILE, TILE_BYTES
 
 __all__ = ["dot_tiles"]
 

@@ -13,8 +13,8 @@ from loomir.codegen.llvm.types import I8, I16, I32, I64, PTR, VOID
 from loomir.codegen.llvm.values import NULL, Value, const, poison
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.hint import undefined
 from loomir.tir.expr import Call, IntImm
-from loomir.tir.op_hint import undefined
 
 __all__ = ["WHOLE"]
 

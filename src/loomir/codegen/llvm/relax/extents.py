@@ -12,8 +12,8 @@ from loomir.codegen.llvm.values import FALSE, Value, const
 from loomir.ir.visit import Step
 from loomir.relax.faults import division_by_zero, overflow
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.table import BUILTINS
 from loomir.tir.expr import Add, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, Sub
-from loomir.tir.op import BUILTINS
 
 __all__ = ["EXTENTS"]
 

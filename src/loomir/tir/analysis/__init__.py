@@ -1,0 +1,1 @@
+"""Questions about programs that passes and checks share: accesses, effects, cost, ranges."""

@@ -1,0 +1,308 @@
+"""Integer expressions as sums: a constant plus multiples of atoms, for small proofs.
+
+An atom is a loop, a variable that stands for itself, or an expression that is not understood, which
+still knows the loops that its value may change with. ``FloorDiv`` and ``FloorMod`` by a constant
+are split where the ranges of atoms show how.
+
+Sums are over the integers: an expression that by its atoms' ranges may wrap is not understood, and
+where ranges are not known, it is taken not to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from loomir.ir.op import Effect
+from loomir.ir.visit import Step, pre_order, trampoline
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import BUILTINS, effect_of
+from loomir.tir.expr import (
+    Add,
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+)
+
+__all__ = ["Affine", "Atom", "Sum", "reads_memory", "show"]
+
+_MOST_TERMS: Final = 64
+_PURE: Final = frozenset({Effect.PURE, Effect.EXPR_ANNOTATION})
+
+
+class Atom:
+    """A quantity: its range (``low`` to ``high``, None for unknown) and the loops that change it.
+
+    A loop is an atom that depends on itself. ``name``: what messages call it by, or the expression.
+    """
+
+    __slots__ = ("high", "loops", "low", "name")
+
+    def __init__(
+        self,
+        name: object,
+        low: int | None = None,
+        high: int | None = None,
+        loops: frozenset[Atom] | None = None,
+    ) -> None:
+        self.name = name
+        self.low = low
+        self.high = high
+        self.loops: frozenset[Atom] = frozenset((self,)) if loops is None else loops
+
+
+class Sum(NamedTuple):
+    """``constant`` plus each atom times its factor; no factor is 0."""
+
+    terms: dict[Atom, int]
+    constant: int
+
+    @property
+    def loops(self) -> frozenset[Atom]:
+        """The loops that the value may change with."""
+        found: frozenset[Atom] = frozenset()
+        for atom in self.terms:
+            found |= atom.loops
+        return found
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there are no atoms."""
+        return not self.terms
+
+    def plus(self, other: Sum, factor: int = 1) -> Sum:
+        """Give ``self + factor * other``."""
+        terms = dict(self.terms)
+        for atom, times in other.terms.items():
+            total = terms.get(atom, 0) + factor * times
+            if total:
+                terms[atom] = total
+            else:
+                terms.pop(atom, None)
+        return Sum(terms, self.constant + factor * other.constant)
+
+    def times(self, factor: int) -> Sum:
+        """Give ``factor * self``."""
+        return Sum({}, 0).plus(self, factor) if factor else Sum({}, 0)
+
+    def range(self) -> tuple[int | None, int | None]:
+        """Give the least and the greatest value, None where it is not known."""
+        low: int | None = self.constant
+        high: int | None = self.constant
+        for atom, times in self.terms.items():
+            ends = (atom.low, atom.high) if times > 0 else (atom.high, atom.low)
+            low = None if low is None or ends[0] is None else low + times * ends[0]
+            high = None if high is None or ends[1] is None else high + times * ends[1]
+        return low, high
+
+    def divided(self, divisor: int) -> tuple[Sum, Sum] | None:
+        """Give quotient and remainder by a positive constant, or None where ranges do not tell."""
+        whole = {a: t // divisor for a, t in self.terms.items() if t % divisor == 0}
+        rest = Sum({a: t for a, t in self.terms.items() if t % divisor}, self.constant % divisor)
+        low, high = rest.range()
+        if low is None or high is None or low < 0 or high >= divisor:
+            return None
+        return Sum(whole, self.constant // divisor), rest
+
+    def with_atoms(self, values: dict[Atom, Sum]) -> Sum:
+        """Replace atoms by sums."""
+        made = Sum({}, self.constant)
+        for atom, times in self.terms.items():
+            value = values.get(atom)
+            made = made.plus(Sum({atom: 1}, 0) if value is None else value, times)
+        return made
+
+
+def show(value: Sum) -> str:
+    """Write a sum as messages show it."""
+    parts: list[str] = []
+    for atom, times in value.terms.items():
+        size = f"{atom.name}" if abs(times) == 1 else f"{abs(times)} * {atom.name}"
+        sign = ("- " if parts else "-") if times < 0 else ("+ " if parts else "")
+        parts.append(sign + size)
+    if value.constant or not parts:
+        sign = ("- " if value.constant < 0 else "+ ") if parts else ""
+        parts.append(f"{sign}{abs(value.constant) if parts else value.constant}")
+    return " ".join(parts)
+
+
+def reads_memory(expr: PrimExpr) -> bool:
+    """Tell whether evaluating an expression again may give something else."""
+    return any(
+        isinstance(part, BufferLoad) or (isinstance(part, Call) and effect_of(part) not in _PURE)
+        for part in pre_order(expr)
+    )
+
+
+class Affine:
+    """Reads expressions as sums; ``values`` says what variables stand for.
+
+    ``around`` are the loops that a read of memory may change with.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[int, Sum] = {}
+        self.around: frozenset[Atom] = frozenset()
+        # Atoms of variables that stand for themselves; the variable keeps its id from being reused.
+        self._free: dict[int, tuple[Var, Sum]] = {}
+
+    def variant(self, values: dict[Atom, Sum]) -> Affine:
+        """Give a reader in which some atoms stand for other sums."""
+        made = Affine()
+        made.around = self.around
+        made.values = {key: value.with_atoms(values) for key, value in self.values.items()}
+        made._free = self._free
+        return made
+
+    def read(self, expr: PrimExpr) -> Sum:
+        """Read an expression."""
+        return trampoline(self._visit(expr))
+
+    def _unread(self, expr: PrimExpr) -> Sum:
+        """Give an expression of a kind that no rule reads as an atom of its own."""
+        loops: frozenset[Atom] = frozenset()
+        for part in pre_order(expr):
+            if isinstance(part, Var):
+                loops |= self._var(part).loops
+        if reads_memory(expr):
+            loops |= self.around
+        return Sum({Atom(expr, loops=loops): 1}, 0)
+
+    def _var(self, var: Var) -> Sum:
+        known = self.values.get(id(var))
+        if known is not None:
+            return known
+        found = self._free.get(id(var))
+        if found is None:
+            atom = Atom(var.name_hint, loops=frozenset())
+            found = self._free[id(var)] = (var, Sum({atom: 1}, 0))
+        return found[1]
+
+    def _visit(self, expr: PrimExpr) -> Step[Sum]:
+        rule = _RULES.get(type(expr))
+        if rule is None:
+            return self._unread(expr)
+        made: Sum = yield rule(self, expr)
+        if len(made.terms) > _MOST_TERMS or not _fits(made, expr.dtype):
+            return _blend(expr, made)
+        return made
+
+    # -- rules -----------------------------------------------------------------------------------
+    def int_imm(self, expr: IntImm) -> Step[Sum]:
+        """Read a constant."""
+        return Sum({}, expr.value)
+        yield  # makes this a step
+
+    def var(self, expr: Var) -> Step[Sum]:
+        """Read a variable."""
+        return self._var(expr)
+        yield  # makes this a step
+
+    def add(self, expr: Add | Sub) -> Step[Sum]:
+        """Read a sum or a difference."""
+        a = yield self._visit(expr.a)
+        b = yield self._visit(expr.b)
+        return a.plus(b, 1 if isinstance(expr, Add) else -1)
+
+    def mul(self, expr: Mul) -> Step[Sum]:
+        """Read a product with a constant."""
+        a = yield self._visit(expr.a)
+        b = yield self._visit(expr.b)
+        if b.is_constant:
+            return a.times(b.constant)
+        return b.times(a.constant) if a.is_constant else _blend(expr, a, b)
+
+    def div(self, expr: FloorDiv | FloorMod | Div | Mod) -> Step[Sum]:
+        """Read a quotient or remainder by a constant; truncated ones of values not below 0."""
+        a = yield self._visit(expr.a)
+        b = yield self._visit(expr.b)
+        if not b.is_constant or b.constant <= 0:
+            return _blend(expr, a, b)
+        low, _ = a.range()
+        truncates = isinstance(expr, (Div, Mod))
+        if truncates and (low is None or low < 0):
+            return _blend(expr, a, b)
+        found = a.divided(b.constant)
+        if found is None:
+            high = b.constant - 1 if isinstance(expr, (FloorMod, Mod)) else None
+            return _blend(expr, a, b, low=None if high is None else 0, high=high)
+        return found[0] if isinstance(expr, (FloorDiv, Div)) else found[1]
+
+    def extreme(self, expr: Min | Max) -> Step[Sum]:
+        """Read the smaller or the larger of two where ranges tell which it is."""
+        a = yield self._visit(expr.a)
+        b = yield self._visit(expr.b)
+        low, high = a.plus(b, -1).range()
+        smaller = a if high is not None and high <= 0 else None
+        if smaller is None and low is not None and low >= 0:
+            smaller = b
+        if smaller is None:
+            return _blend(expr, a, b)
+        if isinstance(expr, Min):
+            return smaller
+        return b if smaller is a else a
+
+    def cast(self, expr: Cast) -> Step[Sum]:
+        """Read a conversion to an integer that holds the value."""
+        value = yield self._visit(expr.value)
+        if not (expr.dtype.is_integer and expr.value.dtype.is_integer):
+            return _blend(expr, value)
+        source, target = expr.value.dtype, expr.dtype
+        widens = target.min_value <= source.min_value and source.max_value <= target.max_value
+        return value if widens else _blend(expr, value)
+
+    def call(self, expr: Call) -> Step[Sum]:
+        """Read what ``T.likely`` holds."""
+        if expr.op is not BUILTINS["likely"].op:
+            return self._unread(expr)
+        return (yield self._visit(expr.args[0]))
+
+    def let(self, expr: Let) -> Step[Sum]:
+        """Read a body with its variable bound."""
+        self.values[id(expr.var)] = yield self._visit(expr.value)
+        return (yield self._visit(expr.body))
+
+
+def _blend(expr: PrimExpr, *parts: Sum, low: int | None = None, high: int | None = None) -> Sum:
+    """Give what cannot be read as an atom that changes with the loops of its parts."""
+    loops: frozenset[Atom] = frozenset()
+    for part in parts:
+        loops |= part.loops
+    return Sum({Atom(expr, low, high, loops): 1}, 0)
+
+
+def _fits(value: Sum, dtype: DataType) -> bool:
+    if not dtype.is_integer or dtype.lanes != 1:
+        return dtype.is_bool
+    low, high = value.range()
+    return (low is None or low >= dtype.min_value) and (high is None or high <= dtype.max_value)
+
+
+_RULES: Final[dict[type, Callable[[Affine, Any], Step[Sum]]]] = {
+    IntImm: Affine.int_imm,
+    Var: Affine.var,
+    Add: Affine.add,
+    Sub: Affine.add,
+    Mul: Affine.mul,
+    FloorDiv: Affine.div,
+    FloorMod: Affine.div,
+    Div: Affine.div,
+    Mod: Affine.div,
+    Min: Affine.extreme,
+    Max: Affine.extreme,
+    Cast: Affine.cast,
+    Call: Affine.call,
+    Let: Affine.let,
+}

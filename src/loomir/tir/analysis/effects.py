@@ -1,0 +1,88 @@
+"""What evaluating an expression may do besides giving its value."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import Any
+
+from loomir.ir.op import Effect, Op
+from loomir.ir.visit import fold
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import CHECK, CHECKED_INDEX, effect_of
+from loomir.tir.expr import (
+    Broadcast,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    PrimExpr,
+    Var,
+)
+
+__all__ = ["Does", "effects", "is_discardable", "is_nonzero"]
+
+
+class Does(IntFlag):
+    """Ways in which evaluation is more than a value."""
+
+    NOTHING = 0
+    READS = 1
+    """It reads memory, so that it may give something else at another time."""
+    FAILS = 2
+    """It may raise: a division by a value that may be zero, a checked index."""
+    ACTS = 4
+    """It may write, jump, or call what is unknown."""
+
+
+_OF_CALLS = {
+    Effect.EXPR_ANNOTATION: Does.NOTHING,
+    Effect.PURE: Does.NOTHING,
+    Effect.EMBED_INFO: Does.NOTHING,
+    Effect.READ_STATE: Does.READS,
+}
+
+
+def is_nonzero(divisor: PrimExpr) -> bool:
+    """Tell whether a divisor is certainly not zero."""
+    value = divisor.value if isinstance(divisor, Broadcast) else divisor
+    return isinstance(value, IntImm) and value.value != 0
+
+
+def effects_of_node(e: Any) -> Does:
+    """Give what one node may do, its parts left aside."""
+    kind = e.__class__
+    if kind is BufferLoad:
+        return Does.READS
+    if kind in (Div, Mod, FloorDiv, FloorMod):
+        return Does.NOTHING if e.dtype.is_float or is_nonzero(e.b) else Does.FAILS
+    if kind is Call:
+        if e.op in (CHECK, CHECKED_INDEX):
+            return Does.FAILS
+        if isinstance(e.op, Op):
+            return _OF_CALLS.get(e.op.effect, Does.ACTS | Does.READS | Does.FAILS)
+        return Does.ACTS | Does.READS | Does.FAILS
+    return Does.NOTHING
+
+
+def _join(e: Any, parts: list[Does]) -> Does:
+    found = effects_of_node(e)
+    if e.__class__ is Call and effect_of(e) is Effect.EMBED_INFO:
+        return found  # its arguments are never evaluated
+    for part in parts:
+        if part is not Does.NOTHING:
+            found |= part
+    return found
+
+
+def effects(e: PrimExpr) -> Does:
+    """Give what evaluating an expression may do."""
+    return fold(e, _join)
+
+
+def is_discardable(e: PrimExpr) -> bool:
+    """Tell whether leaving an expression unevaluated changes nothing but the time it takes."""
+    if isinstance(e, (IntImm, Var)):
+        return True
+    return not effects(e) & (Does.FAILS | Does.ACTS)

@@ -1,0 +1,97 @@
+"""Builtins that tell the compiler something, and mean nothing else.
+
+Those of ``EXPR_ANNOTATION`` are their argument. Those of ``EMBED_INFO`` give nothing, and their
+arguments are never evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from loomir.ir.op import Effect
+from loomir.support.dtype import VOID, DataType
+from loomir.tir.builtins.row import Accepts, Args, first_dtype, row
+
+__all__ = ["ASSUME", "FAMILY", "LIKELY", "UNDEF", "undefined"]
+
+FAMILY: Final = "hints"
+
+
+def _nothing(args: Args) -> DataType:
+    return VOID
+
+
+LIKELY: Final = row(
+    "likely",
+    "x",
+    Accepts.ANY,
+    first_dtype,
+    "x, expected to hold",
+    family=FAMILY,
+    effect=Effect.EXPR_ANNOTATION,
+    corners="means x, whatever x turns out to be",
+)
+row(
+    "ignore_loop_partition",
+    "predicate",
+    Accepts.ANY,
+    first_dtype,
+    "the predicate, for which no loop is to be split",
+    family=FAMILY,
+    effect=Effect.EXPR_ANNOTATION,
+    corners="means the predicate",
+)
+ASSUME: Final = row(
+    "assume",
+    "condition",
+    Accepts.TRUTH,
+    _nothing,
+    "a statement that the condition holds here, which the author vouches for",
+    family=FAMILY,
+    effect=Effect.EMBED_INFO,
+    corners="the condition is never evaluated, so that it neither fails nor costs time",
+)
+row(
+    "tvm_tuple",
+    "*values",
+    Accepts.ANY,
+    _nothing,
+    "several values as one, for the value of T.attr",
+    family=FAMILY,
+    effect=Effect.EMBED_INFO,
+    corners="the values are never evaluated",
+)
+
+
+def _is_number(args: Args, result: DataType) -> str | None:
+    if result.is_handle or result.is_void:
+        return f"gives numbers, not {result}"
+    return None
+
+
+def _int32(args: Args) -> DataType:
+    return DataType("int32")
+
+
+UNDEF: Final = row(
+    "undef",
+    "",
+    Accepts.ANY,
+    _int32,
+    "a value of which nothing in particular is known",
+    family=FAMILY,
+    effect=Effect.READ_STATE,
+    corners="in this version NaN, or bytes of 0xCD, or true; the dtype is int32 if left out",
+    says_dtype=True,
+    check=_is_number,
+)
+
+
+def undefined(dtype: DataType) -> int | float:
+    """Give what ``T.undef`` is in each lane of a dtype: what reads of fresh memory give, too."""
+    if dtype.is_float:
+        return math.nan
+    if dtype.is_bool:
+        return 1
+    return int.from_bytes(b"\xcd" * (dtype.bits // 8), "little", signed=dtype.is_int)

@@ -1,0 +1,76 @@
+"""Builtins by which a program that watches its memory does so; lowering puts them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from loomir.ir.op import Effect, Op
+from loomir.support.dtype import HANDLE, VOID, DataType
+from loomir.tir.builtins.row import Accepts, Args, first_dtype, row
+
+__all__ = [
+    "FAMILY",
+    "WATCH_ESCAPE",
+    "WATCH_ITERATION",
+    "WATCH_LOOP",
+    "WATCH_MEMORY",
+    "WATCH_READ",
+    "WATCH_START",
+    "WATCH_WRITE",
+]
+
+FAMILY: Final = "watching memory"
+
+
+def _pointer(args: Args) -> DataType:
+    return HANDLE
+
+
+def _nothing(args: Args) -> DataType:
+    return VOID
+
+
+def _row(name: str, params: str, gives: Callable[[Args], DataType], summary: str) -> Op:
+    return row(
+        name,
+        params,
+        Accepts.ANY,
+        gives,
+        summary,
+        family=FAMILY,
+        effect=Effect.UPDATE_STATE,
+        corners="lowering puts it in",
+    )
+
+
+WATCH_START: Final = _row(
+    "watch_start", "words", _pointer, "the words given, set to count iterations"
+)
+WATCH_LOOP: Final = _row(
+    "watch_loop", "words around", _pointer, "the words given, set to describe a loop"
+)
+WATCH_ITERATION: Final = _row(
+    "watch_iteration", "loop number", _nothing, "begin an iteration of a loop"
+)
+WATCH_MEMORY: Final = _row(
+    "watch_memory",
+    "words data start bytes granule stamps marks",
+    _pointer,
+    "the words given, set to describe memory: data, start, bytes, granule, stamps, marks",
+)
+WATCH_ESCAPE: Final = _row(
+    "watch_escape", "memory", first_dtype, "memory that may be written from now on unseen"
+)
+WATCH_READ: Final = _row(
+    "watch_read",
+    "value memory loop buffer *indices",
+    first_dtype,
+    "what a load gives, or an error: its memory, the loop around, its buffer, its indices",
+)
+WATCH_WRITE: Final = _row(
+    "watch_write",
+    "element memory loop buffer *indices",
+    _nothing,
+    "what a store is about to do, or an error",
+)

@@ -1,0 +1,1 @@
+"""The rules of well-formed programs that no constructor can see."""
