@@ -16,7 +16,7 @@ from loomir.relax import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr
-from loomir.relax.rewriter import Rewriter, copy_with_fresh_vars
+from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars
 
 __all__ = ["inlined", "renamed", "with_dead_code"]
 

@@ -22,7 +22,7 @@ from loomir.ir.module import IRModule
 from loomir.ir.passes import PASSES, apply
 from loomir.ir.serialize import from_json, to_json
 from loomir.relax import Function, TensorStructInfo
-from loomir.relax.normalize import normal_form_violations, normalize
+from loomir.relax.normal.normalize import normal_form_violations, normalize
 from loomir.support.diagnostics import RunError
 from loomir.target import Target
 from loomir.tir import Var as ShapeVar

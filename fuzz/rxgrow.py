@@ -27,7 +27,7 @@ from loomir.relax import (
     TensorStructInfo,
     Var,
 )
-from loomir.relax.op_def import OpDef, TensorSample, find_op
+from loomir.relax.operator.definition import OpDef, TensorSample, find_op
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
 from loomir.tir import Var as ShapeVar

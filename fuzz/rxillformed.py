@@ -39,10 +39,10 @@ from loomir.relax import (
     Var,
     VarBinding,
 )
-from loomir.relax.normalize import normalize
-from loomir.relax.op_def import find_op
-from loomir.relax.rewriter import Rewriter
-from loomir.relax.well_formed import well_formed
+from loomir.relax.check.well_formed import well_formed
+from loomir.relax.normal.normalize import normalize
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.definition import find_op
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.support.dtype import DataType
 from loomir.tir import PrimExpr, const

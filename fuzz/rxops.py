@@ -10,8 +10,8 @@ import numpy as np
 from fuzz.rxgrow import DTYPES, LARGEST, Entry, Grower, near, op
 from fuzz.rxprogram import EXACT
 from loomir.relax import PrimValue, TupleGetItem
-from loomir.relax.op_def import OpDef, TensorSample, find_op, op_names
-from loomir.relax.op_params import Kind
+from loomir.relax.operator.definition import OpDef, TensorSample, find_op, op_names
+from loomir.relax.operator.params import Kind
 from loomir.support.dtype import DataType
 from loomir.tir import const
 

@@ -18,9 +18,9 @@ import loomir
 from fuzz.serving import answer_of, complaints, serve
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import pre_order
+from loomir.relax.check.verify import verify
 from loomir.relax.expr import Function
 from loomir.relax.struct_info import TensorStructInfo
-from loomir.relax.verify import verify
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of

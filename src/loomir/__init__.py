@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from loomir.inspect.bisection import bisect
     from loomir.inspect.values import compare_stages
     from loomir.interp import interpret
-    from loomir.relax.verify import verify, warnings_of
+    from loomir.relax.check.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
     from loomir.runtime.externs import load_library, register_extern
     from loomir.runtime.packed import get_func, register_func
@@ -98,8 +98,8 @@ _HOMES: Final = {
     "register_extern": "loomir.runtime.externs",
     "register_func": "loomir.runtime.packed",
     "validate_schedule": "loomir.validate",
-    "verify": "loomir.relax.verify",
-    "warnings_of": "loomir.relax.verify",
+    "verify": "loomir.relax.check.verify",
+    "warnings_of": "loomir.relax.check.verify",
 }
 _PACKAGES: Final = ("ir", "op", "relax", "runtime", "schedule", "script", "tc", "te", "tir")
 

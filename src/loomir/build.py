@@ -27,7 +27,7 @@ from loomir.ir.visit import by_class, pre_order, remembering
 from loomir.profiling.profiler import Lazy, Profiler
 from loomir.profiling.roof import measured_roof
 from loomir.relax import expr as relax
-from loomir.relax.verify import Verdict, judge
+from loomir.relax.check.verify import Verdict, judge
 from loomir.runtime.executable import Executable
 from loomir.runtime.externs import find_extern
 from loomir.runtime.nan_check import no_graph

@@ -19,7 +19,7 @@ import pytest
 import loomir
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.relax import Binding, Function, SeqExpr
-from loomir.relax.verify import warnings_of
+from loomir.relax.check.verify import warnings_of
 from loomir.runtime.packed import register_func, remove_func
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, Diagnostic, RunError

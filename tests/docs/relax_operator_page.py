@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import loomir.op
-from loomir.relax.op_def import OpDef, find_op
-from loomir.relax.op_params import REQUIRED
+from loomir.relax.operator.definition import OpDef, find_op
+from loomir.relax.operator.params import REQUIRED
 
 INTRODUCTION = """# Operators of Relax
 

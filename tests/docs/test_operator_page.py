@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loomir.relax.op_def import op_names
+from loomir.relax.operator.definition import op_names
 from loomir.te import topi
 from tests.docs import relax_operator_page
 from tests.docs.markdown import ROOT

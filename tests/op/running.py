@@ -16,11 +16,11 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.interp.scalar import value_of
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
-from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import Call, Constant, DataTypeImm, PrimValue, StringImm, Tuple, Var
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import OpDef, Sample, TensorSample
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import OpDef, Sample, TensorSample
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     OBJECT,

@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.relax.op_def import OpDef, Sample, TensorSample, find_op
+from loomir.relax.operator.definition import OpDef, Sample, TensorSample, find_op
 from loomir.tir.expr import Var, const
 from tests.op.running import Lowered, call_of
 

@@ -9,8 +9,8 @@ import pytest
 from loomir.arith.analyzer import Analyzer
 from loomir.op import arange, eye, full, hamming_window
 from loomir.relax.expr import Call, PrimValue, Var
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import op_def
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import op_def
 from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Var as ShapeVar

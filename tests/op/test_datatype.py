@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loomir.relax.op_def import Sample, TensorSample, find_op
+from loomir.relax.operator.definition import Sample, TensorSample, find_op
 from loomir.support.dtype import DataType, numpy_of
 from tests.op.running import Lowered, call_of
 from tests.op.test_operators import DTYPES, special_values

@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 
 CHOOSING: list[tuple[str, dict[str, Any], list[tuple[tuple[int, ...], str]]]] = [
     ("max", {"axis": (0,), "keepdims": False}, [((3,), "float32")]),

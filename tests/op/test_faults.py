@@ -9,8 +9,8 @@ import pytest
 
 import loomir
 from loomir import op
-from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import Var
+from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.tir import expr as tir
 from tests.clause import clauses

@@ -16,7 +16,7 @@ import loomir
 from loomir.ir import structural_equal
 from loomir.ir.module import VDevice
 from loomir.relax.node import StructInfo
-from loomir.relax.op_def import OpDef, Sample, TensorSample, find_op, op_names
+from loomir.relax.operator.definition import OpDef, Sample, TensorSample, find_op, op_names
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of

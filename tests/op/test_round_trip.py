@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import loomir
-from loomir.relax.block_builder import BlockBuilder
-from loomir.relax.op_def import OpDef, find_op, op_names
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.operator.definition import OpDef, find_op, op_names
 from tests.op.running import Symbolic, call_of, concrete
 
 SAMPLED = [o for o in map(find_op, op_names()) if o is not None and o.samples]

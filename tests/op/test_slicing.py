@@ -9,7 +9,7 @@ import pytest
 from loomir.arith.analyzer import Analyzer
 from loomir.interp.scalar import value_of
 from loomir.op.slicing import slice_bounds
-from loomir.relax.proof import analyzer_for
+from loomir.relax.info.proof import analyzer_for
 from loomir.relax.shape import ShapeExpr
 from loomir.tir import expr as tir
 

@@ -10,7 +10,7 @@ import pytest
 import loomir
 from loomir import op, te
 from loomir.relax.expr import Constant, PrimValue, Tuple, Var
-from loomir.relax.op_def import TensorSample, find_op, op_def
+from loomir.relax.operator.definition import TensorSample, find_op, op_def
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.te import topi

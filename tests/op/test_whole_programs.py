@@ -8,8 +8,8 @@ import pytest
 
 import loomir
 from fuzz.native import quick_codegen
-from loomir.relax.block_builder import BlockBuilder
-from loomir.relax.op_def import OpDef, find_op, op_names
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.operator.definition import OpDef, find_op, op_names
 from tests.op.running import Made, Symbolic, assert_same, call_of, flat
 
 COMPUTED = [

@@ -21,7 +21,7 @@ from loomir.relax import (
     Var,
     VarBinding,
 )
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.tir.expr import Var as ShapeVar
 
@@ -112,6 +112,6 @@ def callable_of(params: Sequence[Any], ret: Any, purity: bool = True) -> FuncStr
 
 def all_bindings(made: Any) -> list[Any]:
     """List all bindings, those of branches and closures too, in order."""
-    from loomir.relax.rewriter import all_bindings as listed
+    from loomir.relax.normal.rewriter import all_bindings as listed
 
     return list(listed(made))

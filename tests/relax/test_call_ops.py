@@ -8,8 +8,8 @@ import pytest
 from loomir import relax as R
 from loomir import tir
 from loomir.ir.equality import structural_equal
-from loomir.relax.derive import Deriver, func_struct_info
-from loomir.relax.op_def import find_op
+from loomir.relax.normal.derive import Deriver, func_struct_info
+from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import OBJECT, UNIT
 from loomir.script import tir as T
 from loomir.script.builder.relax_values import const

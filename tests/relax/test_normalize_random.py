@@ -8,10 +8,10 @@ import pytest
 import loomir
 from loomir.ir.equality import structural_equal
 from loomir.relax import Function
+from loomir.relax.check.well_formed import well_formed
 from loomir.relax.free_vars import free_relax_vars, free_shape_vars
-from loomir.relax.normalize import normal_form_violations, normalize
-from loomir.relax.rewriter import Rewriter, copy_with_fresh_vars
-from loomir.relax.well_formed import well_formed
+from loomir.relax.normal.normalize import normal_form_violations, normalize
+from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars
 from tests.clause import clauses
 from tests.relax.nested import DTYPE, SHAPE, Nested, meaning
 

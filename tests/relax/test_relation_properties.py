@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from loomir import relax as R
 from loomir import tir
 from loomir.arith import Analyzer
-from loomir.relax.proof import EXTENT_LIMIT
-from loomir.relax.relations import (
+from loomir.relax.info.proof import EXTENT_LIMIT
+from loomir.relax.info.relations import (
     Match,
     check_compatibility,
     erase_to_well_defined,
@@ -22,8 +22,8 @@ from loomir.relax.relations import (
     join,
     substitute_shape_vars,
 )
+from loomir.relax.info.types import erase_struct_info
 from loomir.relax.struct_info import DEFAULT_DERIVE, EMPTY_DERIVE, OBJECT
-from loomir.relax.types import erase_struct_info
 from tests.clause import clauses
 
 NO, MAYBE, YES = Match.NO, Match.MAYBE, Match.YES

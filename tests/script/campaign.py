@@ -16,8 +16,8 @@ from random import Random
 from typing import Final
 
 from loomir.ir import IRModule, assert_structural_equal
+from loomir.relax.check.verify import verify
 from loomir.relax.expr import Function
-from loomir.relax.verify import verify
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
 from loomir.tir import PrimFunc

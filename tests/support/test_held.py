@@ -14,8 +14,8 @@ import pytest
 import loomir
 from loomir import interp, relax, tc, te, tir, transform
 from loomir.ir.node import DECLARED, Node
-from loomir.relax.op_def import find_op, op_names
-from loomir.relax.op_params import REQUIRED
+from loomir.relax.operator.definition import find_op, op_names
+from loomir.relax.operator.params import REQUIRED
 from loomir.support.declared import declared
 from loomir.support.diagnostics import LoomirError
 from loomir.support.held import explain_parts, explained

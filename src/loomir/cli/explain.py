@@ -29,7 +29,7 @@ from loomir.cli.source import Program, load_file, pick, programs_of, split_targe
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.profiling.roof import measured_roof
-from loomir.relax.verify import verify
+from loomir.relax.check.verify import verify
 from loomir.runtime.profile import Roof, Work
 from loomir.support.diagnostics import CompileError, LoomirError
 from loomir.target import Target

@@ -68,8 +68,8 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import StructInfo
+from loomir.relax.normal.signature import func_struct_info
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.signature import func_struct_info
 from loomir.relax.struct_info import OBJECT, FuncStructInfo, TupleStructInfo
 from loomir.runtime.callout import CalleeError, find_function, placed
 from loomir.runtime.shape import Shape

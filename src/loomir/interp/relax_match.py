@@ -30,12 +30,12 @@ from loomir.interp.values import Scalar, rounder
 from loomir.ir.module import VDevice
 from loomir.ir.visit import Step, trampoline
 from loomir.relax import faults
-from loomir.relax.describe import shown, shown_expr
 from loomir.relax.expr import Var
 from loomir.relax.faults import field_of
+from loomir.relax.info.describe import shown, shown_expr
+from loomir.relax.info.proof import Match
+from loomir.relax.info.relations import is_subtype, substitute_shape_vars
 from loomir.relax.node import StructInfo
-from loomir.relax.proof import Match
-from loomir.relax.relations import is_subtype, substitute_shape_vars
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,

@@ -40,9 +40,9 @@ from loomir.relax.expr import (
     Var,
 )
 from loomir.relax.node import StructInfo
-from loomir.relax.op_def import OpDef, find_op
-from loomir.relax.op_params import REQUIRED
-from loomir.relax.op_values import infer_of_values
+from loomir.relax.operator.definition import OpDef, find_op
+from loomir.relax.operator.params import REQUIRED
+from loomir.relax.operator.values import infer_of_values
 from loomir.relax.struct_info import (
     FuncStructInfo,
     ShapeStructInfo,

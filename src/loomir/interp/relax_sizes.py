@@ -16,7 +16,7 @@ from loomir.interp.scope import Scope
 from loomir.interp.values import Scalar
 from loomir.ir.substitution import free_definitions
 from loomir.relax import faults
-from loomir.relax.describe import shown_expr
+from loomir.relax.info.describe import shown_expr
 from loomir.runtime.errors import RunZeroDivisionError
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span

@@ -15,10 +15,11 @@ from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 import numpy as np
 
 from loomir.interp.values import Scalar
-from loomir.relax import faults, op_values
+from loomir.relax import faults
 from loomir.relax.expr import Function, Var
 from loomir.relax.node import StructInfo
-from loomir.relax.op_values import literal, scalar_dtype
+from loomir.relax.operator import values
+from loomir.relax.operator.values import literal, scalar_dtype
 from loomir.relax.struct_info import (
     DEFAULT_DERIVE,
     OBJECT,
@@ -253,7 +254,7 @@ def compact(array: Array) -> Array:
 # -- what is known of values ---------------------------------------------------------------------
 def describe(value: Value) -> StructInfo:
     """Give all that can be known of a value."""
-    return op_values.describe(value, _described_function)
+    return values.describe(value, _described_function)
 
 
 def _described_function(value: Any) -> StructInfo:

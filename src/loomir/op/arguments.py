@@ -9,8 +9,8 @@ from typing import Any, cast
 from loomir.arith.fold import mul
 from loomir.ir.module import VDevice
 from loomir.relax.expr import Call, Constant
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_rules import need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import counted

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from loomir.op.fitting import fitting
-from loomir.relax.broadcast import broadcast
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import tensor
-from loomir.relax.op_reference import NPArray, elementwise, is_float, xp
-from loomir.relax.op_reference import greater as greater_of
-from loomir.relax.op_reference import lesser as lesser_of
-from loomir.relax.op_rules import common_device, common_dtype, need, operand, tensor_info
+from loomir.relax.operator.broadcast import broadcast
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import tensor
+from loomir.relax.operator.reference import NPArray, elementwise, is_float, xp
+from loomir.relax.operator.reference import greater as greater_of
+from loomir.relax.operator.reference import lesser as lesser_of
+from loomir.relax.operator.rules import common_device, common_dtype, need, operand, tensor_info
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import BOOL
 from loomir.te import topi

@@ -9,9 +9,9 @@ from typing import Any
 from loomir.op import memory
 from loomir.relax.expr import Call, PrimValue
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, define_op
-from loomir.relax.op_params import integer, kind_dtype, shape, tensor, text
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, define_op
+from loomir.relax.operator.params import integer, kind_dtype, shape, tensor, text
 from loomir.relax.shape import INT64, ShapeExpr
 from loomir.tir.expr import IntImm, PrimExpr
 

@@ -12,13 +12,19 @@ from loomir.op.kernel_rules import (
     outputs_of,
     result_of,
 )
-from loomir.relax.derive import packed_result
-from loomir.relax.describe import shown
 from loomir.relax.expr import Call, Tuple, TupleGetItem
+from loomir.relax.info.describe import shown
+from loomir.relax.info.proof import shape_vars_in
+from loomir.relax.info.relations import (
+    erase_to_well_defined,
+    get_shape_var_mapping,
+    substitute_shape_vars,
+)
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, define_op, find_op
-from loomir.relax.op_params import (
+from loomir.relax.normal.derive import packed_result
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, define_op, find_op
+from loomir.relax.operator.params import (
     Kind,
     Param,
     arguments,
@@ -29,12 +35,6 @@ from loomir.relax.op_params import (
     ints,
     several,
     text,
-)
-from loomir.relax.proof import shape_vars_in
-from loomir.relax.relations import (
-    erase_to_well_defined,
-    get_shape_var_mapping,
-    substitute_shape_vars,
 )
 from loomir.relax.struct_info import (
     OBJECT,

@@ -12,11 +12,11 @@ from loomir.arith.analyzer import Analyzer
 from loomir.ir.visit import by_class
 from loomir.op.arguments import dims_of, need_rank
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import flag, kind_dtype, number, prim, scalar, shape, tensor
-from loomir.relax.op_reference import NPArray, converted
-from loomir.relax.op_rules import operand, shape_argument, tensor_info
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import flag, kind_dtype, number, prim, scalar, shape, tensor
+from loomir.relax.operator.reference import NPArray, converted
+from loomir.relax.operator.rules import operand, shape_argument, tensor_info
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType, numpy_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import kind_dtype, tensor
-from loomir.relax.op_reference import NPArray, converted
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import kind_dtype, tensor
+from loomir.relax.operator.reference import NPArray, converted
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType
 from loomir.te import topi

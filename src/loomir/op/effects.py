@@ -8,12 +8,12 @@ import numpy as np
 
 from loomir.ir.module import VDevice
 from loomir.ir.visit import Step, trampoline
-from loomir.relax.describe import shown
+from loomir.relax.info.describe import shown
+from loomir.relax.info.relations import same_device
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, define_op
-from loomir.relax.op_params import device, expr, several, text
-from loomir.relax.relations import same_device
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, define_op
+from loomir.relax.operator.params import device, expr, several, text
 from loomir.relax.struct_info import (
     OBJECT,
     UNIT,

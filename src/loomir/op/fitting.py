@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from loomir.op.arguments import is_one
-from loomir.relax.broadcast import spread
+from loomir.relax.operator.broadcast import spread
 from loomir.te import topi
 from loomir.te.tensor import Tensor
 from loomir.te.topi.shape import equal_sizes

@@ -10,13 +10,13 @@ import numpy as np
 
 from loomir.op.arguments import combined, dims_of, integers, must_equal, number_of
 from loomir.op.index import as_places
-from loomir.relax.broadcast import broadcast
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import integer, prim, tensor, tensors, text
-from loomir.relax.op_reference import NPArray
-from loomir.relax.op_rules import need
+from loomir.relax.operator.broadcast import broadcast
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import integer, prim, tensor, tensors, text
+from loomir.relax.operator.reference import NPArray
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.relax.struct_info import OBJECT, TensorStructInfo, TupleStructInfo
 from loomir.te import topi

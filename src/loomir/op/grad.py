@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import tensor
-from loomir.relax.op_reference import NPArray, xp
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import tensor
+from loomir.relax.operator.reference import NPArray, xp
 from loomir.te import topi
 
 __all__ = ["end_checkpoint", "no_grad", "start_checkpoint"]

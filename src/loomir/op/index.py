@@ -19,14 +19,14 @@ from loomir.op.arguments import (
 )
 from loomir.op.shapes import tensor_to_shape
 from loomir.op.slicing import slice_bounds, sliced
-from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import Call
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import axes, expr, flag, integer, tensor, text, tuple_of
-from loomir.relax.op_reference import NPArray
-from loomir.relax.op_rules import need
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import axes, expr, flag, integer, tensor, text, tuple_of
+from loomir.relax.operator.reference import NPArray
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import INT64, Dim, ShapeExpr, as_dim
 from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.te import topi

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import by_class
-from loomir.relax.describe import differences, place_of, shown
 from loomir.relax.expr import Call, Constant, Tuple, TupleGetItem, Var
-from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.proof import Match, shape_vars_in
-from loomir.relax.relations import (
+from loomir.relax.info.describe import differences, place_of, shown
+from loomir.relax.info.proof import Match, shape_vars_in
+from loomir.relax.info.relations import (
     check_compatibility,
     get_shape_var_mapping,
     substitute_shape_vars,
 )
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.operator.context import OpContext
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,

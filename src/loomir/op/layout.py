@@ -9,14 +9,14 @@ import numpy as np
 
 from loomir.op.arguments import dims_of, holds, is_one, number_of, plain
 from loomir.op.reshaping import shaped, shown
-from loomir.relax.index_text import index_function, index_map_of
+from loomir.relax.info.proof import analyzer_for
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import index_map, ints, number, shape, tensor
-from loomir.relax.op_reference import NPArray, widened, xp
-from loomir.relax.op_rules import need
-from loomir.relax.proof import analyzer_for
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.index_text import index_function, index_map_of
+from loomir.relax.operator.params import index_map, ints, number, shape, tensor
+from loomir.relax.operator.reference import NPArray, widened, xp
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import CompileError

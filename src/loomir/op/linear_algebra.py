@@ -20,13 +20,13 @@ from loomir.op.arguments import (
     shared_device,
 )
 from loomir.op.fitting import fitted
-from loomir.relax.broadcast import Extents, broadcast, spread
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import kind_dtype, tensor, tensors, text
-from loomir.relax.op_reference import NPArray, converted, working
-from loomir.relax.op_rules import need
+from loomir.relax.operator.broadcast import Extents, broadcast, spread
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import kind_dtype, tensor, tensors, text
+from loomir.relax.operator.reference import NPArray, converted, working
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of

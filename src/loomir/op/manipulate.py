@@ -30,9 +30,9 @@ from loomir.op.reshaping import (
 )
 from loomir.relax.expr import Call
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import axes, integer, shape, tensor, tensors
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import axes, integer, shape, tensor, tensors
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.te import topi

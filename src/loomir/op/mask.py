@@ -8,13 +8,13 @@ import numpy as np
 
 from loomir.op.arguments import holds, shared_device
 from loomir.op.fitting import fitted
-from loomir.relax.broadcast import broadcast
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import number, tensor
-from loomir.relax.op_reference import NPArray
-from loomir.relax.op_rules import need, tensor_info
+from loomir.relax.operator.broadcast import broadcast
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import number, tensor
+from loomir.relax.operator.reference import NPArray
+from loomir.relax.operator.rules import need, tensor_info
 from loomir.te import topi
 from loomir.te.tensor import Tensor
 

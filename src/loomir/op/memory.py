@@ -9,9 +9,9 @@ from functools import reduce
 from operator import mul
 
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, define_op
-from loomir.relax.op_params import expr, integer, kind_dtype, prim, shape, tensor, text
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, define_op
+from loomir.relax.operator.params import expr, integer, kind_dtype, prim, shape, tensor, text
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import OBJECT, UNIT, TensorStructInfo
 

@@ -12,9 +12,9 @@ from loomir.arith.analyzer import Analyzer
 from loomir.op.arguments import combined, dims_of, integers, must_equal, plain, product
 from loomir.op.slicing import slice_bounds, sliced
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import axes, integer, sections, tensor
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import axes, integer, sections, tensor
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import TupleStructInfo
 from loomir.te import topi

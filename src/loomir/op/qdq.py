@@ -9,11 +9,11 @@ import numpy as np
 
 from loomir.op.arguments import combined, must_equal
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import integer, kind_dtype, tensor
-from loomir.relax.op_reference import NPArray, converted, widened
-from loomir.relax.op_rules import need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import integer, kind_dtype, tensor
+from loomir.relax.operator.reference import NPArray, converted, widened
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import Dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType

@@ -9,7 +9,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.op.arguments import dims_of, is_one, known_tensor, number_of, plain, product
 from loomir.relax.expr import Call, Var
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
+from loomir.relax.operator.context import OpContext
 from loomir.relax.shape import Dim, ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.te import topi

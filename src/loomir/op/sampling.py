@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from loomir.op.arguments import must_equal, need_rank, number_of
-from loomir.relax.broadcast import Extents
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import kind_dtype, tensor
-from loomir.relax.op_reference import NPArray, widened, xp
-from loomir.relax.op_rules import common_device, common_dtype, need, tensor_info
+from loomir.relax.operator.broadcast import Extents
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import kind_dtype, tensor
+from loomir.relax.operator.reference import NPArray, widened, xp
+from loomir.relax.operator.rules import common_device, common_dtype, need, tensor_info
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.support.dtype import DataType, numpy_of
 from loomir.te import reduction as te

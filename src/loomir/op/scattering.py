@@ -13,13 +13,13 @@ from loomir.op.arguments import integers, must_equal, plain, same_dtype
 from loomir.op.gathering import places_of, row_length, rows_of, same_rank, taken_part, within
 from loomir.op.index import as_places
 from loomir.op.slicing import slice_bounds
-from loomir.relax.broadcast import broadcast, spread
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import flag, integer, prim, tensor, tensors, text
-from loomir.relax.op_reference import NPArray, converted, greater, lesser, working
-from loomir.relax.op_rules import need
+from loomir.relax.operator.broadcast import broadcast, spread
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import flag, integer, prim, tensor, tensors, text
+from loomir.relax.operator.reference import NPArray, converted, greater, lesser, working
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import dtype_of_numpy

@@ -10,13 +10,13 @@ import numpy as np
 from loomir.op.arguments import need_rank
 from loomir.op.fitting import fitting
 from loomir.op.statistical import choosing, reduced, refuse_empty
-from loomir.relax.broadcast import broadcast, extents_of
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import flag, integer, tensor
-from loomir.relax.op_reference import NPArray, widened, xp
-from loomir.relax.op_rules import common_device, common_dtype, need, operand, tensor_info
+from loomir.relax.operator.broadcast import broadcast, extents_of
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import flag, integer, tensor
+from loomir.relax.operator.reference import NPArray, widened, xp
+from loomir.relax.operator.rules import common_device, common_dtype, need, operand, tensor_info
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType
 from loomir.te import topi

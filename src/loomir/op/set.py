@@ -9,13 +9,13 @@ import numpy as np
 
 from loomir.op.arguments import product
 from loomir.op.shapes import tensor_to_shape
-from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import Call, TupleGetItem
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import flag, integer, tensor
-from loomir.relax.op_reference import NPArray, widened, xp
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import flag, integer, tensor
+from loomir.relax.operator.reference import NPArray, widened, xp
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType

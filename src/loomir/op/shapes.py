@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import shape, tensor
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import shape, tensor
 from loomir.relax.shape import INT64, as_dim
 from loomir.relax.struct_info import OBJECT, ShapeStructInfo, TensorStructInfo
 from loomir.te import Tensor, topi

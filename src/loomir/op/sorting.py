@@ -11,10 +11,10 @@ import numpy as np
 
 from loomir.op.arguments import need_rank, number_of
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import flag, integer, kind_dtype, tensor, text
-from loomir.relax.op_reference import NPArray, is_float, widened, xp
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import flag, integer, kind_dtype, tensor, text
+from loomir.relax.operator.reference import NPArray, is_float, widened, xp
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType, numpy_of
 from loomir.te import topi

@@ -12,11 +12,11 @@ import numpy as np
 
 from loomir.op.arguments import each_axis, number_of, product
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import axes, flag, integer, kind_dtype, tensor
-from loomir.relax.op_reference import NPArray, converted, is_float, widened, xp
-from loomir.relax.op_rules import need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import axes, flag, integer, kind_dtype, tensor
+from loomir.relax.operator.reference import NPArray, converted, is_float, widened, xp
+from loomir.relax.operator.rules import need
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType, numpy_of
 from loomir.te import topi

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from loomir.op.fitting import fitting
-from loomir.relax.broadcast import broadcast
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import tensor
-from loomir.relax.op_reference import NPArray, elementwise
-from loomir.relax.op_rules import common_device, common_dtype, need, tensor_info
+from loomir.relax.operator.broadcast import broadcast
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import tensor
+from loomir.relax.operator.reference import NPArray, elementwise
+from loomir.relax.operator.rules import common_device, common_dtype, need, tensor_info
 from loomir.te import topi
 from loomir.te.tensor import Tensor
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import scalar, tensor
-from loomir.relax.op_reference import NPArray, elementwise, greater, is_float, lesser
-from loomir.relax.op_rules import common_dtype, need, operand
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import scalar, tensor
+from loomir.relax.operator.reference import NPArray, elementwise, greater, is_float, lesser
+from loomir.relax.operator.rules import common_dtype, need, operand
 from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo
 from loomir.support.dtype import BOOL
 from loomir.te import topi

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from loomir.op.arguments import must_equal, need_rank, same_dtype
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import flag, integer, ints, number, tensor, text
-from loomir.relax.op_reference import NPArray, converted, working, xp
-from loomir.relax.op_rules import need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import flag, integer, ints, number, tensor, text
+from loomir.relax.operator.reference import NPArray, converted, working, xp
+from loomir.relax.operator.rules import need
 from loomir.support.dtype import dtype_of_numpy
 from loomir.te import topi
 from loomir.te.operation import compute, extern

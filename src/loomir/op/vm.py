@@ -8,9 +8,9 @@ from loomir.op.kernel_rules import Arguments, arguments_of, kernel_of, literal_a
 from loomir.op.memory import described_storage, described_tensor
 from loomir.relax.expr import Call, PrimValue, Tuple
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, define_op
-from loomir.relax.op_params import (
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, define_op
+from loomir.relax.operator.params import (
     arguments,
     expr,
     function,

@@ -7,7 +7,7 @@ from typing import Any
 
 from loomir.ir.module import GlobalVar, IRModule, VDevice
 from loomir.ir.op import Op
-from loomir.relax.block_builder import BlockBuilder
+from loomir.relax.check.well_formed import well_formed
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -29,7 +29,8 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import Expr, StructInfo
-from loomir.relax.normalize import normalize
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.normal.normalize import normalize
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,
@@ -39,7 +40,6 @@ from loomir.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.relax.well_formed import well_formed
 from loomir.support.held import explain_exported as _explain_exported
 
 __all__ = [

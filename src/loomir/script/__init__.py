@@ -50,4 +50,4 @@ def _printed(node: object, *, constants: str) -> str:
 
 set_printer(_printed)
 set_relax(lambda: importlib.import_module("loomir.script.parser.relax_names"))
-set_index_reader(lambda: importlib.import_module("loomir.relax.index_text").index_text)
+set_index_reader(lambda: importlib.import_module("loomir.relax.operator.index_text").index_text)

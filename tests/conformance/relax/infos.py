@@ -15,7 +15,7 @@ from loomir.relax import (
     TupleStructInfo,
     Var,
 )
-from loomir.relax.relations import Match, check_compatibility, is_subtype
+from loomir.relax.info.relations import Match, check_compatibility, is_subtype
 from loomir.relax.struct_info import OBJECT
 from loomir.tir.expr import Var as SizeVar
 

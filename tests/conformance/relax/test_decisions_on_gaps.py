@@ -23,16 +23,16 @@ from loomir.relax import (
     TensorStructInfo,
     Var,
 )
-from loomir.relax.derive import func_struct_info, struct_info_of
-from loomir.relax.devices import update_struct_info
-from loomir.relax.normalize import normal_form_violations, normalize
-from loomir.relax.relations import (
+from loomir.relax.info.devices import update_struct_info
+from loomir.relax.info.relations import (
     check_compatibility,
     erase_to_well_defined,
     get_shape_var_mapping,
     is_subtype,
     join,
 )
+from loomir.relax.normal.derive import func_struct_info, struct_info_of
+from loomir.relax.normal.normalize import normal_form_violations, normalize
 from loomir.relax.struct_info import DEFAULT_DERIVE, EMPTY_DERIVE, OBJECT, UNIT
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import VDevice
 from loomir.relax.expr import Function
-from loomir.relax.relations import Match, check_compatibility, get_shape_var_mapping, is_subtype
-from loomir.relax.relations import join as joined
+from loomir.relax.info.relations import (
+    Match,
+    check_compatibility,
+    get_shape_var_mapping,
+    is_subtype,
+)
+from loomir.relax.info.relations import join as joined
 from loomir.relax.struct_info import (
     OBJECT,
     FuncStructInfo,

@@ -22,9 +22,9 @@ from loomir.relax import (
     Var,
     VarBinding,
 )
-from loomir.relax.derive import func_struct_info, struct_info_of
-from loomir.relax.devices import update_struct_info
-from loomir.relax.normalize import normalize
+from loomir.relax.info.devices import update_struct_info
+from loomir.relax.normal.derive import func_struct_info, struct_info_of
+from loomir.relax.normal.normalize import normalize
 from loomir.relax.struct_info import DEFAULT_DERIVE, OBJECT, UNIT
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 from loomir.relax import Call, ExternFunc, ShapeExpr, TensorStructInfo, Var
-from loomir.relax.derive import struct_info_of
-from loomir.relax.relations import (
+from loomir.relax.info.relations import (
     check_compatibility,
     erase_to_well_defined,
     get_shape_var_mapping,
     is_subtype,
     join,
 )
-from loomir.relax.struct_info import DEFAULT_DERIVE, EMPTY_DERIVE, OBJECT
-from loomir.relax.types import (
+from loomir.relax.info.types import (
     DynTensorType,
     FuncType,
     ObjectType,
@@ -27,6 +25,8 @@ from loomir.relax.types import (
     TupleType,
     erase_struct_info,
 )
+from loomir.relax.normal.derive import struct_info_of
+from loomir.relax.struct_info import DEFAULT_DERIVE, EMPTY_DERIVE, OBJECT
 from loomir.support.diagnostics import CompileError
 from loomir.tir.expr import const
 from tests.conformance.graphs import graph, known, mistakes, read, refused, warnings

@@ -30,9 +30,9 @@ from loomir.relax import (
     TupleGetItem,
     Var,
 )
-from loomir.relax.normalize import normal_form_violations, normalize
+from loomir.relax.check.well_formed import well_formed
+from loomir.relax.normal.normalize import normal_form_violations, normalize
 from loomir.relax.struct_info import OBJECT
-from loomir.relax.well_formed import well_formed
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 from tests.conformance.graphs import (

@@ -22,7 +22,7 @@ from loomir.relax import (
     TupleStructInfo,
     Var,
 )
-from loomir.relax.op_def import op_names
+from loomir.relax.operator.definition import op_names
 from loomir.script import IRBuilder, from_source
 from loomir.script import relax as R
 from loomir.tir.function import PrimFunc

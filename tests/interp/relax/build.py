@@ -29,7 +29,7 @@ from loomir.relax import (
     Var,
     VarBinding,
 )
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import OBJECT
 from loomir.script import from_source
 from loomir.support.dtype import DataType

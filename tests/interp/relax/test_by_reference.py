@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loomir.relax import Function
-from loomir.relax.op_def import OpDef, find_op, op_names
+from loomir.relax.operator.definition import OpDef, find_op, op_names
 from loomir.relax.struct_info import OBJECT
 from tests.clause import clauses
 from tests.interp.relax.build import run

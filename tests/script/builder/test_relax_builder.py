@@ -8,7 +8,7 @@ import pytest
 from loomir.ir.equality import assert_structural_equal
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Constant, Function, If, VarBinding
-from loomir.relax.op_def import op_names
+from loomir.relax.operator.definition import op_names
 from loomir.script import IRBuilder, from_source
 from loomir.script import ir as I
 from loomir.script import relax as R

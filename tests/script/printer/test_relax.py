@@ -42,7 +42,7 @@ from loomir.relax import (
     VarBinding,
     VDevice,
 )
-from loomir.relax.op_def import op_def
+from loomir.relax.operator.definition import op_def
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError
 from loomir.tir import (

@@ -13,7 +13,7 @@ from loomir import op, relax
 from loomir.ir.module import IRModule
 from loomir.ir.passes import pass_of
 from loomir.ir.visit import pre_order
-from loomir.relax.block_builder import BlockBuilder
+from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.script import from_source
 from loomir.tir import PrimFunc
 from loomir.tir import Var as ShapeVar

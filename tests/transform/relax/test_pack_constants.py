@@ -13,7 +13,7 @@ from loomir import op, relax
 from loomir.build import packing_for
 from loomir.ir.module import IRModule
 from loomir.ir.passes import PASSES, apply
-from loomir.relax.block_builder import BlockBuilder
+from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.transform.pipelines import lower_relax

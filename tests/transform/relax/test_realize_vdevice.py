@@ -26,9 +26,9 @@ from loomir.relax import (
     Var,
     VDevice,
 )
-from loomir.relax.devices import update_struct_info
-from loomir.relax.normalize import normal_form_violations, normalize
-from loomir.relax.op_def import find_op
+from loomir.relax.info.devices import update_struct_info
+from loomir.relax.normal.normalize import normal_form_violations, normalize
+from loomir.relax.operator.definition import find_op
 from loomir.support.diagnostics import CompileError
 from loomir.transform.relax.realize_vdevice import realize_vdevice
 from tests.clause import clauses

@@ -11,7 +11,7 @@ import loomir
 from loomir import op, relax
 from loomir.ir.equality import assert_structural_equal
 from loomir.ir.passes import PASSES, apply
-from loomir.relax.op_def import find_op, op_names
+from loomir.relax.operator.definition import find_op, op_names
 from loomir.transform.relax.precision_policy import Precision, precision_of
 from loomir.transform.relax.to_mixed_precision import ToMixedPrecisionOptions
 from tests.transform.relax.modules import module

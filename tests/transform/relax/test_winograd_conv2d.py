@@ -11,7 +11,7 @@ import pytest
 
 import loomir
 from loomir.ir.module import IRModule
-from loomir.relax.normalize import normalize
+from loomir.relax.normal.normalize import normalize
 from loomir.support.diagnostics import CompileError
 from loomir.te.topi.winograd import winograd
 from loomir.transform.relax import WinogradConv2DOptions, winograd_conv2d

@@ -12,8 +12,8 @@ from loomir.codegen.llvm.relax.program import Graph
 from loomir.codegen.llvm.relax.unit import FunctionInfo
 from loomir.ir.visit import Step, trampoline
 from loomir.relax import faults
+from loomir.relax.info.relations import Match, is_subtype, substitute_shape_vars
 from loomir.relax.node import StructInfo
-from loomir.relax.relations import Match, is_subtype, substitute_shape_vars
 from loomir.relax.struct_info import FuncStructInfo, PrimStructInfo, TupleStructInfo
 from loomir.runtime.door import connect_door
 from loomir.runtime.graph_function import GraphFunction, GraphProgram, Signature

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from loomir.op.arguments import dims_of, need_rank
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import flag, kind_dtype, number, numbers, shape, tensor, text
-from loomir.relax.op_reference import NPArray, converted, is_float, xp
-from loomir.relax.op_rules import need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import flag, kind_dtype, number, numbers, shape, tensor, text
+from loomir.relax.operator.reference import NPArray, converted, is_float, xp
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import as_dim
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.te import topi

@@ -10,11 +10,11 @@ import numpy as np
 
 from loomir.op.arguments import as_floats, must_equal, need_rank
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Infer, Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import Param, integer, number, tensor
-from loomir.relax.op_reference import NPArray, elementwise, greater, is_float, xp
-from loomir.relax.op_rules import common_device, common_dtype, need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import Param, integer, number, tensor
+from loomir.relax.operator.reference import NPArray, elementwise, greater, is_float, xp
+from loomir.relax.operator.rules import common_device, common_dtype, need
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.te import topi
 from loomir.te.tensor import Tensor

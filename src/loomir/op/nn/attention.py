@@ -15,11 +15,11 @@ from loomir.ir.op import Op
 from loomir.op.arguments import as_floats, integers, must_equal, need_rank, number_of, plain
 from loomir.relax.expr import Call
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import Param, integer, number, tensor, text
-from loomir.relax.op_reference import NPArray, xp
-from loomir.relax.op_rules import common_device, common_dtype, need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import Param, integer, number, tensor, text
+from loomir.relax.operator.reference import NPArray, xp
+from loomir.relax.operator.rules import common_device, common_dtype, need
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError

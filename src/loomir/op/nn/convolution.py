@@ -23,11 +23,11 @@ from loomir.op.nn.layouts import (
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import axes, integer, kind_dtype, tensor, text
-from loomir.relax.op_reference import NPArray, converted, working, xp
-from loomir.relax.op_rules import common_dtype, need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import axes, integer, kind_dtype, tensor, text
+from loomir.relax.operator.reference import NPArray, converted, working, xp
+from loomir.relax.operator.rules import common_dtype, need
 from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from loomir.op.arguments import number_of, plain, product
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_reference import NPArray, xp
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.reference import NPArray, xp
 from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import counted

@@ -12,11 +12,11 @@ import numpy as np
 
 from loomir.op.arguments import as_floats, each_axis, must_equal, need_rank, number_of, plain
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import axes, flag, integer, number, tensor
-from loomir.relax.op_reference import NPArray, xp
-from loomir.relax.op_rules import common_device, common_dtype, need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import axes, flag, integer, number, tensor
+from loomir.relax.operator.reference import NPArray, xp
+from loomir.relax.operator.rules import common_device, common_dtype, need
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.te import topi

@@ -20,11 +20,11 @@ from loomir.op.nn.layouts import (
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
 from loomir.relax.node import StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import axes, flag, tensor, text
-from loomir.relax.op_reference import NPArray, is_float, xp
-from loomir.relax.op_rules import need
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import axes, flag, tensor, text
+from loomir.relax.operator.reference import NPArray, is_float, xp
+from loomir.relax.operator.rules import need
 from loomir.relax.shape import Dim
 from loomir.te import topi
 from loomir.te.tensor import Tensor

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from loomir.op.arguments import as_floats, dims_of, need_rank, number_of, plain, product
-from loomir.relax.block_builder import BlockBuilder
 from loomir.relax.expr import Call, Tuple
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import Mistake, Sample, TensorSample, define_op
-from loomir.relax.op_params import integer, ints, number, tensor, text
-from loomir.relax.op_reference import NPArray, xp
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
+from loomir.relax.operator.params import integer, ints, number, tensor, text
+from loomir.relax.operator.reference import NPArray, xp
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import counted

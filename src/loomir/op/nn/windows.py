@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from loomir.op.arguments import plain
-from loomir.relax.op_context import OpContext
+from loomir.relax.operator.context import OpContext
 from loomir.relax.shape import Dim, as_dim
 from loomir.support.diagnostics import counted
 from loomir.tir.expr import Add, FloorDiv, Min, Mul, PrimExpr, Sub

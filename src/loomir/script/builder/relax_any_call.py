@@ -9,7 +9,7 @@ from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
 from loomir.relax.expr import Call
 from loomir.relax.node import Callee, Expr
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.script.builder.arguments import as_annotations, describe
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.script.builder.relax_info import StructInfoLike, as_struct_infos

@@ -13,7 +13,7 @@ from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.relax.expr import Call, ExternFunc, Tuple, Var
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.script.builder.arguments import as_int, as_items, as_plain, describe
 from loomir.script.builder.mistakes import mistake, wrong_argument

@@ -14,8 +14,6 @@ from loomir.ir.node import Node, reset
 from loomir.ir.op import Op
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
-from loomir.relax.block_builder import BlockBuilder
-from loomir.relax.derive import func_struct_info
 from loomir.relax.expr import (
     BindingBlock,
     Call,
@@ -34,8 +32,10 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.free_vars import shape_vars_bound_by
+from loomir.relax.info.relations import erase_to_well_defined, without_variables
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.relations import erase_to_well_defined, without_variables
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.normal.derive import func_struct_info
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.script.builder.arguments import describe

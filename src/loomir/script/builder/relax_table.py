@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from loomir.relax.expr import Var
-from loomir.relax.op_def import find_op, op_names
+from loomir.relax.operator.definition import find_op, op_names
 from loomir.script.builder import (
     relax_any_call,
     relax_calls,

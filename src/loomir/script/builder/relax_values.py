@@ -22,8 +22,8 @@ from loomir.relax.expr import (
     Var,
 )
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
-from loomir.relax.op_def import op_def
-from loomir.relax.op_params import REQUIRED, Kind
+from loomir.relax.operator.definition import op_def
+from loomir.relax.operator.params import REQUIRED, Kind
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,

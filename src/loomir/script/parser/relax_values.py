@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from loomir.ir.module import GlobalVar
 from loomir.relax.expr import Call, Constant, ExternFunc, PrimValue, Tuple, TupleGetItem, Var
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,

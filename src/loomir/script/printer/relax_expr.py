@@ -23,8 +23,8 @@ from loomir.relax.expr import (
     TupleGetItem,
     Var,
 )
-from loomir.relax.op_def import OpDef, find_op
-from loomir.relax.op_params import REQUIRED
+from loomir.relax.operator.definition import OpDef, find_op
+from loomir.relax.operator.params import REQUIRED
 from loomir.relax.shape import INT64, ShapeExpr
 from loomir.relax.struct_info import TupleStructInfo
 from loomir.script.printer.doc import (

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import GlobalVar
 from loomir.ir.visit import Step, pre_order
-from loomir.relax.derive import func_struct_info, struct_info_of
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -20,8 +19,9 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
+from loomir.relax.info.relations import join
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
-from loomir.relax.relations import join
+from loomir.relax.normal.derive import func_struct_info, struct_info_of
 from loomir.relax.struct_info import OBJECT
 from loomir.script.printer.doc import (
     AssignDoc,

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from loomir.ir.module import IRModule
-from loomir.relax.block_builder import BlockBuilder
-from loomir.relax.derive import func_struct_info
 from loomir.relax.expr import Call, Function, Var
-from loomir.relax.normalize import normalize
-from loomir.relax.op_def import find_op
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.normal.derive import func_struct_info
+from loomir.relax.normal.normalize import normalize
+from loomir.relax.operator.definition import find_op
 from loomir.support.diagnostics import InternalError
 from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.function import PrimFunc

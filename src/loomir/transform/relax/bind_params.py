@@ -10,9 +10,9 @@ from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
-from loomir.relax.describe import shown
 from loomir.relax.expr import Constant, Function, Var
-from loomir.relax.relations import Match, check_compatibility, get_shape_var_mapping
+from loomir.relax.info.describe import shown
+from loomir.relax.info.relations import Match, check_compatibility, get_shape_var_mapping
 from loomir.support.array import Array
 from loomir.support.diagnostics import nearest
 from loomir.tir.rules import refuse

@@ -17,7 +17,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import UNIT, TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import InternalError

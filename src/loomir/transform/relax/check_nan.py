@@ -10,8 +10,8 @@ from loomir.ir.passes import register
 from loomir.ir.visit import pre_order
 from loomir.relax.expr import Call, Constant, ExternFunc, StringImm, Tuple, Var, VarBinding
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_def import find_op
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.runtime.nan_check import CHECK_NAN
 

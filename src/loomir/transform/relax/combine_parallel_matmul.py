@@ -18,7 +18,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.transform.relax.graph_reading import (
     dataflow_blocks,

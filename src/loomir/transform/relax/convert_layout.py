@@ -24,8 +24,8 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_def import OpDef, find_op, op_def, op_names
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.definition import OpDef, find_op, op_def, op_names
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import CompileError, nearest

@@ -22,8 +22,8 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.op_def import find_op
-from loomir.relax.relations import Match, is_subtype
+from loomir.relax.info.relations import Match, is_subtype
+from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.tir.analysis.fresh import definitions_in, fresh_buffer, fresh_var

@@ -26,7 +26,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.op_def import op_def
+from loomir.relax.operator.definition import op_def
 from loomir.relax.shape import ShapeExpr
 from loomir.tir.expr import Call as PrimCall
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr

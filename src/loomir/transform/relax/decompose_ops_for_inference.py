@@ -7,8 +7,8 @@ from loomir.ir.op import Op
 from loomir.ir.passes import register
 from loomir.relax.expr import Call, Constant, Tuple
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_def import find_op
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
 from loomir.support.diagnostics import InternalError

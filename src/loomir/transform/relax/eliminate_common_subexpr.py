@@ -19,7 +19,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.op_def import op_def
+from loomir.relax.operator.definition import op_def
 from loomir.tir.expr import Var as PrimVar
 
 __all__ = ["eliminate_common_subexpr", "held_in"]

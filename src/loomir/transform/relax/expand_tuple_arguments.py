@@ -15,7 +15,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.struct_info import TupleStructInfo
 from loomir.transform.relax.private_functions import only_called
 

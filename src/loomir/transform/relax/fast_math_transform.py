@@ -10,8 +10,8 @@ import numpy as np
 from loomir.ir.passes import register
 from loomir.relax.expr import Call, Constant, Function
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_reference import xp
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.reference import xp
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
 from loomir.transform.relax.graph_reading import made, operator_of

@@ -21,8 +21,8 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_reference import NPArray, xp
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.reference import NPArray, xp
 from loomir.support.array import Array
 from loomir.support.dtype import numpy_of
 from loomir.transform.relax.graph_reading import (

@@ -29,7 +29,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_def import op_def
+from loomir.relax.operator.definition import op_def
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.runtime.shape import Shape

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar, overload
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import rewrite
 from loomir.relax.expr import DataflowBlock, Function
-from loomir.relax.normalize import normalize
+from loomir.relax.normal.normalize import normalize
 from loomir.tir.rules import refuse
 
 __all__ = ["DataflowBlockPass", "FunctionPass", "dataflowblock_pass", "function_pass"]

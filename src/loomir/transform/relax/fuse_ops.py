@@ -28,7 +28,7 @@ from loomir.relax.expr import (
 )
 from loomir.relax.free_vars import shape_vars_bound_by
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.rewriter import copy_with_fresh_vars
+from loomir.relax.normal.rewriter import copy_with_fresh_vars
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.tir.expr import IntImm

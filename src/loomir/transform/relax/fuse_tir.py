@@ -11,7 +11,7 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
 from loomir.relax.expr import Call, Function, Tuple, Var, VarBinding
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError

@@ -13,7 +13,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.shape import as_dim
 from loomir.support.dtype import DataType
 from loomir.te import topi

@@ -18,7 +18,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
 from loomir.support.diagnostics import InternalError

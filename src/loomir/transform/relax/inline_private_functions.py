@@ -17,9 +17,9 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
+from loomir.relax.info.relations import Match, get_shape_var_mapping, is_subtype
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.relations import Match, get_shape_var_mapping, is_subtype
-from loomir.relax.rewriter import Rewriter, copy_with_fresh_vars
+from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars
 from loomir.transform.relax.private_functions import called_names, only_called
 
 __all__ = ["inline_private_functions"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from loomir.relax.expr import Call, DataflowVar, Function, Var, VarBinding
 from loomir.relax.node import RelaxExpr
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
 from loomir.transform.relax.graph_reading import count_uses, dataflow_blocks, operator_of, values_in
 
 __all__ = ["JointRewriter"]

@@ -12,8 +12,13 @@ from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.op import Op
 from loomir.ir.visit import pre_order
 from loomir.relax.expr import Call, Constant, Function, SeqExpr, Var, VarBinding
+from loomir.relax.info.relations import (
+    Match,
+    get_shape_var_mapping,
+    is_subtype,
+    substitute_shape_vars,
+)
 from loomir.relax.node import RelaxExpr
-from loomir.relax.relations import Match, get_shape_var_mapping, is_subtype, substitute_shape_vars
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     PrimStructInfo,

@@ -10,7 +10,7 @@ from loomir.ir.op import Op
 from loomir.ir.passes import register
 from loomir.ir.visit import rewrite
 from loomir.relax.expr import Binding, BindingBlock, Call, Function, SeqExpr, Var, VarBinding
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import UNIT
 from loomir.support.diagnostics import InternalError
 from loomir.tir.function import PrimFunc

@@ -24,12 +24,12 @@ from loomir.relax.free_vars import (
     shape_vars_bound_by,
     shape_vars_in,
 )
+from loomir.relax.info.relations import without_variables
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_def import find_op
-from loomir.relax.relations import without_variables
-from loomir.relax.rewriter import Rewriter, copy_with_fresh_vars
+from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars
+from loomir.relax.normal.signature import func_struct_info
+from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
-from loomir.relax.signature import func_struct_info
 from loomir.relax.struct_info import FuncStructInfo, ShapeStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import Var as ShapeVar

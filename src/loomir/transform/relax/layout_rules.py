@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from loomir.relax.expr import Call, Constant, Tuple, Var
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_def import OpDef
+from loomir.relax.operator.definition import OpDef
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.transform.relax.arrangement import Arrangement
 

@@ -9,8 +9,6 @@ from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.op import Op
 from loomir.ir.passes import register
 from loomir.ir.visit import by_class, rewrite
-from loomir.relax.block_builder import BlockBuilder
-from loomir.relax.derive import func_struct_info, struct_info_of
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -28,8 +26,10 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_context import OpContext
-from loomir.relax.op_def import OpDef, find_op, op_def
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.normal.derive import func_struct_info, struct_info_of
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import OpDef, find_op, op_def
 from loomir.relax.shape import INT64, ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError

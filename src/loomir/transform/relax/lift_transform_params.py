@@ -22,8 +22,8 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.free_vars import free_relax_vars, free_shape_vars, shape_vars_bound_by
-from loomir.relax.op_def import op_def
-from loomir.relax.rewriter import copy_with_fresh_vars
+from loomir.relax.normal.rewriter import copy_with_fresh_vars
+from loomir.relax.operator.definition import op_def
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.tir.expr import Var as ShapeVar
 from loomir.transform.relax.fold_constant import held_variables

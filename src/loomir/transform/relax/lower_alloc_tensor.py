@@ -7,8 +7,8 @@ from loomir.ir.op import Op
 from loomir.ir.passes import register
 from loomir.relax.expr import Call
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_def import op_def
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.definition import op_def
 
 __all__ = ["lower_alloc_tensor"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loomir.ir.module import IRModule
 from loomir.ir.passes import register
-from loomir.relax.normalize import normalize as normalized
+from loomir.relax.normal.normalize import normalize as normalized
 
 __all__ = ["normalize"]
 

@@ -23,7 +23,7 @@ from loomir.relax.expr import (
     Tuple,
 )
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_def import OpDef
+from loomir.relax.operator.definition import OpDef
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     PrimStructInfo,

@@ -16,9 +16,9 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.index_text import index_map_of
+from loomir.relax.info.proof import analyzer_for
 from loomir.relax.node import RelaxExpr
-from loomir.relax.proof import analyzer_for
+from loomir.relax.operator.index_text import index_map_of
 from loomir.relax.shape import INT64, ShapeExpr, as_dim
 from loomir.support.diagnostics import CompileError
 from loomir.tir.buffer import Range

@@ -13,7 +13,7 @@ from loomir.ir.passes import register
 from loomir.ir.visit import by_class
 from loomir.relax.expr import Call, Constant, Function, Tuple
 from loomir.relax.node import RelaxExpr
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
 from loomir.support.array import Array, empty_on_line
 from loomir.support.dtype import numpy_of
 from loomir.tir.expr import IntImm

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from loomir.relax.op_def import OpDef
+from loomir.relax.operator.definition import OpDef
 
 __all__ = ["Precision", "precision_of"]
 

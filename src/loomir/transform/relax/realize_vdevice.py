@@ -8,8 +8,6 @@ from typing import Final
 from loomir.ir.module import GlobalVar, IRModule, VDevice
 from loomir.ir.op import Op
 from loomir.ir.passes import register
-from loomir.relax.derive import func_struct_info, struct_info_of
-from loomir.relax.devices import only_device, tensors_in, update_struct_info, with_devices
 from loomir.relax.expr import (
     Binding,
     Call,
@@ -23,10 +21,12 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
+from loomir.relax.info.devices import only_device, tensors_in, update_struct_info, with_devices
+from loomir.relax.info.relations import same_device
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_def import find_op
-from loomir.relax.relations import same_device
-from loomir.relax.rewriter import Rewriter, all_bindings
+from loomir.relax.normal.derive import func_struct_info, struct_info_of
+from loomir.relax.normal.rewriter import Rewriter, all_bindings
+from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import FuncStructInfo, TensorStructInfo, TupleStructInfo
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span

@@ -5,7 +5,6 @@ from __future__ import annotations
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.passes import register
 from loomir.ir.visit import pre_order
-from loomir.relax.derive import struct_info_of
 from loomir.relax.expr import (
     BindingBlock,
     Call,
@@ -18,10 +17,11 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.functions import Functions
+from loomir.relax.info.relations import Match, is_subtype
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.relations import Match, is_subtype
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.derive import struct_info_of
+from loomir.relax.normal.functions import Functions
+from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.struct_info import TupleStructInfo
 from loomir.transform.relax.private_functions import only_called
 

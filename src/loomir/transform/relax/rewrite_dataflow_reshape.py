@@ -12,7 +12,7 @@ from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.relax.expr import Call, Tuple
 from loomir.relax.node import RelaxExpr
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.shape import INT64, ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.tir.buffer import Buffer, BufferLoad, Range

@@ -11,7 +11,7 @@ from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.relax.expr import Call, Tuple
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.tir.analysis.fresh import fresh_copy, fresh_var

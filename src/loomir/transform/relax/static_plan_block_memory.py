@@ -27,7 +27,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.op_def import find_op
+from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import INT64, ShapeExpr
 from loomir.relax.struct_info import (
     OBJECT,

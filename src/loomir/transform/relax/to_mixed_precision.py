@@ -26,9 +26,9 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.op_def import op_def
-from loomir.relax.op_reference import converted
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.definition import op_def
+from loomir.relax.operator.reference import converted
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError, nearest

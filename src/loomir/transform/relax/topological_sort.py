@@ -13,7 +13,7 @@ from loomir.ir.passes import register
 from loomir.ir.visit import pre_order, rewrite
 from loomir.relax.expr import Binding, Call, DataflowBlock, Function, MatchCast, Var, VarBinding
 from loomir.relax.free_vars import shape_vars_bound_by
-from loomir.relax.op_def import op_def
+from loomir.relax.operator.definition import op_def
 from loomir.support.diagnostics import nearest
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.rules import refuse

@@ -14,8 +14,8 @@ from loomir.ir.passes import register
 from loomir.op.nn.layouts import unpacked
 from loomir.relax.expr import Call, Constant, Var
 from loomir.relax.node import RelaxExpr
-from loomir.relax.op_reference import NPArray
-from loomir.relax.rewriter import Rewriter
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.relax.operator.reference import NPArray
 from loomir.relax.shape import as_dim
 from loomir.support.array import Array
 from loomir.support.dtype import DataType

@@ -23,8 +23,8 @@ from loomir.codegen.llvm.types import I32, I64, PTR
 from loomir.codegen.llvm.values import FALSE, NULL, Value, const
 from loomir.ir.visit import Step, pre_order
 from loomir.relax import faults
-from loomir.relax.describe import shown_expr
 from loomir.relax.expr import Var
+from loomir.relax.info.describe import shown_expr
 from loomir.relax.node import StructInfo
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (

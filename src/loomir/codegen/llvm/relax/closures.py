@@ -19,7 +19,7 @@ from loomir.relax.expr import Function as GraphFunction
 from loomir.relax.expr import Var
 from loomir.relax.faults import recursion
 from loomir.relax.node import StructInfo
-from loomir.relax.signature import func_struct_info
+from loomir.relax.normal.signature import func_struct_info
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.runtime import object_layout as at
 from loomir.support.diagnostics import InternalError

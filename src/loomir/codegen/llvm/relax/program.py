@@ -41,7 +41,7 @@ from loomir.ir.visit import Step, by_class, pre_order, trampoline
 from loomir.relax import expr as relax
 from loomir.relax import faults
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.signature import func_struct_info
+from loomir.relax.normal.signature import func_struct_info
 from loomir.relax.struct_info import OBJECT
 from loomir.runtime import object_layout as at
 from loomir.support.array import Array

@@ -1,0 +1,81 @@
+"""The check of programs of both IRs: every mistake in them, and every warning."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.visit import trampoline
+from loomir.relax.check.well_formed import well_formed
+from loomir.relax.expr import Function
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.held import explained
+from loomir.tir.check.verify import verify as verify_kernels
+from loomir.tir.function import PrimFunc
+
+__all__ = ["Verdict", "judge", "verify", "warnings_of"]
+
+
+class Verdict(NamedTuple):
+    """What is wrong in a program, and what may not be meant."""
+
+    mistakes: tuple[Diagnostic, ...]
+    warnings: tuple[Diagnostic, ...]
+
+
+@explained
+def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
+    """List every mistake of a function or a module; none where it is right.
+
+    Kernels are held to the rules of TIR. Graphs are held to those of well-formedness, and where
+    these hold, everything in them is derived: operators accept their arguments, annotations are
+    those of the values, calls are pure where they must be.
+    """
+    return judge(program).mistakes
+
+
+@explained
+def warnings_of(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
+    """List what is no mistake, but may not be meant: what is left to be checked when it runs."""
+    return judge(program).warnings
+
+
+def judge(program: BaseFunc | IRModule) -> Verdict:
+    """List the mistakes and the warnings of a program."""
+    found: list[Diagnostic] = []
+    if isinstance(program, (PrimFunc, IRModule)):
+        found += verify_kernels(program)
+    functions = program.functions.values() if isinstance(program, IRModule) else (program,)
+    if not any(isinstance(func, Function) for func in functions):
+        return Verdict(tuple(found), ())
+    broken = well_formed(program)
+    found += (d for d in broken if d.severity == "error")
+    warnings = [d for d in broken if d.severity == "warning"]
+    # What is known of variables takes programs in which names are right.
+    if all(d.severity == "warning" for d in broken):
+        derived = _derived(program)
+        found += derived.mistakes
+        warnings += derived.warnings
+    return Verdict(tuple(found), tuple(warnings))
+
+
+def _derived(program: BaseFunc | IRModule) -> Verdict:
+    """Derive what is known of every variable, and hold it against the annotations."""
+    if isinstance(program, Function):
+        mod = IRModule({GlobalVar(program.name): program})
+    elif isinstance(program, IRModule):
+        mod = program
+    else:
+        return Verdict((), ())
+    builder = BlockBuilder(mod)
+    normalizer = builder.normalizer
+    mistakes = normalizer.mistakes = []
+    for func in mod.functions.values():
+        if not isinstance(func, Function):
+            continue
+        try:
+            normalizer.derive(trampoline(normalizer.function(func)))
+        except CompileError as error:
+            mistakes += error.diagnostics
+    return Verdict(tuple(mistakes), tuple(builder.warnings))

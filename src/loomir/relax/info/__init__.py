@@ -1,0 +1,1 @@
+"""Structural information: what it says, its relations, proofs about extents, and derivation."""

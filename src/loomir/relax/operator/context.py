@@ -1,0 +1,252 @@
+"""What an operator's rule of structural information is told, and how it refuses a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.module import BaseFunc, GlobalVar
+from loomir.relax.expr import Call
+from loomir.relax.info.describe import Place, place_of
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.shape import Dim, ShapeExpr, as_dim
+from loomir.relax.struct_info import (
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.dtype import DataType
+from loomir.tir.expr import PrimExpr
+
+__all__ = ["OpContext"]
+
+
+class OpContext:
+    """A call in normal form, with what is known of its arguments.
+
+    ``args`` is the structural information of each argument. Of a value that may be anything
+    (``ObjectStructInfo``) a rule learns nothing and demands nothing: it is checked when it runs.
+    """
+
+    __slots__ = (
+        "analyzer",
+        "args",
+        "assume",
+        "call",
+        "definition",
+        "lookup",
+        "memory",
+        "running",
+        "shown",
+        "warn",
+    )
+
+    def __init__(
+        self,
+        call: Call,
+        args: Sequence[StructInfo],
+        analyzer: Analyzer,
+        *,
+        lookup: Callable[[RelaxExpr], StructInfo],
+        warn: Callable[[Diagnostic], None],
+        definition: Callable[[GlobalVar], BaseFunc | None] | None = None,
+        memory: dict[Any, Any] | None = None,
+        assume: bool = False,
+        running: bool = False,
+    ) -> None:
+        self.call = call
+        self.args = tuple(args)
+        self.analyzer = analyzer
+        self.lookup = lookup
+        """Gives the structural information of a leaf expression, functions of the module too."""
+        self.warn = warn
+        self.definition = definition or _undefined
+        """Gives a function of the module itself, None where it is not there (yet)."""
+        self.memory: dict[Any, Any] = {} if memory is None else memory
+        """What rules keep from call to call of one program."""
+        self.assume = assume
+        """Whether what is open, but certain if the call is right, is taken to be so: a kernel
+        checks it."""
+        self.running = running
+        """Whether the program runs, and all is known of the arguments."""
+        self.shown = "R." + str(getattr(call.op, "name", "")).removeprefix("relax.")
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The options of the call."""
+        return self.call.attrs
+
+    def __getitem__(self, name: str) -> Any:
+        """Give an option."""
+        return self.call.attrs[name]
+
+    # -- refusing --------------------------------------------------------------------------------
+    def refuse(
+        self,
+        code: str,
+        message: str,
+        *,
+        help: str,  # named after the diagnostic's field
+        arg: int | None = None,
+        notes: tuple[str, ...] = (),
+        place: Place | None = None,
+    ) -> NoReturn:
+        """Refuse the call: at a place, or at an argument where one is to blame, or as a whole."""
+        blamed = self.call.args[arg] if arg is not None and arg < len(self.call.args) else None
+        place = place or place_of(blamed, self.call)
+        text = f"{self.shown}: {message}"
+        raise CompileError(Diagnostic(code, text, place.span, "", place.secondary, notes, help))
+
+    # -- arguments -------------------------------------------------------------------------------
+    def tensor(self, index: int) -> TensorStructInfo:
+        """Give what is known of an argument that must be a tensor; nothing of any object.
+
+        Errors: OPS0004 for another kind of value.
+        """
+        info = self.args[index]
+        if isinstance(info, TensorStructInfo):
+            return info
+        if isinstance(info, ObjectStructInfo):
+            return TensorStructInfo()
+        return self.refuse(
+            "OPS0004",
+            f"argument {index + 1} is {described(info)}, not a tensor",
+            help="give a tensor; R.const makes one of numbers",
+            arg=index,
+        )
+
+    def tensors(self, index: int) -> tuple[TensorStructInfo, ...] | None:
+        """Give what is known of a tuple of tensors, None where not even their number is.
+
+        Errors: OPS0004 for another kind of value.
+        """
+        info = self.args[index]
+        if isinstance(info, ObjectStructInfo):
+            return None
+        if isinstance(info, TupleStructInfo):
+            found = [
+                TensorStructInfo() if isinstance(f, ObjectStructInfo) else f for f in info.fields
+            ]
+            if all(isinstance(f, TensorStructInfo) for f in found):
+                return tuple(f for f in found if isinstance(f, TensorStructInfo))
+        return self.refuse(
+            "OPS0004",
+            f"argument {index + 1} is {described(info)}, not a tuple of tensors",
+            help="give a tuple, as in (x, y)",
+            arg=index,
+        )
+
+    def shape(self, index: int) -> ShapeStructInfo:
+        """Give what is known of an argument that must be a shape.
+
+        Errors: OPS0004 for another kind of value.
+        """
+        info = self.args[index]
+        if isinstance(info, ShapeStructInfo):
+            return info
+        if isinstance(info, ObjectStructInfo):
+            return ShapeStructInfo()
+        return self.refuse(
+            "OPS0004",
+            f"argument {index + 1} is {described(info)}, not a shape",
+            help="give a shape, as in R.shape([2, n])",
+            arg=index,
+        )
+
+    def prim(self, index: int) -> PrimStructInfo | None:
+        """Give what is known of an argument that must be a scalar, None where nothing is.
+
+        Errors: OPS0004 for another kind of value.
+        """
+        info = self.args[index]
+        if isinstance(info, PrimStructInfo):
+            return info
+        if isinstance(info, ObjectStructInfo):
+            return None
+        return self.refuse(
+            "OPS0004",
+            f"argument {index + 1} is {described(info)}, not a scalar",
+            help="give a number, or R.prim_value(…)",
+            arg=index,
+        )
+
+    def has(self, index: int) -> bool:
+        """Whether the call gives the argument, which may be left out."""
+        return index < len(self.call.args)
+
+    # -- proofs ----------------------------------------------------------------------------------
+    def equal(self, a: Dim, b: Dim) -> bool | None:
+        """Tell whether two extents are equal; None where neither is certain."""
+        x, y = as_dim(a), as_dim(b)
+        if self.analyzer.can_prove_equal(x, y):
+            return True
+        return False if self.never_equal(x, y) else None
+
+    def never_equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Tell whether two extents are certain to differ."""
+        bound = self.analyzer.const_int_bound(self.analyzer.simplify(a - b))
+        return bound.min_value > 0 or bound.max_value < 0
+
+    def differ_by_broadcasting(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Tell whether two extents are certain to differ, and neither to be 1."""
+        one = as_dim(1)
+        return self.never_equal(a, b) and self.never_equal(a, one) and self.never_equal(b, one)
+
+    def simplified(self, dims: Sequence[Dim]) -> tuple[PrimExpr, ...]:
+        """Give extents in their simplest form."""
+        return tuple([self.analyzer.simplify(as_dim(d)) for d in dims])
+
+    def axis(self, axis: int, rank: int, *, arg: int = 0, extra: int = 0) -> int:
+        """Give an axis counted from 0. ``extra`` axes more may be named (a new one).
+
+        Errors: OPS0005 for one that the tensor lacks.
+        """
+        count = rank + extra
+        if not -count <= axis < count:
+            self.refuse(
+                "OPS0005",
+                f"axis {axis} is not one of a tensor of rank {rank}",
+                help=f"give an axis from {-count} to {count - 1}" if count else "it has no axes",
+                arg=arg,
+            )
+        return axis % count if count else 0
+
+    # -- results ---------------------------------------------------------------------------------
+    @staticmethod
+    def make(
+        dims: Sequence[Dim] | None,
+        dtype: DataType | str,
+        like: TensorStructInfo | None = None,
+        *,
+        ndim: int = -1,
+    ) -> TensorStructInfo:
+        """Describe a tensor: of known extents, or else of a rank; on the device of ``like``."""
+        device = None if like is None else like.vdevice
+        if dims is None:
+            return TensorStructInfo(None, DataType(str(dtype)), device, ndim)
+        return TensorStructInfo(ShapeExpr(tuple(map(as_dim, dims))), DataType(str(dtype)), device)
+
+
+def _undefined(name: GlobalVar) -> BaseFunc | None:
+    return None
+
+
+def described(info: StructInfo) -> str:
+    """Name a kind of value in a message."""
+    for kind, name in _NAMES:
+        if isinstance(info, kind):
+            return name
+    return "a function"
+
+
+_NAMES: tuple[tuple[type[StructInfo], str], ...] = (
+    (TensorStructInfo, "a tensor"),
+    (ShapeStructInfo, "a shape"),
+    (PrimStructInfo, "a scalar"),
+    (TupleStructInfo, "a tuple"),
+    (ObjectStructInfo, "an object"),
+)
