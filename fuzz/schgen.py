@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from fuzz.choices import Choices, SeedChoices
 from fuzz.meaning import same_meaning
 from fuzz.schprograms import Program, program_of
-from loomir.arith.index_map import IndexMap
+from loomir.arith.iterators.index_map import IndexMap
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import pre_order
 from loomir.schedule import BlockRV, LoopRV, Schedule, TensorIntrin, Trace

@@ -11,7 +11,7 @@ from typing import Any
 
 import z3
 
-from loomir.arith.rule import Pattern, Rule
+from loomir.arith.simplify.rule import Pattern, Rule
 from loomir.tir import (
     GE,
     GT,

@@ -1,25 +1,25 @@
 """Proofs over index expressions: bounds, residue classes, canonical forms, iterator maps."""
 
 from loomir.arith.analyzer import Analyzer, ConstIntBound
-from loomir.arith.index_map import IndexMap, is_bijective
-from loomir.arith.int_set import IntSet
-from loomir.arith.interval import Interval
-from loomir.arith.iter_expr import (
+from loomir.arith.bounds.int_set import IntSet
+from loomir.arith.bounds.interval import Interval
+from loomir.arith.bounds.modular import ModularSet
+from loomir.arith.iterators.index_map import IndexMap, is_bijective
+from loomir.arith.iterators.iter_expr import (
     IterMark,
     IterSplitExpr,
     IterSumExpr,
     normalize_iter_map_to_expr,
 )
-from loomir.arith.iter_inverse import inverse_affine_iter_map
-from loomir.arith.iter_map import (
+from loomir.arith.iterators.iter_inverse import inverse_affine_iter_map
+from loomir.arith.iterators.iter_map import (
     IterMapResult,
     detect_iter_map,
     iter_map_simplify,
     normalize_to_iter_sum,
 )
-from loomir.arith.modular import ModularSet
-from loomir.arith.size import IterMapError
-from loomir.arith.subspace import DividedIter, SubspaceDivision, subspace_divide
+from loomir.arith.iterators.size import IterMapError
+from loomir.arith.iterators.subspace import DividedIter, SubspaceDivision, subspace_divide
 
 __all__ = [
     "Analyzer",

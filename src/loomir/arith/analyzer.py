@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from loomir.arith import modular
-from loomir.arith.canonical import FALSE, TRUE, Canonical
-from loomir.arith.form import AtomKind, Form, Terms, added, residue_of, scaled
-from loomir.arith.int_set import IntSet, set_of
-from loomir.arith.interval import Interval
-from loomir.arith.modular import ModularSet
-from loomir.arith.prover import FUEL, Inequality
-from loomir.arith.rewrite import rewritten
+from loomir.arith.bounds import modular
+from loomir.arith.bounds.int_set import IntSet, set_of
+from loomir.arith.bounds.interval import Interval
+from loomir.arith.bounds.modular import ModularSet
+from loomir.arith.simplify.canonical import FALSE, TRUE, Canonical
+from loomir.arith.simplify.form import AtomKind, Form, Terms, added, residue_of, scaled
+from loomir.arith.simplify.prover import FUEL, Inequality
+from loomir.arith.simplify.rewrite import rewritten
 from loomir.ir.visit import fold
 from loomir.support.diagnostics import InternalError
 from loomir.tir.analysis.effects import Does

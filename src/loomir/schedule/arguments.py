@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, Final, cast
 
 from loomir.arith.analyzer import Analyzer
-from loomir.arith.index_map import IndexMap
+from loomir.arith.iterators.index_map import IndexMap
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.state import Ref
 from loomir.schedule.table import MISSING, Kind, Parameter

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from loomir.arith.index_map import IndexMap
+from loomir.arith.iterators.index_map import IndexMap
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.schedule import primitive as _primitives
 from loomir.schedule.arguments import Arguments, bad_argument, gone, listed

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
-from loomir.arith.index_map import IndexMap
+from loomir.arith.iterators.index_map import IndexMap
 from loomir.ir.node import Node
 from loomir.ir.serialize import from_json, to_json
 from loomir.ir.substitution import free_definitions, substitute

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loomir import Schedule, ScheduleError, te
-from loomir.arith.index_map import IndexMap
+from loomir.arith.iterators.index_map import IndexMap
 from loomir.script import from_source
 from tests.schedule.meaning import same_meaning
 from tests.schedule.primitive.test_reducing import symbolic_sum

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loomir import Schedule, ScheduleError, te
-from loomir.arith.index_map import IndexMap
+from loomir.arith.iterators.index_map import IndexMap
 from loomir.schedule import Trace
 from loomir.script import from_source
 from loomir.tir.expr import Var

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
-from loomir.arith.bounds import Bounds
+from loomir.arith.bounds.expression_bounds import Bounds
+from loomir.arith.bounds.interval import Interval
+from loomir.arith.bounds.widen import Widener
 from loomir.arith.fold import fold_node, folded
-from loomir.arith.interval import Interval
-from loomir.arith.widen import Widener
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.builders.reduction_ops import identity
 from loomir.autoschedule.ir.stage import Axis, Combine, Kernel, Stage

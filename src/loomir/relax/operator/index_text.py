@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from loomir.arith.index_map import IndexMap
+from loomir.arith.iterators.index_map import IndexMap
 from loomir.ir.visit import fold
 from loomir.support.diagnostics import CompileError
 from loomir.tir.expr import Add, FloorDiv, FloorMod, IntImm, Mul, Sub, Var

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from loomir.arith.fold import imm
-from loomir.arith.index_map import IndexMap, is_bijective
+from loomir.arith.iterators.index_map import IndexMap, is_bijective
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rebuild, rewrite
 from loomir.schedule.moving import refreshed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loomir.arith.bounds import Bounds
-from loomir.arith.interval import Interval
-from loomir.arith.widen import Widener
+from loomir.arith.bounds.expression_bounds import Bounds
+from loomir.arith.bounds.interval import Interval
+from loomir.arith.bounds.widen import Widener
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute

@@ -15,7 +15,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
-from loomir.arith.bounds import Bounds
+from loomir.arith.bounds.expression_bounds import Bounds
 from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.op import Effect, Op

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Any, Final, NamedTuple
 
-from loomir.arith.bounds import Bounds
+from loomir.arith.bounds.expression_bounds import Bounds
 from loomir.ir.visit import of_classes, pre_order
 from loomir.tir.analysis.effects import Does, effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from loomir.arith.bounds import Bounds
+from loomir.arith.bounds.expression_bounds import Bounds
 from loomir.arith.fold import add, imm, mul, product, splat, sub, to_int
 from loomir.ir.passes import register
 from loomir.ir.visit import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.arith.bounds import Bounds
+from loomir.arith.bounds.expression_bounds import Bounds
+from loomir.arith.bounds.widen import Widener
 from loomir.arith.fold import INT64
-from loomir.arith.widen import Widener
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import nodes_outside, rewrite

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from loomir.arith.bounds import Bounds
+from loomir.arith.bounds.expression_bounds import Bounds
+from loomir.arith.bounds.interval import fits
 from loomir.arith.fold import add, int64, mul, sub
-from loomir.arith.interval import fits
 from loomir.tir.analysis.effects import is_nonzero
 from loomir.tir.expr import (
     Add,

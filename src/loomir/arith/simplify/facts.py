@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from loomir.arith.bounds.interval import Interval, wrapped
+from loomir.arith.bounds.modular import ANY, ModularSet
 from loomir.arith.fold import imm
-from loomir.arith.form import (
+from loomir.arith.simplify.form import (
     Atom,
     AtomKind,
     Form,
@@ -17,9 +19,7 @@ from loomir.arith.form import (
     key_of,
     residue_of,
 )
-from loomir.arith.interval import Interval, wrapped
-from loomir.arith.modular import ANY, ModularSet
-from loomir.arith.prover import CASES, Inequality, nonnegative
+from loomir.arith.simplify.prover import CASES, Inequality, nonnegative
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Add, Cast, IntImm, Mul, PrimExpr, Sub
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.arith.rule import Rule
+from loomir.arith.simplify.rule import Rule
 
 __all__ = ["RULES"]
 

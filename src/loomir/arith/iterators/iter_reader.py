@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from loomir.arith.analyzer import Analyzer
-from loomir.arith.digits import Chain, Digits, Mark, Sum
-from loomir.arith.size import ONE, ZERO, IterMapError, Poly, Refused, Sizes, holds
+from loomir.arith.iterators.digits import Chain, Digits, Mark, Sum
+from loomir.arith.iterators.size import ONE, ZERO, IterMapError, Poly, Refused, Sizes, holds
 from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order
 from loomir.support.dtype import BOOL, DataType

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import z3
 
-from loomir.arith import interval
-from loomir.arith.bounds import Bounds
-from loomir.arith.interval import TRANSFER, Interval, fits, full, wrapped
+from loomir.arith.bounds import interval
+from loomir.arith.bounds.expression_bounds import Bounds
+from loomir.arith.bounds.interval import TRANSFER, Interval, fits, full, wrapped
 from loomir.support.dtype import DataType
 from loomir.tir import Var
 from tests.arith.symbols import WIDE, Paths, Symbol, floor_divide, term

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import z3
 
-from loomir.arith import modular
-from loomir.arith.modular import ANY, TRANSFER, ModularSet, constant, join, residue, wrapped
+from loomir.arith.bounds import modular
+from loomir.arith.bounds.modular import ANY, TRANSFER, ModularSet, constant, join, residue, wrapped
 from loomir.support.dtype import DataType
+from tests.arith.bounds.test_interval import EXACT
 from tests.arith.symbols import Paths, Symbol, term
-from tests.arith.test_interval import EXACT
 
 CLASSES = [residue(c, b) for c in range(9) for b in (range(c) if c else range(-8, 9))]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from loomir.arith.size import ONE, ZERO, Poly, Refused, Size, Sizes
+from loomir.arith.iterators.size import ONE, ZERO, Poly, Refused, Size, Sizes
 from loomir.tir.expr import PrimExpr, Var
 
 __all__ = ["Chain", "Digit", "Digits", "Mark", "Sum"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from loomir.arith.bounds.interval import Interval
 from loomir.arith.fold import add, imm, mul, sub, to_int
-from loomir.arith.interval import Interval
 from loomir.ir.visit import fold
 from loomir.tir.buffer import Range
 from loomir.tir.expr import (

@@ -15,10 +15,12 @@ from collections.abc import Callable
 from typing import Any, Final
 from typing import cast as cast_type
 
-from loomir.arith import interval
-from loomir.arith.division import floor_divided, folded_remainders, remainder
-from loomir.arith.facts import Facts
-from loomir.arith.form import (
+from loomir.arith.bounds import interval
+from loomir.arith.bounds.interval import Interval, union, wrapped
+from loomir.arith.bounds.modular import join
+from loomir.arith.simplify.division import floor_divided, folded_remainders, remainder
+from loomir.arith.simplify.facts import Facts
+from loomir.arith.simplify.form import (
     Atom,
     AtomKind,
     Form,
@@ -31,8 +33,6 @@ from loomir.arith.form import (
     residue_of,
     scaled,
 )
-from loomir.arith.interval import Interval, union, wrapped
-from loomir.arith.modular import join
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import children, nodes_in, plan_of, remade

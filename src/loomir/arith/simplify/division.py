@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from loomir.arith.form import (
+from loomir.arith.bounds.interval import Interval
+from loomir.arith.bounds.modular import ANY, ModularSet
+from loomir.arith.simplify.form import (
     Atom,
     AtomKind,
     Form,
@@ -22,8 +24,6 @@ from loomir.arith.form import (
     residue_of,
     scaled,
 )
-from loomir.arith.interval import Interval
-from loomir.arith.modular import ANY, ModularSet
 from loomir.support.dtype import DataType
 from loomir.tir.expr import FloorDiv, FloorMod, PrimExpr
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loomir.arith import interval
-from loomir.arith.interval import TRANSFER, Interval, fits, full, union, wrapped
+from loomir.arith.bounds import interval
+from loomir.arith.bounds.interval import TRANSFER, Interval, fits, full, union, wrapped
 from loomir.ir.op import Op
 from loomir.ir.visit import by_class, children, nodes_outside, of_classes
 from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE

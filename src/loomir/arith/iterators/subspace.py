@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from loomir.arith.analyzer import Analyzer
-from loomir.arith.digits import Chain, Digit, Mark
 from loomir.arith.fold import add, mul
-from loomir.arith.iter_expr import IterMark, normalize_iter_map_to_expr
-from loomir.arith.iter_map import CheckLevel, Writer, detected, reading
-from loomir.arith.iter_reader import Reader
-from loomir.arith.size import ONE, IterMapError, Poly, Refused
+from loomir.arith.iterators.digits import Chain, Digit, Mark
+from loomir.arith.iterators.iter_expr import IterMark, normalize_iter_map_to_expr
+from loomir.arith.iterators.iter_map import CheckLevel, Writer, detected, reading
+from loomir.arith.iterators.iter_reader import Reader
+from loomir.arith.iterators.size import ONE, IterMapError, Poly, Refused
 from loomir.support.dtype import BOOL
 from loomir.tir.buffer import Range
 from loomir.tir.expr import GE, LT, And, IntImm, PrimExpr, Var

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Final, TypeAlias
 
-from loomir.arith.interval import Interval
-from loomir.arith.modular import ANY, ModularSet
+from loomir.arith.bounds.interval import Interval
+from loomir.arith.bounds.modular import ANY, ModularSet
 from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr
 

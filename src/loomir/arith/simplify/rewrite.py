@@ -6,10 +6,10 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from loomir.arith.bounds.interval import TRANSFER, Interval, fits
 from loomir.arith.fold import fold_node, imm
-from loomir.arith.interval import TRANSFER, Interval, fits
-from loomir.arith.rule import Pattern, Rule
-from loomir.arith.rules import RULES
+from loomir.arith.simplify.rule import Pattern, Rule
+from loomir.arith.simplify.rules import RULES
 from loomir.ir.node import Node
 from loomir.ir.visit import children, rewrite
 from loomir.support.dtype import BOOL, DataType

@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
-from loomir.arith.form import Atom, AtomKind, Form, Key, Monomial, Terms, added, key_of, without
+from loomir.arith.simplify.form import (
+    Atom,
+    AtomKind,
+    Form,
+    Key,
+    Monomial,
+    Terms,
+    added,
+    key_of,
+    without,
+)
 
 __all__ = ["CASES", "FUEL", "Inequality", "Knowledge", "nonnegative"]
 

@@ -1,0 +1,1 @@
+"""Quasi-affine iterators: digits, iterator maps, their inverses and index maps."""

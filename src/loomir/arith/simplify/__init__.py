@@ -1,0 +1,1 @@
+"""The simplifier: rules as data, and canonical forms of polynomials over atoms."""
