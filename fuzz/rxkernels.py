@@ -12,7 +12,7 @@ from fuzz.rxgrow import Entry, Grower, op
 from fuzz.rxops import field_of, partner
 from loomir import te
 from loomir.relax import Constant, PrimValue, ShapeExpr, TensorStructInfo
-from loomir.runtime.packed import list_funcs
+from loomir.runtime.packed.registry import list_funcs
 from loomir.runtime.shape import Shape
 from loomir.tir import PrimFunc
 

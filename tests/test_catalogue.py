@@ -3,7 +3,7 @@
 The number in a test's name is the row of the catalogue. What could end the process runs in a process
 of its own. Row 4, a tensor of PyTorch, is in ``tests/runtime/test_torch_tensor.py``, rows of text in
 ``tests/script/test_catalogue.py``, graphs in ``tests/test_catalogue_graphs.py``, row 28 in
-``tests/runtime/test_object_cache.py`` and ``test_save.py``, export (rows 38 and 39) there and in
+``tests/runtime/storage/test_object_cache.py`` and ``test_save.py``, export (rows 38 and 39) there and in
 ``test_export_library.py``. Rows of importers and tuning have no test here.
 """
 

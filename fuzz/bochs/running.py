@@ -12,7 +12,7 @@ from fuzz.bochs.outside import is_pure
 from loomir.codegen.llvm import engine
 from loomir.codegen.llvm.native import Native
 from loomir.codegen.llvm.symbols import symbols_of
-from loomir.runtime.externs import address_in_process
+from loomir.runtime.packed.externs import address_in_process
 
 __all__ = ["Machine"]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from loomir.interp import interpret
     from loomir.relax.check.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
-    from loomir.runtime.externs import load_library, register_extern
-    from loomir.runtime.packed import get_func, register_func
+    from loomir.runtime.packed.externs import load_library, register_extern
+    from loomir.runtime.packed.registry import get_func, register_func
     from loomir.runtime.shape import Shape
     from loomir.schedule.schedule import Schedule
     from loomir.support.cautions import CompileWarning
@@ -91,12 +91,12 @@ _HOMES: Final = {
     "bisect": "loomir.inspect.bisection",
     "compare_stages": "loomir.inspect.values",
     "compile": "loomir.build",
-    "get_func": "loomir.runtime.packed",
+    "get_func": "loomir.runtime.packed.registry",
     "interpret": "loomir.interp",
     "load": "loomir.deploy.saved",
-    "load_library": "loomir.runtime.externs",
-    "register_extern": "loomir.runtime.externs",
-    "register_func": "loomir.runtime.packed",
+    "load_library": "loomir.runtime.packed.externs",
+    "register_extern": "loomir.runtime.packed.externs",
+    "register_func": "loomir.runtime.packed.registry",
     "validate_schedule": "loomir.validate",
     "verify": "loomir.relax.check.verify",
     "warnings_of": "loomir.relax.check.verify",

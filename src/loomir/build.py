@@ -29,10 +29,10 @@ from loomir.profiling.roof import measured_roof
 from loomir.relax import expr as relax
 from loomir.relax.check.verify import Verdict, judge
 from loomir.runtime.executable import Executable
-from loomir.runtime.externs import find_extern
-from loomir.runtime.nan_check import no_graph
-from loomir.runtime.object_cache import ObjectCache
+from loomir.runtime.packed.externs import find_extern
+from loomir.runtime.packed.nan_check import no_graph
 from loomir.runtime.parameter import Parameter
+from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.support.cautions import caution
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS

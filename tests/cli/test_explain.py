@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loomir.runtime.profile import Roof
+from loomir.runtime.report.profile import Roof
 from tests.cli.test_commands import EXAMPLES, invoke
 
 CHAIN = """\

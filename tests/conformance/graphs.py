@@ -20,7 +20,7 @@ import loomir
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.relax import Binding, Function, SeqExpr
 from loomir.relax.check.verify import warnings_of
-from loomir.runtime.packed import register_func, remove_func
+from loomir.runtime.packed.registry import register_func, remove_func
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, Diagnostic, RunError
 from tests.codegen.relax.both import same

@@ -13,7 +13,7 @@ import pytest
 from loomir.interp import Interpreter
 from loomir.interp.rational import EXACT
 from loomir.ir.module import IRModule
-from loomir.runtime.packed import register_func
+from loomir.runtime.packed.registry import register_func
 from loomir.script import from_source
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType

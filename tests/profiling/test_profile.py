@@ -15,7 +15,7 @@ import loomir
 from loomir.codegen.llvm import timing
 from loomir.profiling import roof
 from loomir.profiling.roof import measured_roof
-from loomir.runtime.profile import KernelCall, Profile, Roof, Work
+from loomir.runtime.report.profile import KernelCall, Profile, Roof, Work
 from loomir.script import from_source
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, RunError

@@ -19,8 +19,8 @@ import pytest
 import loomir
 from loomir.codegen.llvm.engine import family
 from loomir.deploy import stamp
-from loomir.runtime import container
 from loomir.runtime.errors import CacheWarning
+from loomir.runtime.storage import container
 from loomir.script import ir as I
 from loomir.script import relax as R
 from loomir.script import tir as T

@@ -12,7 +12,7 @@ import typer
 
 import loomir
 from loomir.cli.report import Report
-from loomir.runtime.object_cache import ObjectCache
+from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.support.config import SETTINGS
 from loomir.target import Target
 

@@ -30,7 +30,7 @@ from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.profiling.roof import measured_roof
 from loomir.relax.check.verify import verify
-from loomir.runtime.profile import Roof, Work
+from loomir.runtime.report.profile import Roof, Work
 from loomir.support.diagnostics import CompileError, LoomirError
 from loomir.target import Target
 from loomir.tir.expr import PrimExpr, Var

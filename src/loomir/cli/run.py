@@ -55,7 +55,7 @@ from loomir.cli.work import steps
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.executable import Executable
-from loomir.runtime.nan_check import no_graph
+from loomir.runtime.packed.nan_check import no_graph
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.target import Target
 from loomir.tir.function import PrimFunc

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from loomir.cli.raised import raised_in
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
-from loomir.runtime.container import MAGIC
+from loomir.runtime.storage.container import MAGIC
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.tc.lower import Lowered, lower
 from loomir.tc.parse import parse

@@ -12,7 +12,7 @@ from loomir.interp.arguments import explain
 from loomir.interp.program import interpret
 from loomir.relax import expr as relax
 from loomir.runtime.function import Function
-from loomir.runtime.graph_function import GraphFunction
+from loomir.runtime.graph.function import GraphFunction
 from loomir.tir.function import PrimFunc
 
 __all__ = ["callables"]

@@ -29,7 +29,7 @@ from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.deploy.c_api import API_NAMES, CFunction, functions_for_c, header
 from loomir.deploy.c_code import START_IR, functions_ir
 from loomir.deploy.values_ir import values_ir
-from loomir.runtime.container import read_file, refuse, write_file
+from loomir.runtime.storage.container import read_file, refuse, write_file
 from loomir.tir.signature import Signature
 
 __all__ = ["LibrarySource", "export_library"]

@@ -18,9 +18,17 @@ from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
 from loomir.deploy.stamp import abi_stamp, check_machine
 from loomir.deploy.tables import Tables, read_tables, write_tables
-from loomir.runtime.container import Container, pack, read_file, refuse, sealed, unpack, write_file
 from loomir.runtime.executable import Executable
-from loomir.runtime.seal import is_own, seal
+from loomir.runtime.storage.container import (
+    Container,
+    pack,
+    read_file,
+    refuse,
+    sealed,
+    unpack,
+    write_file,
+)
+from loomir.runtime.storage.signing import is_own, seal
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import LoomirError
 from loomir.support.held import explained

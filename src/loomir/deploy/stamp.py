@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.engine import TargetMachine, family
 from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS
-from loomir.runtime import layout, object_layout
-from loomir.runtime.container import refuse
+from loomir.runtime import layout
+from loomir.runtime.graph import object_layout
+from loomir.runtime.storage.container import refuse
 from loomir.target.table import CPUS, EXTENSIONS
 
 __all__ = ["abi_stamp", "check_machine"]

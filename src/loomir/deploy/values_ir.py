@@ -8,7 +8,8 @@ from __future__ import annotations
 from string import Template
 from typing import Any, Final
 
-from loomir.runtime import layout, object_layout
+from loomir.runtime import layout
+from loomir.runtime.graph import object_layout
 
 __all__ = ["TEXT_SIZE", "bytes_constant", "text_constant", "values_ir"]
 

@@ -17,8 +17,8 @@ from loomir.interp.scope import Scope
 from loomir.interp.stmt import compile_body
 from loomir.interp.values import Value
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
-from loomir.runtime.callout import CalleeError
 from loomir.runtime.errors import RunTypeError
+from loomir.runtime.packed.packed_call import CalleeError
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError
 from loomir.support.held import explained_methods
 from loomir.support.span import Span

@@ -13,8 +13,14 @@ from loomir.interp.memory import Memory, View
 from loomir.interp.rational import exact_of, rounded
 from loomir.interp.values import Pointer, Value, rounder
 from loomir.ir.op import Op
-from loomir.runtime.callout import CalleeError, Lent, call_c_function, call_function, placed
-from loomir.runtime.externs import c_function, find_extern
+from loomir.runtime.packed.externs import c_function, find_extern
+from loomir.runtime.packed.packed_call import (
+    CalleeError,
+    Lent,
+    call_c_function,
+    call_function,
+    placed,
+)
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
 from loomir.tir.builtins.calls import (

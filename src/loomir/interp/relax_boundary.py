@@ -16,7 +16,7 @@ import numpy as np
 from loomir.interp.relax_values import Array, Value, compact, is_tensor, is_tuple
 from loomir.ir.visit import Step, trampoline
 from loomir.runtime.arguments import adapt, diagnose
-from loomir.runtime.capsule import tensor_of_array
+from loomir.runtime.dlpack import tensor_of_array
 from loomir.runtime.errors import RunTypeError, RunValueError
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.torch_tensor import is_torch_tensor

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from loomir.codegen.llvm.native import Native
 from loomir.codegen.llvm.timing import read_records
 from loomir.deploy.tables import Tables
-from loomir.runtime.profile import KernelCall, Profile, Roof, Work
+from loomir.runtime.report.profile import KernelCall, Profile, Roof, Work
 from loomir.support.diagnostics import CompileError
 from loomir.tir.analysis.cost import estimate_cost
 from loomir.tir.function import PrimFunc

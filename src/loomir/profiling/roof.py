@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from loomir.runtime.object_cache import read_own_file, replace_own_file
-from loomir.runtime.profile import Roof
+from loomir.runtime.report.profile import Roof
+from loomir.runtime.storage.object_cache import read_own_file, replace_own_file
 from loomir.script import from_source
 from loomir.support.config import SETTINGS
 from loomir.target import Target

@@ -15,10 +15,10 @@ from loomir.runtime.errors import (
 from loomir.runtime.executable import Executable
 from loomir.runtime.fault import Fault, FaultKind, Value
 from loomir.runtime.function import Function
-from loomir.runtime.nan_check import check_nan
-from loomir.runtime.object_cache import CacheSize, ObjectCache
-from loomir.runtime.packed import get_func, list_funcs, register_func, remove_func
+from loomir.runtime.packed.nan_check import check_nan
+from loomir.runtime.packed.registry import get_func, list_funcs, register_func, remove_func
 from loomir.runtime.parameter import Parameter
+from loomir.runtime.storage.object_cache import CacheSize, ObjectCache
 
 __all__ = [
     "CacheSize",

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from loomir.runtime.capsule import (
+from loomir.runtime.dlpack import (
     BFLOAT16,
     byte_offset_of,
     capsule_of,

@@ -9,8 +9,8 @@ from typing import cast
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.function import Function
-from loomir.runtime.graph_function import GraphFunction
-from loomir.runtime.profile import Profile
+from loomir.runtime.graph.function import GraphFunction
+from loomir.runtime.report.profile import Profile
 from loomir.support.declared import quoted
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
 from loomir.support.held import explained_methods

@@ -9,13 +9,13 @@ from typing import NoReturn
 import numpy as np
 
 from loomir.runtime.arguments import adapt, diagnose
-from loomir.runtime.callback import interruption, take
-from loomir.runtime.callout import placed
 from loomir.runtime.errors import RunTypeError
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.ffi import NativeFault, direct_classes, function_from_address
 from loomir.runtime.interrupts import interrupt_of
 from loomir.runtime.layout import SITE_ARGUMENTS
+from loomir.runtime.packed.callback import interruption, take
+from loomir.runtime.packed.packed_call import placed
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.view import view_arguments
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError, nearest

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from loomir.runtime.arguments import refuse
-from loomir.runtime.capsule import Array, capsule_of, is_array, plain_array
+from loomir.runtime.dlpack import Array, capsule_of, is_array, plain_array
 from loomir.runtime.errors import RunTypeError
 from loomir.runtime.ffi import is_tensor, tensor_from_capsule
 from loomir.runtime.parameter import Parameter

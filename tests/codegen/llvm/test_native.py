@@ -17,7 +17,7 @@ from loomir.codegen.llvm.native import Native
 from loomir.codegen.llvm.symbols import symbols_of
 from loomir.ir.module import IRModule
 from loomir.runtime.errors import RunValueError
-from loomir.runtime.object_cache import ObjectCache
+from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, DataType
 from loomir.target import Target

@@ -14,7 +14,7 @@ from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS, RELEASER
 from loomir.codegen.llvm.types import I32, I64, PTR, VOID, Type
 from loomir.relax.faults import DTYPES, KINDS
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.dtype import DataType
 
 _C: dict[Type, Any] = {

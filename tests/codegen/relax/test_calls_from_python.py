@@ -18,7 +18,7 @@ from loomir.codegen.llvm.objects import count_objects, live_objects
 from loomir.relax import Call, Function, ShapeExpr, Tuple
 from loomir.relax.struct_info import OBJECT, FuncStructInfo, TensorStructInfo
 from loomir.runtime import ffi, torch_tensor
-from loomir.runtime.graph_function import GraphFunction
+from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.shape import Shape
 from loomir.script import from_source
 from tests.codegen.relax.both import compiled, same

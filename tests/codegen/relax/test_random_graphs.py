@@ -10,7 +10,7 @@ import pytest
 
 import loomir
 from loomir.codegen.llvm.objects import count_objects, live_objects
-from loomir.runtime.packed import register_func, remove_func
+from loomir.runtime.packed.registry import register_func, remove_func
 from loomir.script import from_source
 from loomir.support.diagnostics import RunError
 from tests.codegen.relax.both import same

@@ -18,7 +18,7 @@ from fuzz.bochs.library import MODELS, EmulatorError, NotInstalledError, model_o
 from fuzz.bochs.outside import Outside, is_pure
 from fuzz.emulator import EmulatorCampaign
 from loomir.codegen.llvm import engine
-from loomir.runtime.externs import address_in_process
+from loomir.runtime.packed.externs import address_in_process
 from loomir.target.table import CPUS
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loomir.runtime.packed import register_func, remove_func
+from loomir.runtime.packed.registry import register_func, remove_func
 
 Register = Callable[[str, Callable[..., Any]], None]
 

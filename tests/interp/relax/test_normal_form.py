@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loomir.relax import Function, If, PrimValue, SeqExpr, ShapeExpr, Tuple, TupleGetItem, Var
 from loomir.relax.normal.normalize import normalize
 from loomir.relax.struct_info import OBJECT
-from loomir.runtime.packed import register_func, remove_func
+from loomir.runtime.packed.registry import register_func, remove_func
 from tests.clause import clauses
 from tests.interp.relax.build import (
     bind,

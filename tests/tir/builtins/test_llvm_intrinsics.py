@@ -21,7 +21,7 @@ from loomir.tir import PrimFunc
 from loomir.tir.builtins.llvm_intrinsics import INTRINSICS
 from loomir.tir.linked import link_calls
 from tests.docs.markdown import ROOT
-from tests.runtime.test_callout import program
+from tests.runtime.packed.test_packed_call import program
 
 SPECIAL = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 8388609.0, math.inf, -math.inf, 1e-40]
 SPECIAL += [math.nan, 3.7, -3.2, 1e30, -1e30]

@@ -10,7 +10,7 @@ import pytest
 
 import loomir
 from loomir.ir.module import IRModule
-from loomir.runtime.nan_check import check_nan
+from loomir.runtime.packed.nan_check import check_nan
 from loomir.script import from_source
 from loomir.support.cautions import CompileWarning
 from loomir.support.diagnostics import RunError

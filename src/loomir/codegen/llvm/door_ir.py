@@ -20,10 +20,10 @@ from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS, count_loop, place
 from loomir.codegen.llvm.text import Block, Callee, Module
 from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, Type, array, function
 from loomir.codegen.llvm.values import NULL, Value, aggregate, const
-from loomir.runtime import door_layout as py
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
-from loomir.runtime.door import HOST
+from loomir.runtime.graph import cpython_layout as py
+from loomir.runtime.graph import object_layout as at
+from loomir.runtime.graph.fast_call import HOST
 
 __all__ = ["DOOR", "door_module"]
 

@@ -28,7 +28,7 @@ from loomir.codegen.llvm.forbidden_patterns import (
     may_hold_forbidden_patterns,
 )
 from loomir.codegen.llvm.symbols import symbols_of
-from loomir.runtime.externs import address_in_process
+from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 from loomir.target.host import features_here
 

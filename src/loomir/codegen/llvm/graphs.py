@@ -15,10 +15,10 @@ from loomir.relax import faults
 from loomir.relax.info.relations import Match, is_subtype, substitute_shape_vars
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import FuncStructInfo, PrimStructInfo, TupleStructInfo
-from loomir.runtime.door import connect_door
-from loomir.runtime.graph_function import GraphFunction, GraphProgram, Signature
-from loomir.runtime.graph_values import Wanted
-from loomir.runtime.objects import connect
+from loomir.runtime.graph.fast_call import connect_door
+from loomir.runtime.graph.function import GraphFunction, GraphProgram, Signature
+from loomir.runtime.graph.objects import connect
+from loomir.runtime.graph.values import Wanted
 from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr
 from loomir.tir.expr import Var as ShapeVar

@@ -8,7 +8,7 @@ from typing import Final
 import llvmlite.binding as llvm
 
 from loomir.codegen.llvm import engine
-from loomir.runtime.object_cache import ObjectCache
+from loomir.runtime.storage.object_cache import ObjectCache
 
 __all__ = ["compile_kept", "load_own"]
 

@@ -14,7 +14,7 @@ from loomir.codegen.llvm.text import Block, Callee, Module
 from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, array
 from loomir.codegen.llvm.values import NULL, Value, const, zero
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 
 __all__ = ["KeptMemory", "place"]
 

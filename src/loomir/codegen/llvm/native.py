@@ -15,12 +15,12 @@ from loomir.codegen.llvm.process import process_symbols
 from loomir.codegen.llvm.relax.invoke import PACKED_CODE
 from loomir.codegen.llvm.relax.program import ENTER, FUNCTION
 from loomir.codegen.llvm.timing import new_buffer, timing_symbols
-from loomir.runtime.callback import callback_symbols
-from loomir.runtime.container import refuse
-from loomir.runtime.externs import find_extern
 from loomir.runtime.ffi import native_symbols
-from loomir.runtime.graph_callback import graph_symbols
-from loomir.runtime.object_cache import ObjectCache
+from loomir.runtime.graph.callback import graph_symbols
+from loomir.runtime.packed.callback import callback_symbols
+from loomir.runtime.packed.externs import find_extern
+from loomir.runtime.storage.container import refuse
+from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError
 from loomir.target import Target

@@ -11,7 +11,7 @@ from loomir.codegen.llvm.engine import Library
 from loomir.codegen.llvm.kept import load_own
 from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS, objects_module
 from loomir.codegen.llvm.text import Module
-from loomir.runtime.door import host_symbols
+from loomir.runtime.graph.fast_call import host_symbols
 
 __all__ = ["count_objects", "door_address", "live_objects", "object_symbols"]
 

@@ -17,7 +17,7 @@ from loomir.codegen.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, functio
 from loomir.codegen.llvm.values import NULL, Value, const
 from loomir.relax.faults import DTYPES
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.dtype import DataType
 
 __all__ = ["OBJECT_FUNCTIONS", "RELEASER", "count_loop", "objects_module", "place"]

@@ -26,7 +26,7 @@ from loomir.codegen.llvm.kept import load_own
 from loomir.codegen.llvm.pool_ir import pool_module
 from loomir.codegen.llvm.process import process_symbols
 from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
-from loomir.runtime.externs import address_in_process
+from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 
 __all__ = ["ForkJoin", "measure_fork_join", "pool_symbols", "worker_count"]

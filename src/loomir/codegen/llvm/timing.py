@@ -19,7 +19,7 @@ from loomir.codegen.llvm.floats import cast
 from loomir.codegen.llvm.text import Callee, Function
 from loomir.codegen.llvm.types import I32, I64, PTR, struct
 from loomir.codegen.llvm.values import Value, const
-from loomir.runtime.externs import address_in_process
+from loomir.runtime.packed.externs import address_in_process
 from loomir.support.dtype import DataType
 
 __all__ = ["Timed", "new_buffer", "read_records", "timed", "timing_symbols"]

@@ -13,7 +13,7 @@ from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import TensorStructInfo
-from loomir.runtime.nan_check import CHECK_NAN
+from loomir.runtime.packed.nan_check import CHECK_NAN
 
 __all__ = ["check_nan"]
 

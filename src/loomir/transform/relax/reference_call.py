@@ -15,7 +15,7 @@ from loomir.relax.faults import REFUSALS, refused_by_reference
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.definition import OpDef, find_op
 from loomir.relax.operator.values import infer_of_values
-from loomir.runtime.packed import register_func
+from loomir.runtime.packed.registry import register_func
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 

@@ -15,7 +15,7 @@ from loomir.codegen.llvm.text import Callee
 from loomir.codegen.llvm.types import I8, I32, VOID, Type
 from loomir.codegen.llvm.values import NOTHING, Value, const
 from loomir.ir.visit import Step
-from loomir.runtime.externs import VARIADIC
+from loomir.runtime.packed.externs import VARIADIC
 from loomir.support.dtype import DataType
 from loomir.tir.builtins.calls import name_of
 from loomir.tir.expr import Call

@@ -33,7 +33,7 @@ from loomir.relax.expr import (
 )
 from loomir.relax.node import RelaxExpr
 from loomir.relax.struct_info import TupleStructInfo
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 
 __all__ = ["PIECE", "take"]

@@ -7,7 +7,7 @@ from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import dtype_word
 from loomir.codegen.llvm.types import I64
 from loomir.codegen.llvm.values import Value, const
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 

@@ -20,7 +20,7 @@ from loomir.relax import faults
 from loomir.relax.expr import Call, PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
 from loomir.tir.signature import Parameter

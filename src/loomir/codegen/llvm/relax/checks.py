@@ -37,8 +37,8 @@ from loomir.relax.struct_info import (
     TupleStructInfo,
 )
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
 from loomir.runtime.fault import Fault
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, VOID, DataType
 from loomir.support.span import Span

@@ -21,7 +21,7 @@ from loomir.relax.faults import recursion
 from loomir.relax.node import StructInfo
 from loomir.relax.normal.signature import func_struct_info
 from loomir.relax.struct_info import FuncStructInfo
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
 from loomir.tir.expr import Var as ShapeVar

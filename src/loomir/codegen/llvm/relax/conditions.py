@@ -11,7 +11,7 @@ from loomir.relax import faults
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.dtype import BOOL
 from loomir.support.span import Span
 

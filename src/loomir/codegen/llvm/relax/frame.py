@@ -25,7 +25,7 @@ from loomir.codegen.llvm.values import NULL, Value, const
 from loomir.ir.visit import Step
 from loomir.relax.expr import Constant, ExternFunc, Var
 from loomir.relax.faults import no_memory
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr

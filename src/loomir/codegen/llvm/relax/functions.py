@@ -13,8 +13,8 @@ from loomir.codegen.llvm.values import FALSE, Value, const
 from loomir.relax import faults
 from loomir.relax.node import RelaxExpr
 from loomir.relax.struct_info import FuncStructInfo
-from loomir.runtime import object_layout as at
 from loomir.runtime.fault import Fault
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
 

@@ -18,7 +18,7 @@ from loomir.codegen.llvm.text import Callee, Metadata
 from loomir.codegen.llvm.types import I32, I64, PTR
 from loomir.codegen.llvm.values import FALSE, NULL, Value, const
 from loomir.relax.faults import recursion
-from loomir.runtime.object_layout import STATUS_RAISED
+from loomir.runtime.graph.object_layout import STATUS_RAISED
 from loomir.support.span import Span
 from loomir.tir.faults import fault
 

@@ -20,8 +20,8 @@ from loomir.codegen.llvm.values import NULL, Value, const
 from loomir.relax import faults
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import OBJECT, PrimStructInfo
-from loomir.runtime import object_layout as at
 from loomir.runtime.fault import Fault, FaultKind
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.support.span import Span

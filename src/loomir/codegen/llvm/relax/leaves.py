@@ -30,7 +30,7 @@ from loomir.relax.struct_info import (
     ShapeStructInfo,
     TupleStructInfo,
 )
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
 from loomir.tir.expr import IntImm

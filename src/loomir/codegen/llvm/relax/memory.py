@@ -23,7 +23,7 @@ from loomir.relax.expr import PrimValue, Tuple, Var
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm

@@ -37,7 +37,7 @@ from loomir.relax.expr import Tuple, Var
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import OBJECT, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
 from loomir.tir.signature import Parameter
 

@@ -43,7 +43,7 @@ from loomir.relax import faults
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.signature import func_struct_info
 from loomir.relax.struct_info import OBJECT
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.array import Array
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc

@@ -19,7 +19,7 @@ from loomir.relax import faults
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import OBJECT, TensorStructInfo
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.dtype import DataType
 
 __all__ = ["SHAPES", "require_extents"]

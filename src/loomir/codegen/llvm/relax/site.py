@@ -13,7 +13,7 @@ from loomir.ir.visit import Step
 from loomir.relax.expr import Call, DataTypeImm, PrimValue, StringImm
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.span import Span
 from loomir.tir.expr import FloatImm, IntImm
 

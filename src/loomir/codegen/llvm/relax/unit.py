@@ -15,7 +15,7 @@ from loomir.codegen.llvm.values import NULL, Value, aggregate, const
 from loomir.relax import expr as relax
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.runtime import layout as dl
-from loomir.runtime import object_layout as at
+from loomir.runtime.graph import object_layout as at
 from loomir.support.array import Array
 from loomir.support.dtype import DataType
 from loomir.support.span import Span

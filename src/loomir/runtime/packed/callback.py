@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from loomir.runtime import layout as at
-from loomir.runtime.callout import Lent, call_c_function, call_function
+from loomir.runtime.packed.packed_call import Lent, call_c_function, call_function
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 

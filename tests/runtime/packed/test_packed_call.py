@@ -20,8 +20,9 @@ import loomir
 from loomir.codegen.llvm.pool import pool_symbols
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
-from loomir.runtime import callback, layout, list_funcs, register_func, remove_func
-from loomir.runtime.externs import register_extern
+from loomir.runtime import layout, list_funcs, register_func, remove_func
+from loomir.runtime.packed import callback
+from loomir.runtime.packed.externs import register_extern
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.support.diagnostics import RunError

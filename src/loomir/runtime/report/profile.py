@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loomir.runtime.container import write_file
-from loomir.runtime.roofline import Point, roofline
+from loomir.runtime.report.roofline import Point, roofline
+from loomir.runtime.storage.container import write_file
 from loomir.support.held import explained_methods
 
 __all__ = ["KernelCall", "KernelTotal", "Profile", "Roof", "Work"]

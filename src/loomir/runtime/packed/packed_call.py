@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 
 from loomir.runtime.arguments import number_of
 from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
-from loomir.runtime.externs import packed_extern
 from loomir.runtime.ffi import global_function
-from loomir.runtime.packed import find_func, get_func
+from loomir.runtime.packed.externs import packed_extern
+from loomir.runtime.packed.registry import find_func, get_func
 from loomir.runtime.view import Lender, array_at
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.dtype import DataType

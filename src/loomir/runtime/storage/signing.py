@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from loomir.runtime.errors import CacheWarning
-from loomir.runtime.object_cache import is_safe_directory, read_own_file
+from loomir.runtime.storage.object_cache import is_safe_directory, read_own_file
 from loomir.support.cautions import users_depth
 from loomir.support.config import SETTINGS
 

@@ -17,11 +17,11 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from loomir.runtime import object_layout as at
 from loomir.runtime.arguments import adapt, diagnose
-from loomir.runtime.capsule import Array, is_array, plain_array, tensor_of_array
+from loomir.runtime.dlpack import Array, is_array, plain_array, tensor_of_array
 from loomir.runtime.errors import RunMemoryError, RunOverflowError, RunValueError
-from loomir.runtime.objects import (
+from loomir.runtime.graph import object_layout as at
+from loomir.runtime.graph.objects import (
     Reference,
     Tensor,
     flags_of,

@@ -6,8 +6,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from loomir.runtime.callout import own
-from loomir.runtime.packed import register_func
+from loomir.runtime.packed.packed_call import own
+from loomir.runtime.packed.registry import register_func
 from loomir.runtime.shape import Shape
 from loomir.support.diagnostics import Diagnostic, RunError
 from loomir.support.dtype import dtype_of_numpy

@@ -16,13 +16,14 @@ import pytest
 
 import loomir
 from loomir.ir.equality import structural_equal
-from loomir.runtime import externs, register_func, remove_func
+from loomir.runtime import register_func, remove_func
+from loomir.runtime.packed import externs
 from loomir.script import from_source
 from loomir.support.diagnostics import RunError
 from loomir.support.dtype import DataType
 from loomir.tir import PrimFunc
 from tests.clause import clauses
-from tests.runtime.test_callout import compiled, interpreted, program
+from tests.runtime.packed.test_packed_call import compiled, interpreted, program
 
 Engine = Callable[..., Any]
 

@@ -14,8 +14,8 @@ import pytest
 
 import loomir
 from loomir.codegen.llvm.objects import count_objects, live_objects
-from loomir.runtime import door
-from loomir.runtime.graph_function import GraphFunction
+from loomir.runtime.graph import fast_call
+from loomir.runtime.graph.function import GraphFunction
 from loomir.script import from_source
 from loomir.support.diagnostics import RunError
 
@@ -269,12 +269,12 @@ def test_several_threads(program: Any) -> None:
 def test_is_closed_where_layouts_are_not_known(
     program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert door._is_known()  # pyright: ignore[reportPrivateUsage]
+    assert fast_call._is_known()  # pyright: ignore[reportPrivateUsage]
     for name, wrong in (("ARRAY_FLAGS", 56), ("ARRAY_SHAPE", 40), ("OBJECT_SIZE", 32)):
         with monkeypatch.context() as patch:
-            patch.setattr(door.at, name, wrong)
-            assert not door._is_known()  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(door, "_connected", [lambda: 0])
+            patch.setattr(fast_call.at, name, wrong)
+            assert not fast_call._is_known()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(fast_call, "_connected", [lambda: 0])
     function = loomir.compile(from_source(PROGRAM), opt_level=0)["add"]
     for _ in range(3):
         assert function(floats(1), floats(2)).tolist() == [3]

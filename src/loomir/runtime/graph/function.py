@@ -12,27 +12,13 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from loomir.runtime import object_layout as at
-from loomir.runtime.callback import interruption, take
-from loomir.runtime.callout import find_function, own, placed
-from loomir.runtime.capsule import is_array, plain_array
-from loomir.runtime.door import Ended, door_to, ended
+from loomir.runtime.dlpack import is_array, plain_array
 from loomir.runtime.errors import RunAssertionError, RunTypeError
 from loomir.runtime.fault import Fault, FaultKind
-from loomir.runtime.graph_callback import begin, end
-from loomir.runtime.graph_values import (
-    Given,
-    Wanted,
-    array_of,
-    origin_of,
-    python_of,
-    reference_to,
-    retype,
-    scalar_of,
-    to_torch,
-)
-from loomir.runtime.interrupts import interrupt_of
-from loomir.runtime.objects import (
+from loomir.runtime.graph import object_layout as at
+from loomir.runtime.graph.callback import begin, end
+from loomir.runtime.graph.fast_call import Ended, door_to, ended
+from loomir.runtime.graph.objects import (
     Reference,
     flags_of,
     foreign,
@@ -44,6 +30,20 @@ from loomir.runtime.objects import (
     tensor_at,
     word,
 )
+from loomir.runtime.graph.values import (
+    Given,
+    Wanted,
+    array_of,
+    origin_of,
+    python_of,
+    reference_to,
+    retype,
+    scalar_of,
+    to_torch,
+)
+from loomir.runtime.interrupts import interrupt_of
+from loomir.runtime.packed.callback import interruption, take
+from loomir.runtime.packed.packed_call import find_function, own, placed
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError, counted, nearest
 
 __all__ = ["GraphFunction", "GraphProgram", "Signature"]

@@ -11,8 +11,8 @@ import ctypes
 import itertools
 from typing import Final, Protocol
 
-from loomir.runtime.callback import is_deep
-from loomir.runtime.object_layout import STATUS_RAISED
+from loomir.runtime.graph.object_layout import STATUS_RAISED
+from loomir.runtime.packed.callback import is_deep
 
 __all__ = ["Caller", "begin", "end", "graph_symbols"]
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from loomir.runtime import CacheSize, CacheWarning, ObjectCache, object_cache
+from loomir.runtime import CacheSize, CacheWarning, ObjectCache
+from loomir.runtime.storage import object_cache
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import InternalError
 
@@ -255,7 +256,7 @@ def test_a_writer_killed_at_any_moment_leaves_an_object_or_none(cache):
     code = f"""
 import itertools
 from pathlib import Path
-from loomir.runtime.object_cache import ObjectCache
+from loomir.runtime.storage.object_cache import ObjectCache
 cache = ObjectCache(Path({str(cache.directory)!r}))
 cache.put({KEY!r}, b"0" * 100_000)
 print("ready", flush=True)

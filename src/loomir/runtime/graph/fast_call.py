@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from loomir.runtime import door_layout as at
+from loomir.runtime.graph import cpython_layout as at
 from loomir.support.dtype import DataType, numpy_of
 
 __all__ = ["HOST", "Door", "Ended", "connect_door", "door_to", "ended", "host_symbols"]

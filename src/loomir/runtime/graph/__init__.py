@@ -1,0 +1,1 @@
+"""Calls of compiled graphs: their functions, values and the quick way in."""

@@ -1,0 +1,1 @@
+"""Calls out of compiled code: packed functions, callbacks and C functions by name."""

@@ -1,0 +1,1 @@
+"""What a profile of a call shows: rows, traces, rooflines."""
