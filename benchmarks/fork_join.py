@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from loomir.codegen.llvm.pool import measure_fork_join
+from loomir.codegen.llvm.support.pool import measure_fork_join
 
 
 def main() -> None:

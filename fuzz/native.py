@@ -15,10 +15,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.jit import engine
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
-from loomir.codegen.llvm.pool import pool_symbols
+from loomir.codegen.llvm.support.pool import pool_symbols
 from loomir.ir.module import IRModule
 from loomir.target import Target
 from loomir.tir import PrimFunc

@@ -9,9 +9,9 @@ from typing import Any, Final
 from fuzz.bochs.cpu import Cpu
 from fuzz.bochs.library import EmulatorError
 from fuzz.bochs.outside import is_pure
-from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.jit import engine
+from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.codegen.llvm.native import Native
-from loomir.codegen.llvm.symbols import symbols_of
 from loomir.runtime.packed.externs import address_in_process
 
 __all__ = ["Machine"]

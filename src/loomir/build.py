@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 from loomir import __version__
 from loomir.autoschedule.driver import schedule_module
 from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
-from loomir.codegen.llvm.engine import HARDEST, QUICKEST
+from loomir.codegen.llvm.jit.engine import HARDEST, QUICKEST
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables

@@ -11,7 +11,7 @@ import loomir
 from loomir import te
 from loomir.autoschedule.driver import schedule_module
 from loomir.build import as_module
-from loomir.codegen.llvm.shaped import is_shaped
+from loomir.codegen.llvm.needs_loop_passes import is_shaped
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc

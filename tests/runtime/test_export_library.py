@@ -13,7 +13,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.codegen.llvm.symbols import symbols_of
+from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.script import ir as I
 from loomir.script import relax as R
 from loomir.script import tir as T

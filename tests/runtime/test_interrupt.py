@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.emit.faults import FULL
 from loomir.codegen.llvm.emit.frame import Long
 from loomir.codegen.llvm.emit.polling import long_loops
+from loomir.codegen.llvm.support.faults import FULL
 from loomir.ir.visit import of_classes
 from loomir.script import tir as T
 from loomir.tir import For, Var, While
@@ -363,7 +363,7 @@ def test_long_loops_count_and_short_ones_are_left_alone():
 
 def test_what_loops_hold_in_registers_stays_there():
     """The call of what asks Python keeps all registers, so that constants are read once."""
-    from loomir.codegen.llvm.engine import TargetMachine
+    from loomir.codegen.llvm.jit.engine import TargetMachine
 
     @T.prim_func
     def shifts(a: T.handle):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.engine import family
+from loomir.codegen.llvm.jit.engine import family
 from loomir.deploy import stamp
 from loomir.runtime.errors import CacheWarning
 from loomir.runtime.storage import container

@@ -7,7 +7,7 @@ import os
 import llvmlite.binding as llvm
 import pytest
 
-from loomir.codegen.llvm.engine import TargetMachine, compile_ir
+from loomir.codegen.llvm.jit.engine import TargetMachine, compile_ir
 from loomir.support.diagnostics import CompileError, InternalError
 from loomir.target import Target
 from loomir.target.table import CPUS

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from loomir.codegen.llvm.assembler.types import PTR
 from loomir.codegen.llvm.emit.c_entry import c_type
 from loomir.codegen.llvm.module import Generated
-from loomir.codegen.llvm.types import PTR
 from loomir.relax.node import StructInfo
 from loomir.support.dtype import DataType
 from loomir.tir.signature import Parameter, Signature

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from loomir.codegen.llvm.engine import TargetMachine
+from loomir.codegen.llvm.jit.engine import TargetMachine
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
 from loomir.deploy.stamp import abi_stamp, check_machine

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.engine import Library, Passes, TargetMachine, compile_ir, load
-from loomir.codegen.llvm.floats import register_type
-from loomir.codegen.llvm.text import Module
-from loomir.codegen.llvm.types import I1, I8, I64, PTR, VOID
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Module
+from loomir.codegen.llvm.assembler.types import I1, I8, I64, PTR, VOID
+from loomir.codegen.llvm.assembler.values import Value, const
+from loomir.codegen.llvm.jit.engine import Library, Passes, TargetMachine, compile_ir, load
+from loomir.codegen.llvm.math.floats import register_type
 from loomir.support.dtype import DataType, numpy_of
 
 Emit = Callable[[Builder, list[Value]], Value]

@@ -8,12 +8,12 @@ import sys
 import pytest
 
 import loomir
-from loomir.codegen.llvm.checks_ir import checks_ir
-from loomir.codegen.llvm.door_ir import door_module
-from loomir.codegen.llvm.engine import compile_ir, load
+from loomir.codegen.llvm.jit.engine import compile_ir, load
 from loomir.codegen.llvm.module import machine_of
-from loomir.codegen.llvm.objects_ir import objects_module
-from loomir.codegen.llvm.pool_ir import pool_module
+from loomir.codegen.llvm.support.checks_ir import checks_ir
+from loomir.codegen.llvm.support.fast_call_ir import door_module
+from loomir.codegen.llvm.support.objects_ir import objects_module
+from loomir.codegen.llvm.support.pool_ir import pool_module
 from loomir.script import tir as T
 from loomir.target import Target
 
@@ -90,7 +90,7 @@ def test_code_and_data_of_an_object_lie_in_one_region():
 
 GROWTH = """
 import gc
-from loomir.codegen.llvm.engine import Passes, compile_ir
+from loomir.codegen.llvm.jit.engine import Passes, compile_ir
 text = '''
 define float @sum(ptr %x, i64 %n) {
   br label %loop

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from mpmath import mpf
 
-from loomir.codegen.llvm.mathlib import MATH, emit_math
+from loomir.codegen.llvm.math.mathlib import MATH, emit_math
 from loomir.support.dtype import DataType
 from loomir.tir.builtins.accuracy import ACCURACY
 from tests.codegen.llvm.kernels import kernel
-from tests.codegen.llvm.test_mathlib import REFERENCES
+from tests.codegen.llvm.math.test_mathlib import REFERENCES
 
 INF, NAN = math.inf, math.nan
 

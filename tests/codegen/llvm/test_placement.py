@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.codegen.llvm.test_pool import child
+from tests.codegen.llvm.support.test_pool import child
 
 CPUS = sorted(os.sched_getaffinity(0))
 

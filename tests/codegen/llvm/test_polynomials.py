@@ -3,10 +3,10 @@
 import mpmath
 import pytest
 
-from loomir.codegen.llvm.kernels import error, hyperbolic, inverse, power, trigonometry
-from loomir.codegen.llvm.kernels import exponential as exps
-from loomir.codegen.llvm.kernels import logarithm as logs
-from loomir.codegen.llvm.types import DOUBLE, FLOAT
+from loomir.codegen.llvm.assembler.types import DOUBLE, FLOAT
+from loomir.codegen.llvm.math import error, hyperbolic, inverse, power, trigonometry
+from loomir.codegen.llvm.math import exponential as exps
+from loomir.codegen.llvm.math import logarithm as logs
 from tests.codegen.llvm.minimax import POLYNOMIALS, best, worst
 
 KERNELS = {

@@ -5,9 +5,9 @@ import re
 import pytest
 
 import loomir
-from loomir.codegen.llvm.checks_ir import CHECK_FUNCTIONS
-from loomir.codegen.llvm.engine import TargetMachine, optimised_ir
-from loomir.codegen.llvm.mathlib import MATH
+from loomir.codegen.llvm.jit.engine import TargetMachine, optimised_ir
+from loomir.codegen.llvm.math.mathlib import MATH
+from loomir.codegen.llvm.support.checks_ir import CHECK_FUNCTIONS
 from loomir.runtime.executable import Executable
 from loomir.script import from_source
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.objects import count_objects, live_objects
+from loomir.codegen.llvm.support.objects import count_objects, live_objects
 from loomir.relax import Call, Function, ShapeExpr, Tuple
 from loomir.relax.struct_info import OBJECT, FuncStructInfo, TensorStructInfo
 from loomir.runtime import ffi, torch_tensor

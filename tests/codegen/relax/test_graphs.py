@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.objects import count_objects, live_objects
+from loomir.codegen.llvm.support.objects import count_objects, live_objects
 from loomir.ir.module import GlobalVar, VDevice
 from loomir.relax import (
     BindingBlock,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import loomir
-from loomir.codegen.llvm.objects import count_objects, live_objects
+from loomir.codegen.llvm.support.objects import count_objects, live_objects
 from loomir.runtime.packed.registry import register_func, remove_func
 from loomir.script import from_source
 from loomir.support.diagnostics import RunError

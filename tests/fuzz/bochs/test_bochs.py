@@ -17,7 +17,7 @@ from fuzz.bochs.gathers import lowered
 from fuzz.bochs.library import MODELS, EmulatorError, NotInstalledError, model_of
 from fuzz.bochs.outside import Outside, is_pure
 from fuzz.emulator import EmulatorCampaign
-from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.jit import engine
 from loomir.runtime.packed.externs import address_in_process
 from loomir.target.table import CPUS
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fuzz.bochs.tiles import Operands, TileError, Tiles, decoded
-from loomir.codegen.llvm import engine
+from loomir.codegen.llvm.jit import engine
 
 REGISTERS = tuple(range(1000, 17000, 1000))
 

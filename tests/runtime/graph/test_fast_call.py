@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.objects import count_objects, live_objects
+from loomir.codegen.llvm.support.objects import count_objects, live_objects
 from loomir.runtime.graph import fast_call
 from loomir.runtime.graph.function import GraphFunction
 from loomir.script import from_source

@@ -17,7 +17,7 @@ import pytest
 import tvm_ffi
 
 import loomir
-from loomir.codegen.llvm.pool import pool_symbols
+from loomir.codegen.llvm.support.pool import pool_symbols
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.runtime import layout, list_funcs, register_func, remove_func

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.engine import compile_ir, load
+from loomir.codegen.llvm.jit.engine import compile_ir, load
 from loomir.ir.equality import structural_equal
 from loomir.script import from_source
 from loomir.support.dtype import DataType, numpy_of

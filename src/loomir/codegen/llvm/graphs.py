@@ -7,9 +7,9 @@ from typing import Any
 
 from loomir.codegen.llvm.module import Generated
 from loomir.codegen.llvm.native import Native
-from loomir.codegen.llvm.objects import door_address, object_symbols
 from loomir.codegen.llvm.relax.program import Graph
 from loomir.codegen.llvm.relax.unit import FunctionInfo
+from loomir.codegen.llvm.support.objects import door_address, object_symbols
 from loomir.ir.visit import Step, trampoline
 from loomir.relax import faults
 from loomir.relax.info.relations import Match, is_subtype, substitute_shape_vars

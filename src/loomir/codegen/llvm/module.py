@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from loomir.codegen.llvm.assembler.text import Callee, Function, Module, Param
+from loomir.codegen.llvm.assembler.types import I32, PTR, function
 from loomir.codegen.llvm.emit.arguments import define_checked
 from loomir.codegen.llvm.emit.c_entry import define_c_entry
 from loomir.codegen.llvm.emit.entry import ONCE, define_entry
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
-from loomir.codegen.llvm.emit.faults import FAULTED, FEW, FINE, MANY, FaultTable
 from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
 from loomir.codegen.llvm.emit.outline import measure
 from loomir.codegen.llvm.emit.parallel import STACK
 from loomir.codegen.llvm.emit.polling import long_loops
 from loomir.codegen.llvm.emit.statements import STATEMENTS
-from loomir.codegen.llvm.engine import TargetMachine
-from loomir.codegen.llvm.floats import register_type
+from loomir.codegen.llvm.jit.engine import TargetMachine
+from loomir.codegen.llvm.math.floats import register_type
+from loomir.codegen.llvm.needs_loop_passes import is_shaped
 from loomir.codegen.llvm.relax.program import Graph, called_kernels, generate_graph
-from loomir.codegen.llvm.shaped import is_shaped
-from loomir.codegen.llvm.text import Callee, Function, Module, Param
+from loomir.codegen.llvm.support.faults import FAULTED, FEW, FINE, MANY, FaultTable
 from loomir.codegen.llvm.timing import Timed, timed
-from loomir.codegen.llvm.types import I32, PTR, function
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import by_class, trampoline
 from loomir.runtime.fault import Fault

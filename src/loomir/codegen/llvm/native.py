@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from loomir.codegen.llvm import engine
-from loomir.codegen.llvm.checks import check_symbols
-from loomir.codegen.llvm.kept import compile_kept
+from loomir.codegen.llvm.jit import engine
+from loomir.codegen.llvm.jit.object_store import compile_kept
 from loomir.codegen.llvm.module import Generated, machine_of
-from loomir.codegen.llvm.objects import object_symbols
-from loomir.codegen.llvm.pool import pool_symbols
-from loomir.codegen.llvm.process import process_symbols
 from loomir.codegen.llvm.relax.invoke import PACKED_CODE
 from loomir.codegen.llvm.relax.program import ENTER, FUNCTION
+from loomir.codegen.llvm.support.checks import check_symbols
+from loomir.codegen.llvm.support.objects import object_symbols
+from loomir.codegen.llvm.support.pool import pool_symbols
+from loomir.codegen.llvm.support.process import process_symbols
 from loomir.codegen.llvm.timing import new_buffer, timing_symbols
 from loomir.runtime.ffi import native_symbols
 from loomir.runtime.graph.callback import graph_symbols

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee, Function
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR, struct
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.frame import Linked, Unit
-from loomir.codegen.llvm.floats import cast
-from loomir.codegen.llvm.text import Callee, Function
-from loomir.codegen.llvm.types import I32, I64, PTR, struct
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.math.floats import cast
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.dtype import DataType
 

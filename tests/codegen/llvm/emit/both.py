@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.codegen.llvm.engine import Passes
+from loomir.codegen.llvm.jit.engine import Passes
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.interp import explain, interpret

@@ -14,7 +14,7 @@ import pytest
 
 import loomir
 from loomir.codegen.llvm.emit.builtins import OPS
-from loomir.codegen.llvm.engine import Passes
+from loomir.codegen.llvm.jit.engine import Passes
 from loomir.interp import TOLERANCE, interpret
 from loomir.interp.builtins import CONTROL, builtin_function
 from loomir.interp.special import SPECIAL

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from loomir.codegen.llvm.pool import worker_count
+from loomir.codegen.llvm.support.pool import worker_count
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.support.dtype import HANDLE, VOID, DataType
 from loomir.tir import expr as e

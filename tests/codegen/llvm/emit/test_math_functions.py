@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.mathlib import MATH
+from loomir.codegen.llvm.math.mathlib import MATH
 from loomir.script import from_source
 from loomir.support.dtype import DataType, numpy_of
 from loomir.tir.builtins.accuracy import apart

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from loomir.codegen.llvm.engine import Passes
+from loomir.codegen.llvm.jit.engine import Passes
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import expr as e
 from loomir.tir.buffer import Buffer

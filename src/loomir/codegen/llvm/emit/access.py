@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type
+from loomir.codegen.llvm.assembler.values import Value, const, poison
 from loomir.codegen.llvm.emit.constants import stride_of
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import element_size, load_value, memory_type, store_value
 from loomir.codegen.llvm.emit.sums import sum_of
-from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.types import I8, I32, I64, PTR, VOID, Type
-from loomir.codegen.llvm.values import Value, const, poison
+from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import Step, by_class
 from loomir.support.diagnostics import InternalError

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from loomir.codegen.llvm.assembler.types import I1, I64, array, struct
+from loomir.codegen.llvm.assembler.values import FALSE, NULL, TRUE, Value, const
 from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import ALIGNMENT, Frame
 from loomir.codegen.llvm.emit.memory import memory_type
-from loomir.codegen.llvm.floats import cast
-from loomir.codegen.llvm.types import I1, I64, array, struct
-from loomir.codegen.llvm.values import FALSE, NULL, TRUE, Value, const
+from loomir.codegen.llvm.math.floats import cast
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
 from loomir.tir.faults import fault

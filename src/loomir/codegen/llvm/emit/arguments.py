@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.codegen.llvm.checks_ir import (
+from loomir.codegen.llvm.assembler.text import Callee, Function
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
+from loomir.codegen.llvm.assembler.values import Value, aggregate, const
+from loomir.codegen.llvm.emit.constants import constant_of
+from loomir.codegen.llvm.emit.frame import Frame, Unit
+from loomir.codegen.llvm.emit.tensor import DLTENSOR, FIELDS, header_word
+from loomir.codegen.llvm.math.floats import cast
+from loomir.codegen.llvm.support.checks_ir import (
     ANY_EXTENT,
     CHECK,
     LAY_OUT,
@@ -26,14 +33,7 @@ from loomir.codegen.llvm.checks_ir import (
     TOGETHER,
     WRITTEN,
 )
-from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.faults import FINE, MISFIT
-from loomir.codegen.llvm.emit.frame import Frame, Unit
-from loomir.codegen.llvm.emit.tensor import DLTENSOR, FIELDS, header_word
-from loomir.codegen.llvm.floats import cast
-from loomir.codegen.llvm.text import Callee, Function
-from loomir.codegen.llvm.types import I32, I64, PTR, array
-from loomir.codegen.llvm.values import Value, aggregate, const
+from loomir.codegen.llvm.support.faults import FINE, MISFIT
 from loomir.ir.visit import trampoline
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.fault import Value as FaultValue

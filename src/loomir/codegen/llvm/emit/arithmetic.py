@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.floats import narrow, widen
-from loomir.codegen.llvm.fused import multiply_add, multiply_add_odd
-from loomir.codegen.llvm.neighbours import compare_apart, number_of
-from loomir.codegen.llvm.types import I16, integer
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import I16, integer
+from loomir.codegen.llvm.assembler.values import Value, const
+from loomir.codegen.llvm.math.floats import narrow, widen
+from loomir.codegen.llvm.math.fused import multiply_add, multiply_add_odd
+from loomir.codegen.llvm.math.neighbours import compare_apart, number_of
 from loomir.support.dtype import DataType
 from loomir.tir.expr import GE, GT, LE, LT, NE, Add, Div, Eq, FloorDiv, FloorMod, Max, Min, Mul, Sub
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import I32, I64
+from loomir.codegen.llvm.assembler.values import FALSE, NOTHING, Value, const, poison
 from loomir.codegen.llvm.emit.arithmetic import fused_multiply_add
 from loomir.codegen.llvm.emit.choice import choose
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import store_value
 from loomir.codegen.llvm.emit.watch import WATCHING
 from loomir.codegen.llvm.emit.whole import WHOLE
-from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.mathlib import emit_math
-from loomir.codegen.llvm.types import I32, I64
-from loomir.codegen.llvm.values import FALSE, NOTHING, Value, const, poison
+from loomir.codegen.llvm.math.floats import cast, register_type
+from loomir.codegen.llvm.math.mathlib import emit_math
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import FLOAT, I32, I64, PTR, Type, struct
+from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.entry import ONCE
-from loomir.codegen.llvm.emit.faults import FINE, MISFIT, open_context
 from loomir.codegen.llvm.emit.frame import Linked, Unit
-from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.types import FLOAT, I32, I64, PTR, Type, struct
-from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.codegen.llvm.math.floats import cast, register_type
+from loomir.codegen.llvm.support.faults import FINE, MISFIT, open_context
 from loomir.support.dtype import DataType
 from loomir.tir.signature import Parameter
 

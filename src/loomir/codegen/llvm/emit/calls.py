@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from loomir.codegen.llvm.assembler.types import I32, I64
+from loomir.codegen.llvm.assembler.values import NOTHING, NULL, Value, const
 from loomir.codegen.llvm.emit.builtins import OPS
 from loomir.codegen.llvm.emit.extern import call_extern
 from loomir.codegen.llvm.emit.frame import Frame
@@ -11,8 +13,6 @@ from loomir.codegen.llvm.emit.memory import load_value, memory_type
 from loomir.codegen.llvm.emit.packed import call_packed
 from loomir.codegen.llvm.emit.polling import CALL, count
 from loomir.codegen.llvm.emit.tensor import make_tensor
-from loomir.codegen.llvm.types import I32, I64
-from loomir.codegen.llvm.values import NOTHING, NULL, Value, const
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError

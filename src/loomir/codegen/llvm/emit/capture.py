@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from loomir.codegen.llvm.assembler.text import Function, Param
+from loomir.codegen.llvm.assembler.types import I32, PTR
+from loomir.codegen.llvm.assembler.values import Value
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import memory_type
-from loomir.codegen.llvm.text import Function, Param
-from loomir.codegen.llvm.types import I32, PTR
-from loomir.codegen.llvm.values import Value
 from loomir.ir.visit import of_classes, pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Let, Var

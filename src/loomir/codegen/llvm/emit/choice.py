@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from loomir.codegen.llvm.assembler.values import Value
 from loomir.codegen.llvm.emit.constants import is_cheap
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.values import Value
 from loomir.ir.visit import Step
 from loomir.tir.expr import IntImm, PrimExpr, Var
 

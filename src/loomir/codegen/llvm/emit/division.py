@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import I1, I32
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.types import I1, I32
-from loomir.codegen.llvm.values import Value, const
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Div, FloorDiv, FloorMod, Mod
 from loomir.tir.faults import fault

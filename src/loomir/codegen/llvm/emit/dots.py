@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import BFLOAT, FLOAT, I32
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.fused import multiply_add
-from loomir.codegen.llvm.types import BFLOAT, FLOAT, I32
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.math.fused import multiply_add
 from loomir.ir.visit import Step
 from loomir.tir.expr import Call
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.emit.faults import FINE, open_context
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Block, Function
+from loomir.codegen.llvm.assembler.types import DOUBLE, I1, I8, I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
-from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.text import Block, Function
-from loomir.codegen.llvm.types import DOUBLE, I1, I8, I32, I64, PTR
-from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.codegen.llvm.math.floats import cast, register_type
+from loomir.codegen.llvm.support.faults import FINE, open_context
 from loomir.runtime import layout as at
 from loomir.support.dtype import DataType
 from loomir.tir.signature import Parameter

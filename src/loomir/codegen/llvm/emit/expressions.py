@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
+from loomir.codegen.llvm.assembler.types import I16, I64
+from loomir.codegen.llvm.assembler.values import FALSE, TRUE, Value, const, poison
 from loomir.codegen.llvm.emit.access import load
 from loomir.codegen.llvm.emit.arithmetic import binary, compare
 from loomir.codegen.llvm.emit.calls import call
@@ -15,9 +17,7 @@ from loomir.codegen.llvm.emit.constants import range_of
 from loomir.codegen.llvm.emit.division import DIVISIONS, divide
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.sums import sum_of
-from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.types import I16, I64
-from loomir.codegen.llvm.values import FALSE, TRUE, Value, const, poison
+from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.ir.visit import Step
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir.buffer import BufferLoad

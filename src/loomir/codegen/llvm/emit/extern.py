@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from loomir.codegen.llvm.assembler.text import Callee
+from loomir.codegen.llvm.assembler.types import I8, I32, VOID, Type
+from loomir.codegen.llvm.assembler.values import NOTHING, Value, const
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.text import Callee
-from loomir.codegen.llvm.types import I8, I32, VOID, Type
-from loomir.codegen.llvm.values import NOTHING, Value, const
+from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.ir.visit import Step
 from loomir.runtime.packed.externs import VARIADIC
 from loomir.support.dtype import DataType

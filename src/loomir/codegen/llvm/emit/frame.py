@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.emit.faults import FaultTable
-from loomir.codegen.llvm.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
-from loomir.codegen.llvm.text import Block, Callee, Function, Module
-from loomir.codegen.llvm.types import I64, PTR, VOID
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
+from loomir.codegen.llvm.assembler.types import I64, PTR, VOID
+from loomir.codegen.llvm.assembler.values import Value, const
+from loomir.codegen.llvm.support.faults import FaultTable
+from loomir.codegen.llvm.support.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.ir.visit import Step
 from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import InternalError

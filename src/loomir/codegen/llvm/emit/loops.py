@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from loomir.codegen.llvm.assembler.text import Block, Metadata
+from loomir.codegen.llvm.assembler.types import I64, VOID
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.constants import constant_of, range_of
 from loomir.codegen.llvm.emit.frame import Ahead, Frame, Interval, Long, Loop
 from loomir.codegen.llvm.emit.parallel import run_parallel
 from loomir.codegen.llvm.emit.polling import count, strip_length, weight_of
-from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.text import Block, Metadata
-from loomir.codegen.llvm.types import I64, VOID
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, DataType

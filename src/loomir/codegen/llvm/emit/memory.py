@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.floats import register_type
-from loomir.codegen.llvm.types import I8, Type
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import I8, Type
+from loomir.codegen.llvm.assembler.values import Value, const
+from loomir.codegen.llvm.math.floats import register_type
 from loomir.support.dtype import DataType
 
 __all__ = ["element_size", "load_value", "memory_type", "store_value"]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.emit.capture import capture, define_inner
-from loomir.codegen.llvm.emit.faults import FAULTED, FINE
 from loomir.codegen.llvm.emit.frame import Frame, Size
+from loomir.codegen.llvm.support.faults import FAULTED, FINE
 from loomir.ir.op import Effect
 from loomir.ir.visit import Step, by_class, children
 from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP, effect_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.codegen.llvm.emit.faults import CONTEXT, ROOT
+from loomir.codegen.llvm.assembler.types import DOUBLE, I1, I8, I32, I64, PTR, VOID, array
+from loomir.codegen.llvm.assembler.values import NOTHING, NULL, Value, const
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.tensor import make_tensor
-from loomir.codegen.llvm.floats import cast, register_type
-from loomir.codegen.llvm.types import DOUBLE, I1, I8, I32, I64, PTR, VOID, array
-from loomir.codegen.llvm.values import NOTHING, NULL, Value, const
+from loomir.codegen.llvm.math.floats import cast, register_type
+from loomir.codegen.llvm.support.faults import CONTEXT, ROOT
 from loomir.ir.visit import Step
 from loomir.runtime import layout as at
 from loomir.support.dtype import DataType

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee, Function, Param
+from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, Type, struct
+from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.capture import capture, define_inner
-from loomir.codegen.llvm.emit.faults import FAULTED, FINE
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.polling import REGION, count
-from loomir.codegen.llvm.text import Callee, Function, Param
-from loomir.codegen.llvm.types import I8, I32, I64, PTR, Type, struct
-from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.codegen.llvm.support.faults import FAULTED, FINE
 from loomir.ir.visit import Step
 from loomir.tir.stmt import For
 

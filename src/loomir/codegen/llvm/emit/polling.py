@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.faults import BUDGET, CONTEXT, FULL
 from loomir.codegen.llvm.emit.frame import Frame, Long, Term
-from loomir.codegen.llvm.floats import cast
-from loomir.codegen.llvm.types import I32, I64, PTR
-from loomir.codegen.llvm.values import FALSE, Value, const
+from loomir.codegen.llvm.math.floats import cast
+from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT, FULL
+from loomir.codegen.llvm.support.process_ir import POLL
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import GlobalVar
 from loomir.ir.substitution import substitute
@@ -47,9 +48,8 @@ from loomir.tir.expr import (
 from loomir.tir.faults import fault
 from loomir.tir.stmt import For, ForKind, LetStmt, Stmt, While
 
-__all__ = ["CALL", "POLL", "REGION", "count", "long_loops", "strip_length", "weight_of"]
+__all__ = ["CALL", "REGION", "count", "long_loops", "strip_length", "weight_of"]
 
-POLL: Final = "loomir_poll"
 CALL: Final = FULL >> 12
 """What a call of a function of the program counts."""
 REGION: Final = FULL >> 6

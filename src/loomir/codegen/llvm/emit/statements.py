@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from loomir.codegen.llvm.assembler.types import I64
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.access import store
 from loomir.codegen.llvm.emit.allocate import allocate
 from loomir.codegen.llvm.emit.calls import run_call
@@ -13,9 +15,7 @@ from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.loops import loop, while_loop
 from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.emit.outline import run_in_pieces
-from loomir.codegen.llvm.floats import cast
-from loomir.codegen.llvm.types import I64
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.math.floats import cast
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Call, PrimExpr, StringImm, Var

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.floats import register_type
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.math.floats import register_type
 from loomir.tir.expr import Add, IntImm, Mul, Sub, Var
 
 __all__ = ["sum_of"]

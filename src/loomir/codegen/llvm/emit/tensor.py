@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from loomir.codegen.llvm.assembler.types import I8, I16, I32, I64, PTR, Type, array, struct
+from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.floats import cast
-from loomir.codegen.llvm.types import I8, I16, I32, I64, PTR, Type, array, struct
-from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.codegen.llvm.math.floats import cast
 from loomir.ir.visit import Step
 from loomir.runtime import layout as at
 from loomir.support.diagnostics import InternalError

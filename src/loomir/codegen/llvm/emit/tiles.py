@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import AMX, FLOAT, I8, I16, I32, I64, VOID
+from loomir.codegen.llvm.assembler.values import NOTHING, Value, const, zero
 from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.dots import dot_bytes, flushed, half_of
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.floats import cast
-from loomir.codegen.llvm.fused import multiply_add
-from loomir.codegen.llvm.types import AMX, FLOAT, I8, I16, I32, I64, VOID
-from loomir.codegen.llvm.values import NOTHING, Value, const, zero
+from loomir.codegen.llvm.math.floats import cast
+from loomir.codegen.llvm.math.fused import multiply_add
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
 from loomir.tir.builtins.tiles import TILE, TILE_BYTES

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Block, Callee, Module
+from loomir.codegen.llvm.assembler.types import I1, I8, I32, I64, PTR, VOID, integer
+from loomir.codegen.llvm.assembler.values import FALSE, NOTHING, NULL, Value, const
 from loomir.codegen.llvm.emit.access import Place, addresses_of, load_at, place_of
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.floats import cast
-from loomir.codegen.llvm.text import Block, Callee, Module
-from loomir.codegen.llvm.types import I1, I8, I32, I64, PTR, VOID, integer
-from loomir.codegen.llvm.values import FALSE, NOTHING, NULL, Value, const
+from loomir.codegen.llvm.math.floats import cast
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType

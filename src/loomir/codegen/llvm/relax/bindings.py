@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.assembler.types import I64, PTR
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.relax.calls import call, direct_kernel, run_kernel
 from loomir.codegen.llvm.relax.checks import Place, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_closure
@@ -15,8 +16,7 @@ from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
 from loomir.codegen.llvm.relax.memory import laid_in_storage, place_tensor
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.ways import fresh_as
-from loomir.codegen.llvm.types import I64, PTR
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.support.objects_ir import place
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.relax import faults

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from loomir.codegen.llvm.assembler.types import I64
+from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.relax.checks import Place, match, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
@@ -11,8 +13,6 @@ from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.codegen.llvm.relax.operators import OPERATORS
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.ways import are_proved, way_to
-from loomir.codegen.llvm.types import I64
-from loomir.codegen.llvm.values import FALSE, Value, const
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
 from loomir.ir.visit import Step

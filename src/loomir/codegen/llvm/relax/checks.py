@@ -12,15 +12,15 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
 from loomir.codegen.llvm.emit.arithmetic import compare
-from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.boxes import boxed, unboxed
 from loomir.codegen.llvm.relax.devices import is_cpu
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.invoke import builtin
 from loomir.codegen.llvm.relax.unit import FunctionCheck, dtype_word
-from loomir.codegen.llvm.types import I32, I64, PTR
-from loomir.codegen.llvm.values import FALSE, NULL, Value, const
+from loomir.codegen.llvm.support.objects_ir import place
 from loomir.ir.visit import Step, pre_order
 from loomir.relax import faults
 from loomir.relax.expr import Var

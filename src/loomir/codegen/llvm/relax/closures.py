@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.emit.faults import FAULTED
-from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee, Function
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.relax.boxes import boxed
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.invoke import RECURSION_LIMIT, builtin, has_stack
 from loomir.codegen.llvm.relax.unit import CODE, Captured, FunctionInfo, GraphUnit, Pending
-from loomir.codegen.llvm.text import Callee, Function
-from loomir.codegen.llvm.types import I32, I64, PTR, array
-from loomir.codegen.llvm.values import Value, const
+from loomir.codegen.llvm.support.faults import FAULTED
+from loomir.codegen.llvm.support.objects_ir import place
 from loomir.ir.visit import Step, pre_order
 from loomir.relax.expr import Function as GraphFunction
 from loomir.relax.expr import Var

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from loomir.codegen.llvm.assembler.types import I1, I8, I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.relax.boxes import unboxed
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import dtype_word, word_of
-from loomir.codegen.llvm.types import I1, I8, I32, I64, PTR
-from loomir.codegen.llvm.values import Value, const
 from loomir.relax import faults
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from loomir.codegen.llvm.assembler.types import I1, I64, struct
+from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.types import I1, I64, struct
-from loomir.codegen.llvm.values import FALSE, Value, const
 from loomir.ir.visit import Step
 from loomir.relax.faults import division_by_zero, overflow
 from loomir.support.dtype import DataType

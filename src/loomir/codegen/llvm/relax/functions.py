@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.relax.checks import Place, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.invoke import invoke, packed_code
 from loomir.codegen.llvm.relax.leaves import facts
-from loomir.codegen.llvm.types import I32, I64, PTR
-from loomir.codegen.llvm.values import FALSE, Value, const
 from loomir.relax import faults
 from loomir.relax.node import RelaxExpr
 from loomir.relax.struct_info import FuncStructInfo

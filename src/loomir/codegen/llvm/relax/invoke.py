@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.emit.faults import CONTEXT, ROOT
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee, Metadata
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
 from loomir.codegen.llvm.emit.polling import CALL, count
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.unit import CODE, GraphUnit
-from loomir.codegen.llvm.text import Callee, Metadata
-from loomir.codegen.llvm.types import I32, I64, PTR
-from loomir.codegen.llvm.values import FALSE, NULL, Value, const
+from loomir.codegen.llvm.support.faults import CONTEXT, ROOT
 from loomir.relax.faults import recursion
 from loomir.runtime.graph.object_layout import STATUS_RAISED
 from loomir.support.span import Span

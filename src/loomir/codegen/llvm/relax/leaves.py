@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from loomir.codegen.llvm.assembler.types import I64
+from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.relax.boxes import boxed
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.invoke import packed_code
-from loomir.codegen.llvm.types import I64
-from loomir.codegen.llvm.values import Value, const
 from loomir.ir.module import GlobalVar
 from loomir.ir.visit import Step
 from loomir.relax.expr import (

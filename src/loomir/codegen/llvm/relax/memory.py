@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from loomir.codegen.llvm.builder import Builder
-from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID
+from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.relax.frame import Held, Slot
 from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, never_negative, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
@@ -14,9 +16,7 @@ from loomir.codegen.llvm.relax.shapes import require_extents
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.unit import GraphUnit, word_of
 from loomir.codegen.llvm.relax.ways import Laid, numbers_of
-from loomir.codegen.llvm.text import Callee
-from loomir.codegen.llvm.types import I32, I64, PTR, VOID
-from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.codegen.llvm.support.objects_ir import place
 from loomir.ir.visit import Step
 from loomir.relax import faults
 from loomir.relax.expr import PrimValue, Tuple, Var

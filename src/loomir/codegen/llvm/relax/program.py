@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array, struct
+from loomir.codegen.llvm.assembler.values import Value, aggregate, const
 from loomir.codegen.llvm.emit.entry import ONCE
-from loomir.codegen.llvm.emit.faults import FINE, open_context
 from loomir.codegen.llvm.emit.frame import Unit
-from loomir.codegen.llvm.objects_ir import place
 from loomir.codegen.llvm.relax.bindings import PIECE, take
 from loomir.codegen.llvm.relax.boxes import unboxed
 from loomir.codegen.llvm.relax.checks import Phase, Place, match
@@ -33,9 +34,8 @@ from loomir.codegen.llvm.relax.unit import (
     Pending,
 )
 from loomir.codegen.llvm.relax.ways import laid_as, way_to
-from loomir.codegen.llvm.text import Callee
-from loomir.codegen.llvm.types import I32, I64, PTR, array, struct
-from loomir.codegen.llvm.values import Value, aggregate, const
+from loomir.codegen.llvm.support.faults import FINE, open_context
+from loomir.codegen.llvm.support.objects_ir import place
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import Step, by_class, pre_order, trampoline
 from loomir.relax import expr as relax

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from loomir.codegen.llvm.objects_ir import count_loop, place
+from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.relax.checks import Place, match, require_dtype
 from loomir.codegen.llvm.relax.frame import Slot
 from loomir.codegen.llvm.relax.kernels import allocate_at, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.site import Site
-from loomir.codegen.llvm.types import I8, I32, I64, PTR
-from loomir.codegen.llvm.values import NULL, Value, const
+from loomir.codegen.llvm.support.objects_ir import count_loop, place
 from loomir.ir.visit import Step
 from loomir.relax import faults
 from loomir.relax.node import StructInfo

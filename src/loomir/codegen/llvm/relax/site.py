@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from loomir.codegen.llvm.assembler.values import Value
 from loomir.codegen.llvm.relax.checks import Place, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.leaves import facts, leaf
-from loomir.codegen.llvm.values import Value
 from loomir.ir.visit import Step
 from loomir.relax.expr import Call, DataTypeImm, PrimValue, StringImm
 from loomir.relax.node import RelaxExpr, StructInfo

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
+from loomir.codegen.llvm.assembler.text import Callee, Function, Module
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR, Type, array, function, struct
+from loomir.codegen.llvm.assembler.values import NULL, Value, aggregate, const
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.emit.tensor import header_word
-from loomir.codegen.llvm.objects_ir import OBJECT_FUNCTIONS
-from loomir.codegen.llvm.text import Callee, Function, Module
-from loomir.codegen.llvm.types import I32, I64, PTR, Type, array, function, struct
-from loomir.codegen.llvm.values import NULL, Value, aggregate, const
+from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS
 from loomir.relax import expr as relax
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.runtime import layout as dl

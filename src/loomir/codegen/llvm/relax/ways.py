@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from loomir.codegen.llvm.builder import Builder
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee, Function, Param
+from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import Value
 from loomir.codegen.llvm.emit.arguments import define_checked
 from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import Linked
-from loomir.codegen.llvm.floats import register_type
-from loomir.codegen.llvm.objects_ir import place
+from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.relax.unit import GraphUnit
-from loomir.codegen.llvm.text import Callee, Function, Param
-from loomir.codegen.llvm.types import I8, I32, I64, PTR
-from loomir.codegen.llvm.values import Value
+from loomir.codegen.llvm.support.objects_ir import place
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.runtime import layout as dl
 from loomir.support.dtype import DataType

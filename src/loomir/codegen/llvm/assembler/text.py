@@ -1,0 +1,441 @@
+"""Modules, functions and blocks of LLVM IR, written as text.
+
+A ``Module`` collects globals, declarations, struct types and metadata; ``Module.define`` opens a
+``Function``, ``Function.block`` a ``Block``; a ``builder.Builder`` fills blocks with instructions;
+``Module.render`` writes it all. Symbols keep their exact names, quoted; names of locals are hints.
+
+    module = Module("m")
+    f = module.define("twice", I32, [("x", I32)])
+    b = Builder(f)
+    b.ret(b.add(f.params[0], f.params[0]))
+    module.render()
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from loomir.codegen.llvm.assembler.names import escape, global_name, local_hint
+from loomir.codegen.llvm.assembler.types import I8, PTR, Type, array, function, named_struct
+from loomir.codegen.llvm.assembler.values import Value, bytes_of
+from loomir.support.diagnostics import InternalError
+
+__all__ = ["Block", "Callee", "Function", "Metadata", "Module", "Param", "Phi"]
+
+_LINKAGES: Final = frozenset(
+    ["external", "internal", "private", "linkonce_odr", "weak_odr", "available_externally"]
+)
+
+
+_DEEPEST: Final = 32
+"""Blocks around a block in which computed values are looked for."""
+
+Param = tuple[str, Type] | tuple[str, Type, str]
+
+
+class Metadata:
+    """A metadata node, as an instruction refers to it: ``!7``."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Callee(Value):
+    """A symbol that can be called; as a value it is its address."""
+
+    __slots__ = ("name", "signature")
+
+    def __init__(self, name: str, signature: Type) -> None:
+        super().__init__(PTR, global_name(name))
+        self.name = name
+        self.signature = signature
+
+
+class Known:
+    """What was computed in blocks that control must have passed: instructions and their results.
+
+    A block sees what those around it know, up to a depth: looking further would cost more in a
+    deep nest than it saves.
+    """
+
+    __slots__ = ("around", "depth", "here")
+
+    def __init__(self, around: Known | None = None) -> None:
+        self.here: dict[str, Value] = {}
+        self.depth = 0 if around is None or around.depth == _DEEPEST else around.depth + 1
+        self.around = around if self.depth else None
+
+    def find(self, text: str) -> Value | None:
+        """Give the result of an instruction, if it was computed already."""
+        at: Known | None = self
+        while at is not None:
+            found = at.here.get(text)
+            if found is not None:
+                return found
+            at = at.around
+        return None
+
+
+class Block:
+    """A basic block. ``label`` is how branches name it; its lines are the builder's to write."""
+
+    __slots__ = ("allocas", "function", "known", "label", "lines", "phis", "terminated")
+
+    def __init__(self, function: Function, label: str) -> None:
+        self.function = function
+        self.label = label
+        self.allocas: list[str] = []
+        self.phis: list[Phi] = []
+        self.lines: list[str] = []
+        self.known = Known()
+        self.terminated = False
+
+    def continues(self, before: Block) -> None:
+        """Say that control comes here only by ``before``, and that nothing else follows it."""
+        self.known = before.known
+
+    def inside(self, around: Block) -> None:
+        """Say that control comes here only by ``around``, which others follow too."""
+        self.known = Known(around.known)
+
+    def render(self, out: list[str]) -> None:
+        """Append the lines of this block.
+
+        Errors: InternalError where the block has no terminator.
+        """
+        if not self.terminated:
+            raise InternalError(f"block %{self.label} of {self.function.text} does not end")
+        out.append(f"{self.label}:")
+        out.extend(phi.render() for phi in self.phis)
+        out.extend(self.allocas)
+        out.extend(self.lines)
+
+
+class Phi(Value):
+    """A value that depends on the edge by which its block is entered."""
+
+    __slots__ = ("_edges",)
+
+    def __init__(self, type: Type, text: str) -> None:
+        super().__init__(type, text)
+        self._edges: list[str] = []
+
+    def add(self, value: Value, block: Block) -> None:
+        """Say what the value is when entered from ``block``."""
+        if value.type is not self.type:
+            raise InternalError(f"phi {self.typed} does not take {value.typed}")
+        self._edges.append(f"[ {value.text}, %{block.label} ]")
+
+    def render(self) -> str:
+        """Write the instruction.
+
+        Errors: InternalError where no edge was added.
+        """
+        if not self._edges:
+            raise InternalError(f"phi {self.text} has no incoming value")
+        return f"  {self.text} = phi {self.type.text} {', '.join(self._edges)}"
+
+
+class Function(Callee):
+    """A function with a body; ``Module.define`` makes it.
+
+    ``params`` are its parameters as values, ``entry`` its first block, ``serial`` numbers locals.
+    """
+
+    __slots__ = ("_attributes", "_head", "_tail", "blocks", "entry", "module", "params", "serial")
+
+    params: tuple[Value, ...]
+    serial: Callable[[], int]
+
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        signature: Type,
+        params: Sequence[Param],
+        head: str,
+        tail: str,
+    ) -> None:
+        super().__init__(name, signature)
+        self.module = module
+        self.serial = itertools.count().__next__
+        self.params = tuple([Value(p[1], self.name_local(p[0])) for p in params])
+        self.blocks: list[Block] = []
+        self.entry = self.block("entry")
+        self._attributes = [f" {p[2]}" if len(p) > 2 and p[2] else "" for p in params]
+        self._head, self._tail = head, tail
+
+    def block(self, hint: str = "b") -> Block:
+        """Append a block; the order of blocks is the order of these calls."""
+        block = Block(self, f"{local_hint(hint)}.{self.serial()}")
+        self.blocks.append(block)
+        return block
+
+    def name_local(self, hint: str) -> str:
+        """Give a name that no other local of this function has."""
+        return f"%{local_hint(hint)}.{self.serial()}"
+
+    def render(self, out: list[str]) -> None:
+        """Append the definition."""
+        listed = [
+            f"{p.type.text}{a} {p.text}" for p, a in zip(self.params, self._attributes, strict=True)
+        ]
+        out.append(f"{self._head} {self.text}({', '.join(listed)}){self._tail} {{")
+        for block in self.blocks:
+            block.render(out)
+        out.append("}")
+
+
+class Module:
+    """A module in the making.
+
+    ``attributes`` stand on every function defined in it (``target-cpu`` and the like); a key
+    without a value is an attribute by keyword (``nounwind``). ``features`` are what the code may
+    take the CPU to have (``engine.TargetMachine.abilities``); none makes code for any CPU.
+    """
+
+    def __init__(
+        self,
+        name: str = "loomir",
+        *,
+        triple: str = "",
+        data_layout: str = "",
+        attributes: Mapping[str, str | None] | None = None,
+        features: Collection[str] = (),
+    ) -> None:
+        self.name = name
+        self.triple = triple
+        self.data_layout = data_layout
+        self.features = frozenset(features)
+        self.attributes: dict[str, str | None] = dict(attributes or {})
+        self._structs: dict[str, Type] = {}
+        self._globals: dict[str, str] = {}
+        self._strings: dict[bytes, Value] = {}
+        self._declared: dict[str, tuple[Callee, str]] = {}
+        self._defined: dict[str, Function] = {}
+        self._metadata: list[str] = []
+        self._metadata_ids: dict[str, Metadata] = {}
+        self._named_metadata: dict[str, list[str]] = {}
+        self._kept: list[str] = []
+
+    # -- functions -----------------------------------------------------------------------------
+    def define(
+        self,
+        name: str,
+        result: Type,
+        params: Sequence[Param],
+        *,
+        linkage: str = "external",
+        attributes: Mapping[str, str | None] | None = None,
+        metadata: Mapping[str, Metadata] | None = None,
+        section: str = "",
+        align: int = 0,
+    ) -> Function:
+        """Begin a function; each parameter is (hint, type) or (hint, type, attributes).
+
+        ``attributes`` are added to the module's. Errors: InternalError where the name is taken,
+        or declared with another type.
+        """
+        if linkage not in _LINKAGES:
+            raise InternalError(f"unknown linkage {linkage!r}")
+        signature = function(result, [p[1] for p in params])
+        if name in self._defined or name in self._globals or name.startswith("llvm."):
+            raise InternalError(f"the name {name!r} is taken")
+        declared = self._declared.pop(name, None)
+        if declared is not None and declared[0].signature is not signature:
+            raise InternalError(f"{name!r} was declared as {declared[0].signature.text}")
+        tail = _attributes({**self.attributes, **(attributes or {})})
+        if section:
+            tail += f' section "{escape(section.encode())}"'
+        if align:
+            tail += f" align {align}"
+        for kind, node in (metadata or {}).items():
+            tail += f" !{kind} {node.text}"
+        word = "" if linkage == "external" else f"{linkage} "
+        made = Function(self, name, signature, params, f"define {word}{result.text}", tail)
+        self._defined[name] = made
+        return made
+
+    def declare(
+        self,
+        name: str,
+        result: Type,
+        params: Sequence[Type],
+        *,
+        varargs: bool = False,
+        attributes: Mapping[str, str | None] | None = None,
+        fresh: bool = False,
+    ) -> Callee:
+        """Give the function of that name, declared once, or the one defined in this module.
+
+        ``fresh``: what it gives is memory that nothing else points to.
+        Errors: InternalError where it has another type.
+        """
+        signature = function(result, params, varargs=varargs)
+        known = self._defined.get(name)
+        if known is None and name in self._declared:
+            known = self._declared[name][0]
+        if known is not None:
+            if known.signature is not signature:
+                raise InternalError(f"{name!r} is {known.signature.text}, not {signature.text}")
+            return known
+        if name in self._globals:
+            raise InternalError(f"the name {name!r} is taken")
+        made = Callee(name, signature)
+        listed = ", ".join([p.text for p in params] + (["..."] if varargs else []))
+        kind = f"noalias {result.text}" if fresh else result.text
+        text = f"declare {kind} {made.text}({listed}){_attributes(attributes or {})}"
+        self._declared[name] = (made, text)
+        return made
+
+    def find(self, name: str) -> Function | None:
+        """Give the function defined under that name."""
+        return self._defined.get(name)
+
+    def keep(self, function: Function) -> None:
+        """Let LLVM's passes not drop a function that nothing calls yet."""
+        self._kept.append(function.text)
+
+    # -- data ----------------------------------------------------------------------------------
+    def define_global(
+        self,
+        name: str,
+        init: Value,
+        *,
+        constant: bool = False,
+        linkage: str = "internal",
+        thread_local: bool = False,
+        align: int = 0,
+    ) -> Value:
+        """Define a variable that holds ``init`` at the start; give its address."""
+        if linkage not in _LINKAGES:
+            raise InternalError(f"unknown linkage {linkage!r}")
+        word = "" if linkage == "external" else f"{linkage} "
+        if linkage == "private":
+            word += "unnamed_addr "
+        if thread_local:
+            word += "thread_local "
+        word += "constant" if constant else "global"
+        tail = f", align {align}" if align else ""
+        return self._add_global(name, f"{word} {init.typed}{tail}")
+
+    def declare_global(self, name: str, type: Type, *, thread_local: bool = False) -> Value:
+        """Name a variable that another module defines; give its address."""
+        word = "external thread_local global" if thread_local else "external global"
+        text = f"{global_name(name)} = {word} {type.text}"
+        if self._globals.get(name) == text:
+            return Value(PTR, global_name(name))
+        return self._add_global(name, f"{word} {type.text}")
+
+    def _add_global(self, name: str, text: str) -> Value:
+        if name in self._globals or name in self._defined or name in self._declared:
+            raise InternalError(f"the name {name!r} is taken")
+        address = Value(PTR, global_name(name))
+        self._globals[name] = f"{address.text} = {text}"
+        return address
+
+    def string(self, text: str | bytes) -> Value:
+        """Give the address of a constant C string: UTF-8, a zero behind it, equal ones shared."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        found = self._strings.get(data)
+        if found is None:
+            init = bytes_of(data + b"\0", escape(data + b"\0"))
+            found = self.define_global(
+                f".str.{len(self._strings)}", init, constant=True, linkage="private", align=1
+            )
+            self._strings[data] = found
+        return found
+
+    def data(self, hint: str, content: bytes, *, align: int = 16) -> Value:
+        """Give the address of constant bytes."""
+        init = Value(array(I8, len(content)), f'c"{escape(content)}"')
+        name = f".data.{len(self._globals)}.{hint}"
+        return self.define_global(name, init, constant=True, linkage="private", align=align)
+
+    def data_once(self, name: str, content: bytes, *, align: int = 16) -> Value:
+        """Give the address of constant bytes under a name, defined at the first call."""
+        if name in self._globals:
+            return Value(PTR, global_name(name))
+        init = Value(array(I8, len(content)), f'c"{escape(content)}"')
+        return self.define_global(name, init, constant=True, linkage="private", align=align)
+
+    def struct(self, name: str, fields: Sequence[Type]) -> Type:
+        """Give the struct type of that name, made at the first call.
+
+        Errors: InternalError where it has other fields.
+        """
+        found = self._structs.get(name)
+        if found is None:
+            found = self._structs[name] = named_struct(name, fields)
+        elif found.fields != tuple(fields):
+            raise InternalError(f"struct {name!r} has other fields")
+        return found
+
+    # -- metadata ------------------------------------------------------------------------------
+    def metadata(self, text: str, *, distinct: bool = False) -> Metadata:
+        """Add a node, ``text`` without its number: ``!{i32 1}``, ``!DILocation(...)``.
+
+        Equal nodes are shared unless distinct. ``{self}`` in a distinct node is the node itself.
+        """
+        if not distinct and text in self._metadata_ids:
+            return self._metadata_ids[text]
+        node = Metadata(f"!{len(self._metadata)}")
+        if distinct:
+            text = "distinct " + text.replace("{self}", node.text)
+        else:
+            self._metadata_ids[text] = node
+        self._metadata.append(text)
+        return node
+
+    def add_named_metadata(self, name: str, node: Metadata) -> None:
+        """Append a node to a list of the module such as ``llvm.module.flags``."""
+        self._named_metadata.setdefault(name, []).append(node.text)
+
+    # -- text ----------------------------------------------------------------------------------
+    def render(self) -> str:
+        """Write the module.
+
+        Errors: InternalError for a block without a terminator.
+        """
+        out = [f'source_filename = "{escape(self.name.encode("utf-8", "surrogatepass"))}"']
+        if self.data_layout:
+            out.append(f'target datalayout = "{self.data_layout}"')
+        if self.triple:
+            out.append(f'target triple = "{self.triple}"')
+        for made in self._structs.values():
+            fields = ", ".join(f.text for f in made.fields)
+            out.append(f"{made.text} = type {{ {fields} }}")
+        out.extend(self._globals.values())
+        if self._kept:
+            listed = ", ".join(f"ptr {name}" for name in self._kept)
+            out.append(
+                f"@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{listed}], "
+                'section "llvm.metadata"'
+            )
+        for defined in self._defined.values():
+            defined.render(out)
+        out.extend(text for _, text in self._declared.values())
+        for name, nodes in self._named_metadata.items():
+            out.append(f"!{name} = !{{{', '.join(nodes)}}}")
+        out.extend(f"!{i} = {text}" for i, text in enumerate(self._metadata))
+        out.append("")
+        return "\n".join(out)
+
+    __str__ = render
+
+
+def _attributes(attributes: Mapping[str, str | None]) -> str:
+    out = ""
+    for key, value in attributes.items():
+        if value is None:
+            out += f" {key}"
+        else:
+            out += f' "{escape(key.encode())}"="{escape(value.encode())}"'
+    return out

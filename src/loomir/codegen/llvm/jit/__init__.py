@@ -1,0 +1,1 @@
+"""From the text of a module to loaded machine code."""

@@ -1,0 +1,501 @@
+"""Compile IR text to object code with LLVM and load object code into this process.
+
+- Equal text, target and level give equal bytes: the same object serves the disk cache, the process
+  and export as a library. It is position independent.
+- Every function here may be called from any thread; LLVM works for one thread at a time.
+- What LLVM reports becomes ``InternalError``. What LLVM holds to be fatal (an operation that the
+  target cannot do) ends the process: emit only what is known to be good for the target.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import platform
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any, Final, TypeVar, cast
+
+import llvmlite.binding as llvm
+from llvmlite.binding.ffi import ObjectRef
+from llvmlite.binding.newpassmanagers import NewPassManager
+
+from loomir.codegen.llvm.jit.forbidden_patterns import (
+    avoid_forbidden_patterns,
+    may_hold_forbidden_patterns,
+)
+from loomir.codegen.llvm.jit.symbols import symbols_of
+from loomir.runtime.packed.externs import address_in_process
+from loomir.support.diagnostics import InternalError
+from loomir.target.host import features_here
+
+__all__ = [
+    "HARDEST",
+    "QUICKEST",
+    "Library",
+    "MissingSymbolError",
+    "Passes",
+    "TargetMachine",
+    "assembly",
+    "compile_ir",
+    "compile_linked",
+    "family",
+    "load",
+    "optimised_ir",
+]
+
+
+QUICKEST: Final = -1
+"""The level of code that runs once and waits for memory: it is there in a fifth of the time."""
+
+
+HARDEST: Final = 3
+"""The highest level, for loops written by hand: LLVM always has all its passes there."""
+
+
+class Passes(Enum):
+    """What LLVM does to IR before it selects instructions, at a level of 1 or more."""
+
+    USUAL = "usual"
+    """All that its level has: it vectorises, writes loops out and moves code out of them."""
+    FEW = "few"
+    """What takes memory apart into values and puts operations together: a tenth of the time. Loops
+    stay as they are."""
+
+
+class MissingSymbolError(InternalError):
+    """Object code refers to symbols that nobody gave; ``names`` are those."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"no address is known for {', '.join(map(repr, names))}")
+        self.names = tuple(names)
+
+
+_start_lock: Final = threading.Lock()
+_started: Final[set[str]] = set()
+
+
+def _start(all_targets: bool) -> None:
+    """Register the host's part of LLVM, or all of it, once."""
+    wanted = "all" if all_targets else "native"
+    with _start_lock:
+        if wanted in _started:
+            return
+        if all_targets:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        else:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            cast("Any", llvm).initialize_native_asmparser()
+        _started.add(wanted)
+
+
+class TargetMachine:
+    """A CPU to compile for: a triple, LLVM's name of a CPU, and features (``+fma,-avx512f``).
+
+    Equal arguments give one object.
+    """
+
+    __slots__ = ("_machines", "cpu", "data_layout", "features", "triple")
+
+    triple: str
+    cpu: str
+    features: str
+    data_layout: str
+    _machines: dict[int, llvm.TargetMachine]
+
+    def __init__(self, triple: str, cpu: str, features: str) -> None:
+        self.triple = triple
+        self.cpu = cpu
+        self.features = features
+        self._machines = {}
+        self.data_layout = str(self.machine(2).target_data)
+
+    @staticmethod
+    def host() -> TargetMachine:
+        """Give the machine that this process runs on."""
+        return _host()
+
+    @staticmethod
+    def of(cpu: str, features: str = "", triple: str = "") -> TargetMachine:
+        """Give another CPU, of the host's triple unless one is named.
+
+        Errors: InternalError for a triple that LLVM does not know, or a CPU that it refuses.
+        """
+        return _target_of(triple or llvm.get_process_triple(), cpu, features)
+
+    @property
+    def is_x86(self) -> bool:
+        """Whether this is an x86-64."""
+        return self.triple.startswith(("x86_64", "amd64"))
+
+    def has(self, feature: str) -> bool:
+        """Whether the CPU has a feature, by LLVM's name: ``fma``, ``f16c``, ``avx512f``."""
+        return _has(self, feature)
+
+    @property
+    def abilities(self) -> frozenset[str]:
+        """The features that emitted code depends on and the CPU has; for ``Module.features``."""
+        return frozenset(name for name in _PROBES if self.has(name))
+
+    def machine(self, level: int) -> llvm.TargetMachine:
+        """Give LLVM's object for code generation at a level from 0 to 3."""
+        found = self._machines.get(level)
+        if found is None:
+            native = self.triple == llvm.get_process_triple()
+            _start(all_targets=not native)
+            with _reported("no code generator"):
+                target = llvm.Target.from_triple(self.triple)
+                found = target.create_target_machine(
+                    cpu=self.cpu,
+                    features=self.features,
+                    opt=level,
+                    reloc="pic",
+                    codemodel="default",
+                )
+            found = self._machines.setdefault(level, found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"TargetMachine({self.triple!r}, {self.cpu!r}, {self.features!r})"
+
+
+def family(triple: str) -> tuple[str, str]:
+    """Give what decides which code runs: the architecture and the system."""
+    arch, *rest = triple.split("-")
+    system = "-".join(rest[1:]) or "-".join(rest)
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch), system
+
+
+@functools.lru_cache(maxsize=1)
+def _host() -> TargetMachine:
+    features = features_here()
+    # Which features LLVM lists, and in which order, is the same for the same CPU.
+    listed = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
+    return _target_of(llvm.get_process_triple(), llvm.get_host_cpu_name(), listed)
+
+
+@functools.lru_cache(maxsize=64)
+def _target_of(triple: str, cpu: str, features: str) -> TargetMachine:
+    return TargetMachine(triple, cpu, features)
+
+
+# LLVM has no query for "does this CPU have it" here: a function that needs the feature is compiled,
+# and calls a library where the CPU lacks it.
+_PROBES: Final = {
+    "avx512f": (
+        "declare <16 x float> @llvm.ldexp.v16f32.v16i32(<16 x float>, <16 x i32>)\n"
+        "define <16 x float> @probe(<16 x float> %x, <16 x i32> %n) {\n"
+        "  %y = call <16 x float> @llvm.ldexp.v16f32.v16i32(<16 x float> %x, <16 x i32> %n)\n"
+        "  ret <16 x float> %y\n}\n"
+    ),
+    "fma": (
+        "declare double @llvm.fma.f64(double, double, double)\n"
+        "define double @probe(double %x) {\n"
+        "  %y = call double @llvm.fma.f64(double %x, double %x, double %x)\n"
+        "  ret double %y\n}\n"
+    ),
+    "f16c": "define float @probe(half %x) {\n  %y = fpext half %x to float\n  ret float %y\n}\n",
+    "sse4.1": (
+        "declare double @llvm.floor.f64(double)\n"
+        "define double @probe(double %x) {\n"
+        "  %y = call double @llvm.floor.f64(double %x)\n"
+        "  ret double %y\n}\n"
+    ),
+}
+
+
+@functools.lru_cache(maxsize=256)
+def _has(target: TargetMachine, feature: str) -> bool:
+    words = target.features.split(",")
+    if f"+{feature}" in words or f"-{feature}" in words:
+        return f"+{feature}" in words
+    if feature not in _PROBES:
+        raise InternalError(f"cannot tell whether {target.cpu} has {feature!r}")
+    if feature.startswith("avx") and not target.is_x86:
+        return False
+    return not symbols_of(compile_ir(_PROBES[feature], target, 1)).undefined
+
+
+@contextmanager
+def _reported(what: str) -> Generator[None, None, None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise InternalError(f"{what}: {error}") from error
+
+
+@contextmanager
+def _parsed(text: str, target: TargetMachine, *more: str) -> Generator[llvm.ModuleRef, None, None]:
+    """Parse and verify in a context of its own: names of structs would add up in a shared one.
+
+    ``more`` texts are linked to it.
+    """
+    _start(all_targets=False)
+    if any("\0" in t for t in (text, *more)):
+        raise InternalError("IR text holds a zero byte")
+    context = llvm.create_context()
+    try:
+        with _reported("LLVM refuses the IR"):
+            module = llvm.parse_assembly(text, context)
+        try:
+            module.triple = target.triple
+            module.data_layout = target.data_layout
+            with _reported("LLVM refuses the IR"):
+                for other in more:
+                    linked = llvm.parse_assembly(other, context)
+                    linked.triple, linked.data_layout = target.triple, target.data_layout
+                    module.link_in(linked)
+                module.verify()
+            yield module
+        finally:
+            module.close()
+    finally:
+        context.close()
+
+
+def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, wanted: Passes) -> None:
+    if level <= 0:
+        return
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    passes = llvm.create_pass_builder(target.machine(_codegen_level(level)), options)
+    with _reported("LLVM's passes failed"):
+        if wanted is Passes.USUAL:
+            with _freed(passes.getModulePassManager()) as usual:
+                usual.run(module, passes)
+            return
+        with _freed(llvm.create_new_function_pass_manager()) as few:
+            few.add_sroa_pass()
+            few.add_simplify_cfg_pass()
+            few.add_instruction_combine_pass()
+            few.add_dead_code_elimination_pass()
+            for function in module.functions:
+                if not function.is_declaration:
+                    few.run(function, passes)
+
+
+@contextmanager
+def _selectable(
+    module: llvm.ModuleRef, target: TargetMachine
+) -> Generator[llvm.ModuleRef, None, None]:
+    """Give what instructions are selected for: the module, without what LLVM gets wrong there."""
+    text = str(module) if target.is_x86 else ""
+    safe = avoid_forbidden_patterns(text) if may_hold_forbidden_patterns(text) else None
+    if safe is None:
+        yield module
+        return
+    with _parsed(safe, target) as mended:
+        yield mended
+
+
+_Manager = TypeVar("_Manager", llvm.ModulePassManager, llvm.FunctionPassManager)
+
+
+@contextmanager
+def _freed(manager: _Manager) -> Generator[_Manager, None, None]:
+    """Free a pass manager and its passes in the end.
+
+    llvmlite 0.50 itself does not: its classes inherit ``_dispose`` from ``ObjectRef`` first, which
+    does nothing, so that each program would keep 30 to 50 KB.
+    """
+    try:
+        yield manager
+    finally:
+        if type(manager)._dispose is ObjectRef._dispose:
+            NewPassManager._dispose(manager)
+        manager.close()
+
+
+def _codegen_level(level: int) -> int:
+    if level == QUICKEST:
+        return 0
+    if not 0 <= level <= 3:
+        raise InternalError(f"no optimisation level {level}")
+    # Level 0 is for code shaped by hand: no passes over the IR, yet proper instruction selection.
+    return max(level, 2)
+
+
+def compile_ir(
+    text: str,
+    target: TargetMachine | None = None,
+    level: int = 2,
+    *,
+    passes: Passes = Passes.USUAL,
+) -> bytes:
+    """Compile IR text to an object file.
+
+    ``level`` 0 runs no passes over the IR, 1 to 3 those asked for, and at ``QUICKEST``
+    instructions are selected one by one too.
+    Errors: InternalError for IR that LLVM does not parse or verify.
+    """
+    target = target or TargetMachine.host()
+    machine = target.machine(_codegen_level(level))
+    with _parsed(text, target) as module:
+        _optimise(module, target, level, passes)
+        with _selectable(module, target) as safe, _reported("LLVM emits no object"):
+            return machine.emit_object(safe)
+
+
+def compile_linked(
+    texts: Sequence[str],
+    exports: Mapping[str, str],
+    externs: Mapping[str, str],
+    target: TargetMachine,
+    level: int = 2,
+) -> bytes:
+    """Compile several texts to one object file, in which only ``exports`` can be seen.
+
+    ``exports`` gives each its linkage: a ``weak_any`` one may be defined by other objects as well,
+    and a program uses one of them; so may a ``weak_odr`` one, but all of these are the same.
+    ``externs`` gives symbols that are left open the names by which a linker finds them.
+    Errors: InternalError for IR that LLVM does not take; MissingSymbolError for names of
+    ``externs`` that the texts use themselves.
+    """
+    machine = target.machine(_codegen_level(level))
+    with _parsed(texts[0], target, *texts[1:]) as module:
+        for value in (*module.functions, *module.global_variables):
+            if not value.is_declaration and value.linkage.name in ("external", "weak_odr"):
+                value.linkage = exports.get(value.name, "internal")
+        _optimise(module, target, level, Passes.USUAL)
+        taken = {v.name for v in (*module.functions, *module.global_variables)}
+        clashes = sorted({name for name in externs.values() if name in taken})
+        if clashes:
+            raise MissingSymbolError(clashes)
+        for value in module.functions:
+            if value.name in externs:
+                value.name = externs[value.name]
+        with _selectable(module, target) as safe, _reported("LLVM emits no object"):
+            return machine.emit_object(safe)
+
+
+def optimised_ir(
+    text: str,
+    target: TargetMachine | None = None,
+    level: int = 2,
+    *,
+    passes: Passes = Passes.USUAL,
+) -> str:
+    """Give the IR as it is after LLVM's passes."""
+    target = target or TargetMachine.host()
+    _codegen_level(level)
+    with _parsed(text, target) as module:
+        _optimise(module, target, level, passes)
+        return str(module)
+
+
+def assembly(
+    text: str,
+    target: TargetMachine | None = None,
+    level: int = 2,
+    *,
+    passes: Passes = Passes.USUAL,
+) -> str:
+    """Give the assembly that ``compile_ir`` makes."""
+    target = target or TargetMachine.host()
+    machine = target.machine(_codegen_level(level))
+    with _parsed(text, target) as module:
+        _optimise(module, target, level, passes)
+        with _selectable(module, target) as safe, _reported("LLVM emits no assembly"):
+            return machine.emit_assembly(safe)
+
+
+# -- loading ------------------------------------------------------------------------------------
+class Library:
+    """Object code in this process. Its addresses hold until ``close`` or until it is dropped."""
+
+    __slots__ = ("__weakref__", "_addresses", "_tracker", "name")
+
+    def __init__(
+        self, name: str, tracker: llvm.ResourceTracker, addresses: Mapping[str, int]
+    ) -> None:
+        self.name = name
+        self._tracker: llvm.ResourceTracker | None = tracker
+        self._addresses = dict(addresses)
+
+    def address(self, name: str) -> int:
+        """Give the address of a symbol that the object defines.
+
+        Errors: InternalError where it defines no such symbol, or the library is closed.
+        """
+        if self._tracker is None:
+            raise InternalError(f"library {self.name} is closed")
+        found = self._addresses.get(name)
+        if found is None:
+            raise InternalError(f"the object defines no symbol {name!r}")
+        return found
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names it defines, sorted."""
+        return tuple(sorted(self._addresses))
+
+    def close(self) -> None:
+        """Free the code; nobody may run it any more."""
+        tracker, self._tracker = self._tracker, None
+        if tracker is not None:
+            with _reported("LLVM does not unload"):
+                tracker.close()
+
+
+_ELF_MACHINES: Final = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "riscv64": 243}
+_serial: Final = itertools.count()
+
+
+@functools.lru_cache(maxsize=1)
+def _jit() -> llvm.LLJIT:
+    machine = TargetMachine.host()
+    _start(all_targets=False)
+    # The JIT owns the machine it is given, so it gets one of its own.
+    own = llvm.Target.from_triple(machine.triple).create_target_machine(
+        cpu=machine.cpu, features=machine.features, jit=True
+    )
+    # JITLink places an object in one region, and reaches what is outside by 64-bit addresses. The
+    # other loader maps code and data apart, and its AArch64 relocations end the process where the
+    # system has put them more than 4 GiB from each other.
+    with _reported("LLVM has no JIT here"):
+        jit = llvm.create_lljit_compiler(own, use_jit_link=True, suppress_errors=True)
+    # Threads may still run code of it while the interpreter takes its modules apart: never free it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
+    return jit
+
+
+_jit_lock: Final = threading.Lock()
+
+
+def load(
+    data: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] | None = None
+) -> Library:
+    """Load an object file made for this machine.
+
+    What it leaves undefined is looked up in ``symbols`` (name to address), then in the process (the
+    C library and its mathematics). ``exports`` limits the symbols whose address can be asked.
+    Errors: MissingSymbolError naming what is found nowhere; InternalError for what is no object.
+    """
+    given = dict(symbols or {})
+    table = symbols_of(data)
+    # LLVM's loader ends the process when given code for another machine.
+    if table.machine != _ELF_MACHINES.get(platform.machine().lower()):
+        raise InternalError(f"object code for ELF machine {table.machine}, not for this one")
+    missing = [n for n in table.undefined if n not in given and not address_in_process(n)]
+    if missing:
+        raise MissingSymbolError(missing)
+    wanted = tuple(table.defined if exports is None else exports)
+    builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+    for name in table.undefined:
+        if name in given:
+            builder.import_symbol(name, given[name])
+        else:
+            builder.import_symbol(name, address_in_process(name))
+    for name in wanted:
+        builder.export_symbol(name)
+    label = f"loomir.{next(_serial)}"
+    with _jit_lock:
+        jit = _jit()
+    with _reported("LLVM does not load the object"):
+        tracker = builder.link(jit, label)
+    return Library(label, tracker, {name: tracker[name] for name in wanted})

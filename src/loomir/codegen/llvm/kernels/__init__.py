@@ -1,5 +1,0 @@
-"""Math functions as IR, on floats and doubles of any lanes; ``mathlib`` is the table of them.
-
-Every kernel treats each lane alone: what a lane gives does not depend on how many there are. Fused
-multiply-add is part of the results; a CPU without it calls the C library for it and gives the same.
-"""

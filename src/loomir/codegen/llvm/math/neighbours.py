@@ -1,0 +1,62 @@
+"""Compare floats with constants in a way that LLVM does not take for a maximum or minimum.
+
+``foldSPFofSPF`` of its InstCombine makes ``max(max(x, C), C)`` the inner one, also where the inner
+one keeps NaN, as ``max`` does, and the outer one, ``C < x ? x : C``, gives the edge. What a program
+compares with a constant is therefore compared with the next float: ``x > 0`` as ``x >= 2**-149``,
+which means the same. Only ``max`` and ``min`` themselves are left for LLVM to find, which all keep
+NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Final
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import FLOAT, HALF, Type
+from loomir.codegen.llvm.assembler.values import Value, const
+
+__all__ = ["compare_apart", "number_of"]
+
+_TURNED: Final = {"ogt": "olt", "olt": "ogt", "oge": "ole", "ole": "oge"}
+_BESIDE: Final = {"ogt": ("oge", 1), "oge": ("ogt", -1), "olt": ("ole", -1), "ole": ("olt", 1)}
+"""The predicate that means the same with the neighbour of a constant, and on which side that is."""
+
+
+def compare_apart(b: Builder, predicate: str, x: Value, y: Value) -> Value:
+    """Compare floats, of which one may be a constant."""
+    if predicate in _TURNED and x.is_constant is not y.is_constant:
+        if x.is_constant:
+            predicate, x, y = _TURNED[predicate], y, x
+        other, side = _BESIDE[predicate]
+        number = number_of(y)
+        if number is not None and math.isfinite(number):
+            predicate, y = other, _next(y.type, number, side)
+    return b.fcmp(predicate, x, y)
+
+
+def number_of(value: Value) -> float | None:
+    """Read a float constant, or one that is in every lane; None for anything else."""
+    digits = value.text.removesuffix(")").rsplit("0x", 1)
+    if not value.is_constant or len(digits) != 2:
+        return None
+    if digits[0] and not digits[0].startswith("splat"):
+        return None
+    form, code = (">e", digits[1][1:]) if digits[1].startswith("H") else (">d", digits[1])
+    made: float = struct.unpack(form, bytes.fromhex(code))[0]
+    return made
+
+
+def _next(t: Type, number: float, side: int) -> Value:
+    """Give the next float above or below."""
+    element = t.element if t.lanes > 1 or t.kind == "vector" else t
+    if element is not FLOAT and element is not HALF:
+        return const(t, math.nextafter(number, side * math.inf))
+    if number == 0:
+        return const(t, side * 2.0 ** (-24 if element is HALF else -149))
+    form, code = (">e", ">h") if element is HALF else (">f", ">i")
+    (bits,) = struct.unpack(code, struct.pack(form, number))
+    step = 1 if (number > 0) == (side > 0) else -1
+    made: float = struct.unpack(form, struct.pack(code, bits + step))[0]
+    return const(t, made)

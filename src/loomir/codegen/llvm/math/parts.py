@@ -1,0 +1,231 @@
+"""What the kernels are made of."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import DOUBLE, FLOAT, I32, I64, Type, integer
+from loomir.codegen.llvm.assembler.values import Value, const
+from loomir.codegen.llvm.math.fused import multiply_add
+from loomir.support.diagnostics import InternalError
+
+__all__ = [
+    "Format",
+    "absolute",
+    "bits_of",
+    "by_registers",
+    "chains",
+    "clamped",
+    "copysign",
+    "fma",
+    "format_of",
+    "horner",
+    "integers",
+    "may_scale",
+    "nearest",
+    "power_of_two",
+    "quick_sum",
+    "root_in_parts",
+    "scale_whole",
+    "scaled",
+    "two_product",
+    "two_sum",
+    "with_sign",
+]
+
+
+class Format(NamedTuple):
+    """The layout of float or double."""
+
+    bits: int
+    fraction: int  # bits behind the leading one
+    bias: int
+    magic: float  # adding it rounds to an integer, which is then in the low bits
+    suffix: str  # of functions of the C library
+    integer: Type
+
+
+_FORMATS: Final = {
+    FLOAT: Format(32, 23, 127, 1.5 * 2.0**23, "f", I32),
+    DOUBLE: Format(64, 52, 1023, 1.5 * 2.0**52, "", I64),
+}
+
+
+def format_of(x: Value) -> Format:
+    """Give the layout of the elements of a float or double value."""
+    found = _FORMATS.get(x.type.element)
+    if found is None:
+        raise InternalError(f"math kernels take float and double, not {x.typed}")
+    return found
+
+
+def integers(x: Value) -> Type:
+    """Give the integer type of the same width and lanes."""
+    return format_of(x).integer.with_lanes(x.type.lanes)
+
+
+def bits_of(value: float, bits: int) -> int:
+    """Give the bits of a float or double constant."""
+    form, code = ("<f", "<I") if bits == 32 else ("<d", "<Q")
+    return int(struct.unpack(code, struct.pack(form, value))[0])
+
+
+def fma(b: Builder, x: Value, y: Value | float, z: Value | float) -> Value:
+    """Emit ``x * y + z``, rounded once."""
+    t = x.type
+    second = y if isinstance(y, Value) else const(t, y)
+    third = z if isinstance(z, Value) else const(t, z)
+    return multiply_add(b, x, second, third)
+
+
+def horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
+    """Emit a polynomial; coefficients from the constant one up."""
+    result = const(x.type, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        result = multiply_add(b, result, x, const(x.type, c))
+    return result
+
+
+def chains(b: Builder, powers: Sequence[Value], coefficients: Sequence[float]) -> Value:
+    """Emit a long polynomial of ``powers[0]`` in parts that do not wait for each other.
+
+    ``powers`` are x, x**2, x**4 ...: each but the first doubles the number of parts.
+    """
+    if len(powers) == 1:
+        return horner(b, powers[0], coefficients)
+    odd = chains(b, powers[1:], coefficients[1::2])
+    return multiply_add(b, odd, powers[0], chains(b, powers[1:], coefficients[::2]))
+
+
+def absolute(b: Builder, x: Value) -> Value:
+    """Emit the magnitude."""
+    return b.intrinsic("llvm.fabs", [x])
+
+
+def copysign(b: Builder, x: Value, sign: Value) -> Value:
+    """Emit the magnitude of ``x`` with the sign of ``sign``."""
+    return with_sign(b, absolute(b, x), sign)
+
+
+def with_sign(b: Builder, size: Value, sign: Value) -> Value:
+    """Emit ``size``, which is 0 or more or NaN, with the sign of ``sign``."""
+    # Not by `llvm.copysign`: where the result is rounded to half, x86 with AVX-512 would round the
+    # sign's double to half too, which takes a function that no C library has.
+    t = integers(sign)
+    top = b.and_(b.bitcast(sign, t), const(t, -(1 << (t.bits - 1))))
+    return b.bitcast(b.or_(b.bitcast(size, t), top), sign.type)
+
+
+def clamped(b: Builder, x: Value, low: float, high: float) -> Value:
+    """Hold ``x`` between two constants; NaN stays."""
+    t = x.type
+    x = b.select(b.fcmp("olt", x, const(t, low)), const(t, low), x)
+    return b.select(b.fcmp("ogt", x, const(t, high)), const(t, high), x)
+
+
+def nearest(b: Builder, x: Value) -> tuple[Value, Value]:
+    """Round to the nearest integer, as a float and as an integer; for small ``x``."""
+    form = format_of(x)
+    t = integers(x)
+    moved = b.fadd(x, const(x.type, form.magic))
+    whole = b.sub(b.bitcast(moved, t), const(t, bits_of(form.magic, form.bits)))
+    return b.fsub(moved, const(x.type, form.magic)), whole
+
+
+def power_of_two(b: Builder, n: Value, t: Type) -> Value:
+    """Make 2**n of an integer that is a normal exponent."""
+    form = _FORMATS[t.element]
+    biased = b.add(n, const(n.type, form.bias))
+    return b.bitcast(b.shl(biased, const(n.type, form.fraction)), t)
+
+
+def may_scale(b: Builder, x: Value) -> bool:
+    """Whether ``scale_whole`` takes values of this type: AVX-512 has an instruction."""
+    size = x.type.bits * x.type.lanes
+    return size >= 512 and size.bit_count() == 1 and "avx512f" in b.module.features
+
+
+def scale_whole(b: Builder, x: Value, n: Value) -> Value:
+    """Emit ``x * 2**n`` for any whole number n in a float, rounded once; where ``may_scale``.
+
+    Not by ``llvm.ldexp``: it takes integers, and where no instruction does it calls a library.
+    """
+    kind, mask = ("ps", integer(16)) if x.type.bits == 32 else ("pd", integer(8))
+    as_set = const(I32, 4)  # rounding
+
+    def one(x: Value, n: Value) -> Value:
+        args = [x, n, x, const(mask, -1), as_set]
+        return b.intrinsic(f"llvm.x86.avx512.mask.scalef.{kind}.512", args, overloads=())
+
+    return by_registers(b, one, [x, n], 512)
+
+
+def by_registers(b: Builder, emit: Callable[..., Value], args: Sequence[Value], bits: int) -> Value:
+    """Emit an instruction of one register on values of 2**k of them; lanes stay apart."""
+    t = args[0].type
+    lanes = bits // t.bits
+    made = [
+        emit(*(_lanes(b, a, range(first, first + lanes)) for a in args))
+        for first in range(0, t.lanes, lanes)
+    ]
+    while len(made) > 1:
+        pairs = zip(made[::2], made[1::2], strict=True)
+        made = [b.shufflevector(x, y, range(2 * x.type.lanes)) for x, y in pairs]
+    return made[0]
+
+
+def _lanes(b: Builder, x: Value, chosen: range) -> Value:
+    return x if len(chosen) == x.type.lanes else b.shufflevector(x, x, chosen)
+
+
+def scaled(b: Builder, x: Value, n: Value) -> Value:
+    """Emit ``x * 2**n`` for ``x`` about 1 and any exponent that a result can have.
+
+    In two steps: the first is exact, the second rounds once, also to a subnormal or to infinity.
+    """
+    form = format_of(x)
+    up = const(n.type, 4 * form.bias)
+    half = b.sub(b.lshr(b.add(n, up), const(n.type, 1)), const(n.type, 2 * form.bias))
+    rest = b.sub(n, half)
+    return b.fmul(b.fmul(x, power_of_two(b, half, x.type)), power_of_two(b, rest, x.type))
+
+
+# -- numbers in two parts ----------------------------------------------------------------------
+def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Give the rounded sum and what it lost; finite numbers of any sizes."""
+    total = b.fadd(x, y)
+    second = b.fsub(total, x)
+    first = b.fsub(total, second)
+    return total, b.fadd(b.fsub(x, first), b.fsub(y, second))
+
+
+def quick_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Give the rounded sum and what it lost, where ``x`` is the larger or zero."""
+    total = b.fadd(x, y)
+    return total, b.fsub(y, b.fsub(total, x))
+
+
+def two_product(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Give the rounded product and what it lost, unless that underflows."""
+    product = b.fmul(x, y)
+    return product, fma(b, x, y, b.fneg(product))
+
+
+def root_in_parts(b: Builder, x: Value, low: Value | None = None) -> tuple[Value, Value]:
+    """Give the square root of x, or of x + low, and what rounding lost; zero of zero.
+
+    What is lost, the rest over twice the root, need not be exact: 1 over the root comes within 4 %
+    by halving and negating the exponent.
+    """
+    form = format_of(x)
+    root = b.intrinsic("llvm.sqrt", [x])
+    rest = fma(b, b.fneg(root), root, x)
+    if low is not None:
+        rest = b.fadd(rest, low)
+    i = integers(x)
+    middle = const(i, int(1.5 * (form.bias - 0.0450466) * 2.0**form.fraction))
+    inverse = b.bitcast(b.sub(middle, b.lshr(b.bitcast(x, i), const(i, 1))), x.type)
+    return root, b.fmul(b.fmul(rest, const(x.type, 0.5)), inverse)

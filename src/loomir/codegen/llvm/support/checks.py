@@ -1,0 +1,26 @@
+"""The checks of arrays that generated code calls, loaded once for the process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from loomir.codegen.llvm.jit.engine import Library
+from loomir.codegen.llvm.jit.object_store import load_own
+from loomir.codegen.llvm.support.checks_ir import CHECK_FUNCTIONS, checks_ir
+from loomir.runtime.ffi import native_symbols
+
+__all__ = ["check_symbols"]
+
+_lock: Final = threading.Lock()
+_loaded: Final[list[Library]] = []
+
+
+def check_symbols() -> dict[str, int]:
+    """Give the addresses of the functions that check, for ``engine.load``."""
+    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    if not _loaded:
+        with _lock:
+            if not _loaded:
+                _loaded.append(load_own(checks_ir(), native_symbols()))
+    return {name: _loaded[0].address(name) for name in CHECK_FUNCTIONS}

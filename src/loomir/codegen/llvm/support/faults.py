@@ -1,0 +1,121 @@
+"""How generated code stops: the table of faults, and the code that reports one.
+
+A function of generated code returns 0, 1 after a fault, or 2 where its arguments do not fit. The
+*context*, ``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2, … }``, then says which fault it was; its
+``depth`` counts the calls that are under way. Until there is a fault, ``v0`` is what may still run
+before somebody looks whether it is to stop, ``v1`` how far the thread's stack goes down, and ``v2``
+the address of the context that the entry made. Each thread of a parallel loop has a context.
+Code that watches memory has no such threads, and room for more values: an element's indices.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee, Metadata, Module
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID, Type, struct
+from loomir.codegen.llvm.assembler.values import Value, const
+from loomir.codegen.llvm.support.checks_ir import RAISE, REFUSE
+from loomir.runtime.fault import Fault
+
+__all__ = [
+    "BUDGET",
+    "CONTEXT",
+    "FAULTED",
+    "FEW",
+    "FINE",
+    "FLOOR",
+    "FULL",
+    "MANY",
+    "MISFIT",
+    "ROOT",
+    "FaultTable",
+    "open_context",
+]
+
+CONTEXT: Final[Type] = struct([I32, I32, I64, I64, I64])
+"""The part that every context has."""
+BUDGET: Final = 2
+"""The field of the context that ``polling`` counts down, from ``FULL``."""
+FLOOR: Final = 3
+"""The field of the context that says how far the stack of this thread goes down."""
+ROOT: Final = 4
+"""The field of the context that says which call from outside this is."""
+FULL: Final = 1 << 23
+FINE: Final = const(I32, 0)
+FAULTED: Final = const(I32, 1)
+MISFIT: Final = const(I32, 2)
+
+FEW: Final = 3
+"""The values of a fault that the pool's records have room for."""
+MANY: Final = 16
+
+
+class FaultTable:
+    """The faults of a module; a fault's place in ``rows`` is its site.
+
+    ``values`` is how many may come with a fault, ``context`` the type of what they are written to.
+    """
+
+    __slots__ = ("_module", "_record", "context", "rows", "values")
+
+    def __init__(self, module: Module, values: int = FEW) -> None:
+        self.values = values
+        self.context: Type = struct([I32, I32, *[I64] * values])
+        self.rows: list[Fault] = []
+        self._module = module
+        self._record: Callee | None = None
+
+    def add(self, fault: Fault) -> int:
+        """Give the site of a new fault."""
+        self.rows.append(fault)
+        return len(self.rows) - 1
+
+    def rare(self) -> dict[str, Metadata]:
+        """Give the note that a branch nearly always goes to its first block."""
+        return {"prof": self._module.metadata('!{!"branch_weights", i32 1048576, i32 1}')}
+
+    def record(self, b: Builder, context: Value, site: int, values: tuple[Value, ...]) -> None:
+        """Write a fault into the context; the values are 64-bit integers."""
+        self.record_at(b, context, const(I32, site), values)
+
+    def record_at(self, b: Builder, context: Value, site: Value, values: tuple[Value, ...]) -> None:
+        """Write a fault whose site is known only then."""
+        if self._record is None:
+            self._record = _define_record(self._module, self.context, self.values)
+        padded = [*values, *[const(I64, 0)] * (self.values - len(values))]
+        b.call(self._record, [context, site, *padded])
+
+    def raise_context(self, b: Builder, context: Value, status: Value) -> None:
+        """Raise the error that a status other than 0 and a context describe."""
+        callee = self._module.declare(RAISE, VOID, [PTR, I32, I32])
+        b.call(callee, [context, status, const(I32, self.values)])
+
+    def refuse(self, b: Builder, context: Value) -> None:
+        """Raise the error that arguments are of other kinds than those wanted, or too few."""
+        callee = self._module.declare(REFUSE, VOID, [PTR, I32])
+        b.call(callee, [context, const(I32, self.values)])
+
+
+def open_context(b: Builder, context: Value) -> Value:
+    """Write what a context says before there is a fault; give the root, a number."""
+    b.store(const(I32, 0), b.field(CONTEXT, context, 1))
+    b.store(const(I64, FULL), b.field(CONTEXT, context, BUDGET))
+    root = b.ptrtoint(context, I64)
+    b.store(root, b.field(CONTEXT, context, ROOT))
+    return root
+
+
+_COLD: Final[dict[str, str | None]] = {"cold": None, "noinline": None, "nounwind": None}
+
+
+def _define_record(module: Module, t: Type, count: int) -> Callee:
+    params = [("context", PTR), ("site", I32), *[(f"v{i}", I64) for i in range(count)]]
+    made = module.define("loomir.fault", VOID, params, linkage="internal", attributes=_COLD)
+    b = Builder(made)
+    context = made.params[0]
+    for field, value in zip((0, *range(2, 2 + count)), made.params[1:], strict=True):
+        b.store(value, b.field(t, context, field))
+    b.ret()
+    return made

@@ -1,0 +1,65 @@
+"""The values of graphs: their functions, compiled and loaded once for the process."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Final
+
+from loomir.codegen.llvm.assembler.text import Module
+from loomir.codegen.llvm.jit.engine import Library
+from loomir.codegen.llvm.jit.object_store import load_own
+from loomir.codegen.llvm.support.fast_call_ir import DOOR, door_module
+from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS, objects_module
+from loomir.runtime.graph.fast_call import host_symbols
+
+__all__ = ["count_objects", "door_address", "live_objects", "object_symbols"]
+
+_lock: Final = threading.Lock()
+_loaded: Final[list[Library]] = []
+_doors: Final[list[int]] = []
+
+
+def object_symbols() -> dict[str, int]:
+    """Give the addresses of the functions on objects, for ``engine.load`` and for Python."""
+    library = _objects()
+    return {name: library.address(name) for name in OBJECT_FUNCTIONS}
+
+
+def count_objects(on: bool) -> None:
+    """Count objects from 0 on, or no more. A test of leaks wants that; it takes some time."""
+    symbol = _objects().address("loomir_count_objects")
+    ctypes.CFUNCTYPE(None, ctypes.c_int32)(symbol)(int(on))
+
+
+def live_objects() -> int:
+    """Give how many objects were made and not freed since counting began."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(_objects().address("loomir_live_objects"))()
+
+
+def door_address() -> int:
+    """Give the address of the quick way into graphs; 0 where this process has none."""
+    if not _doors:
+        symbols = host_symbols()
+        own = object_symbols()
+        with _lock:
+            if not _doors:
+                known = None if symbols is None else _load(door_module(), {**symbols, **own})
+                _doors.append(0 if known is None else known.address(DOOR))
+    return _doors[0]
+
+
+def _objects() -> Library:
+    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    if not _loaded:
+        with _lock:
+            if not _loaded:
+                _loaded.append(_load(objects_module(), {}))
+    return _loaded[0]
+
+
+def _load(module: Module, symbols: dict[str, int]) -> Library:
+    library = load_own(module.render(), symbols)
+    # Objects may be freed as the very last thing that the process does: never unload it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    return library

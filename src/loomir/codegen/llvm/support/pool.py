@@ -1,0 +1,111 @@
+"""The thread pool that parallel loops run on: one for the process, made when first asked for.
+
+``pool_symbols`` gives the addresses that kernels are linked with:
+
+- ``i32 loomir_parallel_for(ptr fn, ptr closure, ptr ctx, i64 begin, i64 end)`` splits the range
+  into contiguous shares and runs ``fn`` (``i32 (ptr ctx, ptr closure, i64 begin, i64 end)``) on
+  each, every share with its own copy of the record at ``ctx``. If shares fault (do not return 0),
+  the record and the code of the lowest of them are given to the caller: what a serial run gives.
+- ``i32 loomir_set_threads(i32)`` caps the threads, 0 takes the cap away; it gives the former cap.
+- ``i32 loomir_get_threads()`` gives the cap; where there is none, LOOMIR_NUM_THREADS, else
+  OMP_NUM_THREADS, else the cores that the process may use.
+- ``loomir_take_scratch`` and ``loomir_give_scratch`` keep the memory of kernels between runs.
+
+A forked child makes its own threads when it first needs them. Threads end before Python does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import threading
+from typing import Final, NamedTuple
+
+from loomir.codegen.llvm.jit.engine import Library, TargetMachine
+from loomir.codegen.llvm.jit.object_store import load_own
+from loomir.codegen.llvm.support.pool_ir import pool_module
+from loomir.codegen.llvm.support.process import process_symbols
+from loomir.codegen.llvm.support.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
+from loomir.runtime.packed.externs import address_in_process
+from loomir.support.diagnostics import InternalError
+
+__all__ = ["ForkJoin", "measure_fork_join", "pool_symbols", "worker_count"]
+
+_EXPORTS: Final = (
+    "loomir_parallel_for",
+    "loomir_set_threads",
+    "loomir_get_threads",
+    TAKE_SCRATCH,
+    GIVE_SCRATCH,
+)
+_lock: Final = threading.Lock()
+
+
+class ForkJoin(NamedTuple):
+    """What an empty parallel region costs, in nanoseconds."""
+
+    threads: int
+    median: float
+    p99: float
+
+
+def pool_symbols() -> dict[str, int]:
+    """Give the addresses of the pool's functions, for ``engine.load``."""
+    library = _pool()
+    return {name: library.address(name) for name in _EXPORTS}
+
+
+def worker_count() -> int:
+    """Give how many threads the pool has made in this process."""
+    return ctypes.CFUNCTYPE(ctypes.c_int32)(_pool().address("loomir_pool_workers"))()
+
+
+def measure_fork_join(rounds: int = 20_000) -> ForkJoin:
+    """Time empty regions one by one inside generated code, after warming up.
+
+    The time of reading the clock, some 20 to 50 ns, is in it.
+    """
+    measure = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(
+        _pool().address("loomir_pool_measure")
+    )
+    samples = (ctypes.c_int64 * rounds)()
+    for _ in range(2):
+        measure(rounds, ctypes.addressof(samples))
+    ordered = sorted(samples)
+    threads = ctypes.CFUNCTYPE(ctypes.c_int32)(_pool().address("loomir_get_threads"))()
+    return ForkJoin(threads, ordered[rounds // 2], ordered[rounds * 99 // 100])
+
+
+_loaded: Final[list[Library]] = []
+
+
+def _pool() -> Library:
+    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    if not _loaded:
+        with _lock:
+            if not _loaded:
+                _loaded.append(_load())
+    return _loaded[0]
+
+
+def _load() -> Library:
+    library = load_own(pool_module(TargetMachine.host().triple).render(), process_symbols())
+    # Threads run this code until the process ends: never unload it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    _register_after_fork(library.address("loomir_pool_after_fork"))
+    atexit.register(ctypes.CFUNCTYPE(ctypes.c_int32)(library.address("loomir_pool_stop")))
+    return library
+
+
+def _register_after_fork(handler: int) -> None:
+    # glibc has `pthread_atfork` only in its static part; what that calls is in the shared one.
+    plain, inner = address_in_process("pthread_atfork"), address_in_process("__register_atfork")
+    kinds = [ctypes.c_void_p] * 4
+    if inner:
+        failed = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(inner)(None, None, handler, None)
+    elif plain:
+        failed = ctypes.CFUNCTYPE(ctypes.c_int, *kinds[:3])(plain)(None, None, handler)
+    else:
+        raise InternalError("the C library has no pthread_atfork")
+    if failed:
+        raise InternalError(f"pthread_atfork failed with {failed}")

@@ -1,0 +1,607 @@
+"""The thread pool as generated IR; ``pool`` compiles and loads it.
+
+How a region runs. The caller takes ``busy``, writes down the task and how many pieces it has, and
+moves ``epoch``. Workers whose number is below the count of that epoch run pieces, and so does the
+caller (``shares_ir``); then it waits until no piece is pending. It waits for no worker: one that
+comes late finds nothing to do.
+
+- ``epoch`` holds the generation below and the number of shares above, in one word: a worker that
+  looks late must not combine the generation of one region with the count of another.
+- Nested calls, and calls while another thread has the pool, find ``busy`` taken and run serially.
+- Who waits spins for a while, then sleeps in a futex. Each pair "I change the word, then look
+  whether you sleep" and "I say that I sleep, then look at the word" is sequentially consistent.
+  A sleeper is woken only if its number is below the count, or 32 more; the caller wakes a few, and
+  who has been woken wakes more.
+- The caller takes the fault of the lowest piece that has one: what a serial run meets first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
+from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, array, vector
+from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
+from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT
+from loomir.codegen.llvm.support.placement_ir import (
+    NOWHERE,
+    Placement,
+    Worker,
+    count_cpus,
+    read_own_cpus,
+)
+from loomir.codegen.llvm.support.process_ir import POLL
+from loomir.codegen.llvm.support.scratch_ir import define_scratch
+from loomir.codegen.llvm.support.work_sharing_ir import (
+    COUNT_SHIFT,
+    GENERATIONS,
+    HOME,
+    MAX_THREADS,
+    RECORD,
+    SEEN,
+    TASK,
+    THREAD,
+    Shares,
+)
+from loomir.support.diagnostics import InternalError
+
+__all__ = ["MAX_THREADS", "TASK", "pool_module"]
+
+_LINE: Final = 64
+_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128 + 9, 128 + 10  # those that take a set of bits
+_FUTEX_SYSCALL: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+_ALL_SHARES: Final = 0xFFFF  # the count that tells workers to end
+_EVERYBODY: Final = -1  # the set of bits
+# Waiting awake saves 7 to 20 microseconds of waking, and is worth it between the calls of a program
+# that does little else.
+_SPIN_NANOSECONDS: Final = 100_000
+_SPINS: Final = 64  # between two looks at the clock
+_SPINS_CROWDED: Final = (
+    30  # in all: with more threads than cores, waiting keeps others from working
+)
+_LOOK_NANOSECONDS: Final = 20_000_000  # how long the caller of a region sleeps at once
+_WAKES: Final = 4  # each takes the waker 1 to 3 microseconds
+_SET_MASK: Final = 2
+# Signals that a fault of the thread itself raises stay open in workers: SIGILL, SIGTRAP, SIGABRT,
+# SIGBUS, SIGFPE, SIGSEGV. All others go to the threads of the program.
+_BLOCKED: Final = ~sum(1 << (signal - 1) for signal in (4, 5, 6, 7, 8, 11))
+
+
+class _State(NamedTuple):
+    """The variables of the pool; those that different threads write are on lines of their own."""
+
+    epoch: Value
+    sleepers: Value
+    pending: Value
+    faulted: Value
+    waiting: Value
+    busy: Value
+    threads: Value
+    cores: Value
+    created: Value
+
+
+class _Pool:
+    def __init__(self, module: Module, arch: str) -> None:
+        self.module = module
+        self.arch = arch
+        self.state = s = self._declare()
+        self.shares = Shares(module, s.epoch, s.pending, s.faulted)
+        self.placement = Placement(module)
+
+    def _declare(self) -> _State:
+        def line(name: str, *types: Type) -> list[Value]:
+            t = self.module.struct(f"{name}.line", [*types, array(I8, _LINE)])
+            made = self.module.define_global(name, zero(t), align=_LINE)
+            # Constant expressions: the address of each field, for use in any function.
+            return [
+                Value(PTR, f"getelementptr ({t.text}, ptr {made.text}, i32 0, i32 {i})")
+                for i in range(len(types))
+            ]
+
+        (epoch,) = line("epoch", I64)
+        (sleepers,) = line("sleepers", I32)
+        faulted, pending, waiting = line("join", I64, I32, I32)
+        (busy,) = line("busy", I32)
+        threads, cores, created = line("settings", I32, I32, I32)
+        return _State(
+            epoch=epoch,
+            sleepers=sleepers,
+            pending=pending,
+            faulted=faulted,
+            waiting=waiting,
+            busy=busy,
+            threads=threads,
+            cores=cores,
+            created=created,
+        )
+
+    # -- pieces --------------------------------------------------------------------------------
+    def pause(self, b: Builder) -> None:
+        """Tell the core that this is a waiting loop."""
+        if self.arch == "x86_64":
+            b.intrinsic("llvm.x86.sse2.pause", [], result=VOID, overloads=())
+        elif self.arch == "aarch64":
+            b.intrinsic("llvm.aarch64.hint", [const(I32, 1)], result=VOID, overloads=())
+
+    def futex(
+        self,
+        b: Builder,
+        word: Value,
+        operation: int,
+        value: Value,
+        bits: Value,
+        until: Value = NULL,
+    ) -> None:
+        """Wait while the word holds ``value``, or wake that many who wait for one of the bits."""
+        syscall = self.module.declare("syscall", I64, [I64], varargs=True)
+        number = const(I64, _FUTEX_SYSCALL[self.arch])
+        wide = b.sext(value, I64)
+        kind = const(I64, operation)
+        b.call(syscall, [number, word, kind, wide, until, NULL, b.sext(bits, I64)])
+
+    def wake_some(self, b: Builder, count: Value) -> None:
+        """Wake a few of the workers that sleep and have a share."""
+        many = b.icmp("uge", count, const(I32, 32))
+        below = b.shl(const(I32, 1), b.and_(count, const(I32, 31)))
+        bits = b.select(many, const(I32, _EVERYBODY), b.sub(below, const(I32, 1)))
+        self.futex(b, self.state.epoch, _FUTEX_WAKE_PRIVATE, const(I32, _WAKES), bits)
+
+    def wake_all(self, b: Builder, word: Value) -> None:
+        """Wake everybody who waits for the word."""
+        most = const(I32, 0x7FFFFFFF)
+        self.futex(b, word, _FUTEX_WAKE_PRIVATE, most, const(I32, _EVERYBODY))
+
+    def spin_until(self, b: Builder, ready: Block, tired: Block, look: Callable[[], Value]) -> None:
+        """Look until it is so, then go to ``ready``; after too long a time, to ``tired``."""
+        s = self.state
+        threads = b.load_atomic(I32, s.threads, "monotonic")
+        crowded = b.icmp("sgt", threads, b.load_atomic(I32, s.cores, "monotonic"))
+        limit = b.select(crowded, const(I32, _SPINS_CROWDED), const(I32, _SPINS))
+        until = b.alloca(I64)
+        b.store(const(I64, 0), until)
+        origin = b.block
+        loop, again, ask, first, late = (
+            b.append(n) for n in ("spin", "again", "ask", "first", "late")
+        )
+        clock = b.append("clock")
+        b.br(loop)
+        b.at(loop)
+        i = b.phi(I32)
+        i.add(const(I32, 0), origin)
+        b.condbr(look(), ready, again)
+        b.at(again)
+        self.pause(b)
+        following = b.add(i, const(I32, 1))
+        i.add(following, again)
+        b.condbr(b.icmp("slt", following, limit), loop, ask)
+        b.at(ask)
+        b.condbr(crowded, tired, clock)
+        b.at(clock)
+        now = self._now(b)
+        b.condbr(b.icmp("eq", b.load(I64, until), const(I64, 0)), first, late)
+        b.at(first)
+        b.store(b.add(now, const(I64, _SPIN_NANOSECONDS)), until)
+        i.add(const(I32, 0), first)
+        b.br(loop)
+        b.at(late)
+        i.add(const(I32, 0), late)
+        b.condbr(b.icmp("slt", now, b.load(I64, until)), loop, tired)
+
+    # -- functions -----------------------------------------------------------------------------
+    def worker(self, work: Callee) -> Function:
+        """Define what a thread does: wait for regions and run pieces until told to end."""
+        f = self.module.define("worker", PTR, [("arg", PTR)], linkage="internal")
+        b = Builder(f)
+        s = self.state
+        index = b.trunc(b.ptrtoint(f.params[0], I64), I32)
+        bit = b.shl(const(I32, 1), b.and_(index, const(I32, 31)))
+        seen = b.alloca(I64)
+        b.store(b.load(I64, self.shares.field(b, index, SEEN)), seen)
+        wait, tired, doze, sleep, awake, more = (
+            b.append(n) for n in ("wait", "tired", "doze", "sleep", "awake", "more")
+        )
+        look, run, settled, last, end = (
+            b.append(n) for n in ("look", "run", "settled", "last", "end")
+        )
+        b.br(wait)
+        b.at(wait)
+        self.spin_until(b, look, tired, lambda: _moved(b, s.epoch, seen, "acquire"))
+        b.at(tired)
+        b.atomicrmw("add", s.sleepers, const(I32, 1))
+        b.br(doze)
+        b.at(doze)
+        b.condbr(_moved(b, s.epoch, seen, "seq_cst"), awake, sleep)
+        b.at(sleep)
+        # The low half of the generation, which comes first in memory.
+        low = b.trunc(b.load(I64, seen), I32)
+        self.futex(b, s.epoch, _FUTEX_WAIT_PRIVATE, low, bit)
+        b.br(doze)
+        b.at(awake)
+        sleepers = b.atomicrmw("sub", s.sleepers, const(I32, 1))
+        b.condbr(b.icmp("sgt", sleepers, const(I32, 1)), more, look)
+        b.at(more)
+        self.wake_some(b, _count_of(b, b.load_atomic(I64, s.epoch, "monotonic")))
+        b.br(look)
+        b.at(look)
+        epoch = b.load_atomic(I64, s.epoch, "acquire")
+        b.store(epoch, seen)
+        count = _count_of(b, epoch)
+        mine = b.append("mine")
+        b.condbr(b.icmp("eq", count, const(I32, _ALL_SHARES)), end, mine)
+        b.at(mine)
+        b.condbr(b.icmp("ult", index, count), run, wait)
+        b.at(run)
+        done = b.call(work, [index, epoch])
+        b.condbr(b.icmp("ne", done, const(I32, 0)), settled, wait)
+        b.at(settled)
+        waited = b.icmp("ne", b.load_atomic(I32, s.waiting, "seq_cst"), const(I32, 0))
+        b.condbr(waited, last, wait)
+        b.at(last)
+        self.wake_all(b, s.pending)
+        b.br(wait)
+        b.at(end)
+        b.ret(NULL)
+        return f
+
+    def create(self, worker: Callee) -> Function:
+        """Define how threads are made: one for each share but the first, if possible.
+
+        It gives the number of shares that can be run. Its caller holds ``busy``.
+        """
+        f = self.module.define("create", I32, [("shares", I32)], linkage="internal")
+        b = Builder(f)
+        s = self.state
+        shares = f.params[0]
+        mask, old = b.alloca(I64, 16, align=16), b.alloca(I64, 16, align=16)
+        b.store(const(vector(I64, 16), -1), mask, align=16)
+        b.store(const(I64, _BLOCKED), mask)
+        sigmask = self.module.declare("pthread_sigmask", I32, [I32, PTR, PTR])
+        b.call(sigmask, [const(I32, _SET_MASK), mask, old])
+        begin, head, make, made, done = (
+            b.append(n) for n in ("begin", "head", "make", "made", "done")
+        )
+        b.store(const(I32, NOWHERE), self.placement.caller)
+        none = b.icmp("eq", b.load_atomic(I32, s.created, "monotonic"), const(I32, 0))
+        b.condbr(none, begin, head)
+        b.at(begin)
+        self.placement.begin(b)
+        b.br(head)
+        b.at(head)
+        created = b.load_atomic(I32, s.created, "monotonic")
+        index = b.add(created, const(I32, 1))
+        b.condbr(b.icmp("slt", index, shares), make, done)
+        b.at(make)
+        b.store(b.load_atomic(I64, s.epoch, "monotonic"), self.shares.field(b, index, SEEN))
+        b.store(const(I32, NOWHERE), self.shares.field(b, index, HOME))
+        create = self.module.declare("pthread_create", I32, [PTR, PTR, PTR, PTR])
+        argument = b.inttoptr(b.zext(index, I64), PTR)
+        failed = b.call(create, [self.shares.field(b, index, THREAD), NULL, worker, argument])
+        b.condbr(b.icmp("eq", failed, const(I32, 0)), made, done)
+        b.at(made)
+        b.store_atomic(index, s.created, "monotonic")
+        b.br(head)
+        b.at(done)
+        b.call(sigmask, [const(I32, _SET_MASK), old, NULL])
+        can = b.add(b.load_atomic(I32, s.created, "monotonic"), const(I32, 1))
+        b.ret(b.select(b.icmp("slt", can, shares), can, shares))
+        return f
+
+    def get_threads(self) -> Function:
+        """Define ``i32 loomir_get_threads()``: the cap, else what the environment asks for.
+
+        Where that is nothing, it is the cores that this process may use.
+        """
+        f = self.module.define("loomir_get_threads", I32, [])
+        b = Builder(f)
+        s = self.state
+        known = b.load_atomic(I32, s.threads, "monotonic")
+        ready, ask = b.append("ready"), b.append("ask")
+        b.condbr(b.icmp("ne", known, const(I32, 0)), ready, ask)
+        b.at(ready)
+        b.ret(known)
+        b.at(ask)
+        cores = self._cores(b)
+        b.store_atomic(cores, s.cores, "monotonic")
+        asked = self._asked(b)
+        wanted = b.select(b.icmp("sgt", asked, const(I32, 0)), asked, cores)
+        # Another thread may have set a cap meanwhile: that one stays.
+        before, swapped = b.cmpxchg(s.threads, const(I32, 0), wanted)
+        b.ret(b.select(swapped, wanted, before))
+        return f
+
+    def _asked(self, b: Builder) -> Value:
+        """Read the number in front of the first variable that is set; 0 or less for none."""
+        getenv = self.module.declare("getenv", PTR, [PTR])
+        strtol = self.module.declare("strtol", I64, [PTR, PTR, I32])
+        text = self.module.string("")
+        for name in ("OMP_NUM_THREADS", "LOOMIR_NUM_THREADS"):
+            found = b.call(getenv, [self.module.string(name)])
+            text = b.select(b.icmp("eq", found, NULL), text, found)
+        number = b.call(strtol, [text, NULL, const(I32, 10)])
+        most = const(I64, MAX_THREADS)
+        some = b.icmp("sgt", number, const(I64, 0))
+        return b.trunc(b.select(some, _at_most(b, number, most), const(I64, 0)), I32)
+
+    def _cores(self, b: Builder) -> Value:
+        mask = b.alloca(I64, 128, align=16)
+        b.store(zero(vector(I64, 128)), mask, align=16)
+        failed = read_own_cpus(b, mask)
+        low = count_cpus(b, mask)
+        usable = b.and_(b.icmp("eq", failed, const(I32, 0)), b.icmp("sgt", low, const(I32, 0)))
+        return _at_most(b, b.select(usable, low, const(I32, 1)), const(I32, MAX_THREADS))
+
+    def set_threads(self, get: Callee) -> None:
+        """Define ``i32 loomir_set_threads(i32 n)``: set the cap; 0 or less takes it away.
+
+        Gives what ``loomir_get_threads`` gave before.
+        """
+        f = self.module.define("loomir_set_threads", I32, [("n", I32)])
+        b = Builder(f)
+        before = b.call(get, [])
+        wanted = _at_most(b, f.params[0], const(I32, MAX_THREADS))
+        none = b.icmp("slt", wanted, const(I32, 1))
+        b.store_atomic(b.select(none, const(I32, 0), wanted), self.state.threads, "monotonic")
+        b.ret(before)
+
+    def parallel_for(self, get: Callee, create: Callee, work: Callee) -> Function:
+        """Define the entry: ``i32 (ptr fn, ptr closure, ptr ctx, i64 begin, i64 end)``."""
+        params = [("fn", PTR), ("closure", PTR), ("ctx", PTR), ("begin", I64), ("end", I64)]
+        f = self.module.define("loomir_parallel_for", I32, params)
+        b = Builder(f)
+        s = self.state
+        fn, closure, ctx, begin, end = f.params
+        nothing, some, several, serial = (
+            b.append(n) for n in ("nothing", "some", "several", "serial")
+        )
+        taken, grow, sized, fork, alone = (
+            b.append(n) for n in ("taken", "grow", "sized", "fork", "alone")
+        )
+        b.condbr(b.icmp("sge", begin, end), nothing, some)
+        b.at(nothing)
+        b.ret(const(I32, 0))
+        b.at(some)
+        threads = b.call(get, [])
+        total = b.sub(end, begin)
+        wide = b.zext(threads, I64)
+        fewer = b.icmp("ult", total, wide)
+        shares = b.select(fewer, b.trunc(total, I32), threads)
+        b.condbr(b.icmp("sgt", shares, const(I32, 1)), several, serial)
+        b.at(several)
+        # Looked at before it is taken: a nested call must not pull the line away from others.
+        free = b.icmp("eq", b.load_atomic(I32, s.busy, "monotonic"), const(I32, 0))
+        claim = b.append("claim")
+        b.condbr(free, claim, serial)
+        b.at(claim)
+        _, mine = b.cmpxchg(s.busy, const(I32, 0), const(I32, 1), "acquire", "monotonic")
+        b.condbr(mine, taken, serial)
+        b.at(taken)
+        created = b.load_atomic(I32, s.created, "monotonic")
+        b.condbr(b.icmp("slt", b.add(created, const(I32, 1)), shares), grow, sized)
+        b.at(grow)
+        possible = b.call(create, [shares])
+        b.br(sized)
+        b.at(sized)
+        count = b.phi(I32)
+        count.add(shares, taken)
+        count.add(possible, grow)
+        b.condbr(b.icmp("sgt", count, const(I32, 1)), fork, alone)
+        b.at(alone)
+        b.store_atomic(const(I32, 0), s.busy, "release")
+        b.br(serial)
+        b.at(serial)
+        b.ret(b.call_pointer(fn, TASK, [ctx, closure, begin, end]))
+        b.at(fork)
+        self.run(b, f.params, count, work)
+        return f
+
+    def run(self, b: Builder, given: Sequence[Value], count: Value, work: Callee) -> None:
+        """Run a region of several shares, leave the pool, and return."""
+        self.placement.follow(b, self.place())
+        epoch = self.next_epoch(b, count)
+        self.shares.write(b, b.and_(epoch, const(I64, GENERATIONS)), given, count)
+        awake = b.append("awake")
+        self.move_epoch(b, epoch, awake)
+        self.wake_some(b, count)
+        b.br(awake)
+        b.at(awake)
+        b.call(work, [const(I32, 0), epoch])
+        self.join(b, given[2])
+        self.collect(b, epoch, given[2], count)
+
+    def next_epoch(self, b: Builder, count: Value) -> Value:
+        """Give the epoch of the next region, of ``count`` shares."""
+        before = b.load_atomic(I64, self.state.epoch, "monotonic")
+        generation = b.and_(b.add(before, const(I64, 1)), const(I64, GENERATIONS))
+        return b.or_(b.shl(b.zext(count, I64), const(I64, COUNT_SHIFT)), generation)
+
+    def move_epoch(self, b: Builder, epoch: Value, awake: Block) -> None:
+        """Begin a region; go to ``awake`` if nobody sleeps, else on."""
+        s = self.state
+        b.store_atomic(epoch, s.epoch, "seq_cst")
+        asleep = b.icmp("ne", b.load_atomic(I32, s.sleepers, "seq_cst"), const(I32, 0))
+        wake = b.append("wake")
+        b.condbr(asleep, wake, awake)
+        b.at(wake)
+
+    def join(self, b: Builder, ctx: Value) -> None:
+        """Wait until no share is pending; the builder moves on."""
+        s = self.state
+        tired, doze, sleep, awake, joined = (
+            b.append(n) for n in ("tired", "doze", "sleep", "awake", "joined")
+        )
+        none = const(I32, 0)
+        look = lambda: b.icmp("eq", b.load_atomic(I32, s.pending, "acquire"), none)  # noqa: E731
+        self.spin_until(b, joined, tired, look)
+        b.at(tired)
+        b.store_atomic(const(I32, 1), s.waiting, "seq_cst")
+        b.br(doze)
+        b.at(doze)
+        left = b.load_atomic(I32, s.pending, "seq_cst")
+        b.condbr(b.icmp("eq", left, const(I32, 0)), awake, sleep)
+        b.at(sleep)
+        until = b.alloca(I64, 2)
+        now = self._now(b)
+        second = const(I64, 1_000_000_000)
+        then = b.add(now, const(I64, _LOOK_NANOSECONDS))
+        b.store(b.udiv(then, second), until)
+        b.store(b.urem(then, second), b.gep(I64, until, const(I64, 1)))
+        self.futex(b, s.pending, _FUTEX_WAIT_PRIVATE, left, const(I32, _EVERYBODY), until)
+        # The others do not look, and this thread may be the one that handles signals.
+        poll = self.module.declare(POLL, I32, [PTR])
+        asked, stop = b.call(poll, [ctx]), b.append("stop")
+        b.condbr(b.icmp("eq", asked, none), doze, stop)
+        b.at(stop)
+        # The caller stops even where no share learns of it any more.
+        b.store(const(I64, -1), b.field(CONTEXT, ctx, BUDGET))
+        b.br(doze)
+        b.at(awake)
+        b.store_atomic(const(I32, 0), s.waiting, "monotonic")
+        b.br(joined)
+        b.at(joined)
+
+    def collect(self, b: Builder, epoch: Value, ctx: Value, count: Value) -> None:
+        """Leave the pool; copy the lowest fault, if there is one, and return."""
+        s = self.state
+        clean, search = b.append("clean"), b.append("search")
+        generation = b.and_(epoch, const(I64, GENERATIONS))
+        faulted = b.load_atomic(I64, s.faulted, "monotonic")
+        b.condbr(b.icmp("eq", faulted, generation), search, clean)
+        b.at(clean)
+        b.store_atomic(const(I32, 0), s.busy, "release")
+        b.ret(const(I32, 0))
+        b.at(search)
+        code = self.shares.lowest_fault(b, generation, count, ctx)
+        b.store_atomic(const(I32, 0), s.busy, "release")
+        b.ret(code)
+
+    def place(self) -> Function:
+        """Define how workers are kept off the caller's CPU."""
+
+        def worker(b: Builder, index: Value) -> Worker:
+            thread = b.load(I64, self.shares.field(b, index, THREAD))
+            return Worker(thread, self.shares.field(b, index, HOME))
+
+        return self.placement.define(self.state.created, worker)
+
+    def after_fork(self) -> None:
+        """Define ``void loomir_pool_after_fork()``: forget workers that the child lacks."""
+        b = Builder(self.module.define("loomir_pool_after_fork", VOID, []))
+        s = self.state
+        for word in (s.created, s.sleepers, s.pending, s.waiting, s.busy):
+            b.store_atomic(const(I32, 0), word, "seq_cst")
+        b.ret()
+
+    def workers(self) -> None:
+        """Define ``i32 loomir_pool_workers()``: the threads that there are now."""
+        b = Builder(self.module.define("loomir_pool_workers", I32, []))
+        b.ret(b.load_atomic(I32, self.state.created, "seq_cst"))
+
+    def stop(self) -> None:
+        """Define ``i32 loomir_pool_stop()``: end the workers for good; later calls run serially.
+
+        Gives 0, or 1 where a region is running: then nothing is done.
+        """
+        f = self.module.define("loomir_pool_stop", I32, [])
+        b = Builder(f)
+        s = self.state
+        mine, not_mine, joining, head, one, done = (
+            b.append(n) for n in ("mine", "not_mine", "joining", "head", "one", "done")
+        )
+        _, taken = b.cmpxchg(s.busy, const(I32, 0), const(I32, 1))
+        b.condbr(taken, mine, not_mine)
+        b.at(not_mine)
+        b.ret(const(I32, 1))
+        b.at(mine)
+        self.move_epoch(b, self.next_epoch(b, const(I32, _ALL_SHARES)), joining)
+        self.wake_all(b, s.epoch)
+        b.br(joining)
+        b.at(joining)
+        b.br(head)
+        origin = b.block
+        b.at(head)
+        i = b.phi(I32)
+        i.add(const(I32, 1), origin)
+        created = b.load_atomic(I32, s.created, "monotonic")
+        b.condbr(b.icmp("sle", i, created), one, done)
+        b.at(one)
+        thread = b.load(I64, self.shares.field(b, i, THREAD))
+        b.call(self.module.declare("pthread_join", I32, [I64, PTR]), [thread, NULL])
+        i.add(b.add(i, const(I32, 1)), one)
+        b.br(head)
+        b.at(done)
+        b.store_atomic(const(I32, 0), s.created, "seq_cst")
+        b.ret(const(I32, 0))
+
+    def measure(self, get: Callee, region: Callee) -> None:
+        """Define ``void loomir_pool_measure(i64 n, ptr ns)``: time ``n`` empty regions."""
+        empty = self.module.define(
+            "empty",
+            I32,
+            [("ctx", PTR), ("closure", PTR), ("begin", I64), ("end", I64)],
+            linkage="internal",
+        )
+        Builder(empty).ret(const(I32, 0))
+        f = self.module.define("loomir_pool_measure", VOID, [("n", I64), ("ns", PTR)])
+        b = Builder(f)
+        n, out = f.params
+        record = b.alloca(RECORD)
+        b.store(zero(RECORD), record)
+        head, body, done = b.append("head"), b.append("body"), b.append("done")
+        b.br(head)
+        b.at(head)
+        i = b.phi(I64)
+        i.add(const(I64, 0), f.entry)
+        b.condbr(b.icmp("slt", i, n), body, done)
+        b.at(body)
+        width = b.zext(b.call(get, []), I64)
+        start = self._now(b)
+        b.call(region, [empty, NULL, record, const(I64, 0), width])
+        b.store(b.sub(self._now(b), start), b.gep(I64, out, i))
+        i.add(b.add(i, const(I64, 1)), body)
+        b.br(head)
+        b.at(done)
+        b.ret()
+
+    def _now(self, b: Builder) -> Value:
+        time = b.alloca(I64, 2)
+        clock = self.module.declare("clock_gettime", I32, [I32, PTR])
+        b.call(clock, [const(I32, 1), time])
+        seconds = b.mul(b.load(I64, time), const(I64, 1_000_000_000))
+        return b.add(seconds, b.load(I64, b.gep(I64, time, const(I64, 1))))
+
+
+def _moved(b: Builder, epoch: Value, seen: Value, ordering: str) -> Value:
+    return b.icmp("ne", b.load_atomic(I64, epoch, ordering), b.load(I64, seen))
+
+
+def _count_of(b: Builder, epoch: Value) -> Value:
+    return b.trunc(b.lshr(epoch, const(I64, COUNT_SHIFT)), I32)
+
+
+def _at_most(b: Builder, x: Value, limit: Value) -> Value:
+    return b.select(b.icmp("slt", x, limit), x, limit)
+
+
+def pool_module(triple: str) -> Module:
+    """Build the module of the pool for a Linux machine.
+
+    Errors: InternalError for a machine whose system calls are not known here.
+    """
+    arch = triple.split("-")[0]
+    if arch not in _FUTEX_SYSCALL or "linux" not in triple:
+        raise InternalError(f"no thread pool is written for {triple}")
+    module = Module("loomir.pool", attributes={"nounwind": None})
+    pool = _Pool(module, arch)
+    get = pool.get_threads()
+    pool.set_threads(get)
+    work = pool.shares.work()
+    region = pool.parallel_for(get, pool.create(pool.worker(work)), work)
+    pool.after_fork()
+    pool.workers()
+    pool.stop()
+    pool.measure(get, region)
+    define_scratch(module)
+    return module

@@ -1,0 +1,75 @@
+"""What compiled code asks of this process, made when first needed: ``process_ir`` says what."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import Final
+
+from loomir.codegen.llvm.jit.engine import Library, TargetMachine, family
+from loomir.codegen.llvm.jit.object_store import load_own
+from loomir.codegen.llvm.support.process_ir import POLL, process_ir
+from loomir.runtime.interrupts import connect_interrupts
+
+__all__ = ["process_symbols"]
+
+_FUNCTIONS: Final = (
+    "PyGILState_Ensure",
+    "PyGILState_Release",
+    "PyErr_CheckSignals",
+    "PyErr_Fetch",
+    "PyErr_NormalizeException",
+    "PyException_SetTraceback",
+    "Py_DecRef",
+)
+_lock: Final = threading.Lock()
+_loaded: Final[list[Library]] = []
+
+
+def process_symbols() -> dict[str, int]:
+    """Give the addresses for ``engine.load``."""
+    return {POLL: _library().address(POLL)}
+
+
+def _library() -> Library:
+    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    if not _loaded:
+        with _lock:
+            if not _loaded:
+                _loaded.append(_load())
+    return _loaded[0]
+
+
+def _load() -> Library:
+    symbols: dict[str, int] = {}
+    for name in _FUNCTIONS:
+        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        assert address is not None
+        symbols[name] = address
+    host = TargetMachine.host()
+    text = process_ir(family(host.triple)[0], xsave="+avx" in host.features.split(","))
+    library = load_own(text, symbols)
+    # Other code that is never unloaded calls it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    take = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(library.address("loomir_take_raised"))
+    set_main = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address("loomir_set_main"))
+
+    def name_main() -> None:
+        set_main(threading.main_thread().ident or 0)
+
+    name_main()
+    # The thread that forks is the main thread of the child.
+    os.register_at_fork(after_in_child=name_main)
+
+    def raised(root: int) -> BaseException | None:
+        address = take(root)
+        if not address:
+            return None
+        held = ctypes.cast(address, ctypes.py_object)
+        error = held.value
+        ctypes.pythonapi.Py_DecRef(held)
+        return error if isinstance(error, BaseException) else None
+
+    connect_interrupts(raised)
+    return library

@@ -1,0 +1,207 @@
+"""What compiled code asks of the process that it runs in, as LLVM IR.
+
+- ``i32 loomir_poll(context)`` fills the budget again and tells, by 1, that the call is to stop. It
+  asks Python, in Python's main thread only, as signals are handled there: some tens of times a
+  second, and less often where the GIL is long in coming, so that asking takes a hundredth of the
+  time at most. What the handler of a signal raised is kept, and the call from outside that it
+  stops, by its root: its other threads learn it from there.
+- ``ptr loomir_take_raised(root)`` gives what stopped that call, a reference, or NULL.
+- ``void loomir_set_main(thread)`` names the main thread.
+"""
+
+from __future__ import annotations
+
+from string import Template
+from typing import Final
+
+from loomir.codegen.llvm.support.faults import FULL
+
+__all__ = ["LIBRARY_IR", "POLL", "process_ir"]
+
+POLL: Final = "loomir_poll"
+"""The function that compiled code calls to ask whether it is to stop."""
+
+_PAUSE: Final = 20_000_000  # nanoseconds
+_SHARE: Final = 100
+_MOST: Final = 500_000_000
+
+_PROCESS: Final = Template("""
+@main = internal global i64 0
+@stopping = internal global i64 0
+@next = internal global i64 0
+@raised = internal global ptr null
+
+declare i64 @pthread_self()
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_NormalizeException(ptr, ptr, ptr)
+declare i32 @PyException_SetTraceback(ptr, ptr)
+declare void @Py_DecRef(ptr)
+
+define internal i64 @now() {
+  %time = alloca [2 x i64]
+  %failed = call i32 @clock_gettime(i32 1, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  ret i64 %now
+}
+
+define internal i32 @ask(ptr %context) {
+  %budget.at = getelementptr i8, ptr %context, i64 8
+  store i64 $full, ptr %budget.at
+  %root.at = getelementptr i8, ptr %context, i64 24
+  %root = load i64, ptr %root.at
+  %stopping = load atomic i64, ptr @stopping monotonic, align 8
+  %told = icmp eq i64 %stopping, %root
+  br i1 %told, label %stop, label %thread
+thread:
+  %self = call i64 @pthread_self()
+  %main = load atomic i64, ptr @main monotonic, align 8
+  %is.main = icmp eq i64 %self, %main
+  br i1 %is.main, label %clock, label %go
+clock:
+  %now = call i64 @now()
+  %next = load i64, ptr @next
+  %is.time = icmp sge i64 %now, %next
+  br i1 %is.time, label %ask, label %go
+ask:
+  %state = call i32 @PyGILState_Ensure()
+  %answer = call i32 @PyErr_CheckSignals()
+  %failed = icmp ne i32 %answer, 0
+  br i1 %failed, label %keep, label %asked
+keep:
+  %type.at = alloca ptr
+  %value.at = alloca ptr
+  %trace.at = alloca ptr
+  call void @PyErr_Fetch(ptr %type.at, ptr %value.at, ptr %trace.at)
+  call void @PyErr_NormalizeException(ptr %type.at, ptr %value.at, ptr %trace.at)
+  %type = load ptr, ptr %type.at
+  %value = load ptr, ptr %value.at
+  %trace = load ptr, ptr %trace.at
+  %traced = icmp ne ptr %trace, null
+  br i1 %traced, label %traces, label %kept
+traces:
+  %set = call i32 @PyException_SetTraceback(ptr %value, ptr %trace)
+  br label %kept
+kept:
+  call void @Py_DecRef(ptr %type)
+  call void @Py_DecRef(ptr %trace)
+  %before = load ptr, ptr @raised
+  store ptr %value, ptr @raised
+  call void @Py_DecRef(ptr %before)
+  store atomic i64 %root, ptr @stopping release, align 8
+  br label %asked
+asked:
+  call void @PyGILState_Release(i32 %state)
+  %later = call i64 @now()
+  %took = sub i64 %later, %now
+  %long = mul i64 %took, $share
+  %longer = icmp sgt i64 %long, $pause
+  %scaled = select i1 %longer, i64 %long, i64 $pause
+  %late = icmp sgt i64 %scaled, $most
+  %wait = select i1 %late, i64 $most, i64 %scaled
+  %then = add i64 %later, %wait
+  store i64 %then, ptr @next
+  br i1 %failed, label %stop, label %go
+stop:
+  ret i32 1
+go:
+  ret i32 0
+}
+
+define ptr @loomir_take_raised(i64 %root) {
+  %stopping = load atomic i64, ptr @stopping monotonic, align 8
+  %is.this = icmp eq i64 %stopping, %root
+  br i1 %is.this, label %this, label %none
+this:
+  %raised = load ptr, ptr @raised
+  store ptr null, ptr @raised
+  store atomic i64 0, ptr @stopping release, align 8
+  ret ptr %raised
+none:
+  ret ptr null
+}
+
+define void @loomir_set_main(i64 %thread) {
+  store atomic i64 %thread, ptr @main monotonic, align 8
+  ret void
+}
+""")
+
+_PLAIN: Final = """
+define i32 @loomir_poll(ptr %context) {
+  %stop = call i32 @ask(ptr %context)
+  ret i32 %stop
+}
+"""
+# The values of loops stay in registers where they are, vectors, too: see ``emit.polling``. The area
+# that they are saved to begins at a multiple of 64, and its head is zero.
+_SAVING: Final = """
+define i32 @loomir_poll(ptr %context) naked {
+  call void asm sideeffect "
+    pushq %rbp
+    movq %rsp, %rbp
+    pushq %rcx
+    pushq %rdx
+    pushq %rsi
+    pushq %rdi
+    pushq %r8
+    pushq %r9
+    pushq %r10
+    pushq %r11
+    subq $$2688, %rsp
+    andq $$-64, %rsp
+    xorl %eax, %eax
+    movq %rax, 512(%rsp)
+    movq %rax, 520(%rsp)
+    movq %rax, 528(%rsp)
+    movq %rax, 536(%rsp)
+    movq %rax, 544(%rsp)
+    movq %rax, 552(%rsp)
+    movq %rax, 560(%rsp)
+    movq %rax, 568(%rsp)
+    movl $$0xE7, %eax
+    xorl %edx, %edx
+    xsave64 (%rsp)
+    callq ${0:P}
+    movl %eax, %ecx
+    movl $$0xE7, %eax
+    xorl %edx, %edx
+    xrstor64 (%rsp)
+    movl %ecx, %eax
+    leaq -64(%rbp), %rsp
+    popq %r11
+    popq %r10
+    popq %r9
+    popq %r8
+    popq %rdi
+    popq %rsi
+    popq %rdx
+    popq %rcx
+    popq %rbp
+    retq", "i,~{memory}"(ptr @ask)
+  unreachable
+}
+"""
+
+LIBRARY_IR: Final = """
+define i32 @loomir_poll(ptr %context) {
+  ret i32 0
+}
+"""
+"""For programs in C, whose signals are their own: nothing asks to stop."""
+
+
+def process_ir(arch: str, *, xsave: bool) -> str:
+    """Write the module; ``xsave``: whether the CPU has more registers than x86-64 itself."""
+    text = _PROCESS.substitute(full=FULL, pause=_PAUSE, share=_SHARE, most=_MOST)
+    if arch != "x86_64":
+        return text + _PLAIN
+    saving = _SAVING if xsave else _SAVING.replace("xsave64", "fxsave64")
+    return text + (saving if xsave else saving.replace("xrstor64", "fxrstor64"))

@@ -1,0 +1,136 @@
+"""Memory of kernels while they run, kept for the next run, as generated IR.
+
+Fresh pages cost more than many a kernel does in them. So what a kernel gives back waits in one of a
+few slots for whoever asks next; the last one given back is found first. A slot is taken and filled
+by one atomic exchange, and a block is in one slot at most. What finds no slot goes to the system.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Callee, Module
+from loomir.codegen.llvm.assembler.types import I8, I64, PTR, VOID, array
+from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
+
+__all__ = ["GIVE_SCRATCH", "TAKE_SCRATCH", "define_scratch"]
+
+TAKE_SCRATCH: Final = "loomir_take_scratch"
+GIVE_SCRATCH: Final = "loomir_give_scratch"
+
+_SLOTS: Final = 8
+_LINE: Final = 64
+"""Bytes before each block; the first eight hold its size."""
+
+_LARGEST: Final = 1 << 26
+"""Bytes of the largest block that is kept: all slots together hold half a GiB at most."""
+
+
+def define_scratch(module: Module) -> None:
+    """Define ``ptr loomir_take_scratch(i64 size)``, null if there is none, and its opposite.
+
+    ``size`` is a multiple of 64 and not 0; blocks are aligned to 64 bytes.
+    """
+    slots = module.define_global("scratch", zero(array(PTR, _SLOTS)), align=_LINE)
+    free = module.declare("free", VOID, [PTR])
+    _take(module, slots, free)
+    _give(module, slots, free)
+
+
+def _take(module: Module, slots: Value, free: Callee) -> None:
+    f = module.define(TAKE_SCRATCH, PTR, [("size", I64)])
+    b = Builder(f)
+    (size,) = f.params
+    head, look, some, found, fits, wrong, back, lost, following, ask, ready, none = (
+        b.append(name)
+        for name in (
+            "head",
+            "look",
+            "some",
+            "found",
+            "fits",
+            "wrong",
+            "back",
+            "lost",
+            "next",
+            "ask",
+            "ready",
+            "none",
+        )
+    )
+    start = b.block
+    b.br(head)
+    b.at(head)
+    index = b.phi(I64, "slot")
+    index.add(const(I64, 0), start)
+    b.condbr(b.icmp("slt", index, const(I64, _SLOTS)), look, ask)
+    b.at(look)
+    slot = b.gep(PTR, slots, index)
+    seen = b.load_atomic(I64, slot, "monotonic")
+    b.condbr(b.icmp("ne", seen, const(I64, 0)), some, following)
+    b.at(some)
+    bits = b.atomicrmw("xchg", slot, const(I64, 0), "acq_rel")
+    b.condbr(b.icmp("ne", bits, const(I64, 0)), found, following)
+    b.at(found)
+    block = b.inttoptr(bits, PTR)
+    held = b.load(I64, block)
+    enough = b.icmp("sge", held, size)
+    # A block that is far too large stays for who needs it.
+    close = b.icmp("sle", held, b.add(b.mul(size, const(I64, 8)), const(I64, 1 << 20)))
+    b.condbr(b.and_(enough, close), fits, wrong)
+    b.at(fits)
+    b.ret(b.gep(I8, block, const(I64, _LINE)))
+    b.at(wrong)
+    displaced = b.atomicrmw("xchg", slot, bits, "acq_rel")
+    b.condbr(b.icmp("ne", displaced, const(I64, 0)), lost, back)
+    b.at(lost)
+    b.call(free, [b.inttoptr(displaced, PTR)])
+    b.br(back)
+    b.at(back)
+    b.br(following)
+    b.at(following)
+    index.add(b.add(index, const(I64, 1)), following)
+    b.br(head)
+    b.at(ask)
+    alloc = module.declare("aligned_alloc", PTR, [I64, I64])
+    fresh = b.call(alloc, [const(I64, _LINE), b.add(size, const(I64, _LINE))])
+    b.condbr(b.icmp("ne", fresh, NULL), ready, none)
+    b.at(ready)
+    b.store(size, fresh)
+    b.ret(b.gep(I8, fresh, const(I64, _LINE)))
+    b.at(none)
+    b.ret(NULL)
+
+
+def _give(module: Module, slots: Value, free: Callee) -> None:
+    f = module.define(GIVE_SCRATCH, VOID, [("memory", PTR)])
+    b = Builder(f)
+    block = b.gep(I8, f.params[0], const(I64, -_LINE))
+    head, put, kept, following, rest = (
+        b.append(name) for name in ("head", "put", "kept", "next", "rest")
+    )
+    small = b.icmp("sle", b.load(I64, block), const(I64, _LARGEST))
+    first = b.select(small, const(I64, 0), const(I64, _SLOTS))
+    bits = b.ptrtoint(block, I64)
+    start = b.block
+    b.br(head)
+    b.at(head)
+    index = b.phi(I64, "slot")
+    index.add(first, start)
+    carried = b.phi(I64, "carried")
+    carried.add(bits, start)
+    b.condbr(b.icmp("slt", index, const(I64, _SLOTS)), put, rest)
+    b.at(put)
+    # The newest goes first; what was there moves on to the next slot.
+    before = b.atomicrmw("xchg", b.gep(PTR, slots, index), carried, "acq_rel")
+    b.condbr(b.icmp("eq", before, const(I64, 0)), kept, following)
+    b.at(kept)
+    b.ret()
+    b.at(following)
+    index.add(b.add(index, const(I64, 1)), following)
+    carried.add(before, following)
+    b.br(head)
+    b.at(rest)
+    b.call(free, [b.inttoptr(carried, PTR)])
+    b.ret()
