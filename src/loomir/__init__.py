@@ -16,9 +16,9 @@ from loomir.support.printing import set_printer, to_text
 if TYPE_CHECKING:
     from loomir import ir, op, relax, runtime, schedule, script, tc, te, tir
     from loomir.build import compile  # the name that users expect
+    from loomir.debug.bisection import bisect
+    from loomir.debug.values import compare_stages
     from loomir.deploy.saved import load
-    from loomir.inspect.bisection import bisect
-    from loomir.inspect.values import compare_stages
     from loomir.interp import interpret
     from loomir.relax.check.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
@@ -88,8 +88,8 @@ _HOMES: Final = {
     "ScheduleError": "loomir.support.diagnostics",
     "Shape": "loomir.runtime.shape",
     "Target": "loomir.target",
-    "bisect": "loomir.inspect.bisection",
-    "compare_stages": "loomir.inspect.values",
+    "bisect": "loomir.debug.bisection",
+    "compare_stages": "loomir.debug.values",
     "compile": "loomir.build",
     "get_func": "loomir.runtime.packed.registry",
     "interpret": "loomir.interp",

@@ -11,8 +11,8 @@ from loomir.cli.making import make_inputs
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
 from loomir.cli.source import load_file, pick, programs_of, split_target
-from loomir.inspect.bisection import bisect as search
-from loomir.inspect.values import entry_of
+from loomir.debug.bisection import bisect as search
+from loomir.debug.values import entry_of
 from loomir.support.diagnostics import LoomirError
 
 __all__ = ["bisect"]

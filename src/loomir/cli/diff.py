@@ -12,8 +12,8 @@ from loomir.cli.making import make_inputs
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
 from loomir.cli.source import Program, load_file, pick, programs_of, read_text, split_target
-from loomir.inspect.texts import compare_texts
-from loomir.inspect.values import compare_stages, entry_of
+from loomir.debug.texts import compare_texts
+from loomir.debug.values import compare_stages, entry_of
 from loomir.ir.module import IRModule
 from loomir.ir.stage_files import UNCHANGED
 from loomir.script import parse_file

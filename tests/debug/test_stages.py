@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir.autoschedule import driver
-from loomir.inspect.texts import compare_texts
+from loomir.debug.texts import compare_texts
 from loomir.ir import passes
 from loomir.ir.module import IRModule
 from loomir.ir.passes import Pipeline, register

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from loomir.autoschedule.driver import schedule_function, schedule_module
 from loomir.autoschedule.trace_steps import Step
 from loomir.build import Program, as_module, compile, packing_for
-from loomir.inspect.values import (
+from loomir.debug.values import (
     Trace,
     ValueDifference,
     compare_traces,
