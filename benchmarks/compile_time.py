@@ -26,7 +26,7 @@ import loomir
 from benchmarks.table import print_table
 from loomir.ir import structural_equal
 from loomir.script import from_source
-from loomir.transform.tir.stmt_simplify import stmt_simplify
+from loomir.transform.tir.simplify.stmt_simplify import stmt_simplify
 
 STAGES: Final = ("parse", "print", "equal", "verify", "simplify", "compile")
 COMPILED: Final = 2_000

@@ -20,7 +20,7 @@ from loomir.script import from_source
 from loomir.script import relax as R
 from loomir.script import tir as T
 from loomir.tir import Var as ShapeVar
-from loomir.transform.relax.bind_constants import bind_constants
+from loomir.transform.relax.constants.bind_constants import bind_constants
 
 __all__ = ["draw"]
 

@@ -27,8 +27,8 @@ from loomir.support.diagnostics import RunError
 from loomir.target import Target
 from loomir.tir import Var as ShapeVar
 from loomir.transform.pipelines import lower_relax
-from loomir.transform.relax.dead_code_elimination import dead_code_elimination
-from loomir.transform.relax.topological_sort import (
+from loomir.transform.relax.bindings.dead_code_elimination import dead_code_elimination
+from loomir.transform.relax.bindings.topological_sort import (
     Direction,
     Order,
     TopologicalSortOptions,

@@ -47,7 +47,7 @@ from loomir.support.diagnostics import CompileError, RunError
 from loomir.support.dtype import DataType
 from loomir.tir import PrimExpr, const
 from loomir.tir import Var as ShapeVar
-from loomir.transform.relax.dead_code_elimination import dead_code_elimination
+from loomir.transform.relax.bindings.dead_code_elimination import dead_code_elimination
 
 __all__ = ["DEFECTS", "accepted_defect", "accepted_mistake"]
 

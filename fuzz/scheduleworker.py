@@ -34,7 +34,7 @@ from loomir.target import Target
 from loomir.target.host import features_here, host
 from loomir.target.table import CPUS, EXTENSIONS
 from loomir.tir.function import PrimFunc
-from loomir.transform.relax.legalize_ops import legalize_ops
+from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 
 __all__ = ["REACH", "WAYS", "answer", "main", "runs_here"]
 

@@ -47,9 +47,9 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls
 from loomir.tir.signature import Signature, signature_of
 from loomir.transform.pipelines import CHECK_NAN, WINOGRAD, LowerOptions, lower, lower_relax
-from loomir.transform.relax.bind_constants import bind_constants
-from loomir.transform.relax.pack_constants import PackConstantsOptions
-from loomir.transform.relax.winograd_conv2d import WinogradConv2DOptions
+from loomir.transform.relax.constants.bind_constants import bind_constants
+from loomir.transform.relax.constants.pack_constants import PackConstantsOptions
+from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
 from loomir.validate import validate_schedule
 
 __all__ = ["Program", "as_module", "compile", "packing_for"]

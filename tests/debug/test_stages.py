@@ -17,9 +17,9 @@ from loomir.ir.visit import rebuild, rewrite
 from loomir.script import from_source
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore
-from loomir.transform.relax.legalize_ops import legalize_ops
-from loomir.transform.relax.normalize import normalize
-from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
+from loomir.transform.relax.bindings.normalize import normalize
+from loomir.transform.relax.kernels.legalize_ops import legalize_ops
+from loomir.transform.relax.memory.static_plan_block_memory import static_plan_block_memory
 from tests.cli.test_commands import EXAMPLES, invoke
 
 HEADER = "from loomir.script import ir as I, relax as R, tir as T\n"

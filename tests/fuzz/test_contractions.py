@@ -15,7 +15,7 @@ from loomir.autoschedule.driver import schedule_module
 from loomir.interp import interpret
 from loomir.ir.module import IRModule
 from loomir.tir.function import PrimFunc
-from loomir.transform.relax.legalize_ops import legalize_ops
+from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 
 TARGETS = ("x86-64", "haswell", "alderlake", "icelake-server", "znver4", "sapphirerapids")
 

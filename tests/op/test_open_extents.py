@@ -10,7 +10,7 @@ import pytest
 import loomir
 from loomir.ir.visit import by_class
 from loomir.relax.expr import ExternFunc
-from loomir.transform.relax.legalize_ops import legalize_ops
+from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 from tests.clause import clauses
 
 PROGRAM = """

@@ -14,7 +14,7 @@ from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Var as ShapeVar
-from loomir.transform.relax.legalize_ops import legalize_ops
+from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 
 INT32 = DataType("int32")
 N = ShapeVar("n", DataType("int64"))

@@ -8,52 +8,52 @@ from typing import Final
 from loomir.ir.module import IRModule
 from loomir.ir.passes import OnStage, Pipeline, Ran
 from loomir.relax.expr import Function
-from loomir.transform.relax.annotate_tir_op_pattern import annotate_tir_op_pattern
-from loomir.transform.relax.canonicalize_bindings import canonicalize_bindings
-from loomir.transform.relax.check_nan import check_nan
-from loomir.transform.relax.dataflow_use_inplace_calls import dataflow_use_inplace_calls
-from loomir.transform.relax.dead_code_elimination import dead_code_elimination
-from loomir.transform.relax.eliminate_common_subexpr import eliminate_common_subexpr
-from loomir.transform.relax.fold_constant import fold_constant
-from loomir.transform.relax.fuse_ops import fuse_ops
-from loomir.transform.relax.fuse_tir import fuse_tir
-from loomir.transform.relax.fuse_transpose_matmul import fuse_transpose_matmul
-from loomir.transform.relax.legalize_ops import legalize_ops
-from loomir.transform.relax.normalize import normalize
-from loomir.transform.relax.pack_constants import PackConstantsOptions, pack_constants
-from loomir.transform.relax.static_plan_block_memory import static_plan_block_memory
-from loomir.transform.relax.winograd_conv2d import winograd_conv2d
-from loomir.transform.tir.compact_buffer_allocation import compact_buffer_allocation
-from loomir.transform.tir.convert_blocks_to_opaque import convert_blocks_to_opaque
+from loomir.transform.relax.algebra.fuse_transpose_matmul import fuse_transpose_matmul
+from loomir.transform.relax.bindings.canonicalize_bindings import canonicalize_bindings
+from loomir.transform.relax.bindings.check_nan import check_nan
+from loomir.transform.relax.bindings.dead_code_elimination import dead_code_elimination
+from loomir.transform.relax.bindings.eliminate_common_subexpr import eliminate_common_subexpr
+from loomir.transform.relax.bindings.normalize import normalize
+from loomir.transform.relax.constants.fold_constant import fold_constant
+from loomir.transform.relax.constants.pack_constants import PackConstantsOptions, pack_constants
+from loomir.transform.relax.fusion.annotate_tir_op_pattern import annotate_tir_op_pattern
+from loomir.transform.relax.fusion.fuse_ops import fuse_ops
+from loomir.transform.relax.fusion.fuse_tir import fuse_tir
+from loomir.transform.relax.kernels.legalize_ops import legalize_ops
+from loomir.transform.relax.kernels.winograd_conv2d import winograd_conv2d
+from loomir.transform.relax.memory.dataflow_use_inplace_calls import dataflow_use_inplace_calls
+from loomir.transform.relax.memory.static_plan_block_memory import static_plan_block_memory
+from loomir.transform.tir.blocks.convert_blocks_to_opaque import convert_blocks_to_opaque
+from loomir.transform.tir.blocks.lower_cross_thread_reduction import lower_cross_thread_reduction
+from loomir.transform.tir.blocks.lower_init_block import lower_init_block
+from loomir.transform.tir.blocks.lower_match_buffer import lower_match_buffer
+from loomir.transform.tir.blocks.lower_opaque_block import lower_opaque_block
+from loomir.transform.tir.blocks.lower_thread_binding import lower_thread_binding
 from loomir.transform.tir.facts import LOWERED
-from loomir.transform.tir.flatten_buffer import flatten_buffer
-from loomir.transform.tir.hoist_expression import HoistOptions, hoist_expression
-from loomir.transform.tir.instrument_bound_checkers import (
+from loomir.transform.tir.instrument.instrument_bound_checkers import (
     BoundOptions,
     instrument_bound_checkers,
 )
-from loomir.transform.tir.instrument_memory_accesses import (
+from loomir.transform.tir.instrument.instrument_memory_accesses import (
     WatchOptions,
     instrument_memory_accesses,
 )
-from loomir.transform.tir.instrument_view_bounds import instrument_view_bounds
+from loomir.transform.tir.instrument.instrument_view_bounds import instrument_view_bounds
 from loomir.transform.tir.legalize_calls import legalize_calls
-from loomir.transform.tir.loop_partition import loop_partition
-from loomir.transform.tir.lower_cross_thread_reduction import lower_cross_thread_reduction
-from loomir.transform.tir.lower_init_block import lower_init_block
-from loomir.transform.tir.lower_match_buffer import lower_match_buffer
-from loomir.transform.tir.lower_opaque_block import lower_opaque_block
-from loomir.transform.tir.lower_thread_binding import lower_thread_binding
+from loomir.transform.tir.loops.hoist_expression import HoistOptions, hoist_expression
+from loomir.transform.tir.loops.loop_partition import loop_partition
+from loomir.transform.tir.loops.unroll_loop import UnrollOptions, unroll_loop
+from loomir.transform.tir.loops.vectorize_loop import vectorize_loop
 from loomir.transform.tir.lower_tvm_builtin import lower_tvm_builtin
-from loomir.transform.tir.plan_and_update_buffer_allocation_location import (
+from loomir.transform.tir.memory.compact_buffer_allocation import compact_buffer_allocation
+from loomir.transform.tir.memory.flatten_buffer import flatten_buffer
+from loomir.transform.tir.memory.plan_and_update_buffer_allocation_location import (
     plan_and_update_buffer_allocation_location,
 )
-from loomir.transform.tir.remove_assume import remove_assume
-from loomir.transform.tir.remove_no_op import remove_no_op
-from loomir.transform.tir.stmt_simplify import stmt_simplify
-from loomir.transform.tir.unroll_loop import UnrollOptions, unroll_loop
-from loomir.transform.tir.vectorize_loop import vectorize_loop
-from loomir.transform.tir.widen_indices import widen_indices
+from loomir.transform.tir.simplify.remove_assume import remove_assume
+from loomir.transform.tir.simplify.remove_no_op import remove_no_op
+from loomir.transform.tir.simplify.stmt_simplify import stmt_simplify
+from loomir.transform.tir.simplify.widen_indices import widen_indices
 
 __all__ = [
     "CHECK_NAN",

@@ -39,7 +39,7 @@ from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import VOID
 from loomir.tc import define
 from loomir.tir.stmt import Block
-from loomir.transform.relax.realize_vdevice import realize_vdevice
+from loomir.transform.relax.devices.realize_vdevice import realize_vdevice
 from tests.conformance.graphs import (
     COUNT,
     F32,

@@ -28,7 +28,7 @@ from loomir.relax.normal.normalize import normalize
 from loomir.relax.struct_info import DEFAULT_DERIVE, OBJECT, UNIT
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
-from loomir.transform.relax.realize_vdevice import realize_vdevice
+from loomir.transform.relax.devices.realize_vdevice import realize_vdevice
 from tests.conformance.graphs import (
     F32,
     ONES,

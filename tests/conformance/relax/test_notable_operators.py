@@ -11,7 +11,7 @@ import loomir
 from loomir.relax import Call, ExternFunc, Function, TensorStructInfo, Var
 from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import ShapeStructInfo
-from loomir.transform.relax.realize_vdevice import realize_vdevice
+from loomir.transform.relax.devices.realize_vdevice import realize_vdevice
 from tests.conformance.graphs import (
     COUNT,
     F32,

@@ -32,7 +32,7 @@ from loomir.relax import (
 from loomir.relax.normal.normalize import normal_form_violations, normalize
 from loomir.relax.struct_info import OBJECT
 from loomir.support.diagnostics import CompileError
-from loomir.transform.relax.normalize import normalize as normalize_pass
+from loomir.transform.relax.bindings.normalize import normalize as normalize_pass
 from tests.clause import clauses
 from tests.growth import assert_grows
 from tests.relax.programs import (

@@ -18,7 +18,7 @@ from loomir.script import from_source
 from loomir.tir import PrimFunc
 from loomir.tir import Var as ShapeVar
 from loomir.transform.pipelines import LOWER_RELAX, lower_relax
-from loomir.transform.relax.dead_code_elimination import dead_code_elimination
+from loomir.transform.relax.bindings.dead_code_elimination import dead_code_elimination
 
 Array = Any
 

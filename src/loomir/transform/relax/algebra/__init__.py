@@ -1,0 +1,1 @@
+"""Algebra on operators: products reordered, merged and folded into others."""

@@ -1,0 +1,52 @@
+"""Order axes once of what is joined, in place of each part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loomir.ir.passes import register
+from loomir.relax.expr import Call, Function, Tuple, Var
+from loomir.relax.node import RelaxExpr
+from loomir.transform.relax.algebra.joint_rewriter import JointRewriter
+from loomir.transform.relax.graph_reading import made, operator_of, tensor_info
+
+__all__ = ["reorder_permute_dims_after_concat"]
+
+
+@register("relax.ReorderPermuteDimsAfterConcat", requires={"relax_normal_form"})
+def reorder_permute_dims_after_concat(func: Function) -> Function:
+    """Write ``concat`` of tensors that ``permute_dims`` orders alike as one order of a ``concat``.
+
+    In dataflow blocks, where nothing else uses the ordered tensors. ``FuseTransposeMatmul`` may
+    then find the order in front of a product. All bits stay.
+    """
+    return _Reorder(func).run()
+
+
+class _Reorder(JointRewriter):
+    def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
+        """Take what joins two tensors or more of one order."""
+        if operator_of(call) != "concat" or not isinstance(call.args[0], Tuple):
+            return None
+        fields = call.args[0].fields
+        orders = {self._order(field) for field in fields}
+        return fields if len(fields) > 1 and len(orders) == 1 and None not in orders else None
+
+    def _order(self, leaf: RelaxExpr) -> tuple[int, ...] | None:
+        call = self.made_by("permute_dims", leaf)
+        info = tensor_info(leaf)
+        if call is None or info is None:
+            return None
+        axes = call.attrs["axes"]
+        given = range(info.ndim)[::-1] if axes is None else axes
+        return tuple([axis % info.ndim for axis in given])
+
+    def write(self, call: Call, result: Var) -> Call:
+        """Join tensors as they were, then order axes."""
+        assert isinstance(call.args[0], Tuple)
+        fields = call.args[0].fields
+        order = self._order(fields[0])
+        assert order is not None
+        parts = [self.single[field].args[0] for field in fields]
+        whole = self.builder.emit(made("concat", parts, order[call.attrs["axis"] % len(order)]))
+        return made("permute_dims", whole, list(order))

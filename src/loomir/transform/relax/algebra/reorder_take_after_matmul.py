@@ -1,0 +1,48 @@
+"""Take columns of a product in place of columns of its operand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loomir.ir.passes import register
+from loomir.relax.expr import Call, Function, Var
+from loomir.relax.node import RelaxExpr
+from loomir.transform.relax.algebra.joint_rewriter import JointRewriter
+from loomir.transform.relax.graph_reading import operator_of, tensor_info
+
+__all__ = ["reorder_take_after_matmul"]
+
+
+@register("relax.ReorderTakeAfterMatmul", requires={"relax_normal_form"})
+def reorder_take_after_matmul(func: Function) -> Function:
+    """Write ``matmul(x, take(w, places, axis=1))`` as ``take(matmul(x, w), places, axis=-1)``.
+
+    In dataflow blocks, where nothing else uses what was taken, ``w`` is a matrix and ``places`` a
+    vector. ``CombineParallelMatmul`` may then join the product with others. All bits stay.
+    """
+    return _Reorder(func).run()
+
+
+class _Reorder(JointRewriter):
+    def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
+        """Take products with columns of a matrix."""
+        taken = self.made_by("take", call.args[1]) if operator_of(call) == "matmul" else None
+        if taken is None or tensor_info(result) is None:
+            return None
+        matrix, places = map(tensor_info, taken.args)
+        if matrix is None or places is None or matrix.ndim != 2 or places.ndim != 1:
+            return None
+        # A sum of no products is 0, where a column outside would be NaN.
+        if taken.attrs["axis"] not in (1, -1) or taken.attrs["mode"] == "nan":
+            return None
+        return (call.args[1],)
+
+    def write(self, call: Call, result: Var) -> Call:
+        """Take columns of the product."""
+        taken = self.single[call.args[1]]
+        args = (call.args[0], taken.args[0])
+        whole = self.builder.emit(Call(call.op, args, attrs=call.attrs, span=call.span))
+        info = tensor_info(whole)
+        assert info is not None
+        attrs = {**taken.attrs, "axis": info.ndim - 1}
+        return Call(taken.op, (whole, taken.args[1]), attrs=attrs)

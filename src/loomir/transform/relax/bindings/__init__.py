@@ -1,0 +1,1 @@
+"""Bindings of a function: normal form, dead code, common subexpressions, order."""

@@ -1,0 +1,1 @@
+"""Constants and parameters: bound, folded, packed and lifted out of the function."""

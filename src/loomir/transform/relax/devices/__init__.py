@@ -1,0 +1,1 @@
+"""Devices: on which each tensor is."""

@@ -1,0 +1,1 @@
+"""Functions of a module: their names, parameters, results and calls."""

@@ -1,0 +1,1 @@
+"""Fusion: kernels that become one, and what is computed where it is used."""

@@ -1,0 +1,1 @@
+"""From operators to kernels: legalisation, decomposition and specialisation."""

@@ -1,0 +1,315 @@
+"""Turn calls of operators into calls of kernels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.arith.analyzer import Analyzer
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.op import Op
+from loomir.ir.passes import register
+from loomir.ir.visit import by_class, rewrite
+from loomir.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from loomir.relax.node import RelaxExpr, StructInfo
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.normal.derive import func_struct_info, struct_info_of
+from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.definition import OpDef, find_op, op_def
+from loomir.relax.shape import INT64, ShapeExpr
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.support.diagnostics import InternalError
+from loomir.tir.expr import Var as PrimVar
+from loomir.tir.expr import const
+from loomir.tir.function import PrimFunc
+from loomir.transform.relax.functions.taken_fields import Taken, taken_fields
+from loomir.transform.relax.fusion.op_pattern import OpPattern, op_pattern
+from loomir.transform.relax.kernels.op_kernel import Kernel, KernelMaker
+from loomir.transform.relax.kernels.reference_call import reference_call
+
+__all__ = ["legalize_ops"]
+
+_APART: Final = 16
+"""Results of a call that may have kernels of their own."""
+
+
+@register("relax.LegalizeOps", requires={"relax_normal_form"})
+def legalize_ops(mod: IRModule) -> IRModule:
+    """Write every call of an operator that has a kernel as ``call_tir`` of it.
+
+    A tensor whose extents are unknown gets names for them by a ``MatchCast``. What no kernel can
+    compute is left to the operator's reference, which runs in Python.
+    """
+    return _Legalizer(mod).run()
+
+
+class _Legalizer:
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
+        self.kernels = KernelMaker()
+        self.analyzer = Analyzer()
+        self.assumed: set[PrimVar] = set()
+        self.added: dict[GlobalVar, BaseFunc] = {}
+        self.names = set(mod)
+        self.of_func: dict[int, GlobalVar] = {}
+        self.infos: dict[str, StructInfo] = {}
+        self.taken: dict[Var, Taken] = {}
+        self.apart: dict[Var, dict[int, Kernel]] = {}
+
+    def run(self) -> IRModule:
+        changed: dict[GlobalVar, BaseFunc] = {}
+        for var, func in self.mod.functions.items():
+            if isinstance(func, Function):
+                self.taken = taken_fields(func)
+                rules = {BindingBlock: self._block, DataflowBlock: self._block, SeqExpr: _filled}
+                changed[var] = rewrite(func, rules)
+            else:
+                changed[var] = func
+        if all(changed[var] is func for var, func in self.mod.functions.items()):
+            return self.mod
+        return self.mod.with_functions({**changed, **self.added})
+
+    # -- bindings --------------------------------------------------------------------------------
+    def _block(self, block: BindingBlock) -> BindingBlock:
+        made: list[Binding] = []
+        for binding in block.bindings:
+            made += self._binding(binding, isinstance(block, DataflowBlock))
+        if len(made) == len(block.bindings) and all(a is b for a, b in zip(made, block.bindings)):
+            return block
+        return type(block)(tuple(made), span=block.span)
+
+    def _binding(self, binding: Binding, in_dataflow: bool) -> list[Binding]:
+        if self.taken and isinstance(binding, VarBinding):
+            one = self._taken_out(binding)
+            if one is not None:
+                return one
+        if not isinstance(binding, VarBinding) or not isinstance(binding.value, Call):
+            return [binding]
+        call = binding.value
+        if not isinstance(call.op, Op):
+            return [binding]
+        definition = op_def(call.op)
+        if definition.lower is None and definition.legalize is None and not definition.reference:
+            return [binding]
+        made: list[Binding] = []
+        kind = DataflowVar if in_dataflow else Var
+        call = self._with_known_extents(definition, call, kind, made)
+        if definition.legalize is not None:
+            return [*made, *self._written_out(definition, call, binding, in_dataflow)]
+        call = self._with_exponent(call)
+        args = [self._info(arg) for arg in call.args]
+        self._assume(args)
+        result = self._infer(definition, call, args)
+        kernel = self.kernels.make(definition, call, args, result)
+        if kernel is None:  # extents that are open may be certain if they fit, which it checks
+            assumed = self._infer(definition, call, args, assume=True)
+            kernel = self.kernels.make(definition, call, args, assumed)
+        if kernel is None:
+            info = binding.var.struct_info
+            value: Call = reference_call(definition, call, info)
+        else:
+            value = self._call_tir(kernel, call)
+            if kernel.is_tuple and len(kernel.outputs) == 1:  # one output comes without a tuple
+                only = kind(binding.var.name_hint, kernel.outputs[0])
+                made.append(VarBinding(only, value, span=binding.span))
+                return [*made, VarBinding(binding.var, Tuple((only,)), span=binding.span)]
+        return [*made, VarBinding(binding.var, value, span=binding.span)]
+
+    def _taken_out(self, binding: VarBinding) -> list[Binding] | None:
+        """Compute a field where it is taken out; None if the whole tuple has to be computed."""
+        value = binding.value
+        if not isinstance(value, TupleGetItem):
+            return [] if binding.var in self.taken and self._parts_of(binding.var) else None
+        tuple_value = value.tuple_value
+        if not isinstance(tuple_value, Var) or tuple_value not in self.taken:
+            return None
+        kernels = self._parts_of(tuple_value)
+        if not kernels:
+            return None
+        kernel, call = kernels.get(value.index), self.taken[tuple_value].call
+        if kernel is None:  # nothing uses it
+            return []
+        return [VarBinding(binding.var, self._call_tir(kernel, call), span=binding.span)]
+
+    def _parts_of(self, var: Var) -> dict[int, Kernel]:
+        """Give kernels for single results of a call; none where they have more in common.
+
+        Each is then fused with what reads it, and what nothing reads is not computed: the parts of
+        a split cost nothing then, and an image that is normalised takes part in what follows.
+        """
+        if var not in self.apart:
+            taken = self.taken[var]
+            made = self._apart(taken) if len(taken.fields) <= _APART else {}
+            # A kernel that may fail, or is costly, runs once and where the program has it.
+            alone = taken.times == 1 and isinstance(var, DataflowVar)
+            cheap = all(op_pattern(k.func) <= OpPattern.INJECTIVE for k in made.values())
+            self.apart[var] = made if alone or cheap else {}
+        return self.apart[var]
+
+    def _apart(self, taken: Taken) -> dict[int, Kernel]:
+        call = taken.call
+        definition = op_def(call.op) if isinstance(call.op, Op) else None
+        if definition is None or definition.lower is None or definition.legalize is not None:
+            return {}
+        if self._with_known_extents(definition, call, Var, []) is not call:
+            return {}
+        args = [self._info(arg) for arg in call.args]
+        self._assume(args)
+        result = self._infer(definition, call, args)
+        made: dict[int, Kernel] = {}
+        for field in taken.fields:
+            kernel = self.kernels.make(definition, call, args, result, field)
+            if kernel is None:
+                return {}
+            made[field] = kernel
+        return made
+
+    def _written_out(
+        self, definition: OpDef, call: Call, binding: VarBinding, in_dataflow: bool
+    ) -> list[Binding]:
+        """Take what an operator's own rule makes of a call."""
+        builder = BlockBuilder(self.mod.with_functions({**self.mod.functions, **self.added}))
+        known = {var.name_hint for var in builder.get().functions}
+        builder.begin_scope()
+        if in_dataflow:
+            builder.begin_dataflow_block()
+        else:
+            builder.begin_binding_block()
+        assert definition.legalize is not None
+        value = definition.legalize(builder, call)
+        if value is call and definition.reference is not None:  # too little is known for kernels
+            value = reference_call(definition, call, binding.var.struct_info)
+        block = builder.end_block()
+        builder.end_scope()
+        for var, func in builder.get().functions.items():
+            if var.name_hint not in known:
+                self.added[var] = func
+                self.names.add(var.name_hint)
+        made: list[Binding] = []
+        for part in block.bindings:
+            made += self._binding(part, in_dataflow)
+        return [*made, VarBinding(binding.var, value, span=binding.span)]
+
+    # -- arguments -------------------------------------------------------------------------------
+    def _info(self, arg: RelaxExpr) -> StructInfo:
+        return struct_info_of(arg, self._function)
+
+    def _function(self, var: GlobalVar) -> StructInfo:
+        found = self.infos.get(var.name_hint)
+        if found is None:
+            func = self.mod[var]
+            if not isinstance(func, (Function, PrimFunc)):
+                raise InternalError(f"{var.name_hint} is no function of a graph or of loops")
+            found = self.infos[var.name_hint] = func_struct_info(func)
+        return found
+
+    def _assume(self, args: list[StructInfo]) -> None:
+        """Tell the analyzer that extents are not negative."""
+        for info in args:
+            for var in by_class(info).get(PrimVar, ()):
+                if var not in self.assumed:
+                    self.assumed.add(var)
+                    self.analyzer.assume_size(var)
+
+    def _with_known_extents(
+        self, definition: OpDef, call: Call, kind: type[Var], made: list[Binding]
+    ) -> Call:
+        """Name the extents of tensors of which only rank and dtype are known."""
+        names: dict[Var, Var] = {}
+        casts: list[Binding] = []
+        args = tuple([self._named(arg, kind, casts, names) for arg in call.args])
+        if all(a is b for a, b in zip(args, call.args)):
+            return call
+        named = Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
+        if definition.normalized(named) is not named:
+            return call  # of tensors whose extents have names it means something else
+        made += casts
+        return named
+
+    def _named(
+        self, arg: RelaxExpr, kind: type[Var], made: list[Binding], names: dict[Var, Var]
+    ) -> RelaxExpr:
+        if isinstance(arg, Tuple):
+            fields = tuple([self._named(field, kind, made, names) for field in arg.fields])
+            same = all(a is b for a, b in zip(fields, arg.fields))
+            return arg if same else Tuple(fields, span=arg.span)
+        if not isinstance(arg, Var):
+            return arg
+        if arg in names:
+            return names[arg]
+        info = arg.struct_info
+        if not isinstance(info, TensorStructInfo) or info.dims is not None:
+            return arg
+        if info.ndim < 0 or info.dtype.is_void:
+            return arg
+        extents = tuple([PrimVar(f"{arg.name_hint}_{i}", INT64) for i in range(info.ndim)])
+        shaped = TensorStructInfo(ShapeExpr(extents), info.dtype, info.vdevice)
+        named = kind(arg.name_hint, shaped, span=arg.span)
+        made.append(MatchCast(named, arg, shaped, span=arg.span))
+        names[arg] = named
+        return named
+
+    def _with_exponent(self, call: Call) -> Call:
+        """Let the kernel of a power know a constant exponent: many such powers are short."""
+        by = call.args[-1] if call.args else None
+        if getattr(call.op, "name", "") != "relax.power" or not isinstance(by, Constant):
+            return call
+        base, dtype = self._info(call.args[0]), by.data.dtype
+        if by.data.shape or not dtype.is_float:
+            return call
+        if not isinstance(base, TensorStructInfo) or base.dtype is not dtype:
+            return call
+        exponent = PrimValue(const(by.data.data.astype("float64").item(), dtype), span=by.span)
+        return Call(call.op, (call.args[0], exponent), (), call.attrs, span=call.span)
+
+    def _infer(
+        self, definition: OpDef, call: Call, args: list[StructInfo], assume: bool = False
+    ) -> StructInfo:
+        context = OpContext(
+            call, args, self.analyzer, lookup=self._info, warn=lambda _: None, assume=assume
+        )
+        return definition.infer(context)
+
+    # -- kernels ---------------------------------------------------------------------------------
+    def _call_tir(self, kernel: Kernel, call: Call) -> Call:
+        var = self.of_func.get(id(kernel.func))
+        if var is None:
+            assert isinstance(call.op, Op)
+            var = GlobalVar(self._free_name(call.op.name.rpartition(".")[2]))
+            self.of_func[id(kernel.func)] = var
+            self.added[var] = kernel.func
+        call_tir = find_op("relax.call_tir")
+        if call_tir is None:
+            raise InternalError("there is no operator call_tir")
+        args: tuple[RelaxExpr, ...] = (var, Tuple(kernel.args))
+        if kernel.ints:
+            args = (*args, ShapeExpr(kernel.ints))
+        return Call(call_tir.op, args, kernel.outputs, span=call.span)
+
+    def _free_name(self, wanted: str) -> str:
+        name, number = wanted, 0
+        while name in self.names:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.names.add(name)
+        return name
+
+
+def _filled(seq: SeqExpr) -> SeqExpr:
+    """Leave blocks out of which nothing is left."""
+    blocks = tuple([block for block in seq.blocks if block.bindings])
+    return seq if len(blocks) == len(seq.blocks) else SeqExpr(blocks, seq.body, span=seq.span)

@@ -1,0 +1,1 @@
+"""Layouts: how tensors lie in memory, and reshapes that cost nothing."""

@@ -1,0 +1,277 @@
+"""How operators compute on tensors whose axes are arranged otherwise.
+
+A rule is told a call and how its arguments are arranged now. It says how it wants them, with which
+options the operator then makes the same result, and how that is arranged; or None, where the
+operator must have its arguments as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from loomir.relax.expr import Call, Constant, Tuple, Var
+from loomir.relax.node import RelaxExpr
+from loomir.relax.operator.definition import OpDef
+from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
+from loomir.transform.relax.layout.arrangement import Arrangement
+
+__all__ = ["LayoutPlan", "Now", "conv_in", "layout_rule", "pool_in"]
+
+Now: TypeAlias = Callable[[RelaxExpr], "Arrangement | None"]
+"""Gives the arrangement of an argument; None for what is no tensor of known rank."""
+Wanted: TypeAlias = "Arrangement | tuple[Arrangement | None, ...] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPlan:
+    """What to do with a call.
+
+    ``args`` has the arrangement of each argument, of each field where one is a tuple, and None for
+    what stays as it is. ``made`` has that of the result, of each field where it is a tuple.
+    """
+
+    args: tuple[Wanted, ...]
+    attrs: Mapping[str, Any]
+    made: Arrangement | tuple[Arrangement, ...]
+
+
+Rule: TypeAlias = Callable[[Call, Now, Var], "LayoutPlan | None"]
+
+
+def layout_rule(definition: OpDef) -> Rule | None:
+    """Give the rule of an operator; None where it needs its arguments as they were."""
+    found = _RULES.get(definition.name.removeprefix("relax."))
+    if found is None and definition.elementwise:
+        return _elementwise
+    return found
+
+
+# -- element by element --------------------------------------------------------------------------
+def _rank(var: Var) -> int:
+    info = var.struct_info
+    return info.ndim if isinstance(info, TensorStructInfo) else -1
+
+
+def _elementwise(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Arrange all arguments as the first that is not plain."""
+    rank = _rank(result)
+    known = [now(arg) for arg in call.args]
+    led = [a for a in known if a is not None and a.rank == rank and not a.is_plain]
+    if rank < 0 or not led:
+        return None
+    chosen = led[0]
+    args: list[Wanted] = []
+    for arg, own in zip(call.args, known):
+        if own is None and isinstance(arg, (Var, Constant)):
+            return None
+        # What has fewer axes is given those that broadcasting does; a number needs none.
+        args.append(None if own is None or not own.rank else chosen)
+    return LayoutPlan(tuple(args), call.attrs, chosen)
+
+
+def _first(call: Call, now: Now) -> Arrangement | None:
+    """Give the arrangement of the first argument if it is not plain."""
+    own = now(call.args[0])
+    return None if own is None or own.is_plain else own
+
+
+def _rest(call: Call, now: Now, count: int = 1) -> tuple[Wanted, ...]:
+    """Leave the arguments after the first ones as they are."""
+    plain: list[Wanted] = []
+    for arg in call.args[count:]:
+        own = now(arg)
+        plain.append(None if own is None else Arrangement.plain(own.rank))
+    return tuple(plain)
+
+
+def _one_axis(name: str) -> Rule:
+    """Make the rule of an operator that goes along an axis, and keeps all."""
+
+    def rule(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+        own = _first(call, now)
+        axis = call.attrs[name]
+        place = None if own is None or axis is None else own.place(axis)
+        if own is None or place is None:
+            return None
+        attrs = {**call.attrs, name: place}
+        info = result.struct_info
+        count = len(info.fields) if isinstance(info, TupleStructInfo) else 0
+        made = (own,) * count if count else own
+        return LayoutPlan((own, *_rest(call, now)), attrs, made)
+
+    return rule
+
+
+def _reduce(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Reduce the same axes where they stand now."""
+    own = _first(call, now)
+    if own is None:
+        return None
+    given = call.attrs["axis"]
+    axes = range(own.rank) if given is None else [axis % own.rank for axis in given]
+    if call.attrs["keepdims"]:
+        places = own.places(axes)
+        if places is None:
+            return None
+        made = own
+    else:
+        places = [at for at, (axis, _) in enumerate(own.parts) if axis in axes]
+        made = own.without(axes)
+    attrs = {**call.attrs, "axis": tuple(places)}
+    return LayoutPlan((own,), attrs, made)
+
+
+def _normalize(*names: str) -> Rule:
+    """Make the rule of a normalisation, whose options ``names`` are axes."""
+
+    def rule(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+        own = _first(call, now)
+        if own is None:
+            return None
+        attrs = dict(call.attrs)
+        for name in names:
+            given = attrs[name]
+            places = own.places((given,) if isinstance(given, int) else given)
+            if places is None:
+                return None
+            attrs[name] = places[0] if isinstance(given, int) else tuple(places)
+        made: Arrangement | tuple[Arrangement, ...] = own
+        if isinstance(result.struct_info, TupleStructInfo):
+            others = len(result.struct_info.fields) - 1
+            made = (own, *[Arrangement.plain(1)] * others)
+        return LayoutPlan((own, *_rest(call, now)), attrs, made)
+
+    return rule
+
+
+def _concat(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Arrange all tensors as the first that is not plain."""
+    if not isinstance(call.args[0], Tuple):
+        return None
+    known = [now(field) for field in call.args[0].fields]
+    led = [a for a in known if a is not None and not a.is_plain]
+    if not led or any(a is None or a.rank != led[0].rank for a in known):
+        return None
+    place = led[0].place(call.attrs["axis"])
+    if place is None:
+        return None
+    return LayoutPlan(((led[0],) * len(known),), {**call.attrs, "axis": place}, led[0])
+
+
+def _pad(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Pad the same axes where they stand now; those that are cut into blocks by nothing."""
+    own = _first(call, now)
+    width = call.attrs["pad_width"]
+    if own is None or len(width) != 2 * own.rank:
+        return None
+    if any(width[2 * axis] or width[2 * axis + 1] for axis in own.blocks):
+        return None
+    moved: list[int] = []
+    for axis, size in own.parts:
+        moved += (0, 0) if size else width[2 * axis : 2 * axis + 2]
+    return LayoutPlan((own, *_rest(call, now)), {**call.attrs, "pad_width": tuple(moved)}, own)
+
+
+def _both(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Keep both results as the argument is."""
+    own = _first(call, now)
+    return None if own is None else LayoutPlan((own,), call.attrs, (own, own))
+
+
+def _permute(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Order axes anew without doing anything: see ``convert_layout``."""
+    own = _first(call, now)
+    if own is None:
+        return None
+    axes = call.attrs["axes"]
+    order = range(own.rank)[::-1] if axes is None else axes
+    return LayoutPlan((own,), call.attrs, own.permuted(order))
+
+
+def _squeeze(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Drop the same axes where they stand now."""
+    own = _first(call, now)
+    axes = call.attrs["axis"]
+    if own is None or axes is None:
+        return None
+    places = own.places(axes)
+    if places is None:
+        return None
+    return LayoutPlan((own,), {**call.attrs, "axis": tuple(places)}, own.without(axes))
+
+
+# -- images --------------------------------------------------------------------------------------
+def _pool(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Tell the operator the layout that its images have now, and make a result of the same."""
+    own = _first(call, now)
+    text = None if own is None else own.text(call.attrs["layout"])
+    if own is None or text is None:
+        return None
+    return pool_in(call, text)
+
+
+def pool_in(call: Call, layout: str, out_layout: str | None = None) -> LayoutPlan | None:
+    """Pool images of a layout."""
+    taken = Arrangement.between(call.attrs["layout"], layout)
+    wanted = layout if out_layout is None else out_layout
+    made = Arrangement.between(call.attrs["out_layout"], wanted)
+    if taken is None or made is None:
+        return None
+    return LayoutPlan((taken,), {**call.attrs, "layout": layout, "out_layout": wanted}, made)
+
+
+def conv_in(call: Call, layout: str, kernel: str, out_layout: str) -> LayoutPlan | None:
+    """Convolve images of a layout with kernels of another."""
+    attrs = call.attrs
+    data = Arrangement.between(attrs["data_layout"], layout)
+    weight = Arrangement.between(attrs["kernel_layout"], kernel)
+    made = Arrangement.between(attrs["out_layout"], out_layout)
+    if data is None or weight is None or made is None:
+        return None
+    told = {"data_layout": layout, "kernel_layout": kernel, "out_layout": out_layout}
+    return LayoutPlan((data, weight), {**attrs, **told}, made)
+
+
+def _resize(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    """Resize images where they lie; height must come before width, as in their sizes."""
+    own = _first(call, now)
+    text = None if own is None else own.text(call.attrs["layout"])
+    if own is None or text is None or own.blocks:
+        return None
+    letters = call.attrs["layout"]
+    if (text.index("H") < text.index("W")) != (letters.index("H") < letters.index("W")):
+        return None
+    return LayoutPlan((own, *_rest(call, now)), {**call.attrs, "layout": text}, own)
+
+
+_RULES: Final[dict[str, Rule]] = {
+    "where": _elementwise,
+    "masked_fill": _elementwise,
+    "astype": _elementwise,
+    "wrap_param": _elementwise,
+    "nn.dropout": _both,
+    "nn.prelu": _one_axis("axis"),
+    "nn.softmax": _one_axis("axis"),
+    "nn.log_softmax": _one_axis("axis"),
+    "cumsum": _one_axis("axis"),
+    "cumprod": _one_axis("axis"),
+    "split": _one_axis("axis"),
+    **dict.fromkeys(("sum", "prod", "max", "min", "mean", "variance", "std"), _reduce),
+    "nn.batch_norm": _normalize("axis"),
+    "nn.layer_norm": _normalize("axes"),
+    "nn.rms_norm": _normalize("axes"),
+    "nn.group_norm": _normalize("channel_axis", "axes"),
+    "nn.instance_norm": _normalize("channel_axis", "axes"),
+    "concat": _concat,
+    "nn.pad": _pad,
+    "permute_dims": _permute,
+    "squeeze": _squeeze,
+    **{
+        f"nn.{kind}_pool{count}d": _pool
+        for kind in ("max", "avg", "adaptive_avg")
+        for count in (1, 2, 3)
+    },
+    "image.resize2d": _resize,
+}

@@ -1,0 +1,1 @@
+"""Memory: aliases, lifetimes, updates in place, and one arena for all temporaries."""

@@ -1,0 +1,1 @@
+"""Blocks become loops and statements."""

@@ -1,0 +1,1 @@
+"""Checks that run with the program: bounds, uninitialised reads, races."""

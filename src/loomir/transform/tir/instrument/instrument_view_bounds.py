@@ -1,0 +1,41 @@
+"""Check the indices of accesses through other names of regions."""
+
+from __future__ import annotations
+
+from loomir.ir.passes import register
+from loomir.ir.visit import rewrite
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import BufferStore
+from loomir.transform.tir.instrument.instrument_bound_checkers import (
+    UNCHECKED,
+    BoundOptions,
+    checked_indices,
+)
+from loomir.transform.tir.views import Layout
+
+__all__ = ["instrument_view_bounds"]
+
+
+@register("tir.InstrumentViewBounds", requires={"opaque_blocks"})
+def instrument_view_bounds(func: PrimFunc, options: BoundOptions = UNCHECKED) -> PrimFunc:
+    """Wrap each index of a ``match_buffer`` in a check against its own extents.
+
+    Those of what it is a region of are checked later. Runs before such names are replaced.
+    """
+    if not options.enable:
+        return func
+    matches = Layout(func).matches
+
+    def load(e: BufferLoad) -> BufferLoad:
+        if id(e.buffer) not in matches:
+            return e
+        return BufferLoad(e.buffer, checked_indices(e.buffer, e.indices, e.span), span=e.span)
+
+    def store(s: BufferStore) -> BufferStore:
+        if id(s.buffer) not in matches:
+            return s
+        indices = checked_indices(s.buffer, s.indices, s.span)
+        return BufferStore(s.buffer, s.value, indices, span=s.span)
+
+    return rewrite(func, {BufferLoad: load, BufferStore: store})

@@ -1,0 +1,1 @@
+"""Loops: partitioned, vectorised, unrolled, and freed of what does not change in them."""

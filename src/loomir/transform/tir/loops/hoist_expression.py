@@ -1,0 +1,379 @@
+"""Compute before a loop what costs much and is the same in each of its iterations.
+
+Divisions of floats, functions such as ``exp``, and divisions of integers by what is no constant
+cost ten times what a sum does and more; choices come with conditions and what they choose from. The
+code generator leaves them where they are written.
+Values keep all their bits: an expression moves as it stands.
+
+What moves has no effect, reads nothing that the loop may write, and cannot fail, for then it may
+be evaluated although no iteration would do so. See ``loop_memory`` for what it may read.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+from loomir.arith.bounds.expression_bounds import Bounds
+from loomir.ir.equality import structural_equal
+from loomir.ir.node import Node
+from loomir.ir.op import Effect, Op
+from loomir.ir.passes import register
+from loomir.ir.visit import Step, by_class, children, fold, plan_of, rebuild, trampoline
+from loomir.tir.analysis.effects import is_nonzero
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.math import FAMILY
+from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
+from loomir.tir.expr import (
+    And,
+    Call,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    Let,
+    Mod,
+    Or,
+    PrimExpr,
+    Select,
+    Var,
+)
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import (
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+)
+from loomir.transform.tir.loops.loop_memory import NEVER, LoopMemory
+
+__all__ = ["HoistOptions", "hoist_expression"]
+
+
+@dataclass(frozen=True, slots=True)
+class HoistOptions:
+    """``allow_alias`` says that the arrays that a function is given may overlap."""
+
+    allow_alias: bool = False
+
+
+_CHEAP: Final = frozenset(
+    (
+        "ceil",
+        "copysign",
+        "floor",
+        "fma",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "nearbyint",
+        "round",
+        "trunc",
+    )
+)
+"""The functions of floats that machines compute about as fast as sums."""
+_COSTLY: Final = frozenset(
+    row.op for name, row in BUILTINS.items() if row.family == FAMILY and name not in _CHEAP
+)
+_PURE: Final = frozenset(
+    row.op for row in BUILTINS.values() if row.op.effect in (Effect.PURE, Effect.EXPR_ANNOTATION)
+)
+_LOADS: Final = 8
+"""So many loads of a buffer are remembered: there is little else that a condition guards."""
+_DIVISIONS: Final = (Div, FloorDiv, FloorMod, Mod)
+
+
+@register("tir.HoistExpression", requires={"flat_buffers", "no_blocks", "plain_addresses"})
+def hoist_expression(func: PrimFunc, options: HoistOptions = HoistOptions()) -> PrimFunc:
+    """Compute costly expressions once, before the outermost loop in which they do not change.
+
+    What is equal is computed once before a loop; its name is bound around the loop.
+    """
+    parts = by_class(func.body)
+    if For not in parts:
+        return func
+    divisions = [e for kind in _DIVISIONS for e in parts.get(kind, ())]
+    costly = {id(e) for e in parts.get(Call, ()) if e.op in _COSTLY}
+    costly.update(id(e) for e in divisions if e.dtype.is_float)
+    costly.update(map(id, parts.get(Select, ())))
+    unclear = [e for e in divisions if e.dtype.is_integer and not is_nonzero(e.b)]
+    if unclear:
+        bounds = Bounds()
+        bounds.learn(func.body)
+        # What bounds say of a variable holds wherever the variable is in scope.
+        found = [(e, bounds.of(e.b)) for e in unclear]
+        costly.update(id(e) for e, divisor in found if divisor.low > 0 or divisor.high < 0)
+    if not costly:
+        return func
+    memory = LoopMemory(func, costly, allow_alias=options.allow_alias)
+    if not memory.costly:
+        return func
+    body = trampoline(_Hoist(memory, costly).visit(func.body, guarded=False))
+    return func if body is func.body else rebuild(func, {"body": body})
+
+
+class _Info(NamedTuple):
+    """What is known about an expression at a place.
+
+    It is the same in all loops deeper than ``level``, which is ``NEVER`` for what must stay.
+    ``within`` is the depth of the outermost ``Let`` whose variable it uses from within, 0 for none.
+    """
+
+    level: int
+    costly: bool = False
+    within: int = 0
+
+
+_CONSTANT: Final = _Info(0)
+_STAYS: Final = _Info(NEVER)
+
+
+class _Place:
+    """A loop in which we are: what is known in its body, and what is computed before it.
+
+    What is known and what was made is kept twice: where each iteration comes, and where not.
+    """
+
+    def __init__(self) -> None:
+        self.known: tuple[dict[int, _Info], dict[int, _Info]] = ({}, {})
+        self.made: tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any]] = ({}, {})
+        self.lets: dict[int, tuple[Var, PrimExpr]] = {}
+        # Loads that each iteration comes to, by buffers, and the loops that they must stay in.
+        self.loads: dict[int, list[tuple[BufferLoad, int]]] = {}
+
+
+class _Hoist:
+    """One walk in program order; depth 0 is outside of all loops."""
+
+    def __init__(self, memory: LoopMemory, costly: set[int]) -> None:
+        self._memory = memory
+        self._costly = costly
+        self._levels: dict[int, int] = {}
+        self._lets: dict[int, int] = {}
+        self._places = [_Place()]
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    # -- statements --------------------------------------------------------------------------------
+    def visit(self, s: Stmt, *, guarded: bool) -> Step[Stmt]:
+        """Visit a statement; ``guarded`` where not each iteration of the loop around comes."""
+        if isinstance(s, For):
+            return (yield self._loop(s, guarded))
+        changed = yield self._own_expressions(s, guarded or isinstance(s, While))
+        depth = len(self._places) - 1
+        scoped = isinstance(s, (IfThenElse, While))
+        if isinstance(s, LetStmt):
+            self._levels[id(s.var)] = depth
+        elif isinstance(s, DeclBuffer):
+            self._levels[id(s.buffer)] = depth
+        elif isinstance(s, BufferStore):
+            self._memory.store(s)
+        for name in s.child_names:
+            value = getattr(s, name)
+            if isinstance(value, Stmt):
+                if scoped:
+                    self._memory.open()
+                made: object = yield self.visit(value, guarded=guarded or scoped)
+                if scoped:
+                    self._memory.close()
+            elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
+                made = yield self._sequence(cast("tuple[Stmt, ...]", value), guarded)
+            else:
+                continue
+            if made is not value:
+                changed[name] = made
+        return rebuild(s, changed)
+
+    def _sequence(self, parts: tuple[Stmt, ...], guarded: bool) -> Step[tuple[Stmt, ...]]:
+        made: list[Stmt] = []
+        for part in parts:
+            if isinstance(part, BufferStore) and id(part) not in self._memory.costly:
+                self._memory.store(part)
+                made.append(part)
+            else:
+                made.append((yield self.visit(part, guarded=guarded)))
+        return parts if all(a is b for a, b in zip(made, parts)) else tuple(made)
+
+    def _loop(self, s: For, guarded: bool) -> Step[Stmt]:
+        changed = yield self._own_expressions(s, guarded)
+        if self._memory.is_idle(s):
+            return rebuild(s, changed)
+        self._memory.enter(s, guarded=guarded)
+        place = _Place()
+        self._places.append(place)
+        self._levels[id(s.loop_var)] = len(self._places) - 1
+        body = yield self.visit(s.body, guarded=False)
+        self._places.pop()
+        self._memory.leave()
+        if body is not s.body:
+            changed["body"] = body
+        made: Stmt = rebuild(s, changed)
+        for var, value in reversed(place.lets.values()):
+            made = LetStmt(var, value, made, span=s.span)
+        return made
+
+    def _own_expressions(self, s: Stmt, guarded: bool) -> Step[dict[str, object]]:
+        """Change the expressions of a statement itself; gives the fields that differ."""
+        changed: dict[str, object] = {}
+        if len(self._places) == 1 or id(s) not in self._memory.costly:
+            return changed
+        for name in s.child_names:
+            value = getattr(s, name)
+            if isinstance(value, PrimExpr):
+                made: object = yield self._expression(value, guarded)
+            elif isinstance(value, tuple) and value and isinstance(value[0], PrimExpr):
+                made = yield self._expressions(cast("tuple[PrimExpr, ...]", value), guarded)
+            else:
+                continue
+            if made is not value:
+                changed[name] = made
+        return changed
+
+    def _expressions(
+        self, parts: tuple[PrimExpr, ...], guarded: bool
+    ) -> Step[tuple[PrimExpr, ...]]:
+        made: list[PrimExpr] = []
+        for part in parts:
+            made.append((yield self._expression(part, guarded)))
+        return parts if all(a is b for a, b in zip(made, parts)) else tuple(made)
+
+    # -- expressions -------------------------------------------------------------------------------
+    def _expression(self, e: PrimExpr, guarded: bool) -> Step[PrimExpr]:
+        yield self._study(e, guarded, 0)
+        return (yield self._made(e, guarded, len(self._places) - 1))
+
+    def _study(self, e: PrimExpr, guarded: bool, lets: int) -> Step[_Info]:
+        """Find out about an expression within so many ``Let``s."""
+        known = self._places[-1].known[guarded]
+        found = known.get(id(e))
+        if found is None:
+            if isinstance(e, Let):
+                found = yield self._study_let(e, guarded, lets)
+            elif isinstance(e, Var):
+                stays = e.dtype.is_handle
+                level = NEVER if stays else self._levels.get(id(e), 0)
+                found = _Info(level, within=self._lets.get(id(e), 0))
+            elif not _is_open(e):
+                found = _STAYS
+            elif not e.child_names:
+                found = _CONSTANT
+            else:
+                found = yield self._study_parts(e, guarded, lets)
+            known[id(e)] = found
+        return found
+
+    def _study_let(self, e: Let, guarded: bool, lets: int) -> Step[_Info]:
+        value: _Info = yield self._study(e.value, guarded, lets)
+        self._levels[id(e.var)] = value.level
+        self._lets[id(e.var)] = lets + 1
+        body: _Info = yield self._study(e.body, guarded, lets + 1)
+        outer = [i for i in (value.within, body.within) if 0 < i <= lets]
+        level = max(value.level, body.level)
+        return _Info(level, value.costly or body.costly, min(outer, default=0))
+
+    def _study_parts(self, e: PrimExpr, guarded: bool, lets: int) -> Step[_Info]:
+        level, costly, within = 0, id(e) in self._costly, 0
+        for part, lazy in _operands(e):
+            found: _Info = yield self._study(part, guarded or lazy, lets)
+            level = max(level, found.level)
+            costly = costly or found.costly
+            if found.within:
+                within = min(within or found.within, found.within)
+        if isinstance(e, BufferLoad):
+            bound = self._levels.get(id(e.buffer), 0)  # its pointer is bound outside of it
+            level = max(level, bound, self._level_of_load(e, guarded))
+        elif isinstance(e, _DIVISIONS) and not e.dtype.is_float:
+            divides = id(e) in self._costly or is_nonzero(e.b)
+            level = level if divides else NEVER
+        return _Info(level, costly, within)
+
+    def _level_of_load(self, e: BufferLoad, guarded: bool) -> int:
+        """Give the loops that a load must stay in; what each iteration loads is there anyway."""
+        loads = self._places[-1].loads.setdefault(id(e.buffer), [])
+        if guarded:
+            for load, level in loads:
+                if all(map(structural_equal, load.indices, e.indices)):
+                    return level
+        level = self._memory.level_of(e, guarded=guarded)
+        if not guarded and len(loads) < _LOADS:
+            loads.append((e, level))
+        return level
+
+    def _made(self, e: PrimExpr, guarded: bool, depth: int) -> Step[PrimExpr]:
+        """Make an expression anew for a place in so many loops."""
+        place = self._places[-1]
+        info = place.known[guarded][id(e)]
+        if not info.costly:
+            return e
+        made = place.made[guarded].get((id(e), depth))
+        if made is None:
+            if info.level < depth and not info.within:
+                made = yield self._parts(e, guarded, info.level)
+                made = self._named(made, self._places[info.level + 1])
+            else:
+                made = yield self._parts(e, guarded, depth)
+            place.made[guarded][id(e), depth] = made
+        return made
+
+    def _parts(self, e: PrimExpr, guarded: bool, depth: int) -> Step[PrimExpr]:
+        made: list[PrimExpr] = []
+        parts = _operands(e)
+        for part, lazy in parts:
+            made.append((yield self._made(part, guarded or lazy, depth)))
+        if all(a is b for a, (b, _) in zip(made, parts)):
+            return e
+        left = iter(made)
+        changed: dict[str, object] = {}
+        for name in e.child_names:
+            value = getattr(e, name)
+            if isinstance(value, tuple):
+                changed[name] = tuple([next(left) for _ in cast("tuple[Any, ...]", value)])
+            else:
+                changed[name] = next(left)
+        return rebuild(e, changed)
+
+    def _named(self, e: PrimExpr, place: _Place) -> Var:
+        """Give the variable that holds an expression from before a loop on."""
+        number = fold(e, self._number)
+        if number not in place.lets:
+            place.lets[number] = Var("fixed", e.dtype), e
+        return place.lets[number][0]
+
+    def _number(self, node: Node, parts: list[int]) -> int:
+        """Give an expression its number; equal ones have the same."""
+        key: tuple[object, ...]
+        if isinstance(node, Var):
+            key = (Var, id(node))  # the program keeps it
+        elif isinstance(node, FloatImm):
+            key = (FloatImm, struct.pack("<d", node.value), node.dtype)
+        else:
+            plan = plan_of(node.__class__)
+            held = (*plan.get_attrs(node), *(() if plan.get_refs is None else plan.get_refs(node)))
+            names = [id(x) if isinstance(x, Node) else x for x in held]
+            key = (node.__class__, *names, *parts)
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _is_open(e: PrimExpr) -> bool:
+    """Tell whether an expression may move, as far as it is alone concerned, or its parts may.
+
+    A call of what acts may want its arguments as they are written, and so do addresses.
+    """
+    if e.dtype.is_handle or e.dtype.is_void:
+        return False
+    return not isinstance(e, Call) or (isinstance(e.op, Op) and e.op in _PURE)
+
+
+def _operands(e: PrimExpr) -> list[tuple[PrimExpr, bool]]:
+    """List the parts of an expression, each with whether it may be left unevaluated."""
+    parts = cast("list[PrimExpr]", children(e))
+    lazy = 0
+    if isinstance(e, Call) and e.op is IF_THEN_ELSE:
+        lazy = 2
+    elif isinstance(e, (And, Or)) and e.dtype.lanes == 1:
+        lazy = 1
+    first = len(parts) - lazy
+    return [(part, i >= first) for i, part in enumerate(parts)]

@@ -1,0 +1,1 @@
+"""Buffers become memory: where it is allocated, how much of it, and where elements are."""

@@ -1,0 +1,1 @@
+"""Simplification: constants folded, statements without effect removed, indices widened."""
