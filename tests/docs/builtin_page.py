@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loomir.ir.op import Effect
-from loomir.script.builder.refused_names import REFUSED
-from loomir.script.builder.table import NAMES
+from loomir.script.builder.tir.refused_names import REFUSED
+from loomir.script.builder.tir.table import NAMES
 from loomir.tir.builtins.device import DEVICE
 from loomir.tir.builtins.table import BUILTINS, FAMILIES, Accepts, Builtin
 

@@ -9,8 +9,8 @@ import pytest
 import loomir.script.tir
 from loomir.script import from_source
 from loomir.script.builder.dtypes import DTypeFunction
-from loomir.script.builder.refused_names import REFUSED
-from loomir.script.builder.table import AXIS, NAMES
+from loomir.script.builder.tir.refused_names import REFUSED
+from loomir.script.builder.tir.table import AXIS, NAMES
 from loomir.support.diagnostics import CompileError
 from loomir.tir.builtins.accuracy import ACCURACY
 from loomir.tir.builtins.table import BUILTINS

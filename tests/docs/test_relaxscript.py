@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from loomir.script.builder.relax_table import BUILDER_NAMES, NAMES
+from loomir.script.builder.relax.table import BUILDER_NAMES, NAMES
 from tests.docs.markdown import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "relaxscript.md"

@@ -12,7 +12,7 @@ from loomir.relax.normal.derive import Deriver, func_struct_info
 from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import OBJECT, UNIT
 from loomir.script import tir as T
-from loomir.script.builder.relax_values import const
+from loomir.script.builder.relax.values import const
 from loomir.support.diagnostics import CompileError
 from tests.clause import clauses
 

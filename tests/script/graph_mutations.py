@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from loomir.script.parser.namespaces import R
+from loomir.script.parser.evaluate.namespaces import R
 
 __all__ = ["GRAPHS", "odd_graph"]
 

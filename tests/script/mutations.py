@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from loomir.script import tir
-from loomir.script.builder.table import AXIS
+from loomir.script.builder.tir.table import AXIS
 from tests.script.printer.odd_program import CHARACTERS, WORDS, OddMaker
 from tests.script.printer.random_program import Maker
 

@@ -14,7 +14,7 @@ from loomir.script import ir, tir
 from loomir.script.builder.attribute_values import set_index_reader
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.parser.entry import from_source, parse
-from loomir.script.parser.namespaces import set_relax
+from loomir.script.parser.evaluate.namespaces import set_relax
 from loomir.script.parser.whole_file import parse_file
 from loomir.support.printing import set_printer
 
@@ -49,5 +49,5 @@ def _printed(node: object, *, constants: str) -> str:
 
 
 set_printer(_printed)
-set_relax(lambda: importlib.import_module("loomir.script.parser.relax_names"))
+set_relax(lambda: importlib.import_module("loomir.script.parser.relax.names"))
 set_index_reader(lambda: importlib.import_module("loomir.relax.operator.index_text").index_text)

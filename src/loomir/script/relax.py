@@ -15,18 +15,18 @@ from typing import cast, overload
 
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
-from loomir.script.builder import relax_any_call, relax_calls, relax_functions, relax_info
-from loomir.script.builder import relax_values as _values
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.function import vdevice
-from loomir.script.builder.relax_calls import *  # noqa: F403
-from loomir.script.builder.relax_frames import FunctionFrame
-from loomir.script.builder.relax_functions import *  # noqa: F403
-from loomir.script.builder.relax_table import Operators, Part, match_cast
+from loomir.script.builder.relax import any_call, calls, functions, info
+from loomir.script.builder.relax import values as _values
+from loomir.script.builder.relax.calls import *  # noqa: F403
+from loomir.script.builder.relax.frames import FunctionFrame
+from loomir.script.builder.relax.functions import *  # noqa: F403
+from loomir.script.builder.relax.table import Operators, Part, match_cast
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.entry import decorated, inline, macro, read_rewriter
-from loomir.script.parser.namespaces import FUNCTION, REWRITER, mark
-from loomir.script.parser.relax_extents import read_extent
+from loomir.script.parser.evaluate.namespaces import FUNCTION, REWRITER, mark
+from loomir.script.parser.relax.extents import read_extent
 
 __all__ = [
     "Call",
@@ -53,27 +53,27 @@ __all__ = [
     "shape",
     "vdevice",
 ]
-__all__ += relax_calls.__all__
-__all__ += relax_functions.__all__
+__all__ += calls.__all__
+__all__ += functions.__all__
 
-relax_info.set_extent_reader(read_extent)
+info.set_extent_reader(read_extent)
 
 # Names of the language that Python writes otherwise, and other names of the same.
-Call = relax_any_call.any_call
-Callable = relax_info.function_info
-Else = relax_functions.else_case
+Call = any_call.any_call
+Callable = info.function_info
+Else = functions.else_case
 ExternFunc = _values.extern_func
-If = relax_functions.branch
-Object = relax_info.any_value
-Prim = relax_info.prim
-Shape = relax_info.shape
-Tensor = relax_info.tensor
-Then = relax_functions.then_case
-Tuple = relax_info.tuple_info
+If = functions.branch
+Object = info.any_value
+Prim = info.prim
+Shape = info.shape
+Tensor = info.tensor
+Then = functions.then_case
+Tuple = info.tuple_info
 const = _values.const
 constant = _values.const
 dtype = _values.dtype
-func_ret_ty = relax_functions.func_ret_struct_info
+func_ret_ty = functions.func_ret_struct_info
 prim_value = _values.prim_value
 shape = _values.shape
 
@@ -152,7 +152,7 @@ def _named(operators: Operators, name: str) -> typing.Any:
 _ALL = Operators("", {})
 
 
-_BUILTINS = {"Any": relax_info.any_value, "str": _values.string, "tuple": _values.tuple_of}
+_BUILTINS = {"Any": info.any_value, "str": _values.string, "tuple": _values.tuple_of}
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -9,39 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from loomir.script.builder import (
-    blocks,
-    buffer_spec,
-    buffers,
-    builtin_calls,
-    calls_out,
-    dtype_names,
-    expressions,
-    loops,
-    named_expressions,
-    scopes,
-    table,
-)
+from loomir.script.builder import buffer_spec, dtype_names, expressions
 from loomir.script.builder.attribute_values import index_map, target
-from loomir.script.builder.blocks import (
-    axis,
-    block_attr,
-    init,
-    reads,
-    sblock,
-    where,
-    writes,
-)
-from loomir.script.builder.buffers import (
-    alloc_buffer,
-    alloc_local,
-    alloc_shared,
-    decl_buffer,
-    match_buffer,
-)
-from loomir.script.builder.builtin_calls import *  # noqa: F403
-from loomir.script.builder.calls_out import *  # noqa: F403
-from loomir.script.builder.device_calls import DEVICE_NAMES
 from loomir.script.builder.dtype_names import *  # noqa: F403
 from loomir.script.builder.dtypes import infinity, max_value, min_value
 from loomir.script.builder.expressions import (
@@ -63,7 +32,36 @@ from loomir.script.builder.function import (
     func_name,
     func_ret,
 )
-from loomir.script.builder.loops import (
+from loomir.script.builder.tir import (
+    blocks,
+    buffers,
+    builtin_calls,
+    calls_out,
+    loops,
+    named_expressions,
+    scopes,
+    table,
+)
+from loomir.script.builder.tir.blocks import (
+    axis,
+    block_attr,
+    init,
+    reads,
+    sblock,
+    where,
+    writes,
+)
+from loomir.script.builder.tir.buffers import (
+    alloc_buffer,
+    alloc_local,
+    alloc_shared,
+    decl_buffer,
+    match_buffer,
+)
+from loomir.script.builder.tir.builtin_calls import *  # noqa: F403
+from loomir.script.builder.tir.calls_out import *  # noqa: F403
+from loomir.script.builder.tir.device_calls import DEVICE_NAMES
+from loomir.script.builder.tir.loops import (
     break_loop,
     continue_loop,
     grid,
@@ -74,9 +72,9 @@ from loomir.script.builder.loops import (
     unroll,
     vectorized,
 )
-from loomir.script.builder.named_expressions import *  # noqa: F403
-from loomir.script.builder.refused_names import REFUSED
-from loomir.script.builder.scopes import (
+from loomir.script.builder.tir.named_expressions import *  # noqa: F403
+from loomir.script.builder.tir.refused_names import REFUSED
+from loomir.script.builder.tir.scopes import (
     allocate,
     attr,
     bind,

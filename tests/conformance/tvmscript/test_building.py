@@ -13,8 +13,9 @@ from loomir.ir import IRModule, assert_structural_equal
 from loomir.script import from_source
 from loomir.script import ir as I
 from loomir.script import tir as T
-from loomir.script.builder import blocks, function, loops
+from loomir.script.builder import function
 from loomir.script.builder.frame import IRBuilder
+from loomir.script.builder.tir import blocks, loops
 from loomir.script.printer import doc as docs
 from loomir.script.printer import docsifier, docsify
 from loomir.script.printer.docsifier import Docsifier, expr_handler

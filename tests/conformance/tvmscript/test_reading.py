@@ -17,7 +17,7 @@ from loomir.script.builder.frame import IRBuilder
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.convert import convert, parse_text
 from loomir.script.parser.core import Parser
-from loomir.script.parser.var_table import Entry, VarTable
+from loomir.script.parser.evaluate.var_table import Entry, VarTable
 from loomir.script.printer import docsify, script
 from loomir.script.printer.doc import ClassDoc, Doc, StmtBlockDoc
 from loomir.script.printer.python_printer import to_python

@@ -12,8 +12,9 @@ from loomir.ir import IRModule, assert_structural_equal
 from loomir.script import IRBuilder, from_source
 from loomir.script import ir as I
 from loomir.script import tir as T
-from loomir.script.builder import blocks, function, loops
-from loomir.script.builder.table import AXIS, BUILDER_NAMES, NAMES
+from loomir.script.builder import function
+from loomir.script.builder.tir import blocks, loops
+from loomir.script.builder.tir.table import AXIS, BUILDER_NAMES, NAMES
 from loomir.support.diagnostics import CompileError
 from loomir.tir import Evaluate, For, IntImm, PrimFunc, Var, decl_buffer
 from tests.clause import clauses

@@ -12,7 +12,7 @@ from loomir.script import IRBuilder, from_source
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.convert import convert, parse_text
 from loomir.script.parser.core import Parser
-from loomir.script.parser.var_table import Entry, VarTable
+from loomir.script.parser.evaluate.var_table import Entry, VarTable
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 from loomir.support.span import Source, Span
 from tests.clause import clauses

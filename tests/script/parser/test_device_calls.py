@@ -9,7 +9,7 @@ import pytest
 import loomir
 from loomir.ir import assert_structural_equal, structural_equal
 from loomir.script import from_source
-from loomir.script.builder.device_calls import DEVICE_NAMES
+from loomir.script.builder.tir.device_calls import DEVICE_NAMES
 from loomir.support.diagnostics import CompileError
 from loomir.tir import PrimFunc
 from loomir.tir.builtins.device import DEVICE

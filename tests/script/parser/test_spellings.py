@@ -7,8 +7,8 @@ import pytest
 from loomir.ir import assert_structural_equal
 from loomir.script import from_source
 from loomir.script.builder import dtype_names
-from loomir.script.builder.device_calls import DEVICE_NAMES
-from loomir.script.parser.namespaces import I, T
+from loomir.script.builder.tir.device_calls import DEVICE_NAMES
+from loomir.script.parser.evaluate.namespaces import I, T
 from loomir.support.diagnostics import CompileError
 from loomir.tir import BUILTINS, PrimFunc
 from tests.clause import clauses

@@ -16,12 +16,12 @@ from typing import Any, Final
 from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
 from loomir.script.builder.mistakes import mistake, placed
 from loomir.script.parser import dispatch, doc
-from loomir.script.parser.captured import MISSING, Captured
-from loomir.script.parser.evaluator import ExprEvaluator, Poisoned
+from loomir.script.parser.evaluate.captured import MISSING, Captured
+from loomir.script.parser.evaluate.evaluator import ExprEvaluator, Poisoned
+from loomir.script.parser.evaluate.namespaces import I, ModuleFunction, R, T
+from loomir.script.parser.evaluate.plain_functions import PLAIN_FUNCTIONS
+from loomir.script.parser.evaluate.var_table import POISON, Entry, Poison, VarTable, VarTableFrame
 from loomir.script.parser.module_calls import make_call
-from loomir.script.parser.namespaces import I, ModuleFunction, R, T
-from loomir.script.parser.plain_functions import PLAIN_FUNCTIONS
-from loomir.script.parser.var_table import POISON, Entry, Poison, VarTable, VarTableFrame
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.dtype import DataType
 from loomir.support.span import Span

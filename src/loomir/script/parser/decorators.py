@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import doc
 from loomir.script.parser.core import Parser, header
-from loomir.script.parser.namespaces import FUNCTION, IR_MODULE, MACRO, PRIM_FUNC, Marker
-from loomir.script.parser.operators import kind
+from loomir.script.parser.evaluate.namespaces import FUNCTION, IR_MODULE, MACRO, PRIM_FUNC, Marker
+from loomir.script.parser.evaluate.operators import kind
 from loomir.support.diagnostics import CompileError
 
 __all__ = ["Options", "read_decorators", "undecorated"]

@@ -14,14 +14,12 @@ from loomir.script.builder.frame import Built
 from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import doc, source
-from loomir.script.parser.captured import Captured
 from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
 from loomir.script.parser.decorators import Options
-from loomir.script.parser.evaluator import Poisoned
-from loomir.script.parser.macros import check_macro
-from loomir.script.parser.module import check_rewriter, read_function, read_module, visit_module
-from loomir.script.parser.namespaces import (
+from loomir.script.parser.evaluate.captured import Captured
+from loomir.script.parser.evaluate.evaluator import Poisoned
+from loomir.script.parser.evaluate.namespaces import (
     INLINE,
     IR_MODULE,
     MACRO,
@@ -30,7 +28,9 @@ from loomir.script.parser.namespaces import (
     Marker,
     mark,
 )
-from loomir.script.parser.var_table import VarTable
+from loomir.script.parser.evaluate.var_table import VarTable
+from loomir.script.parser.macros import check_macro
+from loomir.script.parser.module import check_rewriter, read_function, read_module, visit_module
 from loomir.support.cautions import caution
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source, Span

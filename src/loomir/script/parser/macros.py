@@ -19,12 +19,12 @@ from typing import Final, NamedTuple
 
 from loomir.script.builder.mistakes import mistake, placed
 from loomir.script.parser import doc
-from loomir.script.parser.captured import Captured
+from loomir.script.parser.assignments import bind_name, reassigned_names, typed_locals
 from loomir.script.parser.core import MAX_STATEMENTS, FunctionState, Parser, header
-from loomir.script.parser.evaluator import Expansion
-from loomir.script.parser.namespaces import INLINE, Macro, Marker
-from loomir.script.parser.tir_binding import bind_name, reassigned_names, typed_locals
-from loomir.script.parser.var_table import Entry, MutableLocal, VarTable
+from loomir.script.parser.evaluate.captured import Captured
+from loomir.script.parser.evaluate.evaluator import Expansion
+from loomir.script.parser.evaluate.namespaces import INLINE, Macro, Marker
+from loomir.script.parser.evaluate.var_table import Entry, MutableLocal, VarTable
 from loomir.support.diagnostics import Diagnostic
 
 __all__ = ["check_macro", "define_macro", "expand"]

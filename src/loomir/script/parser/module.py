@@ -9,9 +9,8 @@ from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header
 from loomir.script.parser.decorators import Options, read_decorators, undecorated
-from loomir.script.parser.evaluator import Poisoned
-from loomir.script.parser.macros import define_macro
-from loomir.script.parser.namespaces import (
+from loomir.script.parser.evaluate.evaluator import Poisoned
+from loomir.script.parser.evaluate.namespaces import (
     BY_IMPORT,
     FUNCTION,
     INLINE,
@@ -24,9 +23,10 @@ from loomir.script.parser.namespaces import (
     ModuleNames,
     relax_reader,
 )
-from loomir.script.parser.operators import is_static
-from loomir.script.parser.tir_function import read_prim_func
-from loomir.script.parser.var_table import Entry
+from loomir.script.parser.evaluate.operators import is_static
+from loomir.script.parser.evaluate.var_table import Entry
+from loomir.script.parser.macros import define_macro
+from loomir.script.parser.tir.function import read_prim_func
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Span
 

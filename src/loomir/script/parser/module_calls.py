@@ -11,9 +11,9 @@ from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.mistakes import mistake, placed
 from loomir.script.parser import doc
 from loomir.script.parser.convert import read_expression
-from loomir.script.parser.evaluator import ExprEvaluator, Poisoned
-from loomir.script.parser.namespaces import ModuleFunction
-from loomir.script.parser.operators import is_expr, kind
+from loomir.script.parser.evaluate.evaluator import ExprEvaluator, Poisoned
+from loomir.script.parser.evaluate.namespaces import ModuleFunction
+from loomir.script.parser.evaluate.operators import is_expr, kind
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import HANDLE, VOID, DataType
 from loomir.tir.array_argument import describe

@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from loomir.script.builder.frame import Built
 from loomir.script.parser import doc
-from loomir.script.parser.captured import Captured
 from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
 from loomir.script.parser.entry import ordered, read_tree
-from loomir.script.parser.evaluator import Poisoned
+from loomir.script.parser.evaluate.captured import Captured
+from loomir.script.parser.evaluate.evaluator import Poisoned
+from loomir.script.parser.evaluate.namespaces import BY_IMPORT, Namespace
 from loomir.script.parser.module import visit_module
-from loomir.script.parser.namespaces import BY_IMPORT, Namespace
 from loomir.support.cautions import caution
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source

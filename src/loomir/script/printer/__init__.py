@@ -12,18 +12,13 @@ from loomir.relax.expr import Expr as RelaxExpr
 from loomir.relax.expr import Function
 from loomir.relax.node import StructInfo
 from loomir.script.builder.mistakes import wrong_argument
-from loomir.script.printer import (
-    fallback,
-    ir_module,
-    relax_constant,
-    relax_expr,
-    relax_func,
-    tir_stmt,
-)
+from loomir.script.printer import fallback, ir_module
 from loomir.script.printer.doc import Doc, ExprDoc, ExprStmtDoc, StmtBlockDoc
 from loomir.script.printer.docsifier import Docsifier
 from loomir.script.printer.python_printer import to_python
-from loomir.script.printer.tir_buffer import standalone_buffer
+from loomir.script.printer.relax import constant, expr, func
+from loomir.script.printer.tir import stmt
+from loomir.script.printer.tir.buffer import standalone_buffer
 from loomir.support.highlight import show_text
 from loomir.support.printing import set_printer
 from loomir.tir.buffer import Buffer
@@ -33,7 +28,7 @@ from loomir.tir.stmt import Stmt
 __all__ = ["docsify", "script", "show"]
 
 # Imported for the handlers that they register.
-_HANDLERS = (fallback, ir_module, relax_constant, relax_expr, relax_func, tir_stmt)
+_HANDLERS = (fallback, ir_module, constant, expr, func, stmt)
 
 _IMPORT_I = "from loomir.script import ir as I\n"
 _IMPORT_T = "from loomir.script import tir as T\n"

@@ -18,7 +18,7 @@ from loomir.script.printer.doc import (
     TupleDoc,
 )
 from loomir.script.printer.docsifier import Docsifier, expr_handler, stmt_handler
-from loomir.script.printer.tir_buffer import allocated_arguments, bind_buffer
+from loomir.script.printer.tir.buffer import allocated_arguments, bind_buffer
 from loomir.script.printer.values import text, value_doc
 from loomir.tir.buffer import Buffer, IterVar
 from loomir.tir.expr import Var

@@ -8,9 +8,9 @@ from loomir.relax.expr import Function
 from loomir.script.printer.doc import ClassDoc, DictDoc, ExprDoc, ExprStmtDoc, IdDoc, ListDoc
 from loomir.script.printer.docsifier import Docsifier, FunctionName, stmt_handler
 from loomir.script.printer.names import Names
-from loomir.script.printer.relax_func import relax_function_doc
-from loomir.script.printer.relax_info import docs_of
-from loomir.script.printer.tir_func import function_doc
+from loomir.script.printer.relax.func import relax_function_doc
+from loomir.script.printer.relax.info import docs_of
+from loomir.script.printer.tir.func import function_doc
 from loomir.script.printer.values import I, dict_doc, text
 from loomir.tir.function import PrimFunc
 

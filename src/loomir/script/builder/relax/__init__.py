@@ -1,0 +1,1 @@
+"""The functions of ``R``: calls, constants, frames and structural information."""

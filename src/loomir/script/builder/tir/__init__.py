@@ -1,0 +1,1 @@
+"""The functions of ``T``: blocks, loops, buffers and expressions."""

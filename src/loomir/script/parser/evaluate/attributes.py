@@ -1,0 +1,278 @@
+"""Attributes and subscripts: an explicit list for each kind of value, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from loomir.ir.node import Node
+from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_buffer
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.mistakes import mistake, wrong_argument
+from loomir.script.builder.tir.builtin_calls import address_of, pointer_to
+from loomir.script.builder.tir.refused_names import REFUSED
+from loomir.script.builder.tir.scopes import LetAnnotation, buffer_store
+from loomir.script.builder.tir.views import offset_of_view, view_of
+from loomir.script.parser.evaluate.captured import MISSING, Foreign, attribute_of, items_of, literal
+from loomir.script.parser.evaluate.namespaces import ModuleNames, Namespace, T
+from loomir.script.parser.evaluate.operators import kind
+from loomir.script.parser.evaluate.var_table import POISON
+from loomir.support.diagnostics import nearest
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, IterVar
+from loomir.tir.expr import IntImm, PrimExpr, Ramp
+
+__all__ = ["Method", "attribute", "guess", "item"]
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A method of a value of the program."""
+
+    name: str
+    call: Callable[..., object]
+
+
+def guess(name: str, known: list[str], otherwise: str) -> str:
+    """Suggest the nearest known name, or say something else."""
+    hit = nearest(name, known)
+    return f"did you mean {hit!r}?" if hit else otherwise
+
+
+def _scope(buffer: Buffer) -> Method:
+    def scope() -> str:
+        return buffer.scope
+
+    return Method("scope", scope)
+
+
+def _elem_offset(buffer: Buffer) -> PrimExpr:
+    """Give where the first element is, counted from the data."""
+    if buffer.elem_offset is not None:
+        return buffer.elem_offset
+    found = offset_of_view(buffer)
+    return IntImm(0, DataType("int32")) if found is None else found
+
+
+def _vload(buffer: Buffer) -> Method:
+    def vload(begin: Any, dtype: Any = None, predicate: Any = None) -> PrimExpr:
+        _check_lanes(predicate)
+        return as_expr(index_buffer(buffer, _vector(buffer, begin, dtype)))
+
+    return Method("vload", vload)
+
+
+def _vstore(buffer: Buffer) -> Method:
+    def vstore(begin: Any, value: Any, predicate: Any = None) -> None:
+        _check_lanes(predicate)
+        made = as_expr(value, "the value")
+        buffer_store(buffer, made, _vector(buffer, begin, made.dtype))
+
+    return Method("vstore", vstore)
+
+
+def _check_lanes(predicate: object) -> None:
+    """Refuse an access of only some lanes. Errors: SCR0005."""
+    if predicate is not None:
+        raise wrong_argument(
+            predicate,
+            "a vector is read and written whole: no lane is left out",
+            help="write a loop over T.vectorized(n) with `if` around the access",
+        )
+
+
+def _vector(buffer: Buffer, begin: object, dtype: object) -> list[Any]:
+    indices = as_items(begin, "the indices")
+    wanted = buffer.dtype if dtype is None else as_dtype(dtype)
+    if wanted.lanes > buffer.dtype.lanes and indices:
+        base = as_expr(indices[-1], "an index")
+        lanes = wanted.lanes // buffer.dtype.lanes
+        indices[-1] = Ramp(base, IntImm(1, base.dtype), lanes)
+    return indices
+
+
+def _access_ptr(buffer: Buffer) -> Method:
+    def access_ptr(
+        access_mask: Any,
+        ptr_type: Any = "handle",
+        content_lanes: Any = 1,
+        offset: Any = 0,
+        extent: Any = None,
+    ) -> PrimExpr:
+        return pointer_to(buffer, access_mask, ptr_type, content_lanes, offset, extent)
+
+    return Method("access_ptr", access_ptr)
+
+
+def _ptr_to(buffer: Buffer) -> Method:
+    def ptr_to(indices: Any) -> PrimExpr:
+        return address_of(as_expr(index_buffer(buffer, as_items(indices, "the indices"))))
+
+    return Method("ptr_to", ptr_to)
+
+
+def _view(buffer: Buffer) -> Method:
+    def view(*shape: Any) -> Any:
+        return view_of(buffer, shape)
+
+    return Method("view", view)
+
+
+def _astype(expr: PrimExpr) -> Method:
+    def astype(dtype: Any) -> PrimExpr:
+        return expr.astype(as_dtype(dtype))
+
+    return Method("astype", astype)
+
+
+def _field(name: str) -> Callable[[Any], object]:
+    return lambda value: getattr(value, name)
+
+
+_ATTRIBUTES: Final[tuple[tuple[type[Any], dict[str, Callable[[Any], object]]], ...]] = (
+    (
+        Buffer,
+        {
+            **{n: _field(n) for n in ("data", "shape", "dtype", "strides", "name")},
+            "elem_offset": _elem_offset,
+            "scope": _scope,
+            "ty": lambda buffer: buffer,
+            "access_ptr": _access_ptr,
+            "ptr_to": _ptr_to,
+            "view": _view,
+            "vload": _vload,
+            "vstore": _vstore,
+        },
+    ),
+    (PrimExpr, {"dtype": _field("dtype"), "ty": _field("dtype"), "astype": _astype}),
+    (IterVar, {"var": _field("var"), "dom": _field("dom")}),
+    (DataType, {n: _field(n) for n in ("bits", "lanes", "itemsize")}),
+)
+
+
+def attribute(value: object, name: str) -> object:
+    """Give an attribute of a value.
+
+    Errors: SCR0004 for a name that T, I or R lacks, SCR0006, SCR0023.
+    """
+    if isinstance(value, Namespace):
+        return _of_namespace(value, name)
+    if isinstance(value, ModuleNames):
+        return _of_module(value, name)
+    for cls, table in _ATTRIBUTES:
+        if isinstance(value, cls):
+            if name in table:
+                return table[name](value)
+            raise mistake(
+                "SCR0006",
+                f"{kind(value)} has no attribute {name!r}",
+                help=guess(name, list(table), f"it has {', '.join(table)}"),
+            )
+    if isinstance(value, Foreign):
+        found = attribute_of(value.value, name)
+        if found is not MISSING:
+            return found
+        raise mistake(
+            "SCR0006",
+            f"{value.kind} has no plain attribute {name!r}",
+            help="assign the value to a name around the function, and use that name",
+        )
+    if name in ("struct_info", "ty") and isinstance(value, Node):
+        found = getattr(value, "struct_info", None)  # of an expression of Relax
+        if found is not None:
+            return found
+    raise mistake(
+        "SCR0006", f"{kind(value)} has no attributes in a program", help="use the value itself"
+    )
+
+
+_NO_LISTS: Final = "programs have no lists of values: pass them to T.call_packed one by one"
+_KNOWN_ELSEWHERE: Final = {
+    # Names of other generations of the language, and what is written instead.
+    "load": "write A[i]",
+    "store": "write A[i] = x",
+    "realize": "write T.alloc_buffer(shape, dtype)",
+    "buffer_realize": "write T.alloc_buffer(shape, dtype)",
+    "preflattened_buffer": "write T.Buffer(shape, dtype) with the shape of the array",
+    "match_buffer_region": "write T.match_buffer(A[0:4], shape)",
+    "buffer_decl": "write T.decl_buffer(shape, dtype, data=pointer)",
+    "allocate_const": "pass the constant as an argument",
+    "prefetch": "leave it out: it is a hint, and the CPU fetches ahead itself",
+    "range": "write range(n), or T.serial(n)",
+    "tvm_throw_last_error": "the errors of called functions come out by themselves",
+    "tvm_check_return": "test what the call returned with assert",
+    "anylist_getitem": _NO_LISTS,
+    "anylist_resetitem": _NO_LISTS,
+    "anylist_setitem_call_packed": _NO_LISTS,
+    "anylist_setitem_call_cpacked": _NO_LISTS,
+}
+
+
+def _of_namespace(space: Namespace, name: str) -> object:
+    if name in space.table:
+        return space.table[name]
+    refused = REFUSED.get(name) if space is T else None
+    if refused is not None:
+        message = f"there is no {space.name}.{name}: {refused.why}"
+        raise mistake("SCR0004", message, help=refused.instead)
+    help_ = _KNOWN_ELSEWHERE.get(name) if space is T else None
+    if space is T and name.startswith(("float4_", "float6_", "float8_")):
+        help_ = 'floats have 16, 32 or 64 bits: keep shorter ones as "uint8", or use T.float16'
+    if help_ is None:
+        near = nearest(name, space.table) or nearest(name.lower(), space.table)
+        help_ = f"did you mean {space.name}.{near}?" if near else "see the reference of TVMScript"
+    raise mistake("SCR0004", f"there is no {space.name}.{name}", help=help_)
+
+
+def _of_module(module: ModuleNames, name: str) -> object:
+    if name in module.functions:
+        found = module.functions[name]
+        return POISON if found is None else found
+    names = list(module.functions)
+    raise mistake(
+        "SCR0023",
+        f"the module has no function {name!r}",
+        help=guess(name, names, f"its functions: {', '.join(names)}"),
+    )
+
+
+def item(value: object, index: object) -> object:
+    """Give an element of a tuple, list, string or dict.
+
+    Errors: SCR0008.
+    """
+    if isinstance(index, IntImm):
+        index = index.value
+    if isinstance(value, Foreign):
+        within: Any = value.value
+        if isinstance(within, tuple):  # a named tuple
+            value = items_of(cast("tuple[object, ...]", within))
+    if isinstance(value, (tuple, list, str, range, dict)):
+        container = cast("Any", value)
+        if isinstance(index, Node):
+            raise mistake(
+                "SCR0008",
+                f"the index of {kind(container)} is known only when the program runs",
+                help="use a constant; to index at run time, use a buffer",
+            )
+        try:
+            found: object = container[index]
+            return literal(found) if type(found) is int else found
+        except (LookupError, TypeError, ValueError) as error:
+            raise mistake(
+                "SCR0008",
+                f"{kind(container)} has no element {index!r}",
+                help=f"it has {len(container)} elements",
+            ) from error
+    if isinstance(value, LetAnnotation):
+        return value[index]
+    if value is BufferSpec:
+        raise mistake(
+            "SCR0008",
+            "T.Buffer is called, not indexed",
+            help='write T.Buffer((8, 8), "float32")',
+        )
+    raise mistake(
+        "SCR0008", f"{kind(value)} cannot be indexed", help="index buffers, tuples and lists"
+    )

@@ -1,0 +1,842 @@
+"""Values of expressions: an evaluator of its own over the names that a program may use.
+
+Nothing is run by Python. Names are those of the program, of ``T`` and ``I``, of the values around a
+decorated function, and a few functions on plain values. Nested expressions do not recurse.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import FunctionType
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+
+from loomir.ir.module import BaseFunc, IRModule
+from loomir.ir.node import Node
+from loomir.ir.visit import Step, trampoline
+from loomir.script.builder.arguments import as_expr, check_index, region_of
+from loomir.script.builder.buffer_spec import BufferSpec
+from loomir.script.builder.dtypes import DTypeFunction
+from loomir.script.builder.expressions import check_dtype
+from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.tir.buffers import (
+    alloc_buffer,
+    alloc_local,
+    alloc_shared,
+    decl_buffer,
+    match_buffer,
+)
+from loomir.script.builder.tir.scopes import EnvThread
+from loomir.script.builder.tir.table import DTYPE_FIRST, makes_expression
+from loomir.script.parser import doc
+from loomir.script.parser.convert import read_expression
+from loomir.script.parser.evaluate.attributes import Method, attribute, item
+from loomir.script.parser.evaluate.captured import MISSING, Foreign, literal
+from loomir.script.parser.evaluate.namespaces import (
+    Macro,
+    ModuleFunction,
+    Namespace,
+    R,
+    is_exported,
+    operator_of,
+)
+from loomir.script.parser.evaluate.operators import (
+    binary,
+    formatted,
+    is_expr,
+    is_static,
+    joined,
+    kind,
+    limited,
+    unary,
+)
+from loomir.script.parser.evaluate.plain_functions import PlainFunction
+from loomir.script.parser.evaluate.var_table import POISON, MutableLocal
+from loomir.script.parser.places import blamed, stamped
+from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.dtype import DataType
+from loomir.support.span import Span
+from loomir.tir.buffer import Buffer, BufferLoad, Range
+from loomir.tir.expr import IntImm, PrimExpr
+
+__all__ = [
+    "DECLARING",
+    "SCOPED",
+    "SHAPED",
+    "Dialect",
+    "Expansion",
+    "ExprEvaluator",
+    "Names",
+    "Poisoned",
+    "Shaped",
+]
+
+
+AnySlice: TypeAlias = "slice[Any, Any, Any]"
+
+
+class Expansion(NamedTuple):
+    """The call of a macro, which stands for statements."""
+
+    macro: Macro
+    node: doc.Call
+    args: list[object]
+    keywords: dict[str, object]
+
+
+class Poisoned(Exception):
+    """Something that was refused, and reported, is used."""
+
+
+class Names(Protocol):
+    """What the evaluator asks the parser."""
+
+    @property
+    def in_kernel(self) -> bool:
+        """Whether a function of TIR is read."""
+        ...
+
+    def lookup(self, node: doc.Name) -> object:
+        """Give what a name means. Errors: SCR0003."""
+        ...
+
+    def declare_shape_name(self, node: doc.Name, dtype: DataType) -> object:
+        """Give what a name in a shape means, declaring it of a dtype where nothing does."""
+        ...
+
+    def shape_scope(self) -> AbstractContextManager[object]:
+        """Declare names in shapes for the body of ``with`` only."""
+        ...
+
+    def call_function(
+        self,
+        target: ModuleFunction,
+        node: doc.Call,
+        args: list[object],
+        parts: Sequence[doc.ExprNode],
+    ) -> PrimExpr:
+        """Make the call of a function of the module."""
+        ...
+
+
+class Dialect(Protocol):
+    """What a dialect makes of values of its own, where it has some."""
+
+    def holds(self, value: object) -> bool:
+        """Whether a value is one of the dialect's."""
+        ...
+
+    def operator(self, op: str, operands: Sequence[object]) -> object:
+        """Apply an operator."""
+        ...
+
+    def item(self, value: object, index: object) -> object:
+        """Give an element."""
+        ...
+
+    def call(self, func: object, args: list[object], keywords: dict[str, object]) -> object:
+        """Call a value of the dialect's, or a function with arguments made fit for it."""
+        ...
+
+    def made(
+        self,
+        value: object,
+        node: doc.ExprNode,
+        values: Sequence[object],
+        parts: Sequence[doc.ExprNode],
+    ) -> object:
+        """Give what stands for a new value within an expression."""
+        ...
+
+    def module(self, name: str) -> object:
+        """Give what the name of a module of Python's stands for, or MISSING."""
+        ...
+
+    def attribute(self, value: object, name: str) -> object:
+        """Give an attribute of a value that only the dialect knows, or MISSING."""
+        ...
+
+    def plain(self, func: object) -> Callable[..., object] | None:
+        """Give a function on plain values that only the dialect knows, or None."""
+        ...
+
+
+class Shaped(NamedTuple):
+    """Which argument of a function is a shape.
+
+    Names in it may be new if it ``declares``; None stands for what holds around. A string is an
+    extent, but for one alone where it is none of ``texts``. New names are of the dtype that is
+    given before it if it is ``typed``, else int64.
+    """
+
+    argument: int
+    declares: bool | None
+    texts: bool = True
+    typed: bool = False
+
+
+_SIZE: Final[DataType] = DataType("int64")
+_SHAPE_PARAMETERS: Final = frozenset({"shape", "strides", "elem_offset", "values", "value"})
+SHAPED: Final[dict[int, Shaped]] = {
+    id(BufferSpec): Shaped(0, True),
+    id(match_buffer): Shaped(1, True),
+    id(alloc_buffer): Shaped(0, False),
+    id(alloc_local): Shaped(0, False),
+    id(alloc_shared): Shaped(0, False),
+    id(decl_buffer): Shaped(0, False),
+}
+"""Which argument is a shape, by the ``id`` of the function."""
+DECLARING: Final[dict[int, int]] = {}
+"""From which argument on a description declares names in shapes, by the ``id`` of the function."""
+SCOPED: Final[set[int]] = set()
+"""Functions whose arguments declare names in shapes that nothing else sees, by ``id``."""
+_SIGNATURES: dict[int, inspect.Signature] = {}
+
+
+def _dtype_beside(
+    shaped: Shaped | None, args: Sequence[object], keywords: Mapping[str, object]
+) -> DataType:
+    """Give the dtype of the names that an argument declares, by what stands before it."""
+    if shaped is None or not shaped.typed:
+        return _SIZE
+    given = args[0] if args else keywords.get("dtype")
+    try:
+        return DataType(given) if isinstance(given, str) else _SIZE
+    except CompileError:
+        return _SIZE  # what is no dtype is told by what takes it
+
+
+class ExprEvaluator:
+    """Evaluates expressions of the Doc AST.
+
+    Errors: SCR0003 to SCR0009, SCR0019 to SCR0025, and what constructors of nodes refuse, each
+    placed at the smallest expression around it.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.in_shape = False
+        self.may_declare = False
+        self.declared_dtype: DataType = _SIZE  # of the names that may be new
+        self.in_data = False  # where numbers are only kept, they may be of any length
+        self.statement: doc.ExprNode | None = None
+        self.dialect: Dialect | None = None
+        self.declares = False  # whether names in the shapes of descriptions may be new
+
+    def evaluate_alone(self, node: doc.ExprNode) -> object:
+        """Give the value of an expression that is a statement: it may be a macro's call."""
+        self.statement = node
+        try:
+            return self.evaluate(node)
+        finally:
+            self.statement = None
+
+    def evaluate(self, node: doc.ExprNode) -> object:
+        """Give the value of an expression."""
+        if isinstance(node, (doc.Name, doc.Constant)):
+            return self._leaf(node)
+        return trampoline(self._step(node))
+
+    # -- leaves --------------------------------------------------------------------------------
+    def _leaf(self, node: doc.Name | doc.Constant) -> object:
+        if isinstance(node, doc.Constant):
+            if isinstance(node.value, str) and self.in_shape:
+                return self._named_shape(node)
+            if type(node.value) is int and not self.in_data:
+                return self._at(node.span, literal, node.value)
+            return node.value
+        if not node.id:
+            raise Poisoned
+        value = (
+            self.names.declare_shape_name(node, self.declared_dtype)
+            if self.may_declare
+            else self.names.lookup(node)
+        )
+        if value is POISON:
+            raise Poisoned
+        if isinstance(value, EnvThread) and value.var is not None:
+            return value.var
+        if isinstance(value, MutableLocal):
+            buffer = value.buffer
+            zero = IntImm(0, buffer.shape[0].dtype)
+            return BufferLoad(buffer, (zero,), span=node.span)
+        return value
+
+    def _named_shape(self, node: doc.Constant) -> object:
+        inner = read_expression(str(node.value), node.span)
+        return self.evaluate(inner)
+
+    # -- steps ---------------------------------------------------------------------------------
+    def _step(self, node: doc.AST) -> Step[object]:
+        return _STEPS[type(node)](self, node)
+
+    def _parts(
+        self, nodes: Sequence[doc.ExprNode]
+    ) -> Step[tuple[list[object], list[doc.ExprNode]]]:
+        """Give the values of elements, and the node of each: ``*items`` stands for several."""
+        values: list[object] = []
+        parts: list[doc.ExprNode] = []
+        for node in nodes:
+            if isinstance(node, (doc.Name, doc.Constant)):
+                values.append(self._leaf(node))
+            elif isinstance(node, doc.Starred):
+                values += yield self._spread(node)
+            else:
+                values.append((yield self._step(node)))
+            parts += [node] * (len(values) - len(parts))
+        return values, parts
+
+    def _spread(self, node: doc.Starred) -> Step[list[object]]:
+        """Give the elements of ``*items``."""
+        found = yield self.on_one(node.value)
+        if type(found) not in (tuple, list, range):
+            raise mistake(
+                "SCR0005",
+                f"{kind(found)} has no elements to write out",
+                help="put * before a tuple or a list, such as A.shape",
+                span=node.span,
+            )
+        return list(cast("Sequence[object]", limited(found)))
+
+    def on_starred(self, node: doc.Starred) -> Step[object]:
+        """Refuse ``*items`` where there is no list of elements around it."""
+        raise mistake(
+            "SCR0002",
+            "a starred expression stands here alone",
+            help="write it among arguments or elements",
+            span=node.span,
+        )
+        yield  # a step, as the others
+
+    def on_f_string(self, node: doc.JoinedStr) -> Step[object]:
+        """Evaluate an f-string of plain values."""
+        words: list[str] = []
+        for part in node.values:
+            words.append((yield self.on_formatted(part)))
+        return limited("".join(words))
+
+    def on_formatted(self, node: doc.Constant | doc.FormattedValue) -> Step[str]:
+        """Evaluate a part of an f-string."""
+        if isinstance(node, doc.Constant):
+            return str(node.value)
+        value = yield self.on_one(node.value)
+        spec = "" if node.format_spec is None else (yield self.on_f_string(node.format_spec))
+        try:
+            return formatted(value, node.conversion, spec)
+        except CompileError as error:
+            raise placed(error, node.value.span) from error
+
+    def on_one(self, node: doc.ExprNode) -> Step[object]:
+        """Evaluate a node, a leaf at once."""
+        if isinstance(node, (doc.Name, doc.Constant)):
+            return self._leaf(node)
+        return (yield self._step(node))
+
+    def _at(self, span: Span, fn: Callable[..., object], *args: object) -> object:
+        """Apply a function; its errors are placed, and so is the node that it makes."""
+        try:
+            made = fn(*args)
+        except CompileError as error:
+            raise placed(error, span) from error
+        return stamped(made, span, args)
+
+    def on_attribute(self, node: doc.Attribute) -> Step[object]:
+        """Evaluate ``value.attr``."""
+        value = yield self.on_one(node.value)
+        if value is R and self.dialect is None and self.names.in_kernel:
+            raise _in_kernel(f"R.{node.attr}", node.span)
+        try:
+            found = MISSING if self.dialect is None else self.dialect.attribute(value, node.attr)
+            if found is MISSING:
+                found = attribute(value, node.attr)
+        except CompileError as error:
+            s = node.span
+            start = s.end_column - len(node.attr)  # the attribute's name ends the expression
+            raise placed(
+                error, Span(s.source, s.end_line, start, s.end_line, s.end_column)
+            ) from error
+        if found is POISON:
+            raise Poisoned
+        return found
+
+    def on_sequence(self, node: doc.Tuple | doc.List) -> Step[object]:
+        """Evaluate a tuple or list."""
+        values, _ = yield self._parts(node.elts)
+        return tuple(values) if isinstance(node, doc.Tuple) else values
+
+    def on_dict(self, node: doc.Dict) -> Step[object]:
+        """Evaluate a dict."""
+        made: dict[object, object] = {}
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            if key_node is None:
+                raise mistake(
+                    "SCR0002",
+                    "** in a dict is not part of TVMScript",
+                    help="write the keys and values",
+                    span=value_node.span,
+                )
+            key = yield self.on_one(key_node)
+            if type(key) in (list, dict) or not (is_static(key) or isinstance(key, Node)):
+                raise mistake(
+                    "SCR0005",
+                    f"{kind(key)} cannot be a key of a dict",
+                    help="use a string, a number or a variable",
+                    span=key_node.span,
+                )
+            was_data = self.in_data
+            self.in_data = was_data or _is_data(value_node)
+            try:
+                made[key] = yield self.on_one(value_node)
+            finally:
+                self.in_data = was_data
+        return made
+
+    def on_slice(self, node: doc.Slice) -> Step[object]:
+        """Evaluate a slice."""
+        bounds: list[object] = []
+        for part in (node.lower, node.upper, node.step):
+            bounds.append(None if part is None else (yield self.on_one(part)))
+        return slice(*bounds)
+
+    def on_subscript(self, node: doc.Subscript) -> Step[object]:
+        """Evaluate an element or a region of a buffer, or an item of a plain value."""
+        value = yield self.on_one(node.value)
+        index_nodes = node.slice.elts if isinstance(node.slice, doc.Tuple) else [node.slice]
+        if not isinstance(value, Buffer):
+            index = yield self.on_one(node.slice)
+            dialect = self.dialect
+            if dialect is not None and dialect.holds(value):
+                made = self._at(node.span, dialect.item, value, cast("object", index))
+                return dialect.made(made, node, (value,), (node.value,))
+            if isinstance(index, slice):
+                self._refuse_run_time_slice(cast("AnySlice", index), node.slice)
+            return self._at(node.span, item, value, cast("object", index))
+        indices, index_nodes = yield self._parts(index_nodes)
+        if len(indices) == 1 and type(indices[0]) in (tuple, list):  # the indices of a grid
+            indices = list(cast("Sequence[object]", indices[0]))
+            index_nodes = [node.slice] * len(indices)
+        sliced = False
+        for axis, (index, part) in enumerate(zip(indices, index_nodes, strict=True)):
+            if isinstance(index, slice):
+                sliced = True
+                if cast("AnySlice", index).step not in (None, 1):
+                    raise mistake(
+                        "SCR0008",
+                        "a slice of a buffer has a step",
+                        help="use T.Ramp(base, stride, lanes) for elements that lie apart",
+                        span=part.span,
+                    )
+            elif isinstance(index, Range):
+                sliced = True
+            else:
+                is_last = axis == len(indices) - 1
+                self._at(part.span, check_index, value, axis, index, is_last)
+        return self._at(node.span, region_of if sliced else _load, value, indices)
+
+    def _refuse_run_time_slice(self, found: AnySlice, node: doc.AST) -> None:
+        bounds: tuple[object, ...] = (found.start, found.stop, found.step)
+        if any(is_expr(b) for b in bounds):
+            raise mistake(
+                "SCR0008",
+                "the bounds of this slice are known only when the program runs",
+                help="use constants; to slice at run time, use a buffer",
+                span=node.span,
+            )
+
+    def on_unary(self, node: doc.UnaryOp) -> Step[object]:
+        """Evaluate an operator on one operand."""
+        operand = yield self.on_one(node.operand)
+        if self.dialect is not None and self.dialect.holds(operand):
+            return self._operated(node, node.op, (operand,), (node.operand,))
+        try:
+            made = unary(node.op, operand)
+        except CompileError as error:
+            raise blamed(error, node.span, (operand,), (node.operand,)) from error
+        return stamped(made, node.span, (operand,))
+
+    def _operated(
+        self,
+        node: doc.ExprNode,
+        op: str,
+        operands: tuple[object, ...],
+        parts: tuple[doc.ExprNode, ...],
+    ) -> object:
+        """Apply an operator to values of a dialect."""
+        dialect = self.dialect
+        assert dialect is not None
+        try:
+            made = stamped(dialect.operator(op, operands), node.span, operands)
+        except CompileError as error:
+            raise blamed(error, node.span, operands, parts) from error
+        return dialect.made(made, node, operands, parts)
+
+    def _is_dialect(self, *values: object) -> bool:
+        return self.dialect is not None and any(map(self.dialect.holds, values))
+
+    def on_binary(self, node: doc.BinOp) -> Step[object]:
+        """Evaluate an operator on two operands."""
+        left = yield self.on_one(node.left)
+        right = yield self.on_one(node.right)
+        if self._is_dialect(left, right):
+            return self._operated(node, node.op, (left, right), (node.left, node.right))
+        try:
+            made = binary(node.op, left, right)
+        except CompileError as error:
+            raise blamed(error, node.span, (left, right), (node.left, node.right)) from error
+        return stamped(made, node.span, (left, right))
+
+    def on_compare(self, node: doc.Compare) -> Step[object]:
+        """Evaluate a comparison, or a chain of them."""
+        left = yield self.on_one(node.left)
+        result: object = True
+        for index, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            right = yield self.on_one(right_node)
+            if self._is_dialect(left, right):
+                if len(node.ops) > 1:
+                    raise mistake(
+                        "SCR0009",
+                        "a chain of comparisons has no meaning for tensors",
+                        help="write two comparisons, joined by R.logical_and",
+                        span=node.span,
+                    )
+                return self._operated(node, op, (left, right), (node.left, right_node))
+            made = self._at(node.span, binary, op, left, right)
+            if index == 0:
+                result = made
+            elif isinstance(result, PrimExpr) or isinstance(made, PrimExpr):
+                result = self._at(node.span, joined, "and", result, made)
+            else:
+                result = result and made
+            left = right
+        return result
+
+    def on_bool(self, node: doc.BoolOp) -> Step[object]:
+        """Evaluate ``and`` or ``or``; a plain value that decides ends it."""
+        stops = node.op == "or"  # the truth that decides
+        result: object = None
+        start = node
+        for index, part in enumerate(node.values):
+            value = yield self.on_one(part)
+            if self._is_dialect(value):
+                raise mistake(
+                    "SCR0009",
+                    f"`{node.op}` has no meaning for {kind(value)}",
+                    help=f"write R.logical_{node.op}(a, b)",
+                    span=part.span,
+                )
+            if index == 0 or is_static(result):  # what stood before did not decide
+                result, start = value, part
+            elif not isinstance(value, bool) or value is stops:
+                try:
+                    made = joined(node.op, result, value)
+                except CompileError as error:
+                    raise blamed(error, node.span, (result, value), (start, part)) from error
+                result = stamped(made, node.span, (result, value))
+            if is_static(result) and bool(result) is stops:
+                return result
+        return result
+
+    def on_choice(self, node: doc.IfExp) -> Step[object]:
+        """Evaluate ``a if c else b`` on a plain condition."""
+        test = yield self.on_one(node.test)
+        if not is_static(test):
+            raise mistake(
+                "SCR0009",
+                "`a if c else b` needs a condition that is known while the program is read",
+                label=f"this is {kind(test)}",
+                help="use T.if_then_else(c, a, b), or T.Select(c, a, b) to evaluate both"
+                if self.dialect is None
+                else "write `if c:` and `else:` as statements, or R.where(c, a, b)",
+                span=node.test.span,
+            )
+        return (yield self.on_one(node.body if test else node.orelse))
+
+    # -- calls ---------------------------------------------------------------------------------
+    def on_call(self, node: doc.Call) -> Step[object]:
+        """Evaluate a call."""
+        func = yield self.on_one(node.func)
+        before = self.declares
+        if id(func) not in SCOPED:
+            return (yield self._on_arguments(node, func))
+        try:
+            with self.names.shape_scope():
+                self.declares = True
+                return (yield self._on_arguments(node, func))
+        finally:
+            self.declares = before
+
+    def _on_arguments(self, node: doc.Call, func: object) -> Step[object]:
+        shaped = SHAPED.get(id(func))
+        declaring = DECLARING.get(id(func))
+        args: list[object] = []
+        keywords: dict[str, object] = {}
+        parts: list[doc.ExprNode] = []
+        for part in node.args:
+            in_shape = shaped is not None and len(args) == shaped.argument
+            if isinstance(part, doc.Starred):
+                args += yield self._spread(part)
+            elif declaring is not None and len(args) >= declaring:
+                args.append((yield self._declaring(part)))
+            else:
+                dtype = _dtype_beside(shaped, args, keywords)
+                args.append((yield self._argument(part, shaped if in_shape else None, dtype)))
+            parts += [part] * (len(args) - len(parts))
+        for word in node.keywords:
+            if word.arg is None:
+                raise mistake(
+                    "SCR0002",
+                    "** in a call is not part of TVMScript",
+                    help="write the arguments by name",
+                    span=word.span,
+                )
+            in_shape = shaped is not None and word.arg in _SHAPE_PARAMETERS
+            if declaring is None:
+                dtype = _dtype_beside(shaped, args, keywords)
+                value = yield self._argument(word.value, shaped if in_shape else None, dtype)
+            else:
+                value = yield self._declaring(word.value)
+            if word.arg in keywords:
+                raise mistake(
+                    "SCR0005",
+                    f"the argument {word.arg!r} is given twice",
+                    help="give it once",
+                    span=word.span,
+                )
+            keywords[word.arg] = value
+        return self._apply(node, func, args, parts, keywords)
+
+    def _declaring(self, node: doc.ExprNode) -> Step[object]:
+        """Evaluate a description that may declare names in its shapes."""
+        before, self.declares = self.declares, True
+        try:
+            return (yield self.on_one(node))
+        finally:
+            self.declares = before
+
+    def _argument(self, node: doc.ExprNode, shaped: Shaped | None, dtype: DataType) -> Step[object]:
+        if shaped is None and isinstance(node, doc.Constant) and isinstance(node.value, str):
+            return node.value  # what a call within a shape takes is text: a dtype, "nan"
+        if shaped is None or (not shaped.texts and isinstance(node, doc.Constant)):
+            return (yield self.on_one(node))
+        before = self.in_shape, self.may_declare, self.declared_dtype
+        self.in_shape, self.declared_dtype = True, dtype
+        self.may_declare = self.declares if shaped.declares is None else shaped.declares
+        try:
+            return (yield self.on_one(node))
+        finally:
+            self.in_shape, self.may_declare, self.declared_dtype = before
+
+    def _apply(
+        self,
+        node: doc.Call,
+        func: object,
+        args: list[object],
+        parts: list[doc.ExprNode],
+        keywords: dict[str, object],
+    ) -> object:
+        dialect = self.dialect
+        ready = None if dialect is None else dialect.plain(func)
+        if dialect is not None and (
+            isinstance(func, ModuleFunction) or dialect.holds(func) or is_exported(func)
+        ):
+            return self._called(node, func, args, parts, keywords)
+        if isinstance(func, ModuleFunction):
+            if keywords:
+                raise mistake(
+                    "SCR0023",
+                    "functions of a module take their arguments by position",
+                    help="leave out the names",
+                    span=node.keywords[0].span,
+                )
+            made = self.names.call_function(func, node, args, parts)
+            return stamped(made, node.span, ())
+        if isinstance(func, Macro):
+            if node is not self.statement:
+                raise mistake(
+                    "SCR0028",
+                    f"the macro {func.name!r} is called for a value",
+                    label="a macro is statements, and has no value",
+                    help="write the call as a statement of its own",
+                    span=node.span,
+                )
+            return Expansion(func, node, args, keywords)
+        if dialect is None and operator_of(func) is not None:
+            raise _in_kernel(f"{func}", node.func.span)
+        if ready is not None:
+            target = ready
+        elif isinstance(func, PlainFunction):
+            target = func.called
+        elif isinstance(func, Method):
+            target = func.call
+        elif is_exported(func) or isinstance(func, DTypeFunction):
+            target = cast("Callable[..., object]", func)
+        else:
+            raise _not_callable(func, node.func.span)
+        values = (*args, *keywords.values())
+        given = (*parts, *(k.value for k in node.keywords))
+        wanted: object = None
+        if "dtype" in keywords and isinstance(target, FunctionType):
+            args, keywords, wanted = _with_dtype(target, args, keywords)
+        if ready is None and not isinstance(func, PlainFunction):
+            _check_arguments(target, node, args, keywords)
+        try:
+            made: object = target(*args, **keywords)
+            if wanted is not None:
+                check_dtype(made, wanted)
+        except CompileError as error:
+            raise blamed(error, node.span, values, given) from error
+        return stamped(made, node.span, values)
+
+    def _called(
+        self,
+        node: doc.Call,
+        func: object,
+        args: list[object],
+        parts: list[doc.ExprNode],
+        keywords: dict[str, object],
+    ) -> object:
+        """Call a function where a dialect has values of its own."""
+        dialect = self.dialect
+        assert dialect is not None
+        values = (*args, *keywords.values())
+        given = (*parts, *(k.value for k in node.keywords))
+        if is_exported(func):
+            _check_arguments(cast("Callable[..., object]", func), node, args, keywords)
+        try:
+            made = stamped(dialect.call(func, args, keywords), node.span, values)
+        except CompileError as error:
+            raise blamed(error, node.span, values, given) from error
+        return dialect.made(made, node, (*values, func), (*given, node.func))
+
+
+def _is_data(node: doc.AST) -> bool:
+    """Whether an expression holds nothing but constants."""
+    stack: list[doc.AST | None] = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (doc.Tuple, doc.List)):
+            stack += part.elts
+        elif isinstance(part, doc.Dict):
+            stack += [*part.keys, *part.values]
+        elif isinstance(part, doc.UnaryOp):
+            stack.append(part.operand)
+        elif not isinstance(part, doc.Constant):
+            return False
+    return True
+
+
+def _load(buffer: Buffer, indices: list[object]) -> BufferLoad:
+    return BufferLoad(buffer, tuple([as_expr(index, "an index") for index in indices]))
+
+
+def _in_kernel(name: str, span: Span) -> CompileError:
+    return mistake(
+        "SCR0010",
+        f"{name} is part of Relax, and this function is a kernel",
+        help="use what T has, or write the function under @R.function",
+        span=span,
+    )
+
+
+def _not_callable(func: object, span: Span) -> CompileError:
+    if isinstance(func, (BaseFunc, IRModule)):
+        return mistake(
+            "SCR0007",
+            "this function belongs to another program",
+            help="put both into one class under @I.ir_module, and call cls.name(…)",
+            span=span,
+        )
+    if isinstance(func, Namespace):
+        return mistake(
+            "SCR0007", f"{func.name} cannot be called", help="name what is in it", span=span
+        )
+    if isinstance(func, Buffer):
+        return mistake(
+            "SCR0007",
+            f"{kind(func)} cannot be called",
+            help=f"index it with square brackets, as in {func.name or 'A'}[i]",
+            span=span,
+        )
+    help_ = "call T.* functions, or functions of the module"
+    if isinstance(func, Foreign):
+        help_ = "Python code is not run; compute the value before, around the function"
+    return mistake("SCR0007", f"{kind(func)} cannot be called", help=help_, span=span)
+
+
+def _signature(target: Callable[..., object]) -> inspect.Signature:
+    signature = _SIGNATURES.get(id(target))
+    if signature is None:
+        signature = inspect.signature(target)
+        if is_exported(target):
+            _SIGNATURES[id(target)] = signature
+    return signature
+
+
+def _check_arguments(
+    target: Callable[..., object],
+    node: doc.Call,
+    args: list[object],
+    keywords: Mapping[str, object],
+) -> None:
+    """Check the number and names of arguments. Errors: SCR0005."""
+    signature = _signature(target)
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        names = ", ".join(str(p.replace(annotation=p.empty)) for p in signature.parameters.values())
+        called = _text_of(node.func)
+        raise CompileError(
+            Diagnostic(
+                "SCR0005",
+                f"{called}: {error}",
+                node.span,
+                help=f"its arguments are {called}({names})",
+            )
+        ) from error
+
+
+def _with_dtype(
+    target: FunctionType, args: list[object], keywords: dict[str, object]
+) -> tuple[list[object], dict[str, object], object]:
+    """Place ``dtype=`` of a builtin: first among the arguments, or beside them as a claim.
+
+    Gives the dtype that the result must have, None where the function takes the dtype itself.
+    """
+    names = list(_signature(target).parameters)
+    if names[:1] == ["dtype"] or target in DTYPE_FIRST:
+        rest = {name: value for name, value in keywords.items() if name != "dtype"}
+        return ([keywords["dtype"], *args], rest, None) if args else (args, keywords, None)
+    if "dtype" in names or not makes_expression(target):
+        return args, keywords, None
+    rest = {name: value for name, value in keywords.items() if name != "dtype"}
+    return args, rest, keywords["dtype"]
+
+
+def _text_of(node: doc.AST) -> str:
+    words: list[str] = []
+    while isinstance(node, doc.Attribute):
+        words.append(node.attr)
+        node = node.value
+    words.append(node.id if isinstance(node, doc.Name) else "…")
+    return ".".join(reversed(words))
+
+
+_STEPS: Final[dict[type[Any], Callable[[ExprEvaluator, Any], Step[object]]]] = {
+    doc.Name: ExprEvaluator.on_one,
+    doc.Constant: ExprEvaluator.on_one,
+    doc.Attribute: ExprEvaluator.on_attribute,
+    doc.Tuple: ExprEvaluator.on_sequence,
+    doc.List: ExprEvaluator.on_sequence,
+    doc.Dict: ExprEvaluator.on_dict,
+    doc.Slice: ExprEvaluator.on_slice,
+    doc.Subscript: ExprEvaluator.on_subscript,
+    doc.UnaryOp: ExprEvaluator.on_unary,
+    doc.BinOp: ExprEvaluator.on_binary,
+    doc.BoolOp: ExprEvaluator.on_bool,
+    doc.Compare: ExprEvaluator.on_compare,
+    doc.IfExp: ExprEvaluator.on_choice,
+    doc.Call: ExprEvaluator.on_call,
+    doc.Starred: ExprEvaluator.on_starred,
+    doc.JoinedStr: ExprEvaluator.on_f_string,
+}

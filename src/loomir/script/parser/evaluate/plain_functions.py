@@ -1,0 +1,138 @@
+"""The few functions of Python that a program may call on plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from loomir.script.builder.mistakes import mistake
+from loomir.script.builder.tir.loops import range_of, serial
+from loomir.script.parser.evaluate.operators import (
+    MAX_ITEMS,
+    holds_expr,
+    is_expr,
+    is_static,
+    kind,
+    limited,
+)
+
+__all__ = ["PLAIN_FUNCTIONS", "PlainFunction"]
+
+_HOLDERS: Final = frozenset(("enumerate", "len", "list", "reversed", "tuple", "zip"))
+"""Functions that only rearrange: what they are given may hold anything."""
+
+_INSTEAD: Final = {
+    "min": "use T.min",
+    "max": "use T.max",
+    "abs": "use T.abs",
+    "int": 'use T.cast(x, "int32")',
+    "float": 'use T.cast(x, "float32")',
+    "bool": "compare with zero, as in x != 0",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PlainFunction:
+    """A function of Python's on plain values."""
+
+    name: str
+    function: Callable[..., Any]
+
+    def called(self, *args: object, **keywords: object) -> object:
+        """Call it.
+
+        Errors: SCR0005 where an argument is known only when the program runs, or the call fails.
+        """
+        if self.name == "range":
+            return _range(args, keywords)
+        for value in (*args, *keywords.values()):
+            if not is_static(value):
+                raise mistake(
+                    "SCR0005",
+                    f"{self.name} takes plain values, not {kind(value)}",
+                    help=_INSTEAD.get(self.name, "use a value known while the program is read")
+                    if is_expr(value)
+                    else "use numbers, strings, tuples and lists",
+                )
+            if self.name not in _HOLDERS and holds_expr(value):
+                raise mistake(
+                    "SCR0005",
+                    f"{self.name} takes plain values, and this holds an expression",
+                    help=_INSTEAD.get(self.name, "write the operators out"),
+                )
+            if isinstance(value, range) and len(value) > MAX_ITEMS:
+                raise mistake(
+                    "SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items"
+                )
+        try:
+            return limited(self.function(*args, **keywords))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            message = f"{self.name} fails: {error}"
+            raise mistake("SCR0005", message, help="correct the arguments") from error
+
+
+def _range(args: Sequence[object], keywords: Mapping[str, object]) -> object:
+    if keywords:
+        return _loop_of(args, keywords)
+    if args and len(args) <= 3 and all(type(a) is int for a in args):
+        numbers: Any = args
+        if len(args) < 3 or args[2] != 0:
+            try:
+                return range(*numbers)
+            except OverflowError:
+                pass
+    given: Any = args
+    return range_of(*given)
+
+
+def _loop_of(args: Sequence[object], keywords: Mapping[str, object]) -> object:
+    """Make the loop of a ``range`` that is given what T.serial takes, such as annotations."""
+    known = ("annotations", "dtype", "step", "unroll")
+    other = next((name for name in keywords if name not in known), None)
+    if other is not None or not 1 <= len(args) <= 3 or (len(args) == 3 and "step" in keywords):
+        raise mistake(
+            "SCR0005",
+            f"range takes no keyword {other!r}" if other else "range has too many arguments",
+            help=f"its keywords in a program are {', '.join(known)}",
+        )
+    given: Any = args[:2]
+    named: Any = {**keywords, "step": args[2]} if len(args) == 3 else keywords
+    return serial(*given, **named)
+
+
+def _zip(*given: Sequence[object]) -> tuple[tuple[object, ...], ...]:
+    return tuple(zip(*given, strict=False))
+
+
+def _enumerate(given: Sequence[object], start: int = 0) -> tuple[tuple[int, object], ...]:
+    return tuple(enumerate(given, start))
+
+
+def _reversed(given: Sequence[object]) -> tuple[object, ...]:
+    return tuple(reversed(given))
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "range": range,
+    "len": len,
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "tuple": tuple,
+    "list": list,
+    "round": round,
+    "sum": sum,
+    "sorted": sorted,
+    "divmod": divmod,
+    "any": any,
+    "all": all,
+    "zip": _zip,
+    "enumerate": _enumerate,
+    "reversed": _reversed,
+}
+PLAIN_FUNCTIONS: Final = {name: PlainFunction(name, f) for name, f in _FUNCTIONS.items()}

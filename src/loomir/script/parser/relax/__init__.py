@@ -1,0 +1,1 @@
+"""How functions of graphs are read."""

@@ -1,0 +1,603 @@
+"""The handlers of statements in Relax, under the token ``"relax"``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from loomir.ir.equality import structural_equal
+from loomir.ir.node import reset
+from loomir.relax.expr import ExternFunc, Tuple, Var
+from loomir.relax.node import Expr, StructInfo
+from loomir.relax.struct_info import TupleStructInfo
+from loomir.script.builder.frame import Frame
+from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.relax.frames import (
+    DataflowFrame,
+    ElseFrame,
+    FunctionFrame,
+    IfFrame,
+    ThenFrame,
+    sequence,
+)
+from loomir.script.builder.relax.values import as_value, is_value
+from loomir.script.builder.tir.scopes import MetaVar
+from loomir.script.parser import dispatch, doc
+from loomir.script.parser.core import Parser, header, targets_of
+from loomir.script.parser.decorators import read_decorators, undecorated
+from loomir.script.parser.evaluate.captured import Foreign
+from loomir.script.parser.evaluate.evaluator import Expansion, Poisoned
+from loomir.script.parser.evaluate.namespaces import (
+    FUNCTION,
+    INLINE,
+    MACRO,
+    ModuleFunction,
+    ModuleNames,
+)
+from loomir.script.parser.evaluate.operators import holds_expr, is_static
+from loomir.script.parser.evaluate.var_table import Entry
+from loomir.script.parser.macros import define_macro, expand
+from loomir.script.parser.places import blamed
+from loomir.script.parser.relax.function import TOKEN, read_info, read_inner
+from loomir.script.parser.relax.values import (
+    Annotated,
+    Cast,
+    RelaxValues,
+    at_uses,
+    described,
+    emit_at,
+    info_of,
+    unwrapped,
+)
+from loomir.support.diagnostics import CompileError
+from loomir.support.span import Span
+from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import Var as ShapeVar
+
+__all__ = ["TOKEN"]
+
+
+def _dialect(parser: Parser) -> RelaxValues:
+    found = parser.evaluator.dialect
+    assert isinstance(found, RelaxValues)
+    return found
+
+
+def _evaluate(parser: Parser, node: doc.ExprNode, *, alone: bool = False) -> object:
+    """Give the value of what a statement binds: a call is not bound yet."""
+    dialect = _dialect(parser)
+    dialect.tops = _tops(node)
+    dialect.origin = None
+    try:
+        value = parser.evaluator.evaluate_alone(node) if alone else parser.evaluate(node)
+    finally:
+        dialect.tops = ()
+    return value
+
+
+def _tops(node: doc.ExprNode) -> tuple[doc.ExprNode, ...]:
+    """List the expressions that give the value of one: what a choice or ``R.emit`` is of."""
+    found: list[doc.ExprNode] = []
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        found.append(part)
+        if isinstance(part, doc.IfExp):
+            stack += (part.body, part.orelse)
+        elif isinstance(part, doc.Call) and isinstance(part.func, doc.Attribute):
+            stack += part.args[:1] if part.func.attr == "emit" else ()
+    return tuple(found)
+
+
+def _emit(
+    parser: Parser,
+    value: object,
+    name: str,
+    node: doc.ExprNode,
+    info: StructInfo | None = None,
+    at: Span | None = None,
+) -> Var:
+    """Bind a value that ``_evaluate`` gave."""
+    if isinstance(value, Annotated):
+        value, info = value.value, value.info if info is None else info
+    if isinstance(value, Cast):
+        frame = sequence("R.match_cast")
+        try:
+            var = frame.match_cast(value.value, value.info, name, at)
+            if info is None or structural_equal(info, value.info):
+                return var
+            return frame.emit(var, name, info, at)
+        except CompileError as error:
+            raise placed(error, node.span) from error
+    origin = _dialect(parser).origin
+    values, parts = ((value,), (node,)) if origin is None or origin[0] is not value else origin[1:]
+    try:
+        made = as_value(unwrapped(value))
+    except CompileError as error:
+        raise blamed(error, node.span, (value,), (node,)) from error
+    if isinstance(made, Expr) and made.span is None and not isinstance(made, Var):
+        reset(made, "span", node.span)
+    return emit_at(made, name, node.span, values, parts, info, at)
+
+
+# -- assignments -------------------------------------------------------------------------------
+@dispatch.register(TOKEN, "Assign")
+def visit_assign(parser: Parser, node: doc.Assign) -> None:
+    """Read ``a = value``: a binding; a name bound before means something else from here on."""
+    value = _evaluate(parser, node.value)
+    for target in node.targets:
+        value = _bind(parser, target, value, node.value)
+
+
+@dispatch.register(TOKEN, "AnnAssign")
+def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
+    """Read ``a: R.Tensor(…) = value``."""
+    target = node.target
+    if not isinstance(target, doc.Name):
+        raise mistake(
+            "SCR0027",
+            "only a name can have an annotation",
+            help="leave the annotation out",
+            span=target.span,
+        )
+    info = read_info(parser, node.annotation, declares=False)
+    if node.value is None:
+        sequence("an annotation").said[target.id] = info, node.span
+        return
+    value = _evaluate(parser, node.value)
+    if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
+        _check_extern(value, info, node)
+        parser.vars.add(target.id, Entry(value, "alias", target.span))
+        return
+    var = _emit(parser, value, target.id, node.value, info, target.span)
+    parser.vars.add(target.id, Entry(var, "value", target.span))
+
+
+def _check_extern(value: Annotated, info: StructInfo, node: doc.AnnAssign) -> None:
+    """Refuse an annotation of a packed function that is not what is said of it. Errors: RLX0201."""
+    if structural_equal(value.info, info):
+        return
+    raise mistake(
+        "RLX0201",
+        f"{cast('doc.Name', node.target).id!r} is annotated as {info}, but described as "
+        f"{value.info}",
+        help="change the annotation, or leave it out",
+        span=node.annotation.span,
+    )
+
+
+@dispatch.register(TOKEN, "AugAssign")
+def visit_aug_assign(parser: Parser, node: doc.AugAssign) -> None:
+    """Read ``a += value``: a new binding of the name."""
+    if not isinstance(node.target, doc.Name):
+        raise mistake(
+            "SCR0027",
+            "only names are bound",
+            help="tensors are values: write a new one, as with R.scatter_elements",
+            span=node.target.span,
+        )
+    value = doc.BinOp(node.span, node.target, node.op, node.value)
+    _bind(parser, node.target, _evaluate(parser, value), value)
+
+
+def _bind(parser: Parser, target: doc.ExprNode, value: object, node: doc.ExprNode) -> object:
+    """Bind one target; gives what a further target is bound to."""
+    if isinstance(target, doc.Name):
+        return _bind_name(parser, target, value, node)
+    if isinstance(target, (doc.Tuple, doc.List)):
+        return _unpack(parser, target, value, node)
+    raise mistake(
+        "SCR0027",
+        "only names are bound",
+        help="tensors are values: write a new one, as with R.scatter_elements",
+        span=target.span,
+    )
+
+
+def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNode) -> object:
+    name = target.id
+    if isinstance(value, MetaVar):
+        parser.vars.add(name, Entry(value.value, "alias", target.span))
+        return value.value
+    if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
+        parser.vars.add(name, Entry(value, "alias", target.span))
+        return value
+    if isinstance(value, ShapeVar) and not value.name_hint:
+        known = parser.vars.get(name)
+        if known is not None and isinstance(known.value, ShapeVar) and known.kind == "shape":
+            _same_kind(known.value, value, node)
+            return known.value  # declared by a shape before this line
+        reset(value, "name_hint", name)
+        reset(value, "span", target.span)
+        parser.vars.add(name, Entry(value, "shape", target.span))
+        return value
+    no_value = value is None or isinstance(value, Foreign) or _is_frame(value)
+    if no_value and not _dialect(parser).holds(value):
+        raise mistake(
+            "SCR0025",
+            f"{described(value)} is no value that a name can stand for",
+            help="use a value of the program, or R.const(…) for numbers",
+            span=node.span,
+        )
+    if isinstance(value, (ModuleFunction, ModuleNames, PrimExpr, StructInfo)) or _is_plain(value):
+        parser.vars.add(name, Entry(value, "alias", target.span))
+        return value
+    var = _emit(parser, value, name, node, at=target.span)
+    parser.vars.add(name, Entry(var, "value", target.span))
+    return var
+
+
+def _same_kind(known: ShapeVar, declared: ShapeVar, node: doc.ExprNode) -> None:
+    """Refuse to declare a shape variable again with another dtype."""
+    if known.dtype is not declared.dtype:
+        raise mistake(
+            "SCR0026",
+            f"'{known.name_hint}' already stands for an extent, an {known.dtype}",
+            label=f"this is {declared.dtype}",
+            help=f"write T.{known.dtype}(), or choose another name",
+            span=node.span,
+        )
+
+
+def _is_frame(value: object) -> bool:
+    return isinstance(value, Frame)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is known while the program is read, and none of Relax is in it."""
+    if not is_static(value):
+        return False
+    return value != () and not holds_expr(value)  # the empty tuple is a value of the program
+
+
+def _unpack(
+    parser: Parser, target: doc.Tuple | doc.List, value: object, node: doc.ExprNode
+) -> object:
+    count = len(target.elts)
+    if any(isinstance(part, doc.Starred) for part in target.elts):
+        raise mistake(
+            "SCR0027",
+            "a starred name takes no values",
+            help="write a name for each value",
+            span=target.span,
+        )
+    if isinstance(value, (tuple, list)):
+        given = cast("Sequence[object]", value)
+        _check_count(target, len(given))
+        items = list(given)
+        if isinstance(node, (doc.Tuple, doc.List)) and len(node.elts) == count:
+            nodes = list(node.elts)
+        else:
+            nodes = [node] * count
+        # All values are computed before any name means another thing.
+        for part, item, at in zip(target.elts, items, nodes, strict=True):
+            _bind(parser, part, item, at)
+        return cast("object", value)
+    if not is_value(value) and not isinstance(value, (Cast, Annotated)):
+        raise mistake(
+            "SCR0027",
+            f"{described(value)} cannot be unpacked into {count} names",
+            help="assign it to one name",
+            span=target.span,
+        )
+    whole = value if isinstance(value, (Var, Tuple)) else _emit(parser, value, "", node)
+    info = info_of(whole)
+    if isinstance(info, TupleStructInfo):
+        _check_count(target, len(info.fields))
+    dialect = _dialect(parser)
+    for index, part in enumerate(target.elts):
+        try:
+            held = whole.fields[index] if isinstance(whole, Tuple) else None
+            item = dialect.item(whole, index) if held is None else held
+        except CompileError as error:
+            raise blamed(error, node.span, (whole,), (node,)) from error
+        _bind(parser, part, item, node)
+    return whole
+
+
+def _check_count(target: doc.Tuple | doc.List, count: int) -> None:
+    if count != len(target.elts):
+        raise mistake(
+            "SCR0027",
+            f"{count} values cannot be unpacked into {len(target.elts)} names",
+            help=f"write {count} names",
+            span=target.span,
+        )
+
+
+# -- other statements --------------------------------------------------------------------------
+@dispatch.register(TOKEN, "Expr")
+def visit_expr(parser: Parser, node: doc.Expr) -> None:
+    """Read an expression that stands alone: a call for its effect, or a part of a function."""
+    if isinstance(node.value, doc.Constant) and isinstance(node.value.value, str):
+        return  # a docstring
+    value = _evaluate(parser, node.value, alone=True)
+    if isinstance(value, Expansion):
+        expand(parser, value)
+    elif isinstance(value, Cast):
+        try:
+            sequence("R.match_cast").check(value.value, value.info, node.span)
+        except CompileError as error:
+            raise placed(error, node.span) from error
+    elif isinstance(value, Annotated) or (isinstance(value, Expr) and not isinstance(value, Var)):
+        _emit(parser, value, "_", node.value, at=node.span)
+    elif isinstance(value, Frame):
+        raise mistake(
+            "SCR0013",
+            "this opens a scope, and is left alone",
+            help="write it after `with`",
+            span=node.span,
+        )
+    elif value is not None:
+        raise mistake(
+            "SCR0025",
+            f"{described(value)} alone has no effect",
+            help="remove it, or assign it",
+            span=node.span,
+        )
+
+
+@dispatch.register(TOKEN, "Return")
+def visit_return(parser: Parser, node: doc.Return) -> None:
+    """Read ``return value``."""
+    scope = sequence("return")
+    if not isinstance(scope, FunctionFrame):
+        raise mistake(
+            "SCR0030",
+            "a return stands in a branch",
+            help="bind the same name last in both cases, and return it after the branch",
+            span=node.span,
+        )
+    if node.value is None:
+        raise mistake(
+            "SCR0030",
+            "a return needs a value",
+            help="`return ()` gives the empty tuple",
+            span=node.span,
+        )
+    value = _evaluate(parser, node.value)
+    if isinstance(value, (Cast, Annotated)):
+        value = _emit(parser, value, "", node.value)
+    origin = _dialect(parser).origin
+    try:
+        made = as_value(unwrapped(value))
+    except CompileError as error:
+        raise blamed(error, node.value.span, (value,), (node.value,)) from error
+    if origin is not None and origin[0] is value:
+        made = emit_at(made, "", node.value.span, *origin[1:])
+    scope.returns(made, node.span)
+    _dialect(parser).result = (made, node.value)
+
+
+@dispatch.register(TOKEN, "Pass")
+def visit_pass(parser: Parser, node: doc.Pass) -> None:
+    """Read ``pass``."""
+
+
+@dispatch.register(TOKEN, "FunctionDef")
+def visit_function(parser: Parser, node: doc.FunctionDef) -> None:
+    """Read a function in a function, or a macro."""
+    marker, options = read_decorators(parser, node)
+    if marker is FUNCTION:
+        read_inner(parser, node, options)
+    elif marker is not None and marker in (MACRO, INLINE):
+        define_macro(parser, node, marker, options.hygienic)
+    else:
+        raise undecorated(node, "@R.function")
+
+
+# -- scopes ------------------------------------------------------------------------------------
+@dispatch.register(TOKEN, "With")
+def visit_with(parser: Parser, node: doc.With) -> None:
+    """Read ``with R.dataflow():``; what ``R.output`` names is known after it."""
+    frame = None
+    try:
+        if len(node.items) != 1:
+            raise mistake(
+                "SCR0013",
+                "with opens one scope of Relax",
+                help="write `with R.dataflow():`",
+                span=node.items[1].context_expr.span,
+            )
+        item = node.items[0]
+        value = parser.evaluate(item.context_expr)
+        if not isinstance(value, DataflowFrame):
+            raise mistake(
+                "SCR0013",
+                "this opens no scope of Relax",
+                help="write `with R.dataflow():`",
+                span=item.context_expr.span,
+            )
+        if item.optional_vars is not None:
+            raise mistake(
+                "SCR0013",
+                "a dataflow block has no value to bind",
+                help="leave out `as`",
+                span=item.optional_vars.span,
+            )
+        value.span = header(node)
+        value.__enter__()
+        frame = value
+    except (CompileError, Poisoned) as error:
+        parser.caught(error, header(node))
+        parser.poison(_bound_in(node.body))
+        return
+    before = parser.setbacks()
+    with parser.vars.frame() as names:
+        parser.visit_body(node.body)
+        found = {name: parser.vars.get(name) for name in names.names}
+    failed = parser.setbacks() > before
+    try:
+        parser.builder.close(frame, failed=False)
+    except CompileError as error:
+        parser.caught(error, frame.span)
+        failed = True
+    outputs = frame.outputs or {}
+    for name, entry in found.items():
+        if entry is not None and id(entry.value) in outputs:
+            parser.vars.add(name, entry)
+        elif failed and parser.vars.get(name) is None:
+            parser.poison([name])
+
+
+def _bound_in(body: Sequence[doc.StmtNode]) -> list[str]:
+    """List the names that statements bind, those in scopes too."""
+    found: list[str] = []
+    stack: list[doc.AST] = list(body)
+    while stack:
+        part = stack.pop()
+        found += targets_of(part)
+        if not isinstance(part, doc.FunctionDef):
+            for name in ("body", "orelse"):
+                stack.extend(getattr(part, name, ()))
+    return found
+
+
+class _Case(NamedTuple):
+    """A case of a branch that is being read."""
+
+    frame: ThenFrame | ElseFrame
+    names: ExitStack
+    before: int
+
+
+class _Branch(NamedTuple):
+    """A branch whose second case is being read."""
+
+    node: doc.If
+    frame: IfFrame
+    condition: object
+    before: int
+    case: _Case
+
+
+@dispatch.register(TOKEN, "If")
+def visit_if(parser: Parser, node: doc.If) -> None:
+    """Read a branch with all its ``elif``; a condition that is known now decides now."""
+    opened: list[_Branch] = []
+    current: doc.If | None = node
+    while current is not None:
+        current = _visit_cases(parser, current, opened)
+    for branch in reversed(opened):
+        _close_case(parser, branch.case)
+        _close_branch(parser, branch)
+
+
+def _visit_cases(parser: Parser, node: doc.If, opened: list[_Branch]) -> doc.If | None:
+    """Read the cases of one condition; gives the ``elif`` that is left to read."""
+    before = parser.setbacks()
+    try:
+        test = _evaluate(parser, node.test)
+        if is_static(test):
+            return _visit_rest(parser, node.body if test else node.orelse)
+        _check_branch(node, test)
+        cond = as_value(test) if not _needs_name(test) else _emit(parser, test, "", node.test)
+        frame = IfFrame(cond)
+        frame.span = header(node)
+        frame.__enter__()
+    except (CompileError, Poisoned) as error:
+        parser.caught(error, header(node))
+        parser.poison(_bound_in([node]))
+        return None
+    case = _open_case(parser, ThenFrame(), node)
+    parser.visit_body(node.body)
+    _close_case(parser, case)
+    case = _open_case(parser, ElseFrame(), node)
+    opened.append(_Branch(node, frame, cond, before, case))
+    return _visit_rest(parser, node.orelse)
+
+
+def _visit_rest(parser: Parser, body: Sequence[doc.StmtNode]) -> doc.If | None:
+    """Read a case, unless it is an ``elif``, which is given back."""
+    if len(body) == 1 and isinstance(body[0], doc.If):
+        return body[0]
+    parser.visit_body(body)
+    return None
+
+
+def _check_branch(node: doc.If, test: object) -> None:
+    if not node.orelse:
+        raise mistake(
+            "SCR0032",
+            "a branch has no else case",
+            help="write both cases: each ends by binding the same name",
+            span=header(node),
+        )
+    if not is_value(test) and not isinstance(test, PrimExpr):
+        raise mistake(
+            "SCR0032",
+            f"the condition is {described(test)}",
+            help="give a tensor of rank 0 and dtype bool",
+            span=node.test.span,
+        )
+
+
+def _open_case(parser: Parser, frame: ThenFrame | ElseFrame, node: doc.If) -> _Case:
+    names = ExitStack()
+    made = _Case(frame, names, parser.setbacks())
+    frame.span = header(node)
+    frame.__enter__()
+    names.enter_context(parser.vars.frame())
+    return made
+
+
+def _close_case(parser: Parser, case: _Case) -> None:
+    case.names.close()
+    try:
+        parser.builder.close(case.frame, failed=parser.setbacks() > case.before)
+    except CompileError as error:
+        parser.caught(error, case.frame.span)
+
+
+def _close_branch(parser: Parser, branch: _Branch) -> None:
+    node, frame = branch.node, branch.frame
+    failed = parser.setbacks() > branch.before
+    try:
+        parser.builder.close(frame, failed)
+    except CompileError as error:
+        parser.caught(_at_condition(error, branch.condition, node.test), frame.span)
+        failed = True
+    if frame.var is not None:
+        reset(frame.var, "span", frame.span)
+        parser.vars.add(frame.cases[True][1], Entry(frame.var, "value", frame.span))
+    if failed:
+        parser.poison(_bound_in([node]))
+
+
+def _at_condition(error: CompileError, cond: object, node: doc.ExprNode) -> CompileError:
+    """Place what is said of the condition of a branch at the condition."""
+    found = [replace(d, span=node.span) if d.code == "RLX0205" else d for d in error.diagnostics]
+    return at_uses(CompileError(*found), (cond,), (node,))
+
+
+def _needs_name(value: object) -> bool:
+    return isinstance(value, Expr) and not isinstance(value, (Var,)) and info_of(value) is None
+
+
+# -- what is no part of Relax ------------------------------------------------------------------
+def _refuse(word: str, help_: str) -> Callable[[Parser, Any], None]:
+    def visit(parser: Parser, node: doc.AST) -> None:
+        error = mistake(
+            "SCR0002",
+            f"{word} is not part of Relax",
+            label="not supported",
+            help=help_,
+            span=header(node),
+        )
+        parser.caught(error, node.span)
+        parser.poison(_bound_in([cast("doc.StmtNode", node)]))
+
+    return visit
+
+
+_LOOPS = "use operators on whole tensors, a function that calls itself, or a T.prim_func"
+dispatch.register(TOKEN, "For")(_refuse("for", _LOOPS))
+dispatch.register(TOKEN, "While")(_refuse("while", _LOOPS))
+dispatch.register(TOKEN, "Assert")(_refuse("assert", "write R.assert_op(condition)"))
+dispatch.register(TOKEN, "Break")(_refuse("break", "there are no loops in Relax"))
+dispatch.register(TOKEN, "Continue")(_refuse("continue", "there are no loops in Relax"))
+dispatch.register(TOKEN, "Import")(_refuse("import", "import around the function"))
+dispatch.register(TOKEN, "ImportFrom")(_refuse("import", "import around the function"))
+dispatch.register(TOKEN, "ClassDef")(_refuse("class", "write it around the function"))

@@ -1,0 +1,1 @@
+"""How functions of loops are read."""
