@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 
 import loomir  # noqa: E402
 from benchmarks.table import measure, print_table  # noqa: E402
-from loomir.cli.source import load_file  # noqa: E402
+from loomir.cli.files.source import load_file  # noqa: E402
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "matmul_scheduled.py"
 

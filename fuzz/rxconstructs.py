@@ -7,7 +7,7 @@ from typing import Any
 from fuzz.rxgrow import DTYPES, Entry, Grower, op
 from fuzz.rxkernels import KERNEL_STEPS
 from fuzz.rxops import OPERATOR_STEPS, field_of
-from loomir.interp.relax_values import Frame
+from loomir.interp.relax.values import Frame
 from loomir.relax import (
     Call,
     Constant,

@@ -15,9 +15,9 @@ import numpy as np
 
 from fuzz.choices import Choices
 from fuzz.rxprogram import EXACT, Record, Tolerance
-from loomir.interp.relax_machine import Machine
-from loomir.interp.relax_ops import operate
-from loomir.interp.relax_values import Frame
+from loomir.interp.relax.machine import Machine
+from loomir.interp.relax.ops import operate
+from loomir.interp.relax.values import Frame
 from loomir.ir.visit import trampoline
 from loomir.relax import (
     BlockBuilder,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.interp.scalar import value_of
+from loomir.interp.tir.scalar import value_of
 from loomir.ir.module import IRModule
 from loomir.relax import (
     FuncStructInfo,

@@ -11,7 +11,7 @@ from fuzz.rxengines import reference, trouble
 from fuzz.rxgen import program_of_seed
 from fuzz.rxprogram import RelaxProgram
 from fuzz.serving import ROTATION, answer_of, complaints, serve
-from loomir.support.cautions import CompileWarning
+from loomir.support.compile_warning import CompileWarning
 
 __all__ = ["ROTATION", "answer", "check", "main", "plan_of"]
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import loomir.script  # noqa: F401 - prints expressions
 from loomir.arith import Analyzer
-from loomir.interp.expr import compile_expr
 from loomir.interp.machine import evaluate
 from loomir.interp.scope import Scope
+from loomir.interp.tir.expr import compile_expr
 from loomir.ir import structural_equal
 from loomir.runtime.errors import RunError
 from loomir.support.dtype import BOOL, DataType

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loomir.cli.source import load_file, programs_of
+from loomir.cli.files.source import load_file, programs_of
 from loomir.ir import assert_structural_equal
 from loomir.script import from_source
 from tests.clause import clauses

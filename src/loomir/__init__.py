@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from loomir.runtime.packed.registry import get_func, register_func
     from loomir.runtime.shape import Shape
     from loomir.schedule.schedule import Schedule
-    from loomir.support.cautions import CompileWarning
+    from loomir.support.compile_warning import CompileWarning
     from loomir.support.diagnostics import (
         CompileError,
         Diagnostic,
@@ -78,7 +78,7 @@ __all__ = [
 # Loaded when first asked for, so that ``import loomir`` costs next to nothing.
 _HOMES: Final = {
     "CompileError": "loomir.support.diagnostics",
-    "CompileWarning": "loomir.support.cautions",
+    "CompileWarning": "loomir.support.compile_warning",
     "Diagnostic": "loomir.support.diagnostics",
     "Executable": "loomir.runtime.executable",
     "InternalError": "loomir.support.diagnostics",

@@ -33,13 +33,13 @@ from loomir.runtime.packed.externs import find_extern
 from loomir.runtime.packed.nan_check import no_graph
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.storage.object_cache import ObjectCache
-from loomir.support.cautions import caution
+from loomir.support.argument_errors import explained
+from loomir.support.compile_warning import caution
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
-from loomir.support.declared import Declared, declared, shown
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.held import explained
 from loomir.support.printing import to_text
+from loomir.support.runtime_types import Declared, declared, shown
 from loomir.target import Target
 from loomir.tir.builtins.calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.expr import Call

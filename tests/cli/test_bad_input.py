@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from loomir.cli import app
-from loomir.cli.judge import difference
+from loomir.cli.compare import difference
 from loomir.ir.stage_files import UNCHANGED
 from loomir.support.dtype import DataType
 

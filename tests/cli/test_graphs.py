@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.cli.files.source import load_file
 from loomir.cli.graphs import (
     GraphOutcome,
     compare_graphs,
@@ -19,7 +20,6 @@ from loomir.cli.graphs import (
     graphs_of,
     run_graph,
 )
-from loomir.cli.source import load_file
 from loomir.relax import (
     Function,
     PrimValue,
@@ -47,7 +47,7 @@ PARAMS = [
 FILE = """\
 import numpy as np
 
-from loomir.op.unary import negative
+from loomir.op.elementwise.unary import negative
 from loomir.relax import Function, PrimStructInfo, TensorStructInfo, Tuple, Var
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Var as Size

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import loomir
-from loomir.cli.source import load_file, programs_of
+from loomir.cli.files.source import load_file, programs_of
 from loomir.ir.stage_files import UNCHANGED
 from loomir.script import parse_file
 from loomir.support.diagnostics import CompileError

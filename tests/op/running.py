@@ -13,7 +13,7 @@ from fuzz.native import quick_codegen
 from loomir import te
 from loomir.arith.analyzer import Analyzer
 from loomir.autoschedule.driver import schedule_function
-from loomir.interp.scalar import value_of
+from loomir.interp.tir.scalar import value_of
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.relax.expr import Call, Constant, DataTypeImm, PrimValue, StringImm, Tuple, Var

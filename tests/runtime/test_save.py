@@ -18,7 +18,7 @@ import pytest
 
 import loomir
 from loomir.codegen.llvm.jit.engine import family
-from loomir.deploy import stamp
+from loomir.deploy import compatibility
 from loomir.runtime.errors import CacheWarning
 from loomir.runtime.storage import container
 from loomir.script import ir as I
@@ -337,7 +337,7 @@ def test_code_for_another_machine_is_refused(saved, own, field, value, code):
 
     def change(header, parts):
         header["target"][field] = value
-        if field == "triple" and family(value) == family(stamp.TargetMachine.host().triple):
+        if field == "triple" and family(value) == family(compatibility.TargetMachine.host().triple):
             header["target"][field] = "x86_64-unknown-linux-gnu"
         if field == "cpu":
             header["target"]["features"] = ""
@@ -356,10 +356,10 @@ def test_code_for_this_cpu_is_refused_where_a_process_may_not_run_it(
 
     _, path = saved
     (own / "x").write_bytes(rewritten(path.read_bytes(), change))
-    host = stamp.TargetMachine.host()
+    host = compatibility.TargetMachine.host()
     without = "+avx512vnni,+avx512bf16,+avxvnni,-amx-bf16,-amx-int8"
-    there = stamp.TargetMachine.of("sapphirerapids", without, host.triple)
-    monkeypatch.setattr(stamp.TargetMachine, "host", lambda: there)
+    there = compatibility.TargetMachine.of("sapphirerapids", without, host.triple)
+    monkeypatch.setattr(compatibility.TargetMachine, "host", lambda: there)
     with pytest.raises(RunError) as caught:
         loomir.load(own / "x", trusted=True)
     assert "amx-bf16, amx-int8" in caught.value.diagnostic.message

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from loomir.build import as_module
-from loomir.cli.making import make_inputs
+from loomir.cli.files.source import load_file, pick, programs_of, split_target
+from loomir.cli.inputs import make_inputs
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
-from loomir.cli.source import load_file, pick, programs_of, split_target
 from loomir.debug.bisection import bisect as search
 from loomir.debug.values import entry_of
 from loomir.support.diagnostics import LoomirError

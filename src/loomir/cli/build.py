@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 import loomir
+from loomir.cli.files.source import load_file, pick, programs_of, split_target
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
-from loomir.cli.source import load_file, pick, programs_of, split_target
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 
 __all__ = ["build"]

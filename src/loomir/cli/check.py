@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from loomir.build import as_module
+from loomir.cli.files.source import is_tc, read_tc, read_text, split_target
 from loomir.cli.report import Report, fail
-from loomir.cli.source import is_tc, read_tc, read_text, split_target
 from loomir.relax.check.verify import verify, warnings_of
 from loomir.script.parser.whole_file import read_file
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError

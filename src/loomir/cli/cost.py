@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 import typer
 
+from loomir.cli.files.sizes import whole
+from loomir.cli.files.source import is_tc, pick, read_tc, read_text, split_target
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
-from loomir.cli.sizes import whole
-from loomir.cli.source import is_tc, pick, read_tc, read_text, split_target
 from loomir.ir.module import IRModule
 from loomir.script import parse_file
 from loomir.support.diagnostics import LoomirError

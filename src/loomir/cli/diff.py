@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from loomir.build import as_module
-from loomir.cli.making import make_inputs
+from loomir.cli.files.source import Program, load_file, pick, programs_of, read_text, split_target
+from loomir.cli.inputs import make_inputs
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
-from loomir.cli.source import Program, load_file, pick, programs_of, read_text, split_target
 from loomir.debug.texts import compare_texts
 from loomir.debug.values import compare_stages, entry_of
 from loomir.ir.module import IRModule

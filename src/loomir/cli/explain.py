@@ -18,14 +18,14 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.outline_group import group_alone
 from loomir.autoschedule.prepack_constants import schedule_with_constants
 from loomir.build import as_module, packing_for
+from loomir.cli.files.sizes import size_of
+from loomir.cli.files.source import Program, load_file, pick, programs_of, split_target
 from loomir.cli.graphs import graphs_of
 from loomir.cli.guarded import check_indices
-from loomir.cli.making import make_inputs
+from loomir.cli.inputs import make_inputs
 from loomir.cli.names import check_names
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
-from loomir.cli.sizes import size_of
-from loomir.cli.source import Program, load_file, pick, programs_of, split_target
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.profiling.roof import measured_roof

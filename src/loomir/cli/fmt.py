@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from loomir.cli.files.source import is_tc, read_text, split_target
 from loomir.cli.report import Report, fail
-from loomir.cli.source import is_tc, read_text, split_target
 from loomir.script import parse_file
 from loomir.support.diagnostics import LoomirError
 from loomir.tc.fmt import fmt as fmt_tc

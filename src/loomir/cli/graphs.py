@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from loomir.cli.judge import difference, random_array, random_scalar
-from loomir.cli.raised import ask
-from loomir.cli.sizes import size_of, whole
+from loomir.cli.compare import difference, random_array, random_scalar
+from loomir.cli.files.sizes import size_of, whole
+from loomir.cli.files.user_traceback import ask
 from loomir.ir.module import IRModule
 from loomir.ir.visit import Step, pre_order, trampoline
 from loomir.relax.expr import Function, Var

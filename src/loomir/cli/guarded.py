@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import loomir
 from loomir.build import as_module
-from loomir.cli.source import Program
+from loomir.cli.files.source import Program
 from loomir.ir.equality import structural_equal
 from loomir.tir.function import PrimFunc
 from loomir.transform.pipelines import LowerOptions, lower

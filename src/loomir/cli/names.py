@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
+from loomir.cli.files.source import Program
 from loomir.cli.graphs import graph_names, graphs_of
-from loomir.cli.source import Program
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.support.diagnostics import CompileError, Diagnostic

@@ -16,6 +16,26 @@ import typer
 import loomir
 from loomir.autoschedule.driver import schedule_function
 from loomir.build import as_module
+from loomir.cli.compare import (
+    Argument,
+    Outcome,
+    compare,
+    default_sizes,
+    expected,
+    inputs_for,
+    outcome,
+    uses_math,
+)
+from loomir.cli.files.file_options import constants, made_inputs
+from loomir.cli.files.source import (
+    Program,
+    load_file,
+    pick,
+    programs_of,
+    split_target,
+    warnings_of,
+)
+from loomir.cli.files.user_traceback import ask
 from loomir.cli.graphs import (
     GraphOutcome,
     compare_graphs,
@@ -27,30 +47,10 @@ from loomir.cli.graphs import (
     run_graph,
 )
 from loomir.cli.guarded import check_indices
-from loomir.cli.judge import (
-    Argument,
-    Outcome,
-    compare,
-    default_sizes,
-    expected,
-    inputs_for,
-    outcome,
-    uses_math,
-)
-from loomir.cli.making import make_inputs
+from loomir.cli.inputs import make_inputs
 from loomir.cli.names import check_names, functions_of, public_functions
-from loomir.cli.offered import constants, made_inputs
-from loomir.cli.raised import ask
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
-from loomir.cli.source import (
-    Program,
-    load_file,
-    pick,
-    programs_of,
-    split_target,
-    warnings_of,
-)
 from loomir.cli.work import steps
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from loomir.cli.sizes import size_of
+from loomir.cli.files.sizes import size_of
 from loomir.ir.node import Node
 from loomir.ir.visit import children
 from loomir.tir.expr import Var

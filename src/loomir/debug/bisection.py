@@ -21,8 +21,8 @@ from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
 from loomir.ir.visit import rebuild
 from loomir.relax.expr import Function
+from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import RunError
-from loomir.support.held import explained
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.tir.linked import link_calls

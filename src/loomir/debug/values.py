@@ -17,15 +17,15 @@ import numpy as np
 
 from loomir.build import Program, as_module
 from loomir.interp import interpret
-from loomir.interp.relax_machine import Machine
-from loomir.interp.relax_ops import operate
+from loomir.interp.relax.machine import Machine
+from loomir.interp.relax.ops import operate
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.op import Op
 from loomir.relax.expr import Binding, Call, Function, MatchCast, Var, VarBinding
 from loomir.runtime.shape import Shape
+from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import dtype_of_numpy
-from loomir.support.held import explained
 from loomir.support.span import Span
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of

@@ -8,8 +8,8 @@ from loomir.codegen.llvm.graphs import graph_functions
 from loomir.codegen.llvm.native import Native
 from loomir.codegen.llvm.relax.unit import FunctionInfo
 from loomir.deploy.tables import Tables
-from loomir.interp.arguments import explain
 from loomir.interp.program import interpret
+from loomir.interp.tir.arguments import explain
 from loomir.relax import expr as relax
 from loomir.runtime.function import Function
 from loomir.runtime.graph.function import GraphFunction

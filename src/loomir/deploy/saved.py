@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 from loomir.codegen.llvm.jit.engine import TargetMachine
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
-from loomir.deploy.stamp import abi_stamp, check_machine
+from loomir.deploy.compatibility import abi_stamp, check_machine
 from loomir.deploy.tables import Tables, read_tables, write_tables
 from loomir.runtime.executable import Executable
 from loomir.runtime.storage.container import (
@@ -29,9 +29,9 @@ from loomir.runtime.storage.container import (
     write_file,
 )
 from loomir.runtime.storage.signing import is_own, seal
+from loomir.support.argument_errors import explained
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import LoomirError
-from loomir.support.held import explained
 
 __all__ = ["load", "save"]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from loomir.codegen.llvm.module import Generated
 from loomir.codegen.llvm.relax.program import Graph
 from loomir.codegen.llvm.relax.unit import FunctionCheck, FunctionInfo
-from loomir.deploy.places import Places, read_places
+from loomir.deploy.span_table import Places, read_places
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.serialize import from_rows, to_rows

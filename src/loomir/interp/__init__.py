@@ -1,10 +1,10 @@
 """The executable semantics of programs: plain interpreters, independent of code generation."""
 
-from loomir.interp.arguments import explain
 from loomir.interp.builtins import TOLERANCE
-from loomir.interp.calls import ExactRun, Interpreter
 from loomir.interp.program import interpret
-from loomir.support.held import explain_exported as _explain_exported
+from loomir.interp.tir.arguments import explain
+from loomir.interp.tir.calls import ExactRun, Interpreter
+from loomir.support.argument_errors import explain_exported as _explain_exported
 
 __all__ = ["TOLERANCE", "ExactRun", "Interpreter", "explain", "interpret"]
 

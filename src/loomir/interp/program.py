@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from loomir.interp.calls import Interpreter
-from loomir.interp.relax_machine import Machine
-from loomir.interp.relax_ops import operate
+from loomir.interp.relax.machine import Machine
+from loomir.interp.relax.ops import operate
+from loomir.interp.tir.calls import Interpreter
 from loomir.interp.values import Value
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.relax.expr import Function

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loomir.ir.node import Node, attr, child, meta, node, reset, without_lists
+from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
-from loomir.support.held import explained
 from loomir.support.highlight import show_text, to_html
 from loomir.support.printing import to_text
 from loomir.support.span import Span

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast
 
 from typing_extensions import dataclass_transform
 
+from loomir.support.argument_errors import explain_node, refuse_endless
 from loomir.support.diagnostics import InternalError, LoomirError
-from loomir.support.held import explain_node, refuse_endless
 from loomir.support.printing import to_text
 
 __all__ = [

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from loomir.ir.module import BaseFunc, IRModule
+from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
-from loomir.support.held import explained
 
 __all__ = [
     "FACTS",

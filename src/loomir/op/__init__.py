@@ -10,25 +10,25 @@ from loomir.op import memory as memory
 from loomir.op import nn as nn
 from loomir.op import vision as vision
 from loomir.op import vm as vm
-from loomir.op.binary import *  # noqa: F403
 from loomir.op.call import *  # noqa: F403
 from loomir.op.create import *  # noqa: F403
-from loomir.op.datatype import *  # noqa: F403
 from loomir.op.effects import *  # noqa: F403
-from loomir.op.gathering import *  # noqa: F403
-from loomir.op.index import *  # noqa: F403
+from loomir.op.elementwise.binary import *  # noqa: F403
+from loomir.op.elementwise.datatype import *  # noqa: F403
+from loomir.op.elementwise.mask import *  # noqa: F403
+from loomir.op.elementwise.ternary import *  # noqa: F403
+from loomir.op.elementwise.unary import *  # noqa: F403
+from loomir.op.indexing.gathering import *  # noqa: F403
+from loomir.op.indexing.index import *  # noqa: F403
+from loomir.op.indexing.parts import *  # noqa: F403
+from loomir.op.indexing.scattering import *  # noqa: F403
 from loomir.op.layout import *  # noqa: F403
 from loomir.op.linear_algebra import *  # noqa: F403
 from loomir.op.manipulate import *  # noqa: F403
-from loomir.op.mask import *  # noqa: F403
-from loomir.op.parts import *  # noqa: F403
 from loomir.op.qdq import *  # noqa: F403
 from loomir.op.sampling import *  # noqa: F403
-from loomir.op.scattering import *  # noqa: F403
 from loomir.op.search import *  # noqa: F403
 from loomir.op.set import *  # noqa: F403
 from loomir.op.shapes import *  # noqa: F403
 from loomir.op.sorting import *  # noqa: F403
 from loomir.op.statistical import *  # noqa: F403
-from loomir.op.ternary import *  # noqa: F403
-from loomir.op.unary import *  # noqa: F403

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loomir.ir.module import GlobalVar
-from loomir.op.kernel_rules import (
+from loomir.op.rules.kernel_rules import (
     arguments_of,
     check_kernel,
     literal_arguments,

@@ -10,7 +10,7 @@ import numpy as np
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.visit import by_class
-from loomir.op.arguments import dims_of, need_rank
+from loomir.op.rules.arguments import dims_of, need_rank
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op

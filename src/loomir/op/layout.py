@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import dims_of, holds, is_one, number_of, plain
-from loomir.op.reshaping import shaped, shown
+from loomir.op.rules.arguments import dims_of, holds, is_one, number_of, plain
+from loomir.op.rules.reshaping import shaped, shown
 from loomir.relax.info.proof import analyzer_for
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext

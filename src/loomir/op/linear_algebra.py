@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import (
+from loomir.op.rules.arguments import (
     combined,
     is_one,
     must_equal,
@@ -19,7 +19,7 @@ from loomir.op.arguments import (
     same_dtype,
     shared_device,
 )
-from loomir.op.fitting import fitted
+from loomir.op.rules.fitting import fitted
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import Extents, broadcast, spread
 from loomir.relax.operator.context import OpContext

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from loomir.arith.fold import add
-from loomir.op.arguments import (
+from loomir.op.rules.arguments import (
     combined,
     dims_of,
     each_axis,
@@ -21,7 +21,7 @@ from loomir.op.arguments import (
     same_dtype,
     shared_device,
 )
-from loomir.op.reshaping import (
+from loomir.op.rules.reshaping import (
     infer_broadcast_to,
     infer_reshape,
     lower_broadcast_to,

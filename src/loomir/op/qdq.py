@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import combined, must_equal
+from loomir.op.rules.arguments import combined, must_equal
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import must_equal, need_rank, number_of
+from loomir.op.rules.arguments import must_equal, need_rank, number_of
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import Extents
 from loomir.relax.operator.context import OpContext

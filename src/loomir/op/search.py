@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import need_rank
-from loomir.op.fitting import fitting
+from loomir.op.rules.arguments import need_rank
+from loomir.op.rules.fitting import fitting
 from loomir.op.statistical import choosing, reduced, refuse_empty
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast, extents_of

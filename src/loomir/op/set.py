@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import product
+from loomir.op.rules.arguments import product
 from loomir.op.shapes import tensor_to_shape
 from loomir.relax.expr import Call, TupleGetItem
 from loomir.relax.node import Expr, RelaxExpr, StructInfo

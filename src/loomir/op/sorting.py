@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import need_rank, number_of
+from loomir.op.rules.arguments import need_rank, number_of
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import each_axis, number_of, product
+from loomir.op.rules.arguments import each_axis, number_of, product
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op

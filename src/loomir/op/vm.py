@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from loomir.op.kernel_rules import Arguments, arguments_of, kernel_of, literal_arguments
 from loomir.op.memory import described_storage, described_tensor
+from loomir.op.rules.kernel_rules import Arguments, arguments_of, kernel_of, literal_arguments
 from loomir.relax.expr import Call, PrimValue, Tuple
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.operator.context import OpContext

@@ -40,7 +40,7 @@ from loomir.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.support.held import explain_exported as _explain_exported
+from loomir.support.argument_errors import explain_exported as _explain_exported
 
 __all__ = [
     "Binding",

@@ -11,9 +11,9 @@ from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.function import Function
 from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.report.profile import Profile
-from loomir.support.declared import quoted
+from loomir.support.argument_errors import explained_methods
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
-from loomir.support.held import explained_methods
+from loomir.support.runtime_types import quoted
 
 __all__ = ["Executable"]
 

@@ -12,8 +12,8 @@ from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.state import Ref
 from loomir.schedule.table import MISSING, Kind, Parameter
 from loomir.schedule.variables import BlockRV, LoopRV
-from loomir.support.declared import shown
 from loomir.support.diagnostics import Diagnostic, ScheduleError, with_article
+from loomir.support.runtime_types import shown
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
 __all__ = ["Arguments", "bad_argument", "gone", "listed"]

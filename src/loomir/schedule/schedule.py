@@ -17,7 +17,6 @@ from loomir.schedule.state import FunctionState, Ref, State
 from loomir.schedule.table import MISSING, PRIMITIVES, Context, Kind, Parameter, Primitive, Sampled
 from loomir.schedule.trace import Instruction, Trace
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
-from loomir.support.declared import quoted, shown
 from loomir.support.diagnostics import (
     CompileError,
     Diagnostic,
@@ -26,6 +25,7 @@ from loomir.support.diagnostics import (
     nearest,
 )
 from loomir.support.dtype import DataType
+from loomir.support.runtime_types import quoted, shown
 from loomir.tir.buffer import Buffer
 from loomir.tir.check.verify import verify
 from loomir.tir.expr import ExprLike, PrimExpr, Var

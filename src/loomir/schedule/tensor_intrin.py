@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, cast
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order
 from loomir.schedule.state import rooted
-from loomir.support.declared import quoted, shown
 from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest
+from loomir.support.runtime_types import quoted, shown
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc

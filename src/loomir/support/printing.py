@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from loomir.support.held import explained
+from loomir.support.argument_errors import explained
 
 __all__ = ["Printer", "set_printer", "to_text"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from loomir.support.declared import quoted
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest
+from loomir.support.runtime_types import quoted
 from loomir.target.host import host
 from loomir.target.table import CPUS, EXTENSIONS
 

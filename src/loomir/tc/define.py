@@ -12,10 +12,10 @@ from loomir import te
 from loomir.ir.module import IRModule
 from loomir.ir.visit import fold
 from loomir.runtime.executable import Executable
+from loomir.support.argument_errors import explained_methods
 from loomir.support.compiling import to_executable
 from loomir.support.diagnostics import Diagnostic, RunError, counted, nearest
 from loomir.support.dtype import DataType, numpy_of
-from loomir.support.held import explained_methods
 from loomir.tc.fmt import fmt
 from loomir.tc.lower import Lowered, Unit, lower
 from loomir.tc.parse import parse

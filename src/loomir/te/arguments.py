@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from loomir.support.held import explain_exported, misfit
+from loomir.support.argument_errors import explain_exported, misfit
 
 __all__ = ["check_arguments", "explain_failures"]
 

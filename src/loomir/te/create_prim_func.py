@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
+from loomir.support.caller_span import user_span
 from loomir.support.dtype import BOOL, HANDLE, DataType
-from loomir.support.place import user_span
 from loomir.te.operation import (
     ComputeOp,
     ExternOp,

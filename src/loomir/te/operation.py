@@ -12,9 +12,9 @@ from typing_extensions import override
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, post_order
+from loomir.support.caller_span import located, user_span
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
-from loomir.support.place import located, user_span
 from loomir.support.span import Span
 from loomir.te.reduction import Reduce, ReduceAxis, listed
 from loomir.te.tensor import Operation, Tensor, TensorLoad

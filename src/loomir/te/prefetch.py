@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from loomir.ir.node import meta, node, uses
+from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import counted
-from loomir.support.place import user_span
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, Range
 from loomir.tir.rules import refuse

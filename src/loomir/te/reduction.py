@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from loomir.ir.node import Node, attr, binds, child, meta, node
+from loomir.support.caller_span import located, user_span
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import BOOL, DataType
-from loomir.support.place import located, user_span
 from loomir.support.span import Span
 from loomir.tir.buffer import Range, extent_between
 from loomir.tir.expr import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import reduce
 
+from loomir.support.caller_span import located
 from loomir.support.dtype import DataType
-from loomir.support.place import located
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import And, ExprLike, Or, PrimExpr, Select, cast, convert, match_dtypes
 from loomir.tir.expr import const as constant

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from loomir.ir.node import Node, attr, meta, node, uses
+from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
-from loomir.support.place import user_span
 from loomir.support.span import Span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, convert
 from loomir.tir.rules import refuse

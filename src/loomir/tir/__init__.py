@@ -1,6 +1,6 @@
 """Loop-level programs: expressions, buffers, statements, functions, and their typing rules."""
 
-from loomir.support.held import explain_exported as _explain_exported
+from loomir.support.argument_errors import explain_exported as _explain_exported
 from loomir.tir.analysis.cost import Cost, estimate_cost
 from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import (

@@ -1,6 +1,6 @@
 """Passes, one file each, and the pipelines that they form."""
 
-from loomir.support.held import explain_exported as _explain_exported
+from loomir.support.argument_errors import explain_exported as _explain_exported
 from loomir.transform.pipelines import LOWER_CPU, LowerOptions, lower
 
 __all__ = ["LOWER_CPU", "LowerOptions", "lower"]

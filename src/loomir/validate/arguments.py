@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from loomir.interp.scalar import value_of
+from loomir.interp.tir.scalar import value_of
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, pre_order

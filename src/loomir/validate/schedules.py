@@ -18,8 +18,8 @@ from loomir.interp.machine import OutOfStepsError
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import rebuild, remembering
 from loomir.relax.expr import Function
+from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError
-from loomir.support.held import explained
 from loomir.target import Target
 from loomir.tir.analysis.cost import estimate_cost
 from loomir.tir.function import PrimFunc

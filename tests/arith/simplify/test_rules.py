@@ -14,7 +14,7 @@ from loomir.arith import Analyzer
 from loomir.arith.simplify.rewrite import apply_rule
 from loomir.arith.simplify.rule import Pattern, Rule, measure, occurrences
 from loomir.arith.simplify.rules import RULES
-from loomir.interp.scalar import value_of
+from loomir.interp.tir.scalar import value_of
 from loomir.runtime.errors import RunError
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, Var, const

@@ -387,7 +387,7 @@ def test_groups_take_scalars_and_sizes() -> None:
 
 # -- what kernels check ------------------------------------------------------------------------
 @pytest.mark.parametrize("attr", ["", 'R.func_attr({"Primitive": True})'])
-@pytest.mark.filterwarnings("ignore::loomir.support.cautions.CompileWarning")
+@pytest.mark.filterwarnings("ignore::loomir.support.compile_warning.CompileWarning")
 def test_kernels_that_are_joined_still_check_their_arguments(attr: str) -> None:
     mod = program(f"""
     @R.function(private=True)
@@ -408,7 +408,7 @@ def test_kernels_that_are_joined_still_check_their_arguments(attr: str) -> None:
     assert fails(mod, FOUR[:3]) == "RUN0005"
 
 
-@pytest.mark.filterwarnings("ignore::loomir.support.cautions.CompileWarning")
+@pytest.mark.filterwarnings("ignore::loomir.support.compile_warning.CompileWarning")
 def test_kernels_that_are_joined_still_compare_extents() -> None:
     mod = program("""
     @R.function

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.interp.relax_values import Closure, PrimFunction
+from loomir.interp.relax.values import Closure, PrimFunction
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.relax import (
     BindingBlock,

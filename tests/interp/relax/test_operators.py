@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.interp.relax_values import Partial
+from loomir.interp.relax.values import Partial
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.relax import (
     Call,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from loomir.op.arguments import dims_of, must_equal, need_rank, same_dtype
+from loomir.op.rules.arguments import dims_of, must_equal, need_rank, same_dtype
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from loomir.op.arguments import dims_of, need_rank
+from loomir.op.rules.arguments import dims_of, need_rank
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op

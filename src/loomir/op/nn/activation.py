@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import as_floats, must_equal, need_rank
+from loomir.op.rules.arguments import as_floats, must_equal, need_rank
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from loomir.ir.op import Op
-from loomir.op.arguments import as_floats, integers, must_equal, need_rank, number_of, plain
+from loomir.op.rules.arguments import as_floats, integers, must_equal, need_rank, number_of, plain
 from loomir.relax.expr import Call
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import must_equal, number_of, plain, shared_device
 from loomir.op.nn.layouts import (
     arranged,
     extents,
@@ -22,6 +21,7 @@ from loomir.op.nn.layouts import (
     unpacked,
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
+from loomir.op.rules.arguments import must_equal, number_of, plain, shared_device
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op

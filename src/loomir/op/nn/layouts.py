@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loomir.op.arguments import number_of, plain, product
+from loomir.op.rules.arguments import number_of, plain, product
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.reference import NPArray, xp
 from loomir.relax.shape import Dim, as_dim

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import integers, must_equal, need_rank
+from loomir.op.rules.arguments import integers, must_equal, need_rank
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op

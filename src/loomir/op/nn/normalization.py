@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import as_floats, each_axis, must_equal, need_rank, number_of, plain
+from loomir.op.rules.arguments import as_floats, each_axis, must_equal, need_rank, number_of, plain
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import number_of
 from loomir.op.nn.layouts import (
     arranged,
     extents,
@@ -19,6 +18,7 @@ from loomir.op.nn.layouts import (
     unpacked,
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
+from loomir.op.rules.arguments import number_of
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.arguments import as_floats, dims_of, need_rank, number_of, plain, product
+from loomir.op.rules.arguments import as_floats, dims_of, need_rank, number_of, plain, product
 from loomir.relax.expr import Call, Tuple
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.block_builder import BlockBuilder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from loomir.op.arguments import plain
+from loomir.op.rules.arguments import plain
 from loomir.relax.operator.context import OpContext
 from loomir.relax.shape import Dim, as_dim
 from loomir.support.diagnostics import counted

@@ -9,8 +9,8 @@ from loomir.ir.visit import trampoline
 from loomir.relax.check.well_formed import well_formed
 from loomir.relax.expr import Function
 from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.held import explained
 from loomir.tir.check.verify import verify as verify_kernels
 from loomir.tir.function import PrimFunc
 

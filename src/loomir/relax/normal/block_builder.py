@@ -35,8 +35,8 @@ from loomir.relax.normal.tensor_calls import make_kernel
 from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
+from loomir.support.argument_errors import explained_methods
 from loomir.support.diagnostics import Diagnostic
-from loomir.support.held import explained_methods
 from loomir.support.span import Span
 from loomir.tir.rules import refuse
 

@@ -28,9 +28,9 @@ from loomir.relax.operator.index_text import index_text
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
-from loomir.support.declared import shown
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
+from loomir.support.runtime_types import shown
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr, const
 from loomir.tir.rules import refuse
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.ffi import function_from_address
+from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import DataType
-from loomir.support.held import explained
 
 __all__ = [
     "VARIADIC",

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
-from loomir.support.declared import quoted
+from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import Diagnostic, nearest
-from loomir.support.held import explained
+from loomir.support.runtime_types import quoted
 
 __all__ = ["find_func", "get_func", "list_funcs", "register_func", "remove_func"]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from loomir.runtime.report.roofline import Point, roofline
 from loomir.runtime.storage.container import write_file
-from loomir.support.held import explained_methods
+from loomir.support.argument_errors import explained_methods
 
 __all__ = ["KernelCall", "KernelTotal", "Profile", "Roof", "Work"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from loomir.runtime.errors import CacheWarning
-from loomir.support.cautions import users_depth
+from loomir.support.compile_warning import users_depth
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import InternalError
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from loomir.runtime.errors import CacheWarning
 from loomir.runtime.storage.object_cache import is_safe_directory, read_own_file
-from loomir.support.cautions import users_depth
+from loomir.support.compile_warning import users_depth
 from loomir.support.config import SETTINGS
 
 __all__ = ["NO_SEAL", "is_own", "seal"]

@@ -31,7 +31,7 @@ from loomir.script.parser.evaluate.namespaces import (
 from loomir.script.parser.evaluate.var_table import VarTable
 from loomir.script.parser.macros import check_macro
 from loomir.script.parser.module import check_rewriter, read_function, read_module, visit_module
-from loomir.support.cautions import caution
+from loomir.support.compile_warning import caution
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source, Span
 from loomir.tir.function import PrimFunc

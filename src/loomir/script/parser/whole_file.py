@@ -14,7 +14,7 @@ from loomir.script.parser.evaluate.captured import Captured
 from loomir.script.parser.evaluate.evaluator import Poisoned
 from loomir.script.parser.evaluate.namespaces import BY_IMPORT, Namespace
 from loomir.script.parser.module import visit_module
-from loomir.support.cautions import caution
+from loomir.support.compile_warning import caution
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source
 

@@ -8,22 +8,22 @@ parameters (TE0104) that make no sense.
 
 from loomir.te.arguments import check_arguments as _check_arguments
 from loomir.te.topi.assume import *  # noqa: F403
-from loomir.te.topi.attention import *  # noqa: F403
 from loomir.te.topi.broadcast import *  # noqa: F403
-from loomir.te.topi.conv import *  # noqa: F403
 from loomir.te.topi.create import *  # noqa: F403
 from loomir.te.topi.distinct import *  # noqa: F403
 from loomir.te.topi.einsum import *  # noqa: F403
 from loomir.te.topi.elementwise import *  # noqa: F403
 from loomir.te.topi.index import *  # noqa: F403
-from loomir.te.topi.loss import *  # noqa: F403
 from loomir.te.topi.manipulate import *  # noqa: F403
 from loomir.te.topi.matmul import *  # noqa: F403
-from loomir.te.topi.norm import *  # noqa: F403
+from loomir.te.topi.nn.attention import *  # noqa: F403
+from loomir.te.topi.nn.conv import *  # noqa: F403
+from loomir.te.topi.nn.loss import *  # noqa: F403
+from loomir.te.topi.nn.norm import *  # noqa: F403
+from loomir.te.topi.nn.pool import *  # noqa: F403
+from loomir.te.topi.nn.resize import *  # noqa: F403
 from loomir.te.topi.pad import *  # noqa: F403
-from loomir.te.topi.pool import *  # noqa: F403
 from loomir.te.topi.reduction import *  # noqa: F403
-from loomir.te.topi.resize import *  # noqa: F403
 from loomir.te.topi.scan import *  # noqa: F403
 from loomir.te.topi.search import *  # noqa: F403
 from loomir.te.topi.sort import *  # noqa: F403

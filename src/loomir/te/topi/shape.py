@@ -8,9 +8,9 @@ from operator import mul
 from typing import Any, NoReturn, TypeAlias
 
 from loomir.arith.analyzer import Analyzer
+from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
-from loomir.support.place import user_span
 from loomir.te.operation import compute, same_size
 from loomir.te.tensor import Tensor
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr, Var, cast, const, convert

@@ -24,7 +24,7 @@ from loomir.runtime.executable import Executable
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te import topi
-from loomir.te.topi.conv import conv
+from loomir.te.topi.nn.conv import conv
 from loomir.tir.expr import IntImm, Max, const
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, SeqStmt

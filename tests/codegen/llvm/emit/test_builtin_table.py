@@ -17,7 +17,7 @@ from loomir.codegen.llvm.emit.builtins import OPS
 from loomir.codegen.llvm.jit.engine import Passes
 from loomir.interp import TOLERANCE, interpret
 from loomir.interp.builtins import CONTROL, builtin_function
-from loomir.interp.special import SPECIAL
+from loomir.interp.tir.special import SPECIAL
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.ir.op import Effect

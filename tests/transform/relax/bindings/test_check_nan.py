@@ -12,7 +12,7 @@ import loomir
 from loomir.ir.module import IRModule
 from loomir.runtime.packed.nan_check import check_nan
 from loomir.script import from_source
-from loomir.support.cautions import CompileWarning
+from loomir.support.compile_warning import CompileWarning
 from loomir.support.diagnostics import RunError
 from loomir.transform.pipelines import CHECK_NAN
 from tests.cli.test_commands import invoke

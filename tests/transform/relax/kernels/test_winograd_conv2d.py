@@ -13,7 +13,7 @@ import loomir
 from loomir.ir.module import IRModule
 from loomir.relax.normal.normalize import normalize
 from loomir.support.diagnostics import CompileError
-from loomir.te.topi.winograd import winograd
+from loomir.te.topi.nn.winograd import winograd
 from loomir.transform.relax import WinogradConv2DOptions
 from loomir.transform.relax.constants.bind_params import BindParamsOptions, bind_params
 from loomir.transform.relax.kernels import winograd_conv2d

@@ -21,7 +21,7 @@ from loomir.support.array import Array
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.te.tensor import Tensor
-from loomir.te.topi.winograd import Plane, Winograd, winograd, winograd_image, winograd_result
+from loomir.te.topi.nn.winograd import Plane, Winograd, winograd, winograd_image, winograd_result
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.rules import refuse
 from loomir.transform.relax.graph_reading import extent_of, made, operator_of, tensor_info

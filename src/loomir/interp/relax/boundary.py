@@ -1,0 +1,185 @@
+"""Values of graphs as Python passes and gets them.
+
+A tensor comes as a NumPy array, a PyTorch tensor or anything with ``__dlpack__``, and is never
+copied: what the program writes in place, the caller sees. Where a PyTorch tensor came in, tensors
+go out as PyTorch's, else as NumPy arrays. What goes out may be written: constants go out as copies.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from loomir.interp.relax.values import Array, Value, compact, is_tensor, is_tuple
+from loomir.ir.visit import Step, trampoline
+from loomir.runtime.arguments import adapt, diagnose
+from loomir.runtime.dlpack import tensor_of_array
+from loomir.runtime.errors import RunTypeError, RunValueError
+from loomir.runtime.parameter import Parameter
+from loomir.runtime.torch_tensor import is_torch_tensor
+from loomir.runtime.view import view_arguments
+from loomir.support.diagnostics import Diagnostic, counted, nearest
+from loomir.support.dtype import DataType
+
+__all__ = ["Taken", "by_position", "give", "take", "taken_back"]
+
+
+class Taken(NamedTuple):
+    """An argument as a value; ``tensors`` are what its arrays were made of, by their identity."""
+
+    value: Value
+    tensors: dict[int, tuple[Array, object]]
+
+
+def take(value: object, name: str) -> Taken:
+    """Make a value of an argument; its memory is shared.
+
+    Errors: RUN0006, RUN0105 to RUN0110.
+    """
+    tensors: dict[int, tuple[Array, object]] = {}
+    return Taken(
+        trampoline(_take(value, Parameter(name, DataType("float32"), True), tensors)), tensors
+    )
+
+
+def _take(
+    value: Any, parameter: Parameter, tensors: dict[int, tuple[Array, object]]
+) -> Step[Value]:
+    if is_tuple(value):
+        fields: list[Value] = []
+        given = value
+        for index, field in enumerate(given):
+            inner = Parameter(f"{parameter.name}[{index}]", parameter.dtype, True)
+            fields.append((yield _take(field, inner, tensors)))
+        same = all(a is b for a, b in zip(fields, given, strict=True))
+        return given if same else tuple(fields)
+    if not _is_array(value):
+        return value
+    array = _array(value, parameter)
+    if array is not value:
+        tensors[id(array)] = array, value
+    return array
+
+
+def _array(value: Any, parameter: Parameter) -> Array:
+    """Look at an array of any library."""
+    (adapted,) = adapt((parameter,), (value,))
+    diagnose((parameter,), (value,))
+    (viewed,) = view_arguments((parameter,), (value,), (adapted,))
+    array: Array = cast("Any", viewed)
+    if not array.flags.c_contiguous:
+        raise RunValueError(
+            Diagnostic(
+                "RUN0006",
+                f"{parameter.name} must be row-major; its strides in bytes are {array.strides}",
+                help=f"pass numpy.ascontiguousarray({parameter.name})",
+            )
+        )
+    return array
+
+
+def taken_back(value: object) -> Value:
+    """Make a value of what a packed function returned; arrays of other strides are copied."""
+    return trampoline(_taken_back(value))
+
+
+def _taken_back(value: object) -> Step[Value]:
+    if is_tuple(value):
+        fields: list[Value] = []
+        given = value
+        for field in given:
+            fields.append((yield _taken_back(field)))
+        same = all(a is b for a, b in zip(fields, given, strict=True))
+        return given if same else tuple(fields)
+    if is_tensor(value):
+        return value if value.flags.c_contiguous else compact(value)
+    if _is_array(value) and not _is_numpy(value):
+        return take(value, "the result").value
+    return value
+
+
+def _is_array(value: object) -> bool:
+    """Whether a value is a tensor of some library; NumPy's scalars are none."""
+    return hasattr(value.__class__, "__dlpack__") and not isinstance(value, np.generic)
+
+
+def _is_numpy(value: object) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+def give(value: Value, taken: Sequence[Taken], is_constant: Callable[[object], bool]) -> Value:
+    """Make what Python gets of a value."""
+    known = {key: pair for t in taken for key, pair in t.tensors.items()}
+    torch = any(is_torch_tensor(origin) for _, origin in known.values())
+    return trampoline(_give(value, known, is_constant, torch, {}))
+
+
+def _give(
+    value: Value,
+    known: Mapping[int, tuple[Array, object]],
+    is_constant: Callable[[object], bool],
+    torch: bool,
+    copies: dict[int, tuple[Value, Value]],
+) -> Step[Value]:
+    if is_tuple(value):
+        fields: list[Value] = []
+        given = value
+        for field in given:
+            fields.append((yield _give(field, known, is_constant, torch, copies)))
+        same = all(a is b for a, b in zip(fields, given, strict=True))
+        return given if same else tuple(fields)
+    if not is_tensor(value):
+        return value
+    if id(value) in known:
+        return known[id(value)][1]
+    if id(value) not in copies:
+        made = np.array(value) if is_constant(value) else value
+        copies[id(value)] = value, _to_torch(made) if torch else made
+    return copies[id(value)][1]
+
+
+def _to_torch(array: Any) -> object:
+    """Give an array as a tensor of PyTorch, which has been imported."""
+    torch: Any = sys.modules["torch"]
+    held: Any = array if array.flags.writeable else array.copy()
+    return torch.from_dlpack(tensor_of_array(held))
+
+
+def by_position(
+    function: str, names: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
+) -> list[object]:
+    """Put arguments given by name into their places.
+
+    Errors: RUN0101 for too few or too many, RUN0102 for an unknown or repeated name.
+    """
+    for name in kwargs:
+        if name in names[len(args) :]:
+            continue
+        guess = nearest(name, names)
+        repeated = name in names
+        raise RunTypeError(
+            Diagnostic(
+                "RUN0102",
+                f"{function} got {name!r} both by position and by name"
+                if repeated
+                else f"{function} has no parameter {name!r}",
+                help="pass it once" if repeated or not guess else f"did you mean {guess!r}?",
+            )
+        )
+    rest = names[len(args) :]
+    missing = [name for name in rest if name not in kwargs]
+    if len(args) > len(names) or missing:
+        count = len(args) + len(kwargs)
+        verb = "was" if count == 1 else "were"
+        lacks = f"; missing: {', '.join(missing)}" if missing else ""
+        raise RunTypeError(
+            Diagnostic(
+                "RUN0101",
+                f"{function} takes {counted(len(names), 'argument')}, {count} {verb} given{lacks}",
+                help="give one argument for each parameter",
+            )
+        )
+    return [*args, *(kwargs[name] for name in rest)]

@@ -1,0 +1,377 @@
+"""Values held to structural information: what ``MatchCast`` does, and calls do on entry and exit.
+
+- Extents, fields of shapes and scalars are compared in order, from left to right.
+- A variable that stands alone and has no value yet is bound, where the place may bind.
+- On entry, all such variables are bound first, over all parameters; then everything is compared.
+- A number of Python becomes a scalar of the dtype that is asked for; nothing else is converted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from loomir.interp.relax.sizes import Sizes, variables_of
+from loomir.interp.relax.values import (
+    Frame,
+    Value,
+    dtype_number,
+    is_function,
+    is_packed,
+    is_tensor,
+    is_tuple,
+    kind_number,
+    literal,
+    scalar_dtype,
+    scalar_of,
+)
+from loomir.interp.values import Scalar, rounder
+from loomir.ir.module import VDevice
+from loomir.ir.visit import Step, trampoline
+from loomir.relax import faults
+from loomir.relax.expr import Var
+from loomir.relax.faults import field_of
+from loomir.relax.info.describe import shown, shown_expr
+from loomir.relax.info.proof import Match
+from loomir.relax.info.relations import is_subtype, substitute_shape_vars
+from loomir.relax.node import StructInfo
+from loomir.relax.shape import ShapeExpr
+from loomir.relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from loomir.runtime.errors import RunOverflowError
+from loomir.runtime.fault import Fault
+from loomir.runtime.shape import Shape
+from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.dtype import DataType, dtype_of_numpy
+from loomir.support.span import Span
+from loomir.tir.expr import IntImm, PrimExpr
+from loomir.tir.expr import Var as SizeVar
+from loomir.tir.signature import Parameter
+
+__all__ = [
+    "Matcher",
+    "Place",
+    "bind_sizes",
+    "concrete",
+    "is_cpu",
+    "raise_all",
+    "require_parameter",
+    "truth",
+]
+
+
+class Place(NamedTuple):
+    """What a value is called in messages, and where that is declared."""
+
+    where: str
+    span: Span | None = None
+
+
+class Matcher:
+    """Holds values to structural information; collects all that is wrong in ``errors``.
+
+    ``bind``: variables that stand alone may be bound here; ``bound`` lists those that were.
+    ``lenient``: an expression of a variable without a value demands nothing, since that variable
+    lacks one for a mistake that is reported itself. Without ``compare``, variables are bound and
+    no expression is evaluated. ``claim`` names the function whose call claims what is compared.
+    """
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        frame: Frame,
+        *,
+        bind: bool = False,
+        lenient: bool = False,
+        compare: bool = True,
+        claim: str | None = None,
+    ) -> None:
+        self._sizes = sizes
+        self._frame = frame
+        self._bind = bind
+        self._lenient = lenient
+        self._compare = compare
+        self._claim = claim
+        self.errors: list[RunError] = []
+        self.bound: list[SizeVar] = []
+
+    def match(self, value: Value, info: StructInfo, place: Place) -> Value:
+        """Compare, and give the value, with Python's numbers as scalars where that is asked for."""
+        return trampoline(self._match(value, info, place))
+
+    def _match(self, value: Value, info: StructInfo, place: Place) -> Step[Value]:
+        if not isinstance(info, TupleStructInfo):
+            return _RULES[type(info)](self, value, info, place)
+        if not is_tuple(value):
+            return self._other_kind(value, place, "a tuple")
+        fields = value
+        if len(fields) != len(info.fields):
+            self._add(faults.wrong_length(place.span, place.where, len(info.fields)), len(fields))
+            return fields
+        made: list[Value] = []
+        for index, (field, wanted) in enumerate(zip(fields, info.fields, strict=True)):
+            inner = Place(field_of(place.where, index), place.span)
+            made.append((yield self._match(field, wanted, inner)))
+        same = all(a is b for a, b in zip(made, fields, strict=True))
+        return fields if same else tuple(made)
+
+    # -- kinds -------------------------------------------------------------------------------
+    def object(self, value: Value, info: ObjectStructInfo, place: Place) -> Value:
+        """Accept anything."""
+        return value
+
+    def tensor(self, value: Value, info: TensorStructInfo, place: Place) -> Value:
+        """Compare a tensor: dtype, rank, device, then each extent."""
+        if not is_tensor(value):
+            return self._other_kind(value, place, "a tensor")
+        dtype, shape = dtype_of_numpy(value.dtype), cast("tuple[int, ...]", value.shape)
+        assert dtype is not None
+        if not info.dtype.is_void and dtype is not info.dtype:
+            self._add(faults.wrong_dtype(place.span, place.where, info.dtype), dtype_number(dtype))
+        if info.vdevice is not None and not is_cpu(info.vdevice):
+            self._add(faults.no_such_device(place.span, str(info.vdevice.target)))
+        wanted: Sequence[PrimExpr | int] | None = None
+        if isinstance(info.shape, ShapeExpr):
+            wanted = info.shape.values
+        elif isinstance(info.shape, Var):
+            held = self._frame.values.get(info.shape)
+            wanted = held if isinstance(held, Shape) else None
+        rank = info.ndim if wanted is None else len(wanted)
+        if rank not in (-1, len(shape)):
+            self._add(faults.wrong_rank(place.span, place.where, rank), len(shape))
+        elif wanted is not None:
+            self._extents(wanted, shape, place, getattr(info.shape, "name_hint", ""))
+        return value
+
+    def shape(self, value: Value, info: ShapeStructInfo, place: Place) -> Value:
+        """Compare a shape: rank, then each extent."""
+        if not isinstance(value, Shape):
+            return self._other_kind(value, place, "a shape")
+        if info.ndim not in (-1, len(value)):
+            fault = faults.wrong_rank(place.span, place.where, info.ndim, shape=True)
+            self._add(fault, len(value))
+        elif info.values is not None:
+            self._extents(info.values, value, place)
+        return value
+
+    def scalar(self, value: Value, info: PrimStructInfo, place: Place) -> Value:
+        """Compare a scalar: dtype, then its value."""
+        given = scalar_dtype(value)
+        if given is None:
+            return self._other_kind(value, place, "a scalar")
+        made = self._of_dtype(value, given, info.dtype, place)
+        if made is not None and info.value is not None:
+            self._number(info.value, made, place)
+        return value if made is None else made
+
+    def function(self, value: Value, info: FuncStructInfo, place: Place) -> Value:
+        """Compare a function: its kind, and of one of the program its signature."""
+        if info.params is None:
+            return (
+                value if is_packed(value) else self._other_kind(value, place, "a packed function")
+            )
+        if not is_function(value):
+            return self._other_kind(value, place, "a function")
+        wanted = concrete(info, self._frame)
+        if self._compare and is_subtype(value.info, wanted) is Match.NO:
+            fault = faults.wrong_function(place.span, place.where, shown(wanted), shown(value.info))
+            self._add(fault)
+        return value
+
+    # -- numbers -----------------------------------------------------------------------------
+    def _extents(
+        self,
+        wanted: Sequence[PrimExpr | int],
+        given: Sequence[int],
+        place: Place,
+        held: str = "",
+    ) -> None:
+        for axis, (expr, extent) in enumerate(zip(wanted, given, strict=True)):
+            where = f"{place.where}, axis {axis}"
+            if isinstance(expr, int):
+                if expr != extent:  # what holds the shape is named, as native code does
+                    fault = faults.wrong_extent(place.span, place.where, axis, held)
+                    self._add(fault, expr, extent)
+                continue
+            value = self._expected(expr, extent, where, place.span)
+            if value is not None and value != extent:
+                fault = faults.wrong_extent(
+                    place.span,
+                    place.where,
+                    axis,
+                    shown_expr(expr),
+                    literal=isinstance(expr, IntImm),
+                    notes=self._origins(expr),
+                )
+                self._add(fault, int(value), extent)
+
+    def _number(self, expr: PrimExpr, given: Any, place: Place) -> None:
+        number: Scalar = (
+            given.item() if expr.dtype.is_integer or expr.dtype.is_bool else float(given)
+        )
+        value = self._expected(expr, number, place.where, place.span)
+        if value is None or value == number or (value != value and number != number):
+            return
+        if expr.dtype.is_float:
+            self._add(faults.wrong_float(place.span, place.where, shown_expr(expr)))
+        else:
+            lone = isinstance(expr, IntImm)
+            fault = faults.wrong_number(place.span, place.where, shown_expr(expr), literal=lone)
+            self._add(fault, int(value), int(number))
+
+    def _expected(
+        self, expr: PrimExpr, found: Scalar, where: str, span: Span | None
+    ) -> Scalar | None:
+        """Give what an expression demands; None where it was bound, or nothing can be said."""
+        sizes = self._frame.sizes
+        if isinstance(expr, SizeVar) and expr not in sizes and self._bind:
+            sizes[expr] = found
+            self._frame.origins[expr] = where
+            self.bound.append(expr)
+            return None
+        if not self._compare:
+            return None
+        if self._lenient and not self._sizes.knows(expr, sizes):
+            return None
+        return self._sizes.value(expr, sizes, span)
+
+    def _origins(self, expr: PrimExpr) -> tuple[str, ...]:
+        origins = self._frame.origins
+        return tuple(
+            f"{v.name_hint} is {self._frame.sizes[v]}: {origins[v]}"
+            for v in variables_of(expr)
+            if v in origins
+        )
+
+    def _of_dtype(
+        self, value: Value, given: DataType, wanted: DataType, place: Place
+    ) -> Value | None:
+        """Give a scalar in the dtype that is asked for; None where it is of another."""
+        if type(value) not in (bool, int, float):
+            if given is wanted:
+                return value
+        elif wanted.is_float and not given.is_bool:
+            return scalar_of(rounder(wanted)(_float(value)), wanted)
+        elif given.is_bool and wanted.is_bool:
+            return scalar_of(value, wanted)
+        elif given.is_integer and wanted.is_integer:
+            if wanted.min_value <= value <= wanted.max_value:
+                return scalar_of(value, wanted)
+            self.errors.append(_too_large(value, wanted, place))
+            return None
+        fault = faults.wrong_dtype(place.span, place.where, wanted, scalar=True)
+        self._add(fault, dtype_number(given))
+        return None
+
+    # -- mistakes ----------------------------------------------------------------------------
+    def _other_kind(self, value: Value, place: Place, wanted: str) -> Value:
+        self._add(faults.wrong_kind(place.span, place.where, wanted), kind_number(value))
+        return value
+
+    def _add(self, fault: Fault, *numbers: int) -> None:
+        if self._claim is not None:
+            fault = faults.not_a_claim(fault, fault.span, self._claim)
+        self.errors.append(fault.error(numbers))
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _too_large(value: int, dtype: DataType, place: Place) -> RunError:
+    return RunOverflowError(
+        Diagnostic(
+            "RUN0009",
+            f"{place.where} is {value}, which does not fit {dtype}",
+            place.span,
+            help=f"pass a number from {dtype.min_value} to {dtype.max_value}",
+        )
+    )
+
+
+_RULES: Final[dict[type[StructInfo], Callable[[Matcher, Value, Any, Place], Value]]] = {
+    ObjectStructInfo: Matcher.object,
+    TensorStructInfo: Matcher.tensor,
+    ShapeStructInfo: Matcher.shape,
+    PrimStructInfo: Matcher.scalar,
+    FuncStructInfo: Matcher.function,
+}
+
+
+def raise_all(errors: Sequence[RunError]) -> None:
+    """Raise one error of all mistakes, if there are any; its class is that of the first."""
+    if errors:
+        raise type(errors[0])(*(d for error in errors for d in error.diagnostics))
+
+
+def bind_sizes(
+    sizes: Sizes,
+    frame: Frame,
+    values: Sequence[Value],
+    infos: Sequence[StructInfo],
+    names: Sequence[str],
+) -> None:
+    """Bind each variable that stands alone in the description of some parameter.
+
+    Nothing is compared: what does not fit is passed over.
+    """
+    first = Matcher(sizes, frame, bind=True, compare=False)
+    for value, info, name in zip(values, infos, names, strict=True):
+        first.match(value, info, Place(faults.argument(name)))
+
+
+def require_parameter(value: Value, p: Parameter, span: Span | None) -> None:
+    """Hold what a graph gives a kernel to its parameter. Errors: RUN0401, RUN0402.
+
+    Python's numbers are extents, which the kernel itself takes in any dtype that holds them.
+    """
+    where = faults.argument(p.name)
+    if p.buffer is not None:
+        if not is_tensor(value):
+            raise faults.wrong_kind(span, where, "a tensor").error((kind_number(value),))
+    elif not p.dtype.is_handle and type(value) not in (bool, int, float):
+        given = scalar_dtype(value)
+        if given is None:
+            raise faults.wrong_kind(span, where, "a scalar").error((kind_number(value),))
+        if given is not p.dtype:
+            fault = faults.wrong_dtype(span, where, p.dtype, scalar=True)
+            raise fault.error((dtype_number(given),))
+
+
+def truth(value: Value, span: Span | None) -> bool:
+    """Give what a condition says. Errors: RUN0408."""
+    if is_tensor(value):
+        dtype = dtype_of_numpy(value.dtype)
+        assert dtype is not None
+        if dtype.is_bool and value.ndim == 0:
+            return bool(value)
+        raise faults.bad_condition_tensor(span).error((dtype_number(dtype), value.ndim))
+    dtype = scalar_dtype(value)
+    if dtype is None:
+        raise faults.bad_condition(span).error((kind_number(value),))
+    if not dtype.is_bool:
+        raise faults.bad_condition_tensor(span, scalar=True).error((dtype_number(dtype), 0))
+    return bool(value)
+
+
+def is_cpu(device: VDevice) -> bool:
+    """Whether a device is the CPU: the only one that programs run on here."""
+    target = device.target
+    kind = target if isinstance(target, str) else str(target.get("kind", ""))
+    return kind.split(" ")[0].split(":")[0] in ("", "llvm", "cpu", "c", "native")
+
+
+def concrete(info: StructInfo, frame: Frame) -> Any:
+    """Put numbers for the variables of a description that have a value."""
+    known = {v: literal(n, v.dtype) for v, n in frame.sizes.items()}
+    return substitute_shape_vars(info, known)

@@ -1,0 +1,1 @@
+"""The meaning of loops: expressions, statements, blocks, builtins and calls."""

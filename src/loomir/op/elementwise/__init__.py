@@ -1,0 +1,1 @@
+"""Operators on each element, or on pairs and triples of them."""

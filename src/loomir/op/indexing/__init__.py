@@ -1,0 +1,1 @@
+"""Operators that read or write elements at places, by slices or by other tensors."""

@@ -1,0 +1,244 @@
+"""What users hand in, held to what is declared once something failed by it.
+
+Functions, methods and nodes that are given what they do not declare fail somewhere inside; here
+that becomes a diagnostic. Calls that succeed pay for none of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, wraps
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from loomir.support.caller_span import user_span
+from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+from loomir.support.runtime_types import Declared, declared, shown
+
+__all__ = [
+    "CODE",
+    "explain",
+    "explain_exported",
+    "explain_node",
+    "explain_parts",
+    "explained",
+    "explained_methods",
+    "misfit",
+    "refuse_endless",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_C = TypeVar("_C", bound=type)
+
+CODE: Final = "TIR0006"
+"""The code of what is held to no rule but its declaration."""
+
+
+class _Parameters(NamedTuple):
+    """A signature: what is given by place, what of any number, what by name, what by any."""
+
+    positional: list[tuple[str, Declared]]
+    rest: tuple[str, Declared] | None
+    named: dict[str, Declared]
+    others: Declared | None
+
+
+class _Misfit(NamedTuple):
+    """A value that is not what is declared."""
+
+    where: str
+    name: str
+    value: Any
+    kind: Declared
+
+    def refuse(self, code: str) -> typing.NoReturn:
+        wanted = self.kind.wanted
+        if type(self.value) is int and self.kind.accepts(1):
+            wanted = "an integer of 64 bits"
+        raise CompileError(
+            Diagnostic(
+                code,
+                f"{self.where}: {self.name} is {shown(self.value)}, not {wanted}",
+                user_span(),
+                help=f"give {wanted}",
+            )
+        ) from None
+
+
+# -- calls ---------------------------------------------------------------------------------------
+def explained(function: _F, code: str = CODE) -> _F:
+    """Give a function again, which says what it declares where it fails by what it was given.
+
+    Mistakes that Loomir tells, and those of functions that users give, stay what they are.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except LoomirError:
+            raise
+        except Exception:
+            explain(function, args, kwargs, code)
+            raise
+
+    return cast("_F", call)
+
+
+def explain_exported(
+    names: Mapping[str, Any], exported: Sequence[str], code: str = CODE
+) -> Iterator[tuple[str, Any]]:
+    """Give the exported functions of a package again, explained."""
+    for name in exported:
+        if inspect.isfunction(names[name]):
+            yield name, explained(cast("Callable[..., Any]", names[name]), code)
+
+
+def explained_methods(cls: _C) -> _C:
+    """Explain what the public methods of a class fail by, in its place.
+
+    What gives a context is held to what it declares when it is called: it fails later.
+    """
+    for name, method in tuple(vars(cls).items()):
+        if (name == "__init__" or name[0] != "_") and inspect.isfunction(method):
+            inner: Any = getattr(method, "__wrapped__", None)
+            later = inspect.isgeneratorfunction(inner)
+            setattr(cls, name, _held(method, inner) if later else explained(method))
+    return cls
+
+
+def _held(method: _F, declares: Callable[..., Any]) -> _F:
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        misfit(declares, args, kwargs)
+        return method(*args, **kwargs)
+
+    return cast("_F", call)
+
+
+def explain(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], code: str = CODE
+) -> None:
+    """Refuse a call by what is not as declared, among its arguments or in nodes among them."""
+    misfit(function, args, kwargs, code)
+    explain_parts([*args, *kwargs.values()])
+
+
+def misfit(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], code: str = CODE
+) -> None:
+    """Refuse the first argument that a function does not declare."""
+    known = _parameters(function)
+    where = function.__name__
+    if where == "__init__":
+        where = function.__qualname__.split(".")[-2]
+    for place, value in enumerate(args):
+        if place < len(known.positional):
+            name, kind = known.positional[place]
+        elif known.rest is None:
+            return  # Python counts them
+        else:
+            name, kind = known.rest
+        if not kind.accepts(value):
+            _Misfit(where, name, value, kind).refuse(code)
+    for name, value in kwargs.items():
+        kind = known.named.get(name, known.others)
+        if kind is not None and not kind.accepts(value):
+            _Misfit(where, name, value, kind).refuse(code)
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> _Parameters:
+    hints = typing.get_type_hints(function)
+    made = _Parameters([], None, {}, None)
+    for param in inspect.signature(function).parameters.values():
+        kind = declared(hints.get(param.name, Any))
+        if param.kind is param.VAR_POSITIONAL:
+            made = made._replace(rest=(param.name, kind))
+        elif param.kind is param.VAR_KEYWORD:
+            made = made._replace(others=kind)
+        else:
+            made.named[param.name] = kind
+            if param.kind is not param.KEYWORD_ONLY:
+                made.positional.append((param.name, kind))
+    return made
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+def explain_node(node: Any) -> None:
+    """Refuse a node that could not be made, by what is not as declared, in it or below it."""
+    fields = _fields(cast("Any", type(node)))
+    for name, (given, _) in fields.items():
+        value = getattr(node, name)
+        if not given.accepts(value):
+            _Misfit(node.node_kind, name, value, given).refuse(CODE)
+    explain_parts([getattr(node, name) for name in fields])
+    explain_parts([node])
+
+
+def refuse_endless(node: Any, name: str) -> typing.NoReturn:
+    """Refuse plain data in a field of a node that holds itself, or is deeper than Python goes."""
+    raise CompileError(
+        Diagnostic(
+            CODE,
+            f"{node.node_kind}: {name} holds itself, or lists in lists without end",
+            user_span(),
+            help="give data as JSON has it",
+        )
+    ) from None
+
+
+def explain_parts(values: Sequence[Any]) -> None:
+    """Refuse what fields of finished nodes hold and do not declare; nodes may be deep."""
+    waiting: list[Any] = list(reversed(values))
+    seen: set[int] = set()
+    while waiting:
+        value: Any = waiting.pop()
+        if not isinstance(value, (tuple, list, Mapping)) and not _is_node(value):
+            continue
+        if id(cast("object", value)) in seen:
+            continue
+        seen.add(id(cast("object", value)))
+        if isinstance(value, (tuple, list)):
+            waiting += reversed(cast("Sequence[Any]", value))
+        elif isinstance(value, Mapping):
+            waiting += [v for pair in cast("Mapping[Any, Any]", value).items() for v in pair]
+        else:
+            if not value.node_fields:
+                _refuse_root(value)
+            found = [getattr(value, name) for name in _fields(type(value))]
+            for (name, (_, kept)), held in zip(_fields(type(value)).items(), found):
+                if not kept.accepts(held):
+                    _Misfit(value.node_kind, name, held, kept).refuse(CODE)
+            waiting += reversed(found)
+
+
+def _is_node(value: object) -> bool:
+    """Tell nodes by what all have, for they belong to a higher layer."""
+    return hasattr(value, "node_fields") and not isinstance(value, type)
+
+
+def _refuse_root(node: Any) -> typing.NoReturn:
+    name = type(node).__name__
+    raise CompileError(
+        Diagnostic(
+            CODE,
+            f"a bare {name} is no part of a program",
+            user_span(),
+            help=f"make one of the classes below {name}",
+        )
+    ) from None
+
+
+@cache
+def _fields(cls: Any) -> dict[str, tuple[Declared, Declared]]:
+    """Give what each field of a class of nodes may be given, and what it then holds."""
+    hints = typing.get_type_hints(cls)
+    made: dict[str, tuple[Declared, Declared]] = {}
+    for field in dataclasses.fields(cls) if cls.node_fields else ():
+        hint = hints[field.name]
+        given = declared(hint if field.default is not None else hint | None, plain=True)
+        made[field.name] = given, declared(hint)
+    return made

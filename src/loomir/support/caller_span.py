@@ -1,0 +1,104 @@
+"""Where in the user's Python a tensor expression was written.
+
+Tensor expressions are Python that runs, so the place of a mistake is that of the innermost frame
+outside of Loomir.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from itertools import islice
+from types import CodeType, FrameType, TracebackType
+from typing import Any, Final
+
+from loomir.support.column_positions import columns_of
+from loomir.support.diagnostics import CompileError
+from loomir.support.span import Source, Span
+
+__all__ = ["located", "user_span"]
+
+_OURS: Final = __name__.partition(".")[0]
+
+
+def user_span() -> Span | None:
+    """Give the place in the user's code that led here."""
+    frame: FrameType | None = inspect.currentframe()
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    return None if frame is None else _span(frame.f_code, frame.f_lineno, frame.f_lasti)
+
+
+class located:  # noqa: N801 - used as a function in ``with``
+    """Give mistakes found inside the place in the user's code that made them."""
+
+    def __enter__(self) -> None:
+        """Do nothing: the place is found once there is a mistake."""
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Raise a mistake without a place again, with the place."""
+        if not isinstance(error, CompileError) or all(d.span for d in error.diagnostics):
+            return
+        span = _innermost(traceback) or user_span()
+        raise CompileError.of(tuple(d.at(span) for d in error.diagnostics)) from None
+
+
+def _innermost(traceback: TracebackType | None) -> Span | None:
+    found: Span | None = None
+    while traceback is not None:
+        if not _is_ours(traceback.tb_frame):
+            found = _span(traceback.tb_frame.f_code, traceback.tb_lineno, traceback.tb_lasti)
+        traceback = traceback.tb_next
+    return found
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Tell by the module, for methods that Python generates are in no file."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _OURS
+
+
+def _span(code: CodeType, line: int, instruction: int) -> Span:
+    source = _source(code.co_filename)
+    text = source.line(line)
+    start, end = 1, len(text or "") + 1
+    if text is not None:
+        start = len(text) - len(text.lstrip()) + 1
+    where = _positions(code, line, instruction, source.text)
+    if where is not None:
+        line, end_line, column, end_column = where
+        if end_line == line:
+            # Columns count bytes of UTF-8.
+            raw = (source.line(line) or "").encode()
+            start = len(raw[:column].decode(errors="replace")) + 1
+            end = len(raw[:end_column].decode(errors="replace")) + 1
+        else:
+            start = column + 1
+            end = len(source.line(line) or "") + 1
+    return Span(source, line, start, line, max(end, start + 1))
+
+
+def _positions(
+    code: CodeType, line: int, instruction: int, text: str
+) -> tuple[int, int, int, int] | None:
+    """Give first line, last line, and columns in bytes of what an instruction evaluates."""
+    positions: Any = getattr(code, "co_positions", None)
+    if instruction < 0:
+        return None
+    if positions is None:
+        return columns_of(code, instruction, line, text)
+    rows: list[Any] = list(islice(positions(), instruction // 2, instruction // 2 + 1))
+    return rows[0] if rows and None not in rows[0] else None
+
+
+# Files of each name as last seen: notebooks and generated programs change under one name.
+_sources: Final[dict[str, tuple[list[str], Source]]] = {}
+
+
+def _source(name: str) -> Source:
+    lines = linecache.getlines(name)
+    known = _sources.get(name)
+    if known is None or known[0] is not lines:
+        known = _sources[name] = (lines, Source(name, "".join(lines)))
+    return known[1]
