@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.codegen.llvm.assembler.types import PTR
-from loomir.codegen.llvm.emit.c_entry import c_type
+from loomir.codegen.llvm.emit.entry.c_entry import c_type
 from loomir.codegen.llvm.module import Generated
 from loomir.relax.node import StructInfo
 from loomir.support.dtype import DataType

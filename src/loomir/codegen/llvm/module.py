@@ -14,9 +14,9 @@ from typing import Final
 
 from loomir.codegen.llvm.assembler.text import Callee, Function, Module, Param
 from loomir.codegen.llvm.assembler.types import I32, PTR, function
-from loomir.codegen.llvm.emit.arguments import define_checked
-from loomir.codegen.llvm.emit.c_entry import define_c_entry
-from loomir.codegen.llvm.emit.entry import ONCE, define_entry
+from loomir.codegen.llvm.emit.entry.arguments import define_checked
+from loomir.codegen.llvm.emit.entry.c_entry import define_c_entry
+from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE, define_entry
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
 from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
 from loomir.codegen.llvm.emit.outline import measure

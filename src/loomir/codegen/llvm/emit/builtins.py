@@ -12,8 +12,8 @@ from loomir.codegen.llvm.emit.arithmetic import fused_multiply_add
 from loomir.codegen.llvm.emit.choice import choose
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import store_value
-from loomir.codegen.llvm.emit.watch import WATCHING
-from loomir.codegen.llvm.emit.whole import WHOLE
+from loomir.codegen.llvm.emit.sanitizer import WATCHING
+from loomir.codegen.llvm.emit.vectors.whole import WHOLE
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.math.mathlib import emit_math
 from loomir.ir.op import Op

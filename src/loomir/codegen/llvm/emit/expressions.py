@@ -11,7 +11,7 @@ from loomir.codegen.llvm.assembler.types import I16, I64
 from loomir.codegen.llvm.assembler.values import FALSE, TRUE, Value, const, poison
 from loomir.codegen.llvm.emit.access import load
 from loomir.codegen.llvm.emit.arithmetic import binary, compare
-from loomir.codegen.llvm.emit.calls import call
+from loomir.codegen.llvm.emit.calls.table import call
 from loomir.codegen.llvm.emit.choice import choose
 from loomir.codegen.llvm.emit.constants import range_of
 from loomir.codegen.llvm.emit.division import DIVISIONS, divide

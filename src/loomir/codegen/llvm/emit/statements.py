@@ -9,7 +9,7 @@ from loomir.codegen.llvm.assembler.types import I64
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.access import store
 from loomir.codegen.llvm.emit.allocate import allocate
-from loomir.codegen.llvm.emit.calls import run_call
+from loomir.codegen.llvm.emit.calls.table import run_call
 from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.loops import loop, while_loop

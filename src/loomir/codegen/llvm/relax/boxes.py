@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from loomir.codegen.llvm.assembler.types import I64
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.relax.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.frame import GraphFrame
+from loomir.codegen.llvm.relax.scalars.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.unit import dtype_word
 from loomir.runtime.graph import object_layout as at
 from loomir.support.dtype import DataType

@@ -17,8 +17,8 @@ from loomir.codegen.llvm.assembler.text import Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID, Type, array
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.frame import Cleanup, Frame
-from loomir.codegen.llvm.relax.bits import bits_of, value_of
-from loomir.codegen.llvm.relax.extents import EXTENTS
+from loomir.codegen.llvm.relax.scalars.bits import bits_of, value_of
+from loomir.codegen.llvm.relax.scalars.extents import EXTENTS
 from loomir.codegen.llvm.relax.unit import GraphUnit
 from loomir.codegen.llvm.relax.ways import Laid, laid_as
 from loomir.codegen.llvm.support.objects_ir import place

@@ -14,7 +14,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array, struct
 from loomir.codegen.llvm.assembler.values import Value, aggregate, const
-from loomir.codegen.llvm.emit.entry import ONCE
+from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE
 from loomir.codegen.llvm.emit.frame import Unit
 from loomir.codegen.llvm.relax.bindings import PIECE, take
 from loomir.codegen.llvm.relax.boxes import unboxed

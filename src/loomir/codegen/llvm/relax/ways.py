@@ -9,8 +9,8 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function, Param
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import Value
-from loomir.codegen.llvm.emit.arguments import define_checked
 from loomir.codegen.llvm.emit.constants import constant_of
+from loomir.codegen.llvm.emit.entry.arguments import define_checked
 from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.relax.unit import GraphUnit

@@ -2,8 +2,8 @@
 
 Next to each memory that is watched lie its *marks*: a byte for each byte that was written, and for
 each element two stamps, of the last write and of a read. A stamp tells in which iteration of the
-loops around it was set; ``codegen/llvm/emit/watch.py`` says how. Loops whose iterations may run in
-any order run in order here, so that a program is always judged in the same way.
+loops around it was set; ``codegen/llvm/emit/sanitizer.py`` says how. Loops whose iterations may run
+in any order run in order here, so that a program is always judged in the same way.
 """
 
 from __future__ import annotations

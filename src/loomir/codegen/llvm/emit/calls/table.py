@@ -7,10 +7,10 @@ from typing import Final
 from loomir.codegen.llvm.assembler.types import I32, I64
 from loomir.codegen.llvm.assembler.values import NOTHING, NULL, Value, const
 from loomir.codegen.llvm.emit.builtins import OPS
-from loomir.codegen.llvm.emit.extern import call_extern
+from loomir.codegen.llvm.emit.calls.extern import call_extern
+from loomir.codegen.llvm.emit.calls.packed import call_packed
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
-from loomir.codegen.llvm.emit.packed import call_packed
 from loomir.codegen.llvm.emit.polling import CALL, count
 from loomir.codegen.llvm.emit.tensor import make_tensor
 from loomir.ir.op import Op

@@ -13,8 +13,8 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import AMX, FLOAT, I8, I16, I32, I64, VOID
 from loomir.codegen.llvm.assembler.values import NOTHING, Value, const, zero
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.dots import dot_bytes, flushed, half_of
 from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.vectors.dots import dot_bytes, flushed, half_of
 from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.math.fused import multiply_add
 from loomir.ir.visit import Step

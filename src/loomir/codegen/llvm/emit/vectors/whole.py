@@ -7,9 +7,9 @@ from typing import Final
 
 from loomir.codegen.llvm.assembler.types import I8, I16, I32, I64, PTR, VOID
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, poison
-from loomir.codegen.llvm.emit.dots import DOTS
 from loomir.codegen.llvm.emit.frame import Frame
-from loomir.codegen.llvm.emit.tiles import dot_tiles
+from loomir.codegen.llvm.emit.vectors.dots import DOTS
+from loomir.codegen.llvm.emit.vectors.tiles import dot_tiles
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType

@@ -7,7 +7,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import FLOAT, I32, I64, PTR, Type, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.emit.entry import ONCE
+from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.support.faults import FINE, MISFIT, open_context

@@ -1,0 +1,1 @@
+"""Calls: of functions of the program, packed functions and C functions."""

@@ -1,0 +1,1 @@
+"""The ways into a function: from Python, from C, and how arrays are checked there."""

@@ -1,0 +1,1 @@
+"""Whole vectors and tiles: dot products, AMX, and builtins on vectors."""
