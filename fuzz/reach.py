@@ -1,7 +1,9 @@
 """Which lines and branches of the rules of schedules a campaign reached, and which it did not.
 
-    python -m fuzz.schedules --family contractions --count 1000 --reach reach.txt
+    python -m fuzz.schedules --family contractions --count 1000 --unrun --reach reach.txt
+    python -m fuzz.reach reach.txt
 
+The second command prints what the first one wrote: a table of modules, then what was not reached.
 Runs are added up: beside the report lies ``reach.txt.json``, which the next run goes on with, but
 for modules that have changed since. A branch is an ``if`` or ``while`` that does what it guards, or
 that does not.
@@ -14,6 +16,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
@@ -23,6 +26,8 @@ import loomir.autoschedule
 __all__ = ["FOLDER", "Function", "Recorder", "functions_of", "merged", "written"]
 
 FOLDER: Final = Path(loomir.autoschedule.__file__).parent
+_TURNS: Final = 10
+"""Programs between two counts of what has run."""
 _LEFT: Final = -1
 """The line that follows the last one of a call."""
 
@@ -31,10 +36,19 @@ Arc = tuple[str, int, int]
 
 
 class Recorder:
-    """Records which lines of the package run one after the other, while it is entered."""
+    """Records which lines of the package run one after the other, while it is entered.
+
+    A function of which all lines and branches ran is not looked at any more: tracing is slow.
+    """
 
     def __init__(self, folder: Path = FOLDER) -> None:
+        self._root = folder
         self._folder = f"{folder}/"
+        self._whole: set[tuple[str, int]] = set()
+        """Functions that ran in every way, by module and first line."""
+        self._late: set[str] = set()
+        """Modules of which more ran since functions were last counted."""
+        self._turns = 0
         self._known: set[Arc] = set()
         self._new: set[Arc] = set()
         self._names: dict[str, str | None] = {}
@@ -50,7 +64,19 @@ class Recorder:
         found = sorted(self._new - self._known)
         self._known |= self._new
         self._new.clear()
+        self._late |= {name for name, _, _ in found}
+        self._turns += 1
+        if self._turns % _TURNS == 0:
+            self._count()
         return found
+
+    def _count(self) -> None:
+        for name in self._late:
+            arcs = [(a, b) for module, a, b in self._known if module == name]
+            for func in functions_of(name, (self._root / name).read_text(), arcs):
+                if func.lines == func.reached and not func.missed:
+                    self._whole.add((name, func.first))
+        self._late.clear()
 
     def _name(self, filename: str) -> str | None:
         if filename not in self._names:
@@ -60,7 +86,7 @@ class Recorder:
 
     def _called(self, frame: FrameType, event: str, arg: Any) -> Any:
         name = self._name(frame.f_code.co_filename)
-        if name is None:
+        if name is None or (name, frame.f_code.co_firstlineno) in self._whole:
             return None
         arcs, last = self._new, frame.f_lineno
 
@@ -84,6 +110,7 @@ class Function(NamedTuple):
 
     module: str
     name: str
+    first: int
     lines: frozenset[int]
     reached: frozenset[int]
     branches: int
@@ -111,12 +138,10 @@ def functions_of(module: str, text: str, arcs: Iterable[tuple[int, int]]) -> lis
                 missed.append((first, True))
             if not any(a in tests and b not in tests and b not in inside for a, b in pairs):
                 missed.append((first, False))
-        name = code.co_qualname.replace(".<locals>", "")
-        made.append(
-            Function(
-                module, name, frozenset(lines), frozenset(lines & ran), 2 * len(own), tuple(missed)
-            )
-        )
+        name = str(getattr(code, "co_qualname", code.co_name)).replace(".<locals>", "")
+        reached = frozenset(lines & ran)
+        row = (frozenset(lines), reached, 2 * len(own), tuple(missed))
+        made.append(Function(module, name, code.co_firstlineno, *row))
     return made
 
 
@@ -157,7 +182,8 @@ def merged(data: Path, arcs: Iterable[Arc], folder: Path = FOLDER) -> dict[str, 
         name = str(path.relative_to(folder))
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         old = known.get(name, {})
-        pairs = {tuple(arc) for arc in old["arcs"]} if old.get("digest") == digest else set()
+        arcs_of: list[list[int]] = old["arcs"] if old.get("digest") == digest else []
+        pairs: set[tuple[int, ...]] = {tuple(arc) for arc in arcs_of}
         made[name] = {"digest": digest, "arcs": pairs}
     for name, *pair in arcs:
         if name in made:
@@ -169,26 +195,47 @@ def merged(data: Path, arcs: Iterable[Arc], folder: Path = FOLDER) -> dict[str, 
 
 
 def written(report: Path, arcs: Iterable[Arc], folder: Path = FOLDER) -> str:
-    """Write a report, with what earlier runs reached; gives its last line."""
+    """Write a report, with what earlier runs reached; gives its first line, the sums."""
     known = merged(report.with_name(report.name + ".json"), arcs, folder)
-    lines: list[str] = []
-    reached = every = taken = branches = functions = entered = 0
+    table: list[str] = []
+    left: list[str] = []
+    sums = _Counts()
     for module, row in known.items():
-        text = (folder / module).read_text()
-        for func in functions_of(module, text, map(tuple, row["arcs"])):
-            functions += 1
-            entered += bool(func.reached)
-            every += len(func.lines)
-            reached += len(func.reached)
-            branches += func.branches
-            taken += func.branches - len(func.missed)
-            lines += _told(func)
-    total = (
-        f"{entered} of {functions} functions, {reached} of {every} lines, "
-        f"{taken} of {branches} branches"
-    )
-    report.write_text("\n".join([total, *lines]) + "\n")
-    return total
+        counts = _Counts()
+        for func in functions_of(module, (folder / module).read_text(), map(tuple, row["arcs"])):
+            counts.add(func)
+            sums.add(func)
+            left += _told(func)
+        if counts.functions:
+            table.append(f"{module}: {counts}")
+    report.write_text("\n".join([str(sums), "", *table, "", *left]) + "\n")
+    return str(sums)
+
+
+@dataclass
+class _Counts:
+    """How much there is of functions, lines and branches, and how much of each ran."""
+
+    functions: int = 0
+    entered: int = 0
+    lines: int = 0
+    reached: int = 0
+    branches: int = 0
+    taken: int = 0
+
+    def add(self, func: Function) -> None:
+        self.functions += 1
+        self.entered += bool(func.reached)
+        self.lines += len(func.lines)
+        self.reached += len(func.reached)
+        self.branches += func.branches
+        self.taken += func.branches - len(func.missed)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.entered} of {self.functions} functions, {self.reached} of {self.lines} lines, "
+            f"{self.taken} of {self.branches} branches"
+        )
 
 
 def _told(func: Function) -> list[str]:
@@ -202,3 +249,14 @@ def _told(func: Function) -> list[str]:
         if line in func.reached:
             made.append(f"{where}: line {line} was never {held}")
     return made
+
+
+def main() -> None:
+    """Print the report of a file, as the modules are now."""
+    for name in sys.argv[1:]:
+        written(Path(name), ())
+        sys.stdout.write(Path(name).read_text())
+
+
+if __name__ == "__main__":
+    main()

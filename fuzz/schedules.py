@@ -59,8 +59,8 @@ class SchedulesCampaign(Campaign):
         """Write a failure down: what happened, and the program."""
         family, way, *names = self.engines
         seed = reply["seed"]
-        native = " --native" if way == "native" else ""
-        options = f"--family {family}{native} --target {' '.join(names)} --seed {seed} --count 1"
+        how = "" if way == "interpreted" else f" --{way}"
+        options = f"--family {family}{how} --target {' '.join(names)} --seed {seed} --count 1"
         lines = [f"# python -m fuzz.schedules {options}"]
         for name, what in reply["found"].items():
             lines += [f"# {name}: {line}" for line in str(what).splitlines()]
@@ -76,7 +76,9 @@ def main() -> int:
     )
     parser.add_argument("--family", choices=sorted(FAMILIES), required=True)
     parser.add_argument("--target", nargs="+", choices=["native", *CPUS], metavar="NAME")
-    parser.add_argument("--native", action="store_true", help="run compiled code on this machine")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--native", action="store_true", help="run compiled code on this machine")
+    how.add_argument("--unrun", action="store_true", help="schedule programs, and run none")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--reach", type=Path, help="a file that says what of the rules ran")
     add_options(parser)
@@ -89,7 +91,7 @@ def main() -> int:
     else:
         names = options.target or list(TARGETS)
     options.limit *= len(names)
-    way = "native" if options.native else "interpreted"
+    way = "native" if options.native else "unrun" if options.unrun else "interpreted"
     if options.reach is not None:
         os.environ[REACH] = "1"
     status = run_campaign(SchedulesCampaign, options.seed, [options.family, way, *names], options)

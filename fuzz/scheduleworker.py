@@ -3,7 +3,7 @@
     contractions interpreted sapphirerapids haswell
 
 ``interpreted`` runs scheduled loops for any machine, ``native`` compiled code for this one: each
-program for one of the targets, in turn.
+program for one of the targets, in turn. ``unrun`` only schedules, and looks for what is ill-formed.
 """
 
 from __future__ import annotations
@@ -201,6 +201,21 @@ class _Native:
         return ""
 
 
+class _Unrun:
+    """Schedules programs, and runs none of them."""
+
+    def __init__(self, case: Case) -> None:
+        self.schedules = _Schedules(case)
+        self._said: dict[bytes, str] = {}
+
+    def __call__(self, name: str) -> str:
+        """Say which rule of programs a scheduled one breaks."""
+        made = self.schedules.of(name)
+        if made.digest not in self._said:
+            self._said[made.digest] = "; ".join(map(str, loomir.verify(made.module)))
+        return self._said[made.digest]
+
+
 def _said(case: Case, run: Callable[..., Any]) -> str:
     """Run a case on fresh arguments, and judge what comes of it."""
     arguments = [fresh(argument) for argument in case.arguments]
@@ -208,9 +223,10 @@ def _said(case: Case, run: Callable[..., Any]) -> str:
     return outcome(case, flat_results(result) if is_graph(case) else arguments)
 
 
-WAYS: Final[Mapping[str, type[_Interpreted | _Native]]] = {
+WAYS: Final[Mapping[str, type[_Interpreted | _Native | _Unrun]]] = {
     "interpreted": _Interpreted,
     "native": _Native,
+    "unrun": _Unrun,
 }
 """How programs are run; each way takes a case, then a target, and says what is wrong."""
 

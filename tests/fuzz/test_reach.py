@@ -79,6 +79,7 @@ def test_runs_are_added_up_until_a_module_changes(tmp_path: Path) -> None:
     text = report.read_text()
     assert text.startswith(f"{said}\n")
     assert "rules.py Rule.unused: not reached" in text
+    assert f"\nrules.py: {said}\n" in text
     assert "sign" not in text
     (folder / "rules.py").write_text(TEXT + "\n")
     assert written(report, [], folder) == "0 of 3 functions, 0 of 9 lines, 0 of 6 branches"
