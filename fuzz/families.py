@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from fuzz import (
     algorithms,
     contractions,
+    directed,
     elements,
     idioms,
     lengths,
@@ -26,6 +27,7 @@ Draw: TypeAlias = Callable[[int], Case]
 FAMILIES: Final[Mapping[str, Draw]] = {
     "algorithms": algorithms.draw,
     "contractions": contractions.draw,
+    "directed": directed.draw,
     "elements": elements.draw,
     "idioms": idioms.draw,
     "lengths": lengths.draw,

@@ -19,13 +19,13 @@ import loomir
 from fuzz.asked import Asked, answers_alike
 from fuzz.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.choices import SeedChoices
+from fuzz.constants import constants_of, schedule_with
 from fuzz.exactly import as_written, differs, has_floats, kernels_differ
 from fuzz.families import FAMILIES
 from fuzz.native import quick_codegen, set_threads
 from fuzz.reach import Recorder
 from fuzz.serving import answer_of, complaints, serve
 from fuzz.small import small
-from loomir.autoschedule.driver import schedule_function
 from loomir.interp import Interpreter, interpret
 from loomir.interp.machine import OutOfStepsError
 from loomir.ir.hashing import structural_digest
@@ -33,6 +33,7 @@ from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.target import Target
 from loomir.target.host import features_here, host
 from loomir.target.table import CPUS, EXTENSIONS
+from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 
@@ -43,12 +44,16 @@ REACH: Final = "LOOMIR_FUZZ_REACH"
 _RECORDER: Final = Recorder()
 _KERNELS: Final = 0.15
 """The share of graphs of which each kernel is also looked at by itself."""
+_CONSTANT: Final = 0.35
+"""The share of functions that are scheduled as if some arrays never changed."""
 _ROUNDED: Final = 0.3
 """The share of programs of floats that also run as they round, held to the reference."""
 _SMALL: Final = 0.7
 """The share of programs that are scheduled as if caches and panels were small."""
 _STEPS: Final = 20_000
 """Instructions that are interpreted of most programs: few take more, and those most of the time."""
+_DIRECTED_STEPS: Final = 400_000
+"""The same of programs that were drawn to fill tiles."""
 _LONG: Final = 0.02
 """The share of programs that are interpreted however long they take."""
 _LEVELS: Final = ((6.0, 0), (3.0, 2), (0.5, 1), (0.5, 3))
@@ -99,6 +104,10 @@ class _Schedules:
         """The rules that took parts of it."""
         self._made: list[_Made] = []
 
+    def _constants(self, func: PrimFunc) -> frozenset[Var]:
+        choices = SeedChoices(f"constants {self.case.seed} {func.name}")
+        return constants_of(func, choices) if choices.chance(_CONSTANT) else frozenset()
+
     def of(self, name: str) -> _Made:
         """Schedule the program, unless another target had all that the rules ask for."""
         with _sizes(self.case, name) as target:
@@ -110,7 +119,7 @@ class _Schedules:
             with _recorded():
                 for var, func in functions.items():
                     if isinstance(func, PrimFunc):
-                        scheduled = schedule_function(func, asked)
+                        scheduled = schedule_with(func, self._constants(func), asked)
                         functions[var] = scheduled.func
                         self.kinds |= {plan.kind for plan in scheduled.plans}
         module = self.loops.with_functions(functions)
@@ -128,7 +137,8 @@ class _Interpreted:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.schedules = _Schedules(case)
-        self._steps = None if SeedChoices(f"long {case.seed}").chance(_LONG) else _STEPS
+        steps = _DIRECTED_STEPS if case.family == "directed" else _STEPS
+        self._steps = None if SeedChoices(f"long {case.seed}").chance(_LONG) else steps
         self._exact = has_floats(case) and not is_graph(case)
         self._too_long = False
         self._said: dict[bytes, str] = {}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fuzz.constants
 import fuzz.scheduleworker
 from fuzz.asked import Asked, answers_alike
 from fuzz.cases import Case, fresh, outcome
@@ -81,15 +82,15 @@ def test_what_a_call_leaves_is_judged() -> None:
 
 def test_a_wrong_schedule_is_told_and_kept(monkeypatch: Any, tmp_path: Any) -> None:
     one = FAMILIES["contractions"](3)
-    other = fuzz.scheduleworker.schedule_function
+    other = fuzz.constants.schedule_function
 
-    def nothing_added(func: PrimFunc, target: Any) -> Scheduled:
-        scheduled = other(func, target)
+    def nothing_added(func: PrimFunc, target: Any, **more: Any) -> Scheduled:
+        scheduled = other(func, target, **more)
         made = from_source(scheduled.func.script().replace(" + ", " - "))
         assert isinstance(made, PrimFunc)
         return scheduled._replace(func=made)
 
-    monkeypatch.setattr(fuzz.scheduleworker, "schedule_function", nothing_added)
+    monkeypatch.setattr(fuzz.constants, "schedule_function", nothing_added)
     reply = answer(3, ["contractions", "interpreted", "haswell"])
     assert set(reply["found"]) == {"haswell"}
     campaign = SchedulesCampaign(range(3, 4), ["contractions", "interpreted", "haswell"])
@@ -141,13 +142,13 @@ def test_targets_that_answer_alike_share_loops(monkeypatch: Any) -> None:
     assert not answers_alike(asked.facts, Target("alderlake"))
 
     calls: list[str] = []
-    other = fuzz.scheduleworker.schedule_function
+    other = fuzz.constants.schedule_function
 
-    def counted(func: PrimFunc, target: Target) -> Scheduled:
+    def counted(func: PrimFunc, target: Target, **more: Any) -> Scheduled:
         calls.append(target.name)
-        return other(func, target)
+        return other(func, target, **more)
 
-    monkeypatch.setattr(fuzz.scheduleworker, "schedule_function", counted)
+    monkeypatch.setattr(fuzz.constants, "schedule_function", counted)
     names = ["haswell", "haswell", "apple-m1", "neoverse-n1"]
     reply = answer(3, ["elements", "interpreted", *names])
     assert reply["engines"] == names

@@ -1,0 +1,47 @@
+"""Arguments that never change: what a schedule computes ahead of them is computed in the call.
+
+Factors that are packed ahead have schedules of their own. With the packing in front of the loops a
+function has its own parameters, and is held to what it meant like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from fuzz.choices import Choices
+from loomir.autoschedule.builders.loops import allocated
+from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.target import Target
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import IntImm, Var
+from loomir.tir.fresh import fresh_copy
+from loomir.tir.function import PrimFunc
+from loomir.tir.written import written_buffers
+
+__all__ = ["constants_of", "schedule_with"]
+
+
+def constants_of(func: PrimFunc, choices: Choices) -> frozenset[Var]:
+    """Draw which arrays that a function only reads never change."""
+    written = {buffer.data for buffer in written_buffers(func)}
+    arrays = [b for b in func.buffer_map.values() if b.data not in written and _is_fixed(b)]
+    return frozenset(buffer.data for buffer in arrays if choices.chance(0.6))
+
+
+def _is_fixed(buffer: Buffer) -> bool:
+    fixed = all(isinstance(extent, IntImm) for extent in buffer.shape)
+    return fixed and not buffer.strides and not isinstance(buffer.elem_offset, Var)
+
+
+def schedule_with(func: PrimFunc, constants: Set[Var], target: Target) -> Scheduled:
+    """Schedule a function of which some arrays never change; packs them first."""
+    made = schedule_function(func, target, constants=constants)
+    ahead = [part for plan in made.plans for part in plan.ahead]
+    if not ahead:
+        return made
+    buffers = [buffer for part in ahead for buffer in part.buffers]
+    stmts = [fresh_copy(part.stmt, {b: b for b in part.buffers}) for part in ahead]
+    body = allocated(buffers, *stmts, made.func.body, name="root")
+    attrs, span = made.func.attrs, func.span
+    new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=span)
+    return made._replace(func=new)
