@@ -12,11 +12,11 @@ from fuzz.choices import Choices
 from loomir.autoschedule.builders.loops import allocated
 from loomir.autoschedule.driver import Scheduled, schedule_function
 from loomir.target import Target
+from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, Var
-from loomir.tir.fresh import fresh_copy
 from loomir.tir.function import PrimFunc
-from loomir.tir.written import written_buffers
 
 __all__ = ["constants_of", "schedule_with"]
 
