@@ -30,7 +30,8 @@ class Kind(NamedTuple):
     text: str
     meaning: Callable[[Any, Any], Any]
     form: str = "sum"
-    """``sum`` over elements, ``each`` of them, ``rows`` by a vector, or ``matrices``."""
+    """``sum`` over elements, ``each`` of them, ``rows`` by a vector, ``matrices``, or ``tiles``:
+    matrices in a block, from 16 rows, columns and steps on."""
 
 
 _LONGEST: Final = 200
@@ -45,8 +46,10 @@ def _products() -> list[Kind]:
     pairs += [("uint8", "int16", "int32"), ("int16", "uint16", "int32")]
     pairs += [("int16", "int16", "int64"), ("int32", "int32", "int64")]
     pairs += [("bfloat16", "bfloat16", "float32"), ("float16", "float16", "float32")]
-    for form in ("sum", "rows", "matrices"):
+    for form in ("sum", "rows", "matrices", "tiles"):
         for a, b, to in pairs:
+            if form == "tiles" and a not in (*_BYTES, "bfloat16"):
+                continue
             text = f'T.Cast("{to}", {{a}}) * T.Cast("{to}", {{b}})'
             made.append(Kind(f"product {a} {b} {to}", (a, b), to, text, lambda x, y: x * y, form))
     return made
@@ -249,12 +252,25 @@ def _matrices(kind: Kind, n: int) -> tuple[list[tuple[int, ...]], str]:
     return [(rows, depth), (depth, columns), (rows, columns)], loop
 
 
-_SHAPES: Final = {"sum": _sum, "each": _each, "rows": _rows, "matrices": _matrices}
+def _tiles(kind: Kind, n: int) -> tuple[list[tuple[int, ...]], str]:
+    rows, columns, depth = 16 + n * 7 % 37, 16 + n * 11 % 53, 15 + n
+    body = kind.text.format(a="a[i, k]", b="b[k, j]")
+    loop = f"""for i0, j0, k0 in T.grid({rows}, {columns}, {depth}):
+            with T.sblock("c"):
+                i, j, k = T.axis.remap("SSR", [i0, j0, k0])
+                with T.init():
+                    c[i, j] = T.Cast("{kind.result}", 0)
+                c[i, j] = c[i, j] + {body}"""
+    return [(rows, depth), (depth, columns), (rows, columns)], loop
+
+
+_SHAPES: Final = {"sum": _sum, "each": _each, "rows": _rows, "matrices": _matrices, "tiles": _tiles}
 _EXPECTED: Final[dict[str, Callable[[Kind, Any, Any, Any], Any]]] = {
     "sum": lambda kind, a, b, c: c + [kind.meaning(a, b).sum()],
     "each": lambda kind, a, b, _: kind.meaning(a, b),
     "rows": lambda kind, a, b, c: c + a @ b,
     "matrices": lambda kind, a, b, c: c + a @ b,
+    "tiles": lambda kind, a, b, c: a @ b,
 }
 
 

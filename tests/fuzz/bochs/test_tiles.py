@@ -11,6 +11,9 @@ import pytest
 
 from fuzz.bochs.tiles import Operands, TileError, Tiles, decoded
 from loomir.codegen.llvm.jit import engine
+from loomir.interp import interpret
+from loomir.ir.module import IRModule
+from loomir.script import from_source
 
 REGISTERS = tuple(range(1000, 17000, 1000))
 
@@ -141,6 +144,42 @@ def test_products_of_bfloat16_are_summed_in_the_order_of_the_manual() -> None:
     assert dot([2.0**-100, 0, 0, 0], [2.0**-30, 0, 0, 0], 0) == 0
     assert dot([0, 0, 0, 0], [0, 0, 0, 0], 2.0**-127) == 0
     assert np.isnan(dot([np.inf, 0, 0, 0], [0, 0, 0, 0], 0))
+
+
+DOT_TILES = """
+from loomir.script import ir as I, tir as T
+
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(x: T.Buffer((16, 32), "bfloat16"), y: T.Buffer((16, 32), "bfloat16"),
+             c: T.Buffer((16, 16), "float32")):
+        a = T.alloc_buffer((1, 16, 32), "bfloat16")
+        b = T.alloc_buffer((1, 16, 16, 2), "bfloat16")
+        for i, k in T.grid(16, 32):
+            a[0, i, k] = x[i, k]
+            b[0, i, k // 2, k % 2] = y[i, k]
+        T.dot_tiles(c, a, b, 1, 16, 16, "bfloat16", "bfloat16", False)
+"""
+
+
+@pytest.mark.parametrize("scale", [0, -64, 100])
+def test_products_of_bfloat16_are_those_of_the_interpreter(scale: int) -> None:
+    module = from_source(DOT_TILES)
+    assert isinstance(module, IRModule)
+    random = np.random.default_rng(abs(scale))
+    x, y = (
+        (random.standard_normal((16, 32)) * 2.0 ** random.integers(-9, 9, (16, 32)) * 2.0**scale)
+        for _ in "xy"
+    )
+    left, right = x.astype(ml_dtypes.bfloat16), y.astype(ml_dtypes.bfloat16)
+    sums = (random.standard_normal((16, 16)) * 2.0**scale).astype("float32")
+    tiles = shaped((16, 64), (16, 64), (16, 64))
+    for tile, array in enumerate((sums, left, right)):
+        load(tiles, tile, array)
+    run(tiles, Operands("dot_bf16", 0, 0, 1, 2))
+    interpret(module, "main", left, right, sums)
+    np.testing.assert_array_equal(stored(tiles, 0, (16, 16), "float32"), sums)
 
 
 def test_rows_and_bytes_beyond_a_shape_are_left_alone() -> None:
