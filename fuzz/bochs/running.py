@@ -29,6 +29,7 @@ class Machine:
 
     def __init__(self, model: str) -> None:
         self.cpu = Cpu(model)
+        self.calls = 0
         self._ours: set[int] = set()
         self._doors: list[Any] = []
         self._failure = ""
@@ -76,6 +77,7 @@ class Machine:
             if self._failure:
                 return failed
             self._busy = True
+            self.calls += 1
             try:
                 made = self.cpu.call(address, *arguments)
             except EmulatorError as error:
