@@ -1,4 +1,4 @@
-"""Calls out of a program: packed functions, with what ``runtime.callout`` says they mean."""
+"""Calls out of a program: packed functions, as ``runtime.packed.packed_call`` defines them."""
 
 from __future__ import annotations
 

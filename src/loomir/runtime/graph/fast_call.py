@@ -1,8 +1,9 @@
-"""The quick way into graphs: a function in machine code that Python calls with NumPy's arrays.
+"""The fast entry into graphs: a function in machine code that Python calls with NumPy's arrays.
 
-``codegen.llvm.door_ir`` writes it, once for all programs; it reads arrays and makes results as a
-module in C would. This holds what it needs of the process. It takes arrays of NumPy's own class
-alone, row-major, of a dtype that programs have; for all else it gives None, having done nothing.
+``codegen.llvm.support.fast_call_ir`` writes it, once for all programs; it reads arrays and makes
+results as a module in C would. This holds what it needs of the process. It takes arrays of NumPy's
+own class alone, row-major, of a dtype that programs have; for all else it returns None, having done
+nothing.
 """
 
 from __future__ import annotations

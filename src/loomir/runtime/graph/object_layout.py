@@ -1,7 +1,8 @@
 """Where the values of graphs lie in memory: objects that count their references.
 
-Offsets and sizes in bytes, for 64-bit machines; ``codegen.llvm.objects_ir`` writes the code that
-makes and frees them. Every object begins with a header: the count of references, the kind, flags.
+Offsets and sizes in bytes, for 64-bit machines; ``codegen.llvm.support.objects_ir`` writes the code
+that makes and frees them. Every object begins with a header: the count of references, the kind,
+flags.
 
 - A negative count never changes: the object is a constant of some program's code.
 - A tensor's DLTensor points to extents behind it, and to its data behind them, or to memory that

@@ -75,7 +75,7 @@ def sealed(unsealed: bytes, digest: bytes, seal: bytes) -> bytes:
 
 
 def unpack(data: bytes, name: str) -> Container:
-    """Take a file apart, and check every byte; whose the seal is, ``seal.is_own`` tells.
+    """Take a file apart, and check every byte; whose the seal is, ``signing.is_own`` tells.
 
     Errors: RUN0461 for what is no such file, RUN0462 for one that is cut off or changed, RUN0463
     for one of a newer form.

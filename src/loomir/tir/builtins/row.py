@@ -1,7 +1,6 @@
-"""The table of builtins: what a row says, and how a call is checked against it.
+"""A row of the table of builtins: what it says, and how a call is checked against it.
 
-The rows are in the files beside this one, one per family: ``op_math``, ``op_bits``, ``op_vector``,
-``op_tiles``, ``op_control``, ``op_memory``, ``op_hint``; ``op`` reads them all.
+The rows are in the files beside this one, one per family; ``table`` collects them all.
 """
 
 from __future__ import annotations

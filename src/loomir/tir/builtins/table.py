@@ -1,7 +1,7 @@
 """The builtins of TIR: for each its effect, what it takes, and what it gives.
 
 A row answers every question that a constructor asks; the parser, the printer, the interpreter and
-code generation look operators up here. ``op_table`` says what a row is.
+code generation look operators up here. ``row`` says what a row is.
 """
 
 from __future__ import annotations

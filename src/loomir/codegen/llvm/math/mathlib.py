@@ -2,7 +2,7 @@
 
 ``MATH`` has a row for each name; ``emit_math`` emits one on values of a dtype. A float of 16 bits
 is computed as a float of 32 bits and rounded; what is done on the bits is exact in every format.
-Nothing here calls a function of the C library. ``tir.accuracy`` bounds the errors.
+Nothing here calls a function of the C library. ``tir.builtins.accuracy`` bounds the errors.
 """
 
 from __future__ import annotations

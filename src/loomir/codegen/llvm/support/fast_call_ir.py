@@ -1,4 +1,4 @@
-"""The quick way from Python into graphs as generated IR; ``runtime.door`` says what it takes.
+"""The fast entry from Python into graphs as LLVM IR; ``runtime.graph.fast_call`` loads it.
 
 ``ptr loomir_door(ptr self, ptr args, i64 count)`` is a function as Python's modules in C define
 them: ``args`` are objects of Python's, ``self`` a number, the address of what is called. It gives

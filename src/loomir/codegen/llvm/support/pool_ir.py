@@ -2,8 +2,8 @@
 
 How a region runs. The caller takes ``busy``, writes down the task and how many pieces it has, and
 moves ``epoch``. Workers whose number is below the count of that epoch run pieces, and so does the
-caller (``shares_ir``); then it waits until no piece is pending. It waits for no worker: one that
-comes late finds nothing to do.
+caller (``work_sharing_ir``); then it waits until no piece is pending. It waits for no worker: one
+that comes late finds nothing to do.
 
 - ``epoch`` holds the generation below and the number of shares above, in one word: a worker that
   looks late must not combine the generation of one region with the count of another.

@@ -142,7 +142,7 @@ def set_relax(load: Callable[[], Any]) -> None:
 
 
 def relax_reader() -> Any:
-    """Load what reads Relax: the module ``relax_names``."""
+    """Load what reads Relax: ``parser.relax.names``."""
     return _relax[0]()
 
 

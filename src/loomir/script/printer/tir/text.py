@@ -1,7 +1,7 @@
 """Text of plain TIR expressions, written at once instead of by way of documents.
 
 Most expressions of a program are arithmetic on names, numbers and elements of buffers, and need
-nothing declared. They are written here, as the handlers of ``tir_expr`` would write them; whatever
+nothing declared. They are written here, as the handlers of ``expr`` would write them; whatever
 else there is, and what is very deep, is left to those.
 """
 

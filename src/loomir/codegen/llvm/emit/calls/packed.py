@@ -1,4 +1,4 @@
-"""Calls of packed functions: arguments as ``TVMFFIAny``, through ``runtime.callback``."""
+"""Calls of packed functions: arguments as ``TVMFFIAny``, through ``runtime.packed.callback``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def call_packed(frame: Frame, e: Call, returns: DataType | None) -> Step[Value]:
 
 
 def _what(e: Call, returns: DataType | None) -> str:
-    """Say how to call: see ``runtime.callback``."""
+    """Say how to call: see ``runtime.packed.callback``."""
     kind = "cpacked" if e.op is CALL_CPACKED else "packed"
     dtypes = ",".join(str(_dtype(arg)) for arg in e.args[1:])
     return f"{kind}|{returns or ''}|{dtypes}|{name_of(e)}"
