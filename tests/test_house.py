@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,33 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "loomir"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-LONGEST = 900
+FOLDERS = sorted({f.parent for f in SOURCES if f.parent != PACKAGE})
+LONGEST = 600
+# Files about one thing that is longer. This list may only shrink, and so may its numbers.
+LONGER = {
+    "arith/simplify/canonical.py": 630,
+    "autoschedule/lift/lift_loops.py": 610,
+    "autoschedule/rules/convolution/channel_vectorized.py": 670,
+    "autoschedule/rules/convolution/implicit_gemm.py": 690,
+    "autoschedule/rules/matmul/blocked.py": 800,
+    "autoschedule/rules/reduction/arg_reduction.py": 640,
+    "autoschedule/rules/transposed_convolution/polyphase.py": 620,
+    "codegen/llvm/support/checks_ir.py": 720,
+    "codegen/llvm/support/pool_ir.py": 610,
+    "ir/visit.py": 710,
+    "op/create.py": 610,
+    "schedule/schedule.py": 760,
+    "script/parser/evaluate/evaluator.py": 850,
+    "script/parser/relax/statements.py": 610,
+    "tir/check/verify.py": 800,
+    "tir/expr.py": 900,
+}
+MODULES = 20
+"""How many modules a folder may have: more is where one gets lost."""
+SIBLINGS = 3
+"""How many modules of a folder may share the beginning of their names: more are a folder."""
+# A pass has the name under which users ask for it.
+NAMED_BY_USERS = "transform/"
 # Names that say nothing about what is in the file.
 EMPTY_NAMES = {"utils", "util", "misc", "helpers", "helper", "common", "base"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
@@ -21,11 +48,27 @@ MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home)/")
 @pytest.mark.parametrize("file", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_file_is_small_named_and_finished(file: Path):
     text = file.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= LONGEST
+    assert len(text.splitlines()) <= LONGER.get(file.relative_to(PACKAGE).as_posix(), LONGEST)
     assert file.stem not in EMPTY_NAMES
     assert not file.stem.startswith("new_")
     assert not re.search(r"_v\d+$", file.stem)
     assert UNFINISHED.findall(text) == []
+
+
+@pytest.mark.parametrize("name", sorted(LONGER))
+def test_exceptions_are_needed(name: str):
+    lines = len((PACKAGE / name).read_text(encoding="utf-8").splitlines())
+    assert LONGEST < lines <= LONGER[name] < lines + 20, "shorten the list, or the number"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_folder_shows_what_it_is(folder: Path):
+    assert '"""' in (folder / "__init__.py").read_text(encoding="utf-8")
+    modules = [f.stem for f in folder.glob("*.py") if f.stem != "__init__"]
+    assert len(modules) <= MODULES
+    if not folder.relative_to(PACKAGE).as_posix().startswith(NAMED_BY_USERS):
+        begins = Counter(m.split("_")[0] for m in modules if "_" in m)
+        assert {b: n for b, n in begins.items() if n > SIBLINGS} == {}
 
 
 def tracked() -> list[Path]:

@@ -4,15 +4,15 @@ from loomir.arith.analyzer import Analyzer, ConstIntBound
 from loomir.arith.bounds.int_set import IntSet
 from loomir.arith.bounds.interval import Interval
 from loomir.arith.bounds.modular import ModularSet
-from loomir.arith.iterators.index_map import IndexMap, is_bijective
-from loomir.arith.iterators.iter_expr import (
+from loomir.arith.iterators.expr import (
     IterMark,
     IterSplitExpr,
     IterSumExpr,
     normalize_iter_map_to_expr,
 )
-from loomir.arith.iterators.iter_inverse import inverse_affine_iter_map
-from loomir.arith.iterators.iter_map import (
+from loomir.arith.iterators.index_map import IndexMap, is_bijective
+from loomir.arith.iterators.inverse import inverse_affine_iter_map
+from loomir.arith.iterators.map import (
     IterMapResult,
     detect_iter_map,
     iter_map_simplify,

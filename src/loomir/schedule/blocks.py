@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from loomir.arith.iterators.iter_map import detect_iter_map
+from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from loomir.arith import Analyzer
-from loomir.arith.iterators.iter_map import detect_iter_map
+from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.accesses import Access, Nest, iteration_of, nest_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loomir.arith.iterators.iter_map import detect_iter_map
+from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.visit import children, map_children, pre_order, rebuild
 from loomir.schedule.accesses import Nest, block_regions, nest_of
 from loomir.schedule.blocks import complete_mistake, reduction_mistake

@@ -8,7 +8,7 @@ from typing import Final
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import imm
-from loomir.arith.iterators.iter_map import iter_map_simplify
+from loomir.arith.iterators.map import iter_map_simplify
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import Step, children, map_children, rebuild, trampoline
 from loomir.schedule.refusal import Refusal

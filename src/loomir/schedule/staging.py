@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, cast
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, sub, to_int
-from loomir.arith.iterators.iter_map import detect_iter_map
+from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import Access, nest_of

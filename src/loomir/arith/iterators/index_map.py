@@ -10,9 +10,9 @@ from typing import cast as cast_type
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, mul, sub
-from loomir.arith.iterators.iter_expr import IterSumExpr, is_number
-from loomir.arith.iterators.iter_inverse import inverse_affine_iter_map, mark_values
-from loomir.arith.iterators.iter_map import CheckLevel, IterMapResult, detect_iter_map
+from loomir.arith.iterators.expr import IterSumExpr, is_number
+from loomir.arith.iterators.inverse import inverse_affine_iter_map, mark_values
+from loomir.arith.iterators.map import CheckLevel, IterMapResult, detect_iter_map
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import fold, map_children
 from loomir.support.diagnostics import CompileError, Diagnostic

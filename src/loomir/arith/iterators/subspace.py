@@ -9,9 +9,9 @@ from typing import NamedTuple
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, mul
 from loomir.arith.iterators.digits import Chain, Digit, Mark
-from loomir.arith.iterators.iter_expr import IterMark, normalize_iter_map_to_expr
-from loomir.arith.iterators.iter_map import CheckLevel, Writer, detected, reading
-from loomir.arith.iterators.iter_reader import Reader
+from loomir.arith.iterators.expr import IterMark, normalize_iter_map_to_expr
+from loomir.arith.iterators.map import CheckLevel, Writer, detected, reading
+from loomir.arith.iterators.reader import Reader
 from loomir.arith.iterators.size import ONE, IterMapError, Poly, Refused
 from loomir.support.dtype import BOOL
 from loomir.tir.buffer import Range

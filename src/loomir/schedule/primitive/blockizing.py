@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from loomir.arith.fold import add, imm, mul, to_int
+from loomir.arith.iterators.expr import normalize_iter_map_to_expr
 from loomir.arith.iterators.index_map import IndexMap, is_bijective
-from loomir.arith.iterators.iter_expr import normalize_iter_map_to_expr
 from loomir.arith.iterators.subspace import DividedIter, subspace_divide
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute

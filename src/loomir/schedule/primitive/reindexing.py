@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from loomir.arith.fold import add, imm, sub
 from loomir.arith.iterators.index_map import IndexMap
-from loomir.arith.iterators.iter_map import detect_iter_map
+from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rewrite

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, mul, sub, to_int
-from loomir.arith.iterators.iter_expr import (
+from loomir.arith.iterators.expr import (
     IterMark,
     IterSplitExpr,
     IterSumExpr,

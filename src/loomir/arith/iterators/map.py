@@ -13,13 +13,13 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import to_int
 from loomir.arith.iterators.digits import Chain, Digit, Mark, Sum
-from loomir.arith.iterators.iter_expr import (
+from loomir.arith.iterators.expr import (
     IterMark,
     IterSplitExpr,
     IterSumExpr,
     normalize_iter_map_to_expr,
 )
-from loomir.arith.iterators.iter_reader import Reader, index_dtype
+from loomir.arith.iterators.reader import Reader, index_dtype
 from loomir.arith.iterators.size import ONE, IterMapError, Poly, Refused, Size
 from loomir.support.dtype import BOOL
 from loomir.tir.buffer import Range
