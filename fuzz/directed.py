@@ -19,7 +19,7 @@ from loomir.support.dtype import DataType, numpy_of
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _PAIRS: Final = (
     ("int8", "int8", "int32"),
@@ -55,7 +55,8 @@ class _Directed:
         self.seed = seed
         self.c = SeedChoices(f"directed {VERSION} {seed}")
         self.numbers = np.random.default_rng(seed)
-        self.left, self.right, self.sum = self.c.pick(_PAIRS)
+        plain = ("float32", "float32", "float32")  # most rules are for these
+        self.left, self.right, self.sum = plain if self.c.chance(0.35) else self.c.pick(_PAIRS)
         self.clipped = self.c.chance(0.4)
 
     def _size(self, most: int) -> int:
@@ -119,7 +120,7 @@ class _Directed:
     def product(self) -> Case:
         """Draw a product of two matrices, of a batch of them, or by a vector."""
         c = self.c
-        m, n, k = self._size(40), self._size(48), self._size(64)
+        m, n, k = self._size(40), c.pick([self._size(48), 64, 96]), self._size(64)
         few = c.weighted([(4.0, 0), (1.0, 1), (1.0, 4)])
         m = few or m
         a_turned, b_turned = c.chance(0.2), c.chance(0.4)
@@ -153,7 +154,7 @@ class _Directed:
         high, wide = c.integer(kernel, 9), c.pick([kernel, 4, 7, 8, 9, 16])
         wide = max(wide, kernel)
         images, channels = c.weighted([(3.0, 1), (1.0, 2)]), self._size(16)
-        kernels = self._size(32)
+        kernels = c.pick([self._size(32), 48, 64])
         last = c.chance(0.5)  # channels lie innermost
         rows, columns = ((size + 2 * border - kernel) // step + 1 for size in (high, wide))
         x = self._filled((images, channels, high, wide), self.left)

@@ -46,6 +46,8 @@ _KERNELS: Final = 0.15
 """The share of graphs of which each kernel is also looked at by itself."""
 _CONSTANT: Final = 0.35
 """The share of functions that are scheduled as if some arrays never changed."""
+_DIRECTED_CONSTANT: Final = 0.5
+"""The same for programs that were drawn for rules which pack constants."""
 _ROUNDED: Final = 0.3
 """The share of programs of floats that also run as they round, held to the reference."""
 _SMALL: Final = 0.7
@@ -106,7 +108,8 @@ class _Schedules:
 
     def _constants(self, func: PrimFunc) -> frozenset[Var]:
         choices = SeedChoices(f"constants {self.case.seed} {func.name}")
-        return constants_of(func, choices) if choices.chance(_CONSTANT) else frozenset()
+        share = _DIRECTED_CONSTANT if self.case.family == "directed" else _CONSTANT
+        return constants_of(func, choices) if choices.chance(share) else frozenset()
 
     def of(self, name: str) -> _Made:
         """Schedule the program, unless another target had all that the rules ask for."""
