@@ -34,6 +34,7 @@ class NotInstalledError(EmulatorError):
 _SKYLAKE: Final = "corei7_skylake_x"
 _ICELAKE: Final = "corei7_icelake_u"
 _SAPPHIRE: Final = "sapphire_rapids"
+_AMD: Final = "sapphire_rapids sse4a"
 
 MODELS: Final = {
     "x86-64": _SKYLAKE,
@@ -57,10 +58,13 @@ MODELS: Final = {
     "znver1": _SKYLAKE,
     "znver2": _SKYLAKE,
     "znver3": "arrow_lake",
-    "znver4": _SAPPHIRE,
-    "znver5": _SAPPHIRE,
+    "znver4": _AMD,
+    "znver5": _AMD,
 }
-"""For each target the smallest of Bochs' CPUs that has its instructions: others end the run."""
+"""For each target the smallest of Bochs' CPUs that has its instructions: others end the run.
+
+A second word is what it has besides.
+"""
 
 _MISSING: Final = (
     "the emulator is not installed: pip install 'loomir[emulator]' (Linux on x86-64), and a C "
@@ -79,6 +83,7 @@ _SHIM: Final = r"""
 #include <stdlib.h>
 
 char loomir_model[128];
+char loomir_features[128];
 
 int __isoc23_sscanf(const char *text, const char *format, ...) {
   va_list rest;
@@ -97,6 +102,16 @@ void *_Z23create_corei3_cnl_cpuidP8BX_CPU_C(void *cpu) {
   dladdr(__builtin_return_address(0), &here);
   void *(*make)(void *) = dlsym(dlopen(here.dli_fname, RTLD_NOLOAD | RTLD_LAZY), loomir_model);
   return make ? make(cpu) : NULL;
+}
+
+/* A model gets more features, then fewer. */
+void _ZN8BX_CPU_C25add_remove_cpuid_featuresEPKcb(void *cpu, const char *features, int more) {
+  Dl_info here;
+  dladdr(__builtin_return_address(0), &here);
+  void (*change)(void *, const char *, int) =
+      dlsym(dlopen(here.dli_fname, RTLD_NOLOAD | RTLD_LAZY),
+            "_ZN8BX_CPU_C25add_remove_cpuid_featuresEPKcb");
+  if (change) change(cpu, more ? loomir_features : features, more);
 }
 
 void *loomir_stack(void) { return __builtin_frame_address(0); }
@@ -124,11 +139,11 @@ def load(model: str) -> tuple[Any, Any, Any]:
     A process has one model. Errors: NotInstalledError.
     """
     shim = _between(found())
+    model, _, features = model.partition(" ")
     symbol = f"create_{model}_cpuid"
     name = f"_Z{len(symbol)}{symbol}P8BX_CPU_C".encode()
-    ctypes.memmove(
-        ctypes.addressof(ctypes.c_char.in_dll(shim, "loomir_model")), name, len(name) + 1
-    )
+    for place, text in (("loomir_model", name), ("loomir_features", features.encode())):
+        ctypes.memmove(ctypes.addressof(ctypes.c_char.in_dll(shim, place)), text, len(text) + 1)
     package = importlib.import_module("bochscpu._bochscpu")
     own = ctypes.CDLL(package.__file__)
     if not hasattr(own, name.decode()):

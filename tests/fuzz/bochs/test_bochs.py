@@ -24,7 +24,7 @@ from loomir.target.table import CPUS
 
 def test_there_is_a_model_for_each_x86() -> None:
     assert set(MODELS) == {name for name, cpu in CPUS.items() if cpu.triple.startswith("x86_64")}
-    assert model_of("znver4") == "sapphire_rapids"
+    assert model_of("znver4") == "sapphire_rapids sse4a"
     with pytest.raises(EmulatorError, match="no CPU for apple-m1"):
         model_of("apple-m1")
 
