@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import time
 import warnings
+from contextlib import redirect_stdout
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -111,7 +113,7 @@ def _module_of(func: Any) -> IRModule:
 
 
 def _check(text: str, kinds: list[str]) -> str:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), redirect_stdout(sys.stderr):  # answers go to the output
         warnings.simplefilter("ignore")
         ended = check_text(text)
         kinds.append(ended)

@@ -357,14 +357,6 @@ def test_statements(name: str) -> None:
             "SCR0005",
             "T.decl_buffer",
         ),
-        (
-            (
-                'with T.sblock("b"):\n        V = T.match_buffer(A[4:8, 0], (4,))\n'
-                "        T.evaluate(V.elem_offset)"
-            ),
-            "SCR0006",
-            'elem_offset="start"',
-        ),
         ('T.evaluate(A.access_ptr("r", "int8"))', "SCR0005", '"handle"'),
     ],
 )

@@ -72,3 +72,14 @@ def test_all_mistakes_and_no_others(seed: int):
     text, wanted = program(seed)
     found = [(d.span.line if d.span else 0, d.code) for d in refused(text)]
     assert found == wanted, text
+
+
+@pytest.mark.parametrize("line", ["a, b = x.int64(), T.int64()", "a = x.int64()", "a = x.y()"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_size_of_an_unknown_name_is_not_left_out(line: str, at: int):
+    lines = ["A = T.match_buffer(p, (4,))", "A[0] = 1.0"]
+    lines.insert(at, line)
+    (found, *_) = refused(
+        "@T.prim_func\ndef f(p: T.handle):\n" + "".join(f"    {one}\n" for one in lines)
+    )
+    assert (found.code, found.message) == ("SCR0003", "'x' is not defined")

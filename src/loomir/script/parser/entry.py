@@ -32,7 +32,7 @@ from loomir.script.parser.evaluate.var_table import VarTable
 from loomir.script.parser.macros import check_macro
 from loomir.script.parser.module import check_rewriter, read_function, read_module, visit_module
 from loomir.support.compile_warning import caution
-from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 from loomir.support.span import Source, Span
 from loomir.tir.function import PrimFunc
 
@@ -131,6 +131,8 @@ def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST
             ) from error
     if parser.problems:
         raise CompileError(*ordered(parser.problems))
+    if parser.poisoned:
+        raise InternalError("a part of the program was left out, and no mistake was told")
     return parser.builder.get()
 
 

@@ -298,3 +298,20 @@ class Module:
     assert isinstance(mod, IRModule)
     made = loomir.compile(mod, cache=False)["main"](np.zeros(16, "float32"))
     assert made.shape == (16,)
+
+
+def test_a_kernel_with_handles_that_match_no_buffer_tells_so():
+    mod = from_source("""
+@I.ir_module
+class M:
+    @T.prim_func(private=True)
+    def nothing(a: T.handle, b: T.handle):
+        T.evaluate(0)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        return R.call_tir(M.nothing, (x,), out_sinfo=R.Tensor((4,), "float32"))
+""")
+    assert isinstance(mod, IRModule)
+    with pytest.raises(TypeError, match="RUN0401"):
+        loomir.compile(mod, cache=False)["main"](np.zeros(4, "float32"))

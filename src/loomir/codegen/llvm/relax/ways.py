@@ -75,7 +75,10 @@ def are_proved(linked: Linked, args: Sequence[Laid | None]) -> bool:
             source.what == "elem_offset" and constant_of(value) == 0
         ):
             return False
-    pairs = list(zip([p for p in signature.parameters if p.buffer is not None], args, strict=True))
+    arrays = [p for p in signature.parameters if p.buffer is not None]
+    if len(arrays) != len(args):  # a handle that the kernel matches with no buffer takes one
+        return False
+    pairs = list(zip(arrays, args, strict=True))
     for parameter, laid in pairs:
         buffer = parameter.buffer
         if laid is None or buffer is None or buffer.strides or buffer.dtype is not laid.dtype:

@@ -36,13 +36,16 @@ def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> N
     parser.vars.ended.clear()
     with parser.dialect(TOKEN), parser.vars.frame() as scope:
         known = reassigned_names(node.body), typed_locals(node.body)
+        # Before there is a function: in one, a name that is looked up and not found is marked as
+        # refused, and the statement that uses it would be left out without a word.
+        sizes = _sizes(parser, node.body)
         parser.function = FunctionState(node.name, scope, *known)
         frame.__enter__()
         try:
             if parser.builder.find(IRModuleFrame) is None:
                 own = ModuleFunction(GlobalVar(name), node)
                 bind_name(parser, node.name, own, "function", header(node))
-            parser.function.sizes = _sizes(parser, node.body)
+            parser.function.sizes = sizes
             _read_parameters(parser, frame, node.args)
             _read_return_type(parser, node)
             parser.visit_body(node.body)
