@@ -24,7 +24,7 @@ from loomir.codegen.llvm.support.checks_ir import checks_ir
 from loomir.codegen.llvm.support.faults import FEW, MANY
 from loomir.codegen.llvm.support.objects_ir import objects_module
 from loomir.codegen.llvm.support.pool_ir import pool_module
-from loomir.codegen.llvm.support.process_ir import LIBRARY_IR
+from loomir.codegen.llvm.support.process_ir import library_ir
 from loomir.codegen.llvm.support.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.deploy.c_api import API_NAMES, CFunction, functions_for_c, header
 from loomir.deploy.c_code import START_IR, functions_ir
@@ -109,7 +109,7 @@ def _compiled(generated: Generated, functions: list[CFunction], source: LibraryS
     texts = [generated.text, objects_module().render(), values_ir()]
     texts.append(functions_ir(generated, functions, values))
     texts += [checks_ir(raises=False), pool_module(machine.triple).render()]
-    texts += [START_IR, LIBRARY_IR]
+    texts += [START_IR, library_ir(machine.triple)]
     exports = {f"loomir_{name}": "weak_odr" for name in (*API_NAMES, "error_text")}
     # Of several libraries in one program, all use the pool of one: it must not be inlined.
     exports.update(dict.fromkeys(_POOL, "weak_any"))

@@ -13,6 +13,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Final
 
+from loomir.support.room import with_room
+
 __all__ = ["columns_of"]
 
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -60,7 +62,7 @@ def columns_of(
 @lru_cache(maxsize=8)
 def _parsed(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
+        return with_room(ast.parse, text)
     except SyntaxError:
         return None
 

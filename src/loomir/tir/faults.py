@@ -54,6 +54,12 @@ FAULTS: Final[dict[str, Row]] = {
         "{function} is called more than {limit} calls deep",
         "end the recursion earlier, or write a loop",
     ),
+    "stack": Row(
+        FaultKind.RECURSION,
+        "the stack of this thread has no room for {function}",
+        "end a recursion earlier, or call it in a thread with a larger stack: "
+        "threading.stack_size(8 << 20) before the thread is made",
+    ),
     "missing_return": Row(
         FaultKind.MISSING_RETURN,
         "{function} reached its end without returning {dtype}",

@@ -22,6 +22,7 @@ from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
 from loomir.codegen.llvm.emit.outline import measure
 from loomir.codegen.llvm.emit.parallel import STACK
 from loomir.codegen.llvm.emit.polling import long_loops
+from loomir.codegen.llvm.emit.stack import define_room
 from loomir.codegen.llvm.emit.statements import STATEMENTS
 from loomir.codegen.llvm.jit.engine import TargetMachine
 from loomir.codegen.llvm.math.floats import register_type
@@ -173,6 +174,7 @@ def generate(
     if program is not None:
         bodies = {name: ways[name] for name in sorted(named)}
         graph = generate_graph(unit, program, bodies)
+    define_room(module)
     return Generated(
         module.render(),
         tuple(unit.faults.rows),

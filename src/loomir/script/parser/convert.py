@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 from loomir.script.parser import doc
 from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.room import with_room
 from loomir.support.span import Source, Span
 
 __all__ = ["Places", "convert", "parse_text", "read_expression"]
@@ -172,7 +174,7 @@ def _read(text: str, mode: str, places: Places, span: Span | None = None) -> ast
             raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of what is refused here anyway
-            return ast.parse(text, mode=mode)
+            return with_room(partial(ast.parse, text, mode=mode))
     except SyntaxError as error:
         place = span or _syntax_place(error, places)
         message = (error.msg or "invalid syntax").split("\n")[0]

@@ -255,6 +255,7 @@ class Builder:
             raise _wrong(f"alloca of {count}", type)
         name = self.function.name_local(hint)
         many = f", i64 {count}" if count > 1 else ""
+        self.function.reserved += type.room * count + align
         tail = f", align {align}" if align else ""
         self.function.entry.allocas.append(f"  {name} = alloca {type.text}{many}{tail}")
         return Value(PTR, name)
@@ -428,10 +429,18 @@ class Builder:
 
     # -- calls ---------------------------------------------------------------------------------
     def call(
-        self, callee: Callee, args: Sequence[Value], *, attributes: str = "", tail: bool = False
+        self,
+        callee: Callee,
+        args: Sequence[Value],
+        *,
+        attributes: str = "",
+        tail: bool = False,
+        looked: bool = False,
     ) -> Value:
         """Call a function of the module or a declared one; void gives ``NOTHING``."""
-        return self.call_pointer(callee, callee.signature, args, attributes=attributes, tail=tail)
+        return self.call_pointer(
+            callee, callee.signature, args, attributes=attributes, tail=tail, looked=looked
+        )
 
     def call_pointer(
         self,
@@ -441,8 +450,12 @@ class Builder:
         *,
         attributes: str = "",
         tail: bool = False,
+        looked: bool = False,
     ) -> Value:
-        """Call through an address; ``signature`` is a function type."""
+        """Call through an address; ``signature`` is a function type.
+
+        ``looked``: it is known that the stack has room for it.
+        """
         wanted = signature.fields
         fits = pointer.type is PTR and signature.kind == "function"
         if (
@@ -454,6 +467,10 @@ class Builder:
         for arg, want in zip(args, wanted, strict=False):
             if arg.type is not want:
                 raise _wrong(f"call of {pointer.text}: {signature.text}", *args)
+        if not looked:
+            for part in (pointer, *args):
+                if isinstance(part, Function):
+                    self.function.refers[part] = None
         shown = signature.text if signature.varargs else signature.result.text
         word = "tail call" if tail else "call"
         behind = f" {attributes}" if attributes else ""

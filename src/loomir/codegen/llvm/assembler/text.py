@@ -147,9 +147,22 @@ class Function(Callee):
     """A function with a body; ``Module.define`` makes it.
 
     ``params`` are its parameters as values, ``entry`` its first block, ``serial`` numbers locals.
+    ``reserved`` are the bytes of its own on the stack, ``refers`` the functions that it calls or
+    hands on.
     """
 
-    __slots__ = ("_attributes", "_head", "_tail", "blocks", "entry", "module", "params", "serial")
+    __slots__ = (
+        "_attributes",
+        "_head",
+        "_tail",
+        "blocks",
+        "entry",
+        "module",
+        "params",
+        "refers",
+        "reserved",
+        "serial",
+    )
 
     params: tuple[Value, ...]
     serial: Callable[[], int]
@@ -167,6 +180,8 @@ class Function(Callee):
         self.module = module
         self.serial = itertools.count().__next__
         self.params = tuple([Value(p[1], self.name_local(p[0])) for p in params])
+        self.reserved = 0
+        self.refers: dict[Function, None] = {}
         self.blocks: list[Block] = []
         self.entry = self.block("entry")
         self._attributes = [f" {p[2]}" if len(p) > 2 and p[2] else "" for p in params]
@@ -224,6 +239,7 @@ class Module:
         self._metadata_ids: dict[str, Metadata] = {}
         self._named_metadata: dict[str, list[str]] = {}
         self._kept: list[str] = []
+        self._promised: set[str] = set()
 
     # -- functions -----------------------------------------------------------------------------
     def define(
@@ -333,6 +349,20 @@ class Module:
         if self._globals.get(name) == text:
             return Value(PTR, global_name(name))
         return self._add_global(name, f"{word} {type.text}")
+
+    def promised_global(self, name: str) -> Value:
+        """Name a variable that this module defines later; give its address."""
+        self._promised.add(name)
+        return Value(PTR, global_name(name))
+
+    def is_promised(self, name: str) -> bool:
+        """Whether somebody uses a variable that is to be defined yet."""
+        return name in self._promised and name not in self._globals
+
+    @property
+    def functions(self) -> Collection[Function]:
+        """The functions defined so far."""
+        return self._defined.values()
 
     def _add_global(self, name: str, text: str) -> Value:
         if name in self._globals or name in self._defined or name in self._declared:

@@ -37,6 +37,9 @@ __all__ = [
     "vector",
 ]
 
+_TILE: Final = 1024
+"""Bytes of the largest register."""
+
 Kind = Literal["int", "float", "ptr", "void", "tile", "vector", "array", "struct", "function"]
 
 
@@ -126,6 +129,15 @@ class Type:
         if not self.bits:
             raise InternalError(f"the size of {self.text} is the data layout's to say")
         return (self.bits * self.lanes + 7) // 8
+
+    @property
+    def room(self) -> int:
+        """Bytes that a value takes in memory at most, padding included."""
+        if self.kind == "struct":
+            return sum((field.room + 7) // 8 * 8 for field in self.fields)
+        if self.kind == "array":
+            return self.count * self.element.room
+        return _TILE if self.kind == "tile" else self.lanes * max(self.bits, 8) // 8
 
     def __str__(self) -> str:
         return self.text

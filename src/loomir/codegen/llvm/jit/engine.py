@@ -14,7 +14,7 @@ import functools
 import itertools
 import platform
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, Final, TypeVar, cast
@@ -30,6 +30,7 @@ from loomir.codegen.llvm.jit.forbidden_patterns import (
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
+from loomir.support.room import with_room
 from loomir.target.host import features_here
 
 __all__ = [
@@ -54,6 +55,9 @@ QUICKEST: Final = -1
 
 HARDEST: Final = 3
 """The highest level, for loops written by hand: LLVM always has all its passes there."""
+
+
+_Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
 class Passes(Enum):
@@ -221,6 +225,16 @@ def _has(target: TargetMachine, feature: str) -> bool:
     return not symbols_of(compile_ir(_PROBES[feature], target, 1)).undefined
 
 
+def _roomy(function: _Called) -> _Called:
+    """Run a function where LLVM has room to call itself."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return with_room(functools.partial(function, *args, **kwargs))
+
+    return cast("_Called", call)
+
+
 @contextmanager
 def _reported(what: str) -> Generator[None, None, None]:
     try:
@@ -320,6 +334,7 @@ def _codegen_level(level: int) -> int:
     return max(level, 2)
 
 
+@_roomy
 def compile_ir(
     text: str,
     target: TargetMachine | None = None,
@@ -341,6 +356,7 @@ def compile_ir(
             return machine.emit_object(safe)
 
 
+@_roomy
 def compile_linked(
     texts: Sequence[str],
     exports: Mapping[str, str],
@@ -373,6 +389,7 @@ def compile_linked(
             return machine.emit_object(safe)
 
 
+@_roomy
 def optimised_ir(
     text: str,
     target: TargetMachine | None = None,
@@ -388,6 +405,7 @@ def optimised_ir(
         return str(module)
 
 
+@_roomy
 def assembly(
     text: str,
     target: TargetMachine | None = None,
@@ -467,6 +485,7 @@ def _jit() -> llvm.LLJIT:
 _jit_lock: Final = threading.Lock()
 
 
+@_roomy
 def load(
     data: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] | None = None
 ) -> Library:

@@ -8,9 +8,10 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
 from loomir.codegen.llvm.assembler.values import Value, const
+from loomir.codegen.llvm.emit.stack import has_stack, no_stack
 from loomir.codegen.llvm.relax.boxes import boxed
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
-from loomir.codegen.llvm.relax.invoke import RECURSION_LIMIT, builtin, has_stack
+from loomir.codegen.llvm.relax.invoke import RECURSION_LIMIT, builtin, is_near
 from loomir.codegen.llvm.relax.unit import CODE, Captured, FunctionInfo, GraphUnit, Pending
 from loomir.codegen.llvm.support.faults import FAULTED
 from loomir.codegen.llvm.support.objects_ir import place
@@ -127,11 +128,16 @@ def _partial_code(graph: GraphUnit, rest: int, bound: int) -> Callee:
     made = open_function(graph, symbol)
     b = Builder(made)
     context, itself, args, _, result = made.params
-    fine, deep = b.append("fine"), b.append("deep")
-    b.condbr(has_stack(b, context), fine, deep, meta=graph.unit.faults.rare())
+    near, fine, deep, none = (b.append(n) for n in ("near", "fine", "deep", "none"))
+    faults = graph.unit.faults
+    b.condbr(is_near(b, context), near, deep, meta=faults.rare())
     b.at(deep)
-    site = graph.unit.faults.add(recursion(None, "a function", RECURSION_LIMIT))
-    graph.unit.faults.record(b, context, site, ())
+    faults.record(b, context, faults.add(recursion(None, "a function", RECURSION_LIMIT)), ())
+    b.ret(FAULTED)
+    b.at(near)
+    b.condbr(has_stack(b, context, faults), fine, none, meta=faults.rare())
+    b.at(none)
+    faults.record(b, context, faults.add(no_stack("a function")), ())
     b.ret(FAULTED)
     b.at(fine)
     listed = b.alloca(array(I64, max(1, rest + bound)), hint="args")
@@ -144,5 +150,6 @@ def _partial_code(graph: GraphUnit, rest: int, bound: int) -> Callee:
     function = b.load(PTR, place(b, itself, at.CAPTURED))
     code = b.load(PTR, place(b, function, at.CODE))
     count = const(I64, rest + bound)
-    b.ret(b.call_pointer(code, CODE, [context, function, listed, count, result]))
+    passed = [context, function, listed, count, result]
+    b.ret(b.call_pointer(code, CODE, passed, looked=True))
     return made

@@ -14,9 +14,10 @@ from loomir.codegen.llvm.assembler.text import Callee, Metadata
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
 from loomir.codegen.llvm.emit.polling import CALL, count
+from loomir.codegen.llvm.emit.stack import has_stack, may_leave, no_stack
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.unit import CODE, GraphUnit
-from loomir.codegen.llvm.support.faults import CONTEXT, ROOT
+from loomir.codegen.llvm.support.faults import CONTEXT, FAULTED, ROOT
 from loomir.relax.faults import recursion
 from loomir.runtime.graph.object_layout import STATUS_RAISED
 from loomir.support.span import Span
@@ -27,14 +28,14 @@ __all__ = [
     "PACKED_CODE",
     "RECURSION_LIMIT",
     "builtin",
-    "has_stack",
     "invoke",
+    "is_near",
     "packed_code",
 ]
 
 RECURSION_LIMIT: Final = 1000
 _STACK_LIMIT: Final = 3 << 20
-"""Bytes of the stack for calls from one entry on: less than half of what threads have."""
+"""Bytes of the stack for calls from one entry on, however large the stack is."""
 PACKED_CODE: Final = "loomir_packed"
 """The code of all packed functions; objects that Python makes refer to it as well."""
 BUILTIN: Final = "loomir."
@@ -64,15 +65,16 @@ def invoke(
     if counted is not None:
         shallow = b.or_(shallow, b.not_(counted))
     frame.require(
-        b.and_(shallow, has_stack(b, frame.context)), recursion(span, name, RECURSION_LIMIT)
+        b.and_(shallow, is_near(b, frame.context)), recursion(span, name, RECURSION_LIMIT)
     )
+    frame.require(has_stack(b, frame.context, frame.graph.unit.faults), no_stack(name, span))
     b.store(b.add(depth, const(I32, 1)), depth_at)
     array = frame.scratch(len(args))
     for i, arg in enumerate(args):
         b.store(arg, b.gep(PTR, array, const(I64, i)))
     slot = frame.take_slot()
     passed = [frame.context, itself, array, const(I64, len(args)), frame.slot_at(slot)]
-    status = b.call_pointer(code, CODE, passed)
+    status = b.call_pointer(code, CODE, passed, looked=True)
     b.store(depth, depth_at)
     if outside:
         raised, on = b.append("raised"), b.append("returned")
@@ -86,8 +88,8 @@ def invoke(
     return slot
 
 
-def has_stack(b: Builder, context: Value) -> Value:
-    """Tell whether there is stack enough for a call."""
+def is_near(b: Builder, context: Value) -> Value:
+    """Tell whether calls from outside on have taken little of the stack."""
     root = b.load(I64, b.field(CONTEXT, context, ROOT))
     here = b.intrinsic("llvm.frameaddress", [const(I32, 0)], result=PTR, overloads=[PTR])
     return b.icmp("slt", b.sub(root, b.ptrtoint(here, I64)), const(I64, _STACK_LIMIT))
@@ -114,6 +116,13 @@ def packed_code(graph: GraphUnit) -> Callee:
     made = graph.module.define(PACKED_CODE, I32, params)
     b = Builder(made)
     context, itself, args, count, result = made.params
+    room, none = b.append("room"), b.append("none")
+    b.condbr(may_leave(b), room, none, meta=graph.unit.faults.rare())
+    b.at(none)
+    site = graph.unit.faults.add(no_stack("a function of Python"))
+    graph.unit.faults.record(b, context, site, ())
+    b.ret(FAULTED)
+    b.at(room)
     call = graph.module.declare("loomir_call_object", I32, [I64, PTR, PTR, I64, PTR])
     token = b.load(I64, b.field(graph.context, context, len(graph.context.fields) - 1))
     status = b.call(call, [token, itself, args, count, result])

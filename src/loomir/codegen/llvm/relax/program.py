@@ -16,6 +16,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array, struct
 from loomir.codegen.llvm.assembler.values import Value, aggregate, const
 from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE
 from loomir.codegen.llvm.emit.frame import Unit
+from loomir.codegen.llvm.emit.stack import has_stack, no_stack
 from loomir.codegen.llvm.relax.bindings import PIECE, take
 from loomir.codegen.llvm.relax.boxes import unboxed
 from loomir.codegen.llvm.relax.checks import Phase, Place, match
@@ -34,7 +35,7 @@ from loomir.codegen.llvm.relax.unit import (
     Pending,
 )
 from loomir.codegen.llvm.relax.ways import laid_as, way_to
-from loomir.codegen.llvm.support.faults import FINE, open_context
+from loomir.codegen.llvm.support.faults import FAULTED, FINE, open_context
 from loomir.codegen.llvm.support.objects_ir import place
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import Step, by_class, pre_order, trampoline
@@ -236,20 +237,30 @@ def _define_enter(graph: GraphUnit) -> None:
     root = open_context(b, context)
     b.store(token, b.field(t, context, len(t.fields) - 1))
     code = b.load(PTR, place(b, function, at.CODE))
-    status = b.call_pointer(code, CODE, [context, function, args, count, result])
     fine, bad = b.append("fine"), b.append("bad")
-    b.condbr(b.icmp("eq", status, FINE), fine, bad)
+    call, none = b.append("call"), b.append("none")
+    b.condbr(has_stack(b, context, graph.unit.faults), call, none)
+    b.at(none)
+    graph.unit.faults.record(b, context, graph.unit.faults.add(no_stack("a graph")), ())
+    b.br(bad)
+    b.at(call)
+    passed = [context, function, args, count, result]
+    ended = b.call_pointer(code, CODE, passed, looked=True)
+    b.condbr(b.icmp("eq", ended, FINE), fine, bad)
     b.at(bad)
+    failed = b.phi(I32)
+    failed.add(ended, call)
+    failed.add(FAULTED, none)
     values = graph.unit.faults.values
     shape = struct([I32, I32, I64, *[I64] * values])
     b.store(b.load(I32, b.field(t, context, 0)), b.field(shape, report, 0))
-    b.store(status, b.field(shape, report, 1))
+    b.store(failed, b.field(shape, report, 1))
     b.store(root, b.field(shape, report, 2))
     for i in range(values):
         b.store(b.load(I64, b.field(t, context, 2 + i)), b.field(shape, report, 3 + i))
-    b.br(fine)
+    b.ret(failed)
     b.at(fine)
-    b.ret(status)
+    b.ret(FINE)
 
 
 def _define_function(graph: GraphUnit, values: list[Value]) -> None:

@@ -3,9 +3,10 @@
 A function of generated code returns 0, 1 after a fault, or 2 where its arguments do not fit. The
 *context*, ``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2, … }``, then says which fault it was; its
 ``depth`` counts the calls that are under way. Until there is a fault, ``v0`` is what may still run
-before somebody looks whether it is to stop, ``v1`` how far the thread's stack goes down, and ``v2``
-the address of the context that the entry made. Each thread of a parallel loop has a context.
-Code that watches memory has no such threads, and room for more values: an element's indices.
+before somebody looks whether it is to stop, ``v1`` how far down frames may go before somebody asks
+(``emit.stack``), and ``v2`` the address of the context that the entry made. Each thread of a
+parallel loop has a context. Code that watches memory has no such threads, and room for more values:
+an element's indices.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ CONTEXT: Final[Type] = struct([I32, I32, I64, I64, I64])
 BUDGET: Final = 2
 """The field of the context that ``polling`` counts down, from ``FULL``."""
 FLOOR: Final = 3
-"""The field of the context that says how far the stack of this thread goes down."""
+"""The field of the context that says how far down frames of this thread may go unasked."""
 ROOT: Final = 4
 """The field of the context that says which call from outside this is."""
 FULL: Final = 1 << 23
@@ -102,6 +103,7 @@ def open_context(b: Builder, context: Value) -> Value:
     """Write what a context says before there is a fault; give the root, a number."""
     b.store(const(I32, 0), b.field(CONTEXT, context, 1))
     b.store(const(I64, FULL), b.field(CONTEXT, context, BUDGET))
+    b.store(const(I64, -1), b.field(CONTEXT, context, FLOOR))
     root = b.ptrtoint(context, I64)
     b.store(root, b.field(CONTEXT, context, ROOT))
     return root

@@ -7,9 +7,10 @@ import os
 import threading
 from typing import Final
 
-from loomir.codegen.llvm.jit.engine import Library, TargetMachine, family
+from loomir.codegen.llvm.jit.engine import Library, TargetMachine
 from loomir.codegen.llvm.jit.object_store import load_own
 from loomir.codegen.llvm.support.process_ir import POLL, process_ir
+from loomir.codegen.llvm.support.stack_ir import HAS_STACK, MAY_LEAVE
 from loomir.runtime.interrupts import connect_interrupts
 
 __all__ = ["process_symbols"]
@@ -29,7 +30,8 @@ _loaded: Final[list[Library]] = []
 
 def process_symbols() -> dict[str, int]:
     """Give the addresses for ``engine.load``."""
-    return {POLL: _library().address(POLL)}
+    library = _library()
+    return {name: library.address(name) for name in (POLL, HAS_STACK, MAY_LEAVE)}
 
 
 def _library() -> Library:
@@ -48,7 +50,7 @@ def _load() -> Library:
         assert address is not None
         symbols[name] = address
     host = TargetMachine.host()
-    text = process_ir(family(host.triple)[0], xsave="+avx" in host.features.split(","))
+    text = process_ir(host.triple, xsave="+avx" in host.features.split(","))
     library = load_own(text, symbols)
     # Other code that is never unloaded calls it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))

@@ -7,6 +7,7 @@
   stops, by its root: its other threads learn it from there.
 - ``ptr loomir_take_raised(root)`` gives what stopped that call, a reference, or NULL.
 - ``void loomir_set_main(thread)`` names the main thread.
+- ``stack_ir`` says how the stack is measured.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from string import Template
 from typing import Final
 
 from loomir.codegen.llvm.support.faults import FULL
+from loomir.codegen.llvm.support.stack_ir import stack_ir
 
-__all__ = ["LIBRARY_IR", "POLL", "process_ir"]
+__all__ = ["POLL", "library_ir", "process_ir"]
 
 POLL: Final = "loomir_poll"
 """The function that compiled code calls to ask whether it is to stop."""
@@ -190,18 +192,25 @@ define i32 @loomir_poll(ptr %context) naked {
 }
 """
 
-LIBRARY_IR: Final = """
+_LIBRARY: Final = """
+declare i64 @pthread_self()
+
 define i32 @loomir_poll(ptr %context) {
   ret i32 0
 }
 """
-"""For programs in C, whose signals are their own: nothing asks to stop."""
 
 
-def process_ir(arch: str, *, xsave: bool) -> str:
+def library_ir(triple: str) -> str:
+    """Write the module for programs in C, whose signals are their own: nothing asks to stop."""
+    return _LIBRARY + stack_ir(triple)
+
+
+def process_ir(triple: str, *, xsave: bool) -> str:
     """Write the module; ``xsave``: whether the CPU has more registers than x86-64 itself."""
     text = _PROCESS.substitute(full=FULL, pause=_PAUSE, share=_SHARE, most=_MOST)
-    if arch != "x86_64":
+    text += stack_ir(triple)
+    if not triple.startswith(("x86_64", "amd64")):
         return text + _PLAIN
     saving = _SAVING if xsave else _SAVING.replace("xsave64", "fxsave64")
     return text + (saving if xsave else saving.replace("xrstor64", "fxrstor64"))

@@ -23,6 +23,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Function, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, array, function, vector
 from loomir.codegen.llvm.assembler.values import Value, const, zero
+from loomir.codegen.llvm.support.faults import CONTEXT, FLOOR
 
 __all__ = [
     "CLAIM",
@@ -229,6 +230,8 @@ class Shares:
         offset = b.add(b.add(b.mul(i, task.each), extra), first)
         start = b.add(task.begin, offset)
         b.store(b.load(RECORD, task.ctx), record)
+        # The caller may be another thread, whose stack is another.
+        b.store(const(I64, -1), b.field(CONTEXT, record, FLOOR))
         args = [record, task.closure, start, b.add(start, size)]
         return b.call_pointer(task.fn, TASK, args), offset
 

@@ -7,6 +7,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.types import DOUBLE, I1, I8, I32, I64, PTR, VOID, array
 from loomir.codegen.llvm.assembler.values import NOTHING, NULL, Value, const
 from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.stack import may_leave, no_stack
 from loomir.codegen.llvm.emit.tensor import make_tensor
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.support.faults import CONTEXT, ROOT
@@ -42,6 +43,8 @@ def call_packed(frame: Frame, e: Call, returns: DataType | None) -> Step[Value]:
     b.store(const(I32, _UNANSWERED), answer)
     b.store(const(I64, 0), content)
     frame.unit.needs_callback = True
+    frame.require(may_leave(b), no_stack(name_of(e), e.span))
+    b = frame.b
     callback = b.module.declare("loomir_call_packed", VOID, [PTR, PTR, I32, PTR, I64])
     what = b.module.string(_what(e, returns))
     root = b.load(I64, b.field(CONTEXT, frame.context, ROOT))

@@ -12,6 +12,7 @@ from loomir.codegen.llvm.emit.calls.packed import call_packed
 from loomir.codegen.llvm.emit.frame import Frame
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
 from loomir.codegen.llvm.emit.polling import CALL, count
+from loomir.codegen.llvm.emit.stack import has_stack, no_stack
 from loomir.codegen.llvm.emit.tensor import make_tensor
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
@@ -63,10 +64,11 @@ def _call_function(frame: Frame, e: Call, name: str) -> Step[Value]:
     depth = b.load(I32, slot)
     too_deep = fault("recursion", e.span, function=name, limit=RECURSION_LIMIT)
     frame.require(b.icmp("ult", depth, const(I32, RECURSION_LIMIT)), too_deep)
+    frame.require(has_stack(b, frame.context, frame.unit.faults), no_stack(name, e.span))
     b.store(b.add(depth, const(I32, 1)), slot)
     returns = linked.returns
     result = NULL if returns.is_void else b.alloca(memory_type(returns), hint="result")
-    status = b.call(linked.checked, [frame.context, *args, result])
+    status = b.call(linked.checked, [frame.context, *args, result], looked=True)
     b.store(depth, slot)
     frame.propagate(status)
     count(frame, const(I64, CALL))

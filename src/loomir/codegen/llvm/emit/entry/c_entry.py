@@ -9,6 +9,7 @@ from loomir.codegen.llvm.assembler.types import FLOAT, I32, I64, PTR, Type, stru
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE
 from loomir.codegen.llvm.emit.frame import Linked, Unit
+from loomir.codegen.llvm.emit.stack import call_entered
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.support.faults import FINE, MISFIT, open_context
 from loomir.support.dtype import DataType
@@ -53,7 +54,7 @@ def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
             b.condbr(b.icmp("ne", value, NULL), some, bad)
             b.at(some)
         args.append(_taken(b, parameter, value))
-    status = b.call(linked.checked, [context, *args, result])
+    status = call_entered(b, unit, context, linked, [context, *args, result])
     b.condbr(b.icmp("eq", status, FINE), fine, fault, meta=unit.faults.rare())
     b.at(fault)
     values = unit.faults.values

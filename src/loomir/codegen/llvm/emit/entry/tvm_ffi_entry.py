@@ -10,6 +10,7 @@ from loomir.codegen.llvm.assembler.types import DOUBLE, I1, I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
+from loomir.codegen.llvm.emit.stack import call_entered
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.support.faults import FINE, open_context
 from loomir.runtime import layout as at
@@ -42,7 +43,7 @@ def define_entry(unit: Unit, symbol: str, linked: Linked) -> None:
         args.append(_Decoder(b, unit, slot, bad).decode(parameter))
     returns = linked.returns
     result = NULL if returns.is_void else b.alloca(memory_type(returns), hint="result")
-    status = b.call(linked.checked, [context, *args, result])
+    status = call_entered(b, unit, context, linked, [context, *args, result])
     fine, fault = b.append("fine"), b.append("fault")
     b.condbr(b.icmp("eq", status, FINE), fine, fault, meta=unit.faults.rare())
     _raise(b, unit, made, (context, status), fault, bad)
