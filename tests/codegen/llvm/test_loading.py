@@ -4,6 +4,7 @@ import ctypes
 import struct
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -128,3 +129,21 @@ def test_compiling_keeps_no_pass_manager():
     )
     # Bytes for each program: a pipeline alone has 31 KB.
     assert all(int(line) < 4096 for line in found.stdout.split()), found.stdout
+
+
+def test_what_loaded_code_goes_with_it():
+    """LLVM's JIT keeps some kilobytes of each object, so that it must not stay itself."""
+    data = compile_ir("define i32 @seven() {\n  ret i32 7\n}\n")
+    used: list[weakref.ref[object]] = []
+    kept = None
+    for number in range(200):
+        library = load(data)
+        used.append(weakref.ref(library._jit))
+        if number == 150:
+            kept = library
+    assert kept is not None
+    del library
+    left = {id(jit) for ref in used if (jit := ref()) is not None}
+    # That of the one that is kept, and the one that takes the next.
+    assert len(left) <= 2
+    assert ctypes.CFUNCTYPE(ctypes.c_int32)(kept.address("seven"))() == 7

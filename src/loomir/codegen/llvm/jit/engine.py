@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
 import platform
@@ -277,6 +276,8 @@ def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, wanted:
         return
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    # One for each module: it keeps what watched the passes of one run, and would ask it again. So
+    # llvmlite 0.50 leaves 1.5 KB behind with each.
     passes = llvm.create_pass_builder(target.machine(_codegen_level(level)), options)
     with _reported("LLVM's passes failed"):
         if wanted is Passes.USUAL:
@@ -426,14 +427,21 @@ def assembly(
 class Library:
     """Object code in this process. Its addresses hold until ``close`` or until it is dropped."""
 
-    __slots__ = ("__weakref__", "_addresses", "_tracker", "name")
+    __slots__ = ("__weakref__", "_addresses", "_jit", "_tracker", "name")
 
     def __init__(
-        self, name: str, tracker: llvm.ResourceTracker, addresses: Mapping[str, int]
+        self, name: str, tracker: llvm.ResourceTracker, addresses: Mapping[str, int], jit: _Jit
     ) -> None:
         self.name = name
         self._tracker: llvm.ResourceTracker | None = tracker
         self._addresses = dict(addresses)
+        self._jit: _Jit | None = jit
+
+    def __del__(self) -> None:
+        # The JIT goes after what it made.
+        tracker = self._tracker
+        if tracker is not None:
+            tracker.close()
 
     def address(self, name: str) -> int:
         """Give the address of a symbol that the object defines.
@@ -458,31 +466,48 @@ class Library:
         if tracker is not None:
             with _reported("LLVM does not unload"):
                 tracker.close()
+            self._jit = None
 
 
 _ELF_MACHINES: Final = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "riscv64": 243}
 _serial: Final = itertools.count()
 
 
-@functools.lru_cache(maxsize=1)
-def _jit() -> llvm.LLJIT:
-    machine = TargetMachine.host()
-    _start(all_targets=False)
-    # The JIT owns the machine it is given, so it gets one of its own.
-    own = llvm.Target.from_triple(machine.triple).create_target_machine(
-        cpu=machine.cpu, features=machine.features, jit=True
-    )
-    # JITLink places an object in one region, and reaches what is outside by 64-bit addresses. The
-    # other loader maps code and data apart, and its AArch64 relocations end the process where the
-    # system has put them more than 4 GiB from each other.
-    with _reported("LLVM has no JIT here"):
-        jit = llvm.create_lljit_compiler(own, use_jit_link=True, suppress_errors=True)
-    # Threads may still run code of it while the interpreter takes its modules apart: never free it.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
-    return jit
+_LINKED: Final = 64
+
+
+class _Jit:
+    """One of LLVM's JITs: each object that it was given leaves some kilobytes, closed or not.
+
+    So it takes a few, and goes when it has no more of them; the next ones get another.
+    """
+
+    def __init__(self) -> None:
+        machine = TargetMachine.host()
+        _start(all_targets=False)
+        # The JIT owns the machine it is given, so it gets one of its own.
+        own = llvm.Target.from_triple(machine.triple).create_target_machine(
+            cpu=machine.cpu, features=machine.features, jit=True
+        )
+        # JITLink places an object in one region, and reaches what is outside by 64-bit addresses.
+        # The other loader maps code and data apart, and its AArch64 relocations end the process
+        # where the system has put them more than 4 GiB from each other.
+        with _reported("LLVM has no JIT here"):
+            self.own = llvm.create_lljit_compiler(own, use_jit_link=True, suppress_errors=True)
+        self.linked = 0
 
 
 _jit_lock: Final = threading.Lock()
+_jits: Final[list[_Jit]] = []
+
+
+def _jit() -> _Jit:
+    """Give the JIT for the next object. Libraries hold it: code of them may run to the end."""
+    with _jit_lock:
+        if not _jits or _jits[0].linked == _LINKED:
+            _jits[:] = [_Jit()]
+        _jits[0].linked += 1
+        return _jits[0]
 
 
 @_roomy
@@ -513,8 +538,7 @@ def load(
     for name in wanted:
         builder.export_symbol(name)
     label = f"loomir.{next(_serial)}"
-    with _jit_lock:
-        jit = _jit()
+    jit = _jit()
     with _reported("LLVM does not load the object"):
-        tracker = builder.link(jit, label)
-    return Library(label, tracker, {name: tracker[name] for name in wanted})
+        tracker = builder.link(jit.own, label)
+    return Library(label, tracker, {name: tracker[name] for name in wanted}, jit)
