@@ -55,7 +55,7 @@ from loomir.validate import validate_schedule
 __all__ = ["Program", "as_module", "compile", "packing_for"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
-"""The highest ``opt_level``."""
+"""What ``compile`` takes: a module, or a function alone."""
 _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
 

@@ -62,7 +62,8 @@ def families() -> list[ModuleType]:
     """List the modules of operators: those whose names `topi` has."""
     found = [
         importlib.import_module(m.name)
-        for m in pkgutil.iter_modules(topi.__path__, f"{topi.__name__}.")
+        for m in pkgutil.walk_packages(topi.__path__, f"{topi.__name__}.")
+        if not m.ispkg
     ]
     return [m for m in found if all(_given(vars(topi).get(n)) is vars(m)[n] for n in m.__all__)]
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final, NamedTuple, NoReturn
 
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, map_children, rebuild
-from loomir.support.diagnostics import Diagnostic, ScheduleError
+from loomir.support.diagnostics import Diagnostic
 from loomir.support.printing import to_text
 from loomir.support.span import Source, Span
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, For, Stmt
 
-__all__ = ["LazyScheduleError", "Refusal", "Refused", "diagnostic_of", "refuse", "with_part"]
+__all__ = ["Refusal", "Refused", "diagnostic_of", "refuse", "with_part"]
 
 _MARK: Final = "loomir_mark"
 
@@ -47,22 +46,6 @@ class Refused(Exception):
 def refuse(refusal: Refusal) -> NoReturn:
     """Stop a primitive before it has changed anything."""
     raise Refused(refusal)
-
-
-class LazyScheduleError(ScheduleError):
-    """A refusal whose text is made when it is asked for: a search asks for few of them."""
-
-    def __init__(self, make: Callable[[], Diagnostic]) -> None:
-        Exception.__init__(self)
-        self._make = make
-        self._made: tuple[Diagnostic, ...] = ()
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What was refused, and why."""
-        if not self._made:
-            self._made = (self._make(),)
-        return self._made
 
 
 def diagnostic_of(primitive: str, refusal: Refusal, func: PrimFunc | None) -> Diagnostic:

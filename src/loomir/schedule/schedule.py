@@ -12,7 +12,7 @@ from loomir.schedule import primitive as _primitives
 from loomir.schedule.arguments import Arguments, bad_argument, gone, listed
 from loomir.schedule.primitive import layout as _layout
 from loomir.schedule.primitive.padding import cannot_decompose_padding
-from loomir.schedule.refusal import LazyScheduleError, Refusal, Refused, diagnostic_of
+from loomir.schedule.refusal import Refusal, Refused, diagnostic_of
 from loomir.schedule.state import FunctionState, Ref, State
 from loomir.schedule.table import MISSING, PRIMITIVES, Context, Kind, Parameter, Primitive, Sampled
 from loomir.schedule.trace import Instruction, Trace
@@ -243,7 +243,7 @@ class Schedule:
         func = None if home is None else home.func
         if home is None and refusal.at is not None:
             func = self._function().func
-        return LazyScheduleError(lambda: diagnostic_of(name, refusal, func))
+        return ScheduleError.deferred(lambda: diagnostic_of(name, refusal, func))
 
     def _verify(self, name: str) -> None:
         mistakes = verify(self._state.mod)

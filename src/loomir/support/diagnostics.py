@@ -7,7 +7,7 @@ A ``CompileError`` is a mistake in the user's program, a ``RunError`` one in a c
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -167,7 +167,12 @@ class _Diagnosed(LoomirError):
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)
-        self.diagnostics: tuple[Diagnostic, ...] = diagnostics
+        self._diagnostics = diagnostics
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All mistakes, in order."""
+        return self._diagnostics
 
     @property
     def diagnostic(self) -> Diagnostic:
@@ -189,6 +194,23 @@ class CompileError(_Diagnosed):
 
 class ScheduleError(CompileError):
     """A schedule primitive was refused."""
+
+    _make: Callable[[], Diagnostic] | None = None
+
+    @classmethod
+    def deferred(cls, make: Callable[[], Diagnostic]) -> ScheduleError:
+        """Make an error whose text is written when it is asked for: a search asks for few."""
+        error = cls()
+        error._make = make
+        return error
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was refused, and why."""
+        if self._make is not None:
+            self._diagnostics = (self._make(),)
+            self._make = None
+        return self._diagnostics
 
 
 class RunError(_Diagnosed):

@@ -212,7 +212,7 @@ tile = define_op(
 )
 
 
-# -- parts turned round --------------------------------------------------------------------------
+# -- parts reversed or rotated ------------------------------------------------------------------
 def _reverse_sequence(c: OpContext) -> StructInfo:
     x, lengths = c.tensor(0), integers(c, 1)
     if lengths.ndim not in (-1, 1):

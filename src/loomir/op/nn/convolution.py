@@ -276,7 +276,8 @@ def _spread(
 # -- definitions ---------------------------------------------------------------------------------
 _DOC = """{summary}
 
-Kernels are not turned round; channels fall into ``groups``, each of which is convolved alone.
+Kernels are not flipped: this is cross-correlation. Channels fall into ``groups``, each of which is
+convolved alone.
 ``padding``: one number, one for each axis, or those before the axes and then those after. Layouts
 may have blocks, as in ``"NCHW4c"``; ``out_layout`` is that of the data where it is left out. Sums
 are of ``out_dtype``, that of the tensors where it is left out.

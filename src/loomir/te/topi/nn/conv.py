@@ -36,11 +36,11 @@ def conv(
 ) -> Tensor:
     """Convolve images with kernels: sum the products of each window and each kernel.
 
-    The kernel is not turned round. Input and output channels fall into ``groups``, each of which is
-    convolved alone; as many groups as channels make it depthwise. ``padding``: zeros, as in
-    ``max_pool``. ``layout``: channels first where it is left out, ``kernel_layout``: then
-    ``"OIHW"``. ``dtype``: of the sums, that of ``x`` where it is left out, so that small integers
-    wrap. Floats of 16 bits are summed in float32, and rounded once.
+    The kernel is not flipped: this is cross-correlation. Input and output channels fall into
+    ``groups``, each of which is convolved alone; as many groups as channels make it depthwise.
+    ``padding``: zeros, as in ``max_pool``. ``layout``: channels first where it is left out,
+    ``kernel_layout``: then ``"OIHW"``. ``dtype``: of the sums, that of ``x`` where it is left out,
+    so that small integers wrap. Floats of 16 bits are summed in float32, and rounded once.
     Shapes: (N, C, ...) and (O, C / groups, ...) to (N, O, ...), where an extent is
     ``(n + pads - dilation * (kernel - 1) - 1) // stride + 1``.
     Errors: TE0101, TE0103, TE0104.

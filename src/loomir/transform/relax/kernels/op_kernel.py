@@ -96,7 +96,11 @@ class KernelMaker:
         if key not in self._made:
             try:
                 self._made[key] = _build(definition, call, args, outputs, variables, field)
-            except (_Unfit, CompileError):
+            except _Unfit:
+                self._made[key] = None
+            except CompileError as error:
+                if not _is_refusal(error):
+                    raise
                 self._made[key] = None
         made = self._made[key]
         if made is None:
@@ -106,6 +110,11 @@ class KernelMaker:
         if field is not None:
             return Kernel(made.func, tuple(tensors), ints, outputs[field : field + 1], False)
         return Kernel(made.func, tuple(tensors), ints, outputs, isinstance(result, TupleStructInfo))
+
+
+def _is_refusal(error: CompileError) -> bool:
+    """Whether an operator's formula refuses its arguments; anything else is a mistake in it."""
+    return all(found.code.startswith("OPS") for found in error.diagnostics)
 
 
 def _outputs(result: StructInfo) -> tuple[TensorStructInfo, ...] | None:
