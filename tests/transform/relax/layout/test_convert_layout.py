@@ -34,7 +34,7 @@ def converted(mod: loomir.relax.IRModule, layouts: Any, args: Any = ARGS) -> loo
     """Apply the pass and interpret before and after; sums may add up in another order."""
     made = apply(PASSES["relax.ConvertLayout"], mod, ConvertLayoutOptions(layouts))
     assert [d for d in loomir.verify(made) if d.severity == "error"] == []
-    assert loomir.relax.normal.normalize(made) is made
+    assert loomir.relax.normalize(made) is made
     wanted = flat(loomir.interpret(mod, "main", *args))
     found = flat(loomir.interpret(made, "main", *args))
     for a, b in zip(wanted, found, strict=True):
@@ -126,7 +126,7 @@ def test_what_follows_a_convolution(lines: list[str], moves: int):
     tail = "\n".join(x for x in tail.splitlines() if "expand" not in x and "(b, " not in x)
     assert tail.count("permute_dims(") - ("expand_dims" in made.script()) == moves
     converted(mod, BLOCKS)
-    assert_structural_equal(loomir.relax.normal.normalize(made), made)
+    assert_structural_equal(loomir.relax.normalize(made), made)
 
 
 @pytest.mark.parametrize(
