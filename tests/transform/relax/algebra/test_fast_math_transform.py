@@ -30,7 +30,7 @@ POWERS = {
 def fast(mod: loomir.relax.IRModule, x: Any, rtol: float) -> loomir.relax.IRModule:
     made = apply(PASSES["relax.FastMathTransform"], mod)
     assert [d for d in loomir.verify(made) if d.severity == "error"] == []
-    assert loomir.relax.normalize(made) is made
+    assert relax.normalize(made) is made
     wanted = loomir.interpret(mod, "main", x)
     np.testing.assert_allclose(loomir.interpret(made, "main", x), wanted, rtol=rtol)
     return made

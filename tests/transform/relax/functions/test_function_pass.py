@@ -12,7 +12,7 @@ from loomir.ir.equality import assert_structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
 from loomir.op import exp, negative
-from loomir.transform.relax import dataflowblock_pass, function_pass
+from loomir.transform.relax.functions.function_pass import dataflowblock_pass, function_pass
 from tests.transform.relax.modules import module
 
 TEXT = """

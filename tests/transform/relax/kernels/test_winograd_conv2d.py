@@ -14,8 +14,8 @@ from loomir.ir.module import IRModule
 from loomir.relax.normal.normalize import normalize
 from loomir.support.diagnostics import CompileError
 from loomir.te.topi.nn.winograd import winograd
-from loomir.transform.relax import WinogradConv2DOptions, winograd_conv2d
 from loomir.transform.relax.constants.bind_params import BindParamsOptions, bind_params
+from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions, winograd_conv2d
 from tests.transform.relax.modules import module
 
 POINTS = {2: (0, 1, -1), 4: (0, 1, -1, 2, -2)}

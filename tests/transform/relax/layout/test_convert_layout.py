@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir import relax
 from loomir.ir.equality import assert_structural_equal
 from loomir.ir.passes import PASSES, apply
 from loomir.transform.relax.layout.convert_layout import ConvertLayoutOptions
@@ -34,7 +35,7 @@ def converted(mod: loomir.relax.IRModule, layouts: Any, args: Any = ARGS) -> loo
     """Apply the pass and interpret before and after; sums may add up in another order."""
     made = apply(PASSES["relax.ConvertLayout"], mod, ConvertLayoutOptions(layouts))
     assert [d for d in loomir.verify(made) if d.severity == "error"] == []
-    assert loomir.relax.normalize(made) is made
+    assert relax.normalize(made) is made
     wanted = flat(loomir.interpret(mod, "main", *args))
     found = flat(loomir.interpret(made, "main", *args))
     for a, b in zip(wanted, found, strict=True):
@@ -126,7 +127,7 @@ def test_what_follows_a_convolution(lines: list[str], moves: int):
     tail = "\n".join(x for x in tail.splitlines() if "expand" not in x and "(b, " not in x)
     assert tail.count("permute_dims(") - ("expand_dims" in made.script()) == moves
     converted(mod, BLOCKS)
-    assert_structural_equal(loomir.relax.normalize(made), made)
+    assert_structural_equal(relax.normalize(made), made)
 
 
 @pytest.mark.parametrize(
