@@ -11,18 +11,22 @@ from loomir.autoschedule.builders.operand_access import extent_of, size_of, stri
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, Stage
 from loomir.autoschedule.rules.convolution.implicit_gemm import convolution
-from loomir.autoschedule.rules.matmul.amx import on_tiles
-from loomir.autoschedule.rules.matmul.collapse_axes import Views, inner_views
-from loomir.autoschedule.rules.matmul.dot_groups import grouped
+from loomir.autoschedule.rules.matmul.amx import plan_amx
+from loomir.autoschedule.rules.matmul.collapse_axes import Views, find_inner_views
+from loomir.autoschedule.rules.matmul.dot_groups import find_dot_groups
 from loomir.autoschedule.rules.matmul.dot_products import (
-    dot_products,
-    few_as_dot_products,
     fewest_steps,
+    plan_dot_products,
+    plan_few_rows,
 )
-from loomir.autoschedule.rules.matmul.few_rows import blocked
-from loomir.autoschedule.rules.matmul.prepack import packs_ahead
-from loomir.autoschedule.rules.matmul.recognise import Contraction, by_channels, recognise
-from loomir.autoschedule.rules.matmul.strips import in_strips
+from loomir.autoschedule.rules.matmul.few_rows import plan_blocked
+from loomir.autoschedule.rules.matmul.prepack import is_prepacked
+from loomir.autoschedule.rules.matmul.recognise import (
+    Contraction,
+    recognise,
+    swap_to_channel_columns,
+)
+from loomir.autoschedule.rules.matmul.strips import plan_strips
 from loomir.target import Target
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import LE, And, Eq, Var
@@ -62,19 +66,19 @@ def plan_contraction(
         return None
 
     def unwritten(found: Contraction) -> Set[Buffer]:
-        return inner_views(inner, (found.stage, *found.epilogue), views)
+        return find_inner_views(inner, (found.stage, *found.epilogue), views)
 
     if found.by_vector:  # nothing is read more than once: only rows that lie along the sum gain
-        plan = None if pad or found.ordered else dot_products(found, target, unwritten(found))
+        plan = None if pad or found.ordered else plan_dot_products(found, target, unwritten(found))
     else:
-        plan = None if pad else in_strips(found, target, unwritten, views, constants)
+        plan = None if pad else plan_strips(found, target, unwritten, views, constants)
         plan = plan or convolution(found, target, unwritten, views, pad, constants)
     if plan is None and pad is None and not found.by_vector:
-        plan = _blocks_or_dots(by_channels(found), target, unwritten, views, constants)
+        plan = _blocks_or_dots(swap_to_channel_columns(found), target, unwritten, views, constants)
     if plan is None:
         return None
-    ahead = tuple(part._replace(stmt=views.declared(part.stmt)) for part in plan.ahead)
-    return replace(plan, stmt=views.declared(plan.stmt), ahead=ahead)
+    ahead = tuple(part._replace(stmt=views.declare(part.stmt)) for part in plan.ahead)
+    return replace(plan, stmt=views.declare(plan.stmt), ahead=ahead)
 
 
 def _blocks_or_dots(
@@ -85,17 +89,17 @@ def _blocks_or_dots(
     constants: Set[Var],
 ) -> Plan:
     unread = unwritten(found)
-    plan = on_tiles(found, target, unread, views, constants)
-    plain = not found.ordered and grouped(found, target) is None
-    if plan is None and plain and not packs_ahead(found, constants):
-        plan = dot_products(found, target, unread)
-        few = few_as_dot_products(found, target, unread)
+    plan = plan_amx(found, target, unread, views, constants)
+    plain = not found.ordered and find_dot_groups(found, target) is None
+    if plan is None and plain and not is_prepacked(found, constants):
+        plan = plan_dot_products(found, target, unread)
+        few = plan_few_rows(found, target, unread)
         if few:
             least = fewest_steps(found, target)
-            return _chosen(found, few, least, blocked(found, target, unread, views, constants))
-    if plan is None and plain and not packs_ahead(found, constants):
+            return _chosen(found, few, least, plan_blocked(found, target, unread, views, constants))
+    if plan is None and plain and not is_prepacked(found, constants):
         found = _few_as_rows(found)
-    return plan or blocked(found, target, unread, views, constants)
+    return plan or plan_blocked(found, target, unread, views, constants)
 
 
 def _few_as_rows(found: Contraction) -> Contraction:

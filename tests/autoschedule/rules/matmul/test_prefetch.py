@@ -25,7 +25,7 @@ def test_addresses_that_are_asked_for_lie_inside(
         return replace(choose_tiles(*sizes, **how), depth=40)
 
     monkeypatch.setattr(blocked, "choose_tiles", some_panels)
-    monkeypatch.setattr(blocked.Blocked, "are_far", True)
+    monkeypatch.setattr(blocked.Blocked, "exceeds_cache", True)
     func = product(49, 13, 75, left=left, right=right)
     asked = 1 + (right == "nk")  # for the result, and for columns that are packed
     assert scheduled(func, "haswell").script().count("T.prefetch") == asked

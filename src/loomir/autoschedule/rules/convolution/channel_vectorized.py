@@ -40,17 +40,17 @@ from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rules.convolution.image_panels import copied_image, parts_of
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.autoschedule.rules.convolution.valid_taps import Sight
-from loomir.autoschedule.rules.matmul.epilogue import finished
+from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.micro_kernel import (
+    choose_multiply,
     copy_tile,
     fill_tile,
     load_tile,
     run_tile,
-    summing,
 )
 from loomir.autoschedule.rules.matmul.operands import Values
 from loomir.autoschedule.rules.matmul.prepack import is_constant
-from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, up
+from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, div_up
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
@@ -127,7 +127,7 @@ def in_channel_vectors(
     groups = tuple(axis for axis in found.batch if axis.var in used)
     constant = is_constant(replace(found, batch=groups), found.left, constants)
     steps = size_of(found.reduced) or 0
-    if not constant or found.ordered or found.begins or steps < _LEAST_STEPS:
+    if not constant or found.ordered or found.starts_from_init or steps < _LEAST_STEPS:
         return None
     if not target.fma or target.registers < 32 or target.vector_bits < 256:
         return None
@@ -152,10 +152,10 @@ def _shape(image: Image, target: Target) -> tuple[float, tuple[int, int, int]]:
     best = 0.0, (1, 1, 1)
     for vectors in range(2, 5):
         most = (target.registers - 1 - vectors) // vectors
-        line = up(width, up(width, most))
+        line = div_up(width, div_up(width, most))
         lines = min(height, max(1, most // width)) if line == width else 1
-        useful = width * height / (up(width, line) * line * up(height, lines) * lines)
-        useful *= m / (up(m, vectors * lanes) * vectors * lanes)
+        useful = width * height / (div_up(width, line) * line * div_up(height, lines) * lines)
+        useful *= m / (div_up(m, vectors * lanes) * vectors * lanes)
         for sight in image.sights:
             if line == width or sight.pixel.var is not image.places[-1].var:
                 useful /= sight.share
@@ -168,17 +168,17 @@ def tiles_of_block(pieces: int, blocks: int, cores: int) -> int:
 
     There are so many ``blocks`` of all ``pieces``; threads share them in stretches.
     """
-    least = up(pieces, _TILES)
+    least = div_up(pieces, _TILES)
     for some in range(least, pieces):
-        per_part = up(pieces, some)
-        parts = up(pieces, per_part)
+        per_part = div_up(pieces, some)
+        parts = div_up(pieces, per_part)
         count = blocks * parts
         ends = [count * c // cores for c in range(cores + 1)]
         done = [n // parts * pieces + n % parts * per_part for n in ends]
         most = max(b - a for a, b in pairwise(done))
         if count >= _BLOCKS * cores and most * cores <= _UNEVEN * blocks * pieces:
             return per_part
-    return up(pieces, max(least, min(pieces, up(_BLOCKS * cores, blocks))))
+    return div_up(pieces, max(least, min(pieces, div_up(_BLOCKS * cores, blocks))))
 
 
 def _height(image: Image) -> int:
@@ -191,7 +191,7 @@ def _worth_of_pixels(image: Image, target: Target) -> float:
     found = image.product
     n, m = size_of(found.columns) or 1, size_of(found.rows) or 1
     lanes = target.lanes(found.dtype.bits)
-    useful = n / (up(n, lanes) * lanes)
+    useful = n / (div_up(n, lanes) * lanes)
     if 0 < n % lanes <= lanes // 4 and n > lanes:
         useful = max(useful, _LEFT_OVER)
     return useful * _PANELS * m / (m + 2)
@@ -253,14 +253,14 @@ class _ChannelVectors:
         lanes = target.lanes(found.dtype.bits)
         rows = self.lines * self.line
         self.tiles = Tiles(rows, vectors, lanes, self.k, 1, 1)
-        self.sets = up(self.m, self.tiles.columns)
+        self.sets = div_up(self.m, self.tiles.columns)
         *outer, last = image.places
         self.width, self.height = last.size or 1, _height(image)
-        self.down, self.across = up(self.height, self.lines), up(self.width, self.line)
+        self.down, self.across = div_up(self.height, self.lines), div_up(self.width, self.line)
         self.pieces = (size_of(outer[:-1]) or 1) * self.down * self.across
         blocks = self.sets * (self.count or 1)
         self.per_part = tiles_of_block(self.pieces, blocks, target.cores)
-        self.parts = up(self.pieces, self.per_part)
+        self.parts = div_up(self.pieces, self.per_part)
         self.channel, *self.near = steps
         near = {axis.var for axis in self.near}
         seen = [s for s in image.sights if s.step.var in near]
@@ -281,8 +281,8 @@ class _ChannelVectors:
         first = target.caches[0]
         most = first * _PANEL // 3 // (self.at_once * taps * step)
         most = max(1, most)
-        self.turns = up(turns, up(turns, most))
-        self.panels = up(turns, self.turns)
+        self.turns = div_up(turns, div_up(turns, most))
+        self.panels = div_up(turns, self.turns)
         self.copy = scratch(
             "image",
             (add(mul(product(image.lines), imm64(image.pitch)), imm64(lanes)),),
@@ -474,7 +474,7 @@ class _ChannelVectors:
                     lambda r: BufferLoad(self.copy, (add(b, place(r)),)),
                     weights,
                     tiles,
-                    summing(self.target),
+                    choose_multiply(self.target),
                     rows,
                 ),
             )
@@ -589,7 +589,7 @@ class _ChannelVectors:
         """Ask for some lines of the panel of kernels that comes next, in this set or another."""
         depth = self.turns * self.at_once * (self.k // (self.channel.size or 1))
         size = depth * self.tiles.columns * self.found.dtype.itemsize
-        lines = up(size, _LINE * self.per_part * self.turns)
+        lines = div_up(size, _LINE * self.per_part * self.turns)
         begin = (number, mul(panel, imm64(depth)), imm64(0))
         pointer = call_builtin("address_of", BufferLoad(self.kernels, begin))
         first = add(imm64(size), mul(at(tile, self.turns, turn), imm64(lines * _LINE)))
@@ -607,7 +607,7 @@ class _ChannelVectors:
         """Turn sums, so that neighbours are pixels, and store them channel by channel."""
         tiles, found = self.tiles, self.found
         lanes, (pixels,) = tiles.lanes, found.columns
-        squares = up(tiles.rows, lanes)
+        squares = div_up(tiles.rows, lanes)
         held = scratch("held", (tiles.rows, tiles.columns), found.dtype)
         edge = scratch("edge", (tiles.columns, squares * lanes), found.dtype)
 
@@ -628,7 +628,7 @@ class _ChannelVectors:
 
         def end(c: PrimExpr, i: PrimExpr) -> Stmt:
             place = {**fixed, **split(found.rows, add(row, c)), pixels.var: add(pixel, i)}
-            return finished(found, self.inner, place, BufferLoad(edge, (c, i)))
+            return store_element(found, self.inner, place, BufferLoad(edge, (c, i)))
 
         def channel(c: PrimExpr) -> Stmt:
             made: list[Stmt] = []

@@ -41,21 +41,21 @@ from loomir.autoschedule.rules.convolution.image_panels import (
 )
 from loomir.autoschedule.rules.convolution.recognise import Image, read_image
 from loomir.autoschedule.rules.convolution.remainder_pixels import Leftover, left_over
-from loomir.autoschedule.rules.matmul.accumulator_init import begun
+from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
-from loomir.autoschedule.rules.matmul.dot_groups import grouped
-from loomir.autoschedule.rules.matmul.epilogue import finished
+from loomir.autoschedule.rules.matmul.dot_groups import find_dot_groups
+from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.micro_kernel import (
+    choose_multiply,
     copy_tile,
     load_tile,
     multiply_then_add,
     run_tile,
-    summing,
 )
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Values
-from loomir.autoschedule.rules.matmul.prepack import in_steps, is_constant
+from loomir.autoschedule.rules.matmul.prepack import is_constant, loop_over_steps
 from loomir.autoschedule.rules.matmul.recognise import Contraction
-from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, choose_tiles, up
+from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, choose_tiles, div_up
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, pre_order
 from loomir.support.dtype import DataType
@@ -117,7 +117,7 @@ def convolution(
     constants: Set[Var] = frozenset(),
 ) -> Plan | None:
     """Plan a product whose right factor is an image; None for others."""
-    if grouped(found, target) is not None:
+    if find_dot_groups(found, target) is not None:
         return None
     image = read_image(found, views, pad)
     if image is None:
@@ -153,7 +153,7 @@ class _Convolution:
                 across = min(4, max(1, column_tiles // _BLOCKS))
             down = row_tiles
         else:
-            down, across = up(row_tiles, 2 * max(1, self.m // (2 * _ROWS))), column_tiles
+            down, across = div_up(row_tiles, 2 * max(1, self.m // (2 * _ROWS))), column_tiles
         self.left = Side("left", found.left, found.rows, tiles.rows, down)
         (pixels,) = found.columns
         vectors = (Axis(pixels.var, imm64(self.whole)),)
@@ -189,7 +189,7 @@ class _Convolution:
         """Choose tiles, and panels of whole units: steps along the last of the reduced axes."""
         tiles = choose_tiles(self.m, self.whole, self.k, self.found.dtype, self.target)
         sizes = [axis.size or 1 for axis in self.image.steps]
-        self.column_tiles = up(self.whole, tiles.columns)
+        self.column_tiles = div_up(self.whole, tiles.columns)
         self.own_panels = self.column_tiles * (self.count or _SHARES) >= _SHARES
         """Whether each block makes its panels, for all rows."""
         second = self.target.caches[1] or self.target.caches[0] * 4
@@ -200,17 +200,17 @@ class _Convolution:
         most = depth + depth // 4
         self.lead = next(i for i in range(len(sizes) + 1) if prod(sizes[i:]) <= most)
         self.unit, self.total = prod(sizes[self.lead :]), prod(sizes[: self.lead])
-        self.units = up(self.total, up(self.total, max(1, most // self.unit)))
-        self.panels = up(self.total, self.units)
+        self.units = div_up(self.total, div_up(self.total, max(1, most // self.unit)))
+        self.panels = div_up(self.total, self.units)
         rows = tiles.rows
         if tiles.columns * _SHARES > self.whole:  # blocks of equal size
             even = [r for r in range(max(1, rows - 2), rows + 1) if self.m % r == 0]
             rows = max(even, default=rows)
         depth = self.units * self.unit
-        self.row_tiles = up(self.m, rows)
+        self.row_tiles = div_up(self.m, rows)
         fewest = (self.k - (self.panels - 1) * depth) // _AT_ONCE
         often = near and self.row_tiles > _FEW_TILES
-        self.meanwhile = up(depth, self.row_tiles * fewest) if often and fewest else 0
+        self.meanwhile = div_up(depth, self.row_tiles * fewest) if often and fewest else 0
         """Steps of the next panel that are copied between some steps of a tile."""
         return replace(tiles, rows=rows, depth=depth)
 
@@ -242,7 +242,7 @@ class _Convolution:
     def _ahead(self, kernels: Buffer) -> Stmt:
         """Pack kernels by tiles; those beyond the last are as the last."""
         left = self.left
-        count = up(self.m, left.width)
+        count = div_up(self.m, left.width)
 
         def one(number: PrimExpr, k: PrimExpr, r: PrimExpr) -> Stmt:
             group = split(self.groups, FloorDiv(number, imm64(count)))
@@ -483,11 +483,11 @@ class _Convolution:
         start = mul(panel, imm64(tiles.depth))
 
         def inside(row: PrimExpr, column: PrimExpr, rows: Places) -> Stmt:
-            source = left.clamped(rows, row)
+            source = left.clamp(rows, row)
             number: PrimExpr = imm64(0)
             for axis in self.groups:
                 number = at(number, axis.extent, fixed[axis.var])
-            number = at(number, up(self.m, left.width), at(tile[0], left.per_block, tile[1]))
+            number = at(number, div_up(self.m, left.width), at(tile[0], left.per_block, tile[1]))
 
             def kernel(r: PrimExpr, k: PrimExpr) -> PrimExpr:
                 if self.kernels is not None:
@@ -506,7 +506,7 @@ class _Convolution:
                     lambda r: kernel(r, add(start, k)),
                     pixels,
                     tiles,
-                    multiply_then_add if self.found.ordered else summing(self.target),
+                    multiply_then_add if self.found.ordered else choose_multiply(self.target),
                 )
 
             steps = self._steps(mul(self._depth(panel), imm64(self.unit)), one, meanwhile)
@@ -527,7 +527,7 @@ class _Convolution:
             lambda row: let(
                 "column",
                 self.right.first(column_tile),
-                lambda column: left.placed(row, lambda rows: inside(row, column, rows)),
+                lambda column: left.hoist_indices(row, lambda rows: inside(row, column, rows)),
             ),
         )
 
@@ -539,7 +539,7 @@ class _Convolution:
     ) -> Stmt:
         """Go along the steps of a panel; ``meanwhile`` is done between some of them."""
         if meanwhile is None:
-            return in_steps(depth, self.target, step)
+            return loop_over_steps(depth, self.target, step)
         turns = FloorDiv(depth, imm64(_AT_ONCE))
         if isinstance(depth, IntImm):
             turns = imm64(depth.value // _AT_ONCE)
@@ -547,7 +547,7 @@ class _Convolution:
 
         def some(turn: PrimExpr) -> Stmt:
             first = mul(turn, size)
-            steps = in_steps(size, self.target, lambda k: step(add(first, k)))
+            steps = loop_over_steps(size, self.target, lambda k: step(add(first, k)))
             return seq([meanwhile(turn, turns), steps])
 
         done = mul(turns, size)
@@ -583,15 +583,15 @@ class _Convolution:
         def inside(row: PrimExpr, rows: Places) -> Stmt:
             def finish(r: PrimExpr, j: PrimExpr, total: PrimExpr) -> Stmt:
                 place = {**table, **rows(r), pixels.var: add(imm64(self.whole), j)}
-                return self._guarded(row, r, finished(found, self.inner, place, total))
+                return self._guarded(row, r, store_element(found, self.inner, place, total))
 
-            source = left.clamped(rows, row)
+            source = left.clamp(rows, row)
             return left_over.tile(self.columns, sums, batch, tile[1], panel, source, finish)
 
         return let(
             "row",
             left.first(at(tile[0], left.per_block, tile[1])),
-            lambda row: left.placed(row, lambda rows: inside(row, rows)),
+            lambda row: left.hoist_indices(row, lambda rows: inside(row, rows)),
         )
 
     def _guarded(self, row: PrimExpr, r: PrimExpr, stmt: Stmt) -> Stmt:
@@ -615,7 +615,7 @@ class _Convolution:
         if self.whole % tiles.columns:
             fits = LE(add(column, imm64(tiles.columns)), imm64(self.whole))
             inside = fits if left.even else And(inside, fits)
-        return begun(
+        return init_accumulators(
             self.found,
             tiles,
             sums,
@@ -636,7 +636,7 @@ class _Convolution:
 
         def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
             place = {**table, **rows(r), pixels.var: add(column, c)}
-            return finished(found, self.inner, place, BufferLoad(held, (r, c)))
+            return store_element(found, self.inner, place, BufferLoad(held, (r, c)))
 
         def line(r: PrimExpr, held: Buffer, size: int) -> Stmt:
             made: list[Stmt] = []
@@ -683,7 +683,7 @@ class _Convolution:
 
 def _tiles_of(side: Side, block: PrimExpr) -> PrimExpr:
     """Count the tiles of a block; the last may have fewer."""
-    count, each = up(side.size or 0, side.width), side.per_block
+    count, each = div_up(side.size or 0, side.width), side.per_block
     if count % each == 0:
         return imm64(each)
     return lesser(imm64(each), sub(imm64(count), mul(block, imm64(each))))

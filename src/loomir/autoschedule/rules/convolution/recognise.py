@@ -23,7 +23,7 @@ from loomir.autoschedule.builders.operand_access import (
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.affine_guards import form_of, read_padding
 from loomir.autoschedule.rules.convolution.valid_taps import Sight, sights
-from loomir.autoschedule.rules.matmul.collapse_axes import Views, join_last
+from loomir.autoschedule.rules.matmul.collapse_axes import Views, collapse_last
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.ir.comparison import structural_equal
 from loomir.ir.substitution import substitute
@@ -155,7 +155,7 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     if border is None:
         return None
     blank = replace(found.stage, value=imm64(0))
-    (stage, *epilogue), pixels, count = join_last((blank, *found.epilogue), many, views)
+    (stage, *epilogue), pixels, count = collapse_last((blank, *found.epilogue), many, views)
     places = tuple(many[-count:])
     if any(axis.size is None for axis in places):
         return None
@@ -163,7 +163,7 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     if found.ordered and reduced != tuple(axis for axis in found.reduced if axis.size != 1):
         return None
     step = Var("k", INDEX)
-    flat = views.flat(weights, reduced, step)
+    flat = views.flatten(weights, reduced, step)
     apart = pad is not None or count < len(many)
     moved = _moved(load, places, reduced, apart=apart)
     if flat is None or moved is None:

@@ -16,8 +16,8 @@ from loomir.autoschedule.builders.reduction_ops import joined_lanes
 from loomir.autoschedule.ir.stage import Combine
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.autoschedule.rules.matmul.micro_kernel import multiply_add
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Values, vector_from
-from loomir.autoschedule.rules.matmul.tile_sizes import up
+from loomir.autoschedule.rules.matmul.operands import Places, Side, Values, load_vector
+from loomir.autoschedule.rules.matmul.tile_sizes import div_up
 from loomir.ir.substitution import substitute
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, Broadcast, Eq, IntImm, PrimExpr, const
@@ -61,7 +61,7 @@ class Leftover:
         """Those of the steps; some steps may fill none."""
         self.shared = True
         """Whether the columns are those of all images."""
-        self.share = up(self.vectors, panels)
+        self.share = div_up(self.vectors, panels)
         self.group = max(1, min(count, (_SUMS if registers >= 32 else _SUMS // 2) // left.width))
 
     def columns(self, images: PrimExpr) -> Buffer:
@@ -150,7 +150,7 @@ class Leftover:
             k = mul(add(begin, v), imm64(lanes))
 
             def row(r: PrimExpr) -> Stmt:
-                weights = vector_from(
+                weights = load_vector(
                     found.left, self.left.element(fixed, {step: k}, rows(r)), lanes
                 )
                 stores: list[Stmt] = []

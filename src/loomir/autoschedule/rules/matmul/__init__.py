@@ -1,1 +1,1 @@
-"""Matrix products: tiling, packing, micro-kernels and epilogues."""
+"""Matrix products (GEMM): tile sizes, packing, micro-kernels, prologues and epilogues."""

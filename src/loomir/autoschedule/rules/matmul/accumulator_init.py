@@ -1,4 +1,7 @@
-"""What sums start from, where terms join it one by one: it comes into the registers first."""
+"""Initialise accumulators from the result or its initial value, where sums are ordered.
+
+An ordered sum adds its terms one by one to the initial value, so that it is in registers first.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr
 from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt
 
-__all__ = ["begun"]
+__all__ = ["init_accumulators"]
 
 _WRITTEN_OUT = 6000
-"""Nodes up to which the start of a tile is written out."""
+"""Nodes up to which the initialisation of a tile is unrolled."""
 
 
-def begun(
+def init_accumulators(
     found: Contraction,
     tiles: Tiles,
     sums: Buffer,
@@ -34,13 +37,12 @@ def begun(
     *,
     by_vectors: bool,
 ) -> Stmt:
-    """Set the sums of a tile to what they start from.
+    """Set the accumulators of a tile to their initial values.
 
-    ``places`` are its rows and columns, all of which the result has where ``inside`` holds;
-    ``nearest`` are those that the result has, in place of others. ``by_vectors``: neighbouring
-    columns are neighbours in memory.
+    ``places`` address its rows and columns, all of which the result has where ``inside`` holds;
+    ``nearest`` clamp those beyond the result. ``by_vectors``: neighbouring columns are contiguous.
     """
-    if not found.begins:
+    if not found.starts_from_init:
         return fill_tile(sums, tiles)
 
     def start(at_places: tuple[Places, Places], r: PrimExpr, c: PrimExpr) -> PrimExpr:

@@ -1,8 +1,8 @@
-"""Products of short numbers by a unit for matrices (AMX), which adds up tiles of 16 x 16 sums.
+"""GEMM of narrow types by a matrix unit (AMX), which accumulates tiles of 16 x 16 sums.
 
-Both factors are packed as ``T.dot_tiles`` reads them, in words of 32 bits: the right one as for
-vectors, the left one with 16 words of each row side by side. A step takes 64 bytes of each row;
-what lies beyond the last element of a row is zero.
+Both operands are packed as ``T.dot_tiles`` reads them, in words of 32 bits: the right one as for
+vectors, the left one with 16 words of each row contiguous. A step takes 64 bytes of each row; rows
+are padded with zeros.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from loomir.autoschedule.builders.register_transpose import turned
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.rules.matmul.blocked import Blocked
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
-from loomir.autoschedule.rules.matmul.dot_groups import WORD, Groups, narrowest
-from loomir.autoschedule.rules.matmul.epilogue import finished
+from loomir.autoschedule.rules.matmul.dot_groups import WORD, Groups, strip_widening
+from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Source, at_tile
 from loomir.autoschedule.rules.matmul.packing import Packing
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.recognise import Contraction
-from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, up
+from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, div_up
 from loomir.support.dtype import BOOL
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -45,7 +45,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import TRUE, BufferStore, Evaluate, IfThenElse, Stmt, seq
 
-__all__ = ["on_tiles"]
+__all__ = ["plan_amx"]
 
 _Put: TypeAlias = Callable[[PrimExpr, PrimExpr, PrimExpr], Stmt]
 """Stores words of a step and a row."""
@@ -57,40 +57,40 @@ _FEWEST: Final = TILE
 """Rows, columns and steps from which tiles are full enough."""
 
 _LEAST_WORK: Final = 1 << 17
-"""Products of bytes from which tiles are faster than vectors of bytes.
+"""Multiply-adds of bytes from which AMX is faster than vectors of bytes.
 
 Measured: 32 x 32 x 32 takes 1.4 times as long, 64 x 64 x 64 as long, 128 x 128 x 128 0.6 times.
-Pairs of bfloat16 have nothing as fast beside tiles.
+Pairs of bfloat16 have no vector instruction that is as fast.
 """
 
 _LEAST_DEPTH: Final = 2 * TILE_BYTES
-"""Steps from which that is so: 512 x 512 x 64 takes 1.2 times as long, as much as its stores."""
+"""Steps from which that is so: 512 x 512 x 64 takes 1.2 times as long, bound by its stores."""
 
 _DEEPEST: Final = 1024
-"""Words of a panel: a block of eight tiles of rows takes half of the second-level cache then."""
+"""Words of a panel: a block of eight tiles of rows takes half of L2 then."""
 
 _BLOCK: Final = 256
 """Rows and columns of a block: what takes a thread some tens of microseconds."""
 
 
-def on_tiles(
+def plan_amx(
     found: Contraction,
     target: Target,
     inner: Set[Buffer],
     views: Views,
     constants: Set[Var] = frozenset(),
 ) -> Plan | None:
-    """Plan a product of short numbers, None where the target's unit does not do it."""
-    if _groups(found, target, constants) is None:
+    """Plan a GEMM of narrow types; None where the target has no matrix unit for it."""
+    if _amx_groups(found, target, constants) is None:
         return None
-    plan = _OnTiles(found, target, inner, views, constants)
-    return plan.plan() if plan.by_vectors else None
+    plan = _AmxTiles(found, target, inner, views, constants)
+    return plan.plan() if plan.packs_by_vectors else None
 
 
-def _groups(found: Contraction, target: Target, constants: Set[Var]) -> Groups | None:
+def _amx_groups(found: Contraction, target: Target, constants: Set[Var]) -> Groups | None:
     sizes = [size_of(axes) for axes in (found.rows, found.columns, found.reduced)]
-    left, right = narrowest(found.left), narrowest(found.right)
-    # Where packed weights are read once, few rows cost as little as tiles of them do.
+    left, right = strip_widening(found.left), strip_widening(found.right)
+    # Where prepacked weights are read once, a partly filled tile of rows costs no more.
     fewest = (1 if is_constant(found, right, constants) else _FEWEST, _FEWEST, _FEWEST)
     few = any(size is not None and size < least for size, least in zip(sizes, fewest))
     if found.ordered or few:
@@ -108,9 +108,9 @@ def _groups(found: Contraction, target: Target, constants: Set[Var]) -> Groups |
     return Groups(size, "dot_tiles", (left, right), held, flips=False, pad=_WORDS)
 
 
-class _OnTiles(Blocked):
-    def _grouped(self) -> Groups | None:
-        return _groups(self.found, self.target, self.constants)
+class _AmxTiles(Blocked):
+    def _dot_groups(self) -> Groups | None:
+        return _amx_groups(self.found, self.target, self.constants)
 
     def _tiles(self) -> Tiles:
         rows, columns = (
@@ -118,9 +118,9 @@ class _OnTiles(Blocked):
         )
         depth = _DEEPEST
         if self.steps is not None:
-            depth = up(self.steps // _WORDS, up(self.steps, _DEEPEST)) * _WORDS
+            depth = div_up(self.steps // _WORDS, div_up(self.steps, _DEEPEST)) * _WORDS
         down, across = (
-            _BLOCK // width if size is None else min(_BLOCK // width, up(size, width))
+            _BLOCK // width if size is None else min(_BLOCK // width, div_up(size, width))
             for size, width in ((self.m, rows), (self.n, columns))
         )
         return Tiles(rows, columns // TILE, TILE, max(_WORDS, depth), down, across)
@@ -131,17 +131,17 @@ class _OnTiles(Blocked):
             side.overlaps = not side.even and side.size is not None and side.size >= side.width
 
     @property
-    def by_vectors(self) -> bool:
-        """Whether both factors can be packed by vectors."""
+    def packs_by_vectors(self) -> bool:
+        """Whether both operands can be packed by vectors."""
         given = [self._packing(side, imm64(0)) for side in (self.left, self.right)]
         return all(what.along is not None or what.across is not None for what in given)
 
     # -- packing -----------------------------------------------------------------------------------
-    def _room(self) -> PrimExpr:
-        """Return the steps of a copy: one at least, for the unit is given where it begins."""
+    def _packed_steps(self) -> PrimExpr:
+        """Return the steps of a packed copy: at least one, for the unit takes its address."""
         return self.depth if isinstance(self.depth, IntImm) else Max(self.depth, imm64(1))
 
-    def _packed(
+    def _pack_tile(
         self,
         side: Side,
         batch: PrimExpr,
@@ -151,7 +151,7 @@ class _OnTiles(Blocked):
         depth: PrimExpr,
     ) -> Stmt:
         if side is self.right:
-            return super()._packed(side, batch, slot, tile, start, depth)
+            return super()._pack_tile(side, batch, slot, tile, start, depth)
         what = self._packing(side, batch)
         packed, width = side.packed, imm64(side.width)
         assert packed is not None
@@ -165,7 +165,7 @@ class _OnTiles(Blocked):
             return BufferStore(packed, words, (*slot, line, place))
 
         def copy(first: PrimExpr, places: Places) -> Stmt:
-            near = places if side.overlaps else side.clamped(places, first)
+            near = places if side.overlaps else side.clamp(places, first)
 
             def some(begin: PrimExpr, count: PrimExpr, last: bool) -> Stmt:
                 given = what.last if last and what.last is not None else what.value
@@ -180,12 +180,12 @@ class _OnTiles(Blocked):
                 )
 
             def parts(done: PrimExpr) -> Stmt:
-                whole = _divided(done)
+                whole = _div_words(done)
                 lines = mul(whole, imm64(_WORDS))
                 if what.along is not None:
-                    made = self._lines(what, near, start, whole, put)
+                    made = self._pack_lines(what, near, start, whole, put)
                 else:
-                    made = self._turned(what, places, start, whole, put)
+                    made = self._pack_transposed(what, places, start, whole, put)
                     if not (side.even or side.overlaps):
                         fits = LE(add(first, width), side.extent)
                         made = IfThenElse(fits, made, some(imm64(0), lines, False))
@@ -195,7 +195,7 @@ class _OnTiles(Blocked):
                 return seq(
                     [
                         made,
-                        loop("line", _divided(sub(depth, lines)), lambda b: zeros(lines)),
+                        loop("line", _div_words(sub(depth, lines)), lambda b: zeros(lines)),
                         some(lines, sub(done, lines), False),
                         some(done, incomplete, True),
                     ]
@@ -212,13 +212,13 @@ class _OnTiles(Blocked):
         return let(
             "first",
             side.first(tile),
-            lambda first: side.placed(first, lambda places: copy(first, places)),
+            lambda first: side.hoist_indices(first, lambda places: copy(first, places)),
         )
 
-    def _lines(
+    def _pack_lines(
         self, what: Packing, places: Places, start: PrimExpr, count: PrimExpr, put: _Put
     ) -> Stmt:
-        """Copy rows that lie along the steps."""
+        """Pack rows that are contiguous along the steps."""
         along = what.along
         assert along is not None
 
@@ -228,10 +228,10 @@ class _OnTiles(Blocked):
 
         return loop("r", what.side.width, lambda r: loop("line", count, lambda b: line(r, b)))
 
-    def _turned(
+    def _pack_transposed(
         self, what: Packing, places: Places, start: PrimExpr, count: PrimExpr, put: _Put
     ) -> Stmt:
-        """Copy rows that lie side by side: vectors of rows become those of steps."""
+        """Pack contiguous rows: transpose vectors of rows to vectors of steps in registers."""
         across = what.across
         assert across is not None
 
@@ -265,7 +265,9 @@ class _OnTiles(Blocked):
         where = () if part is None else (strip[1], tile[1])
         held = sums, where
         assert self.groups is not None
-        kinds = [call_builtin("type_annotation", dtype=dtype) for dtype in self.groups.held]
+        kinds = [
+            call_builtin("type_annotation", dtype=dtype) for dtype in self.groups.packed_dtypes
+        ]
         zero = imm64(0)
 
         def packed(side: Side, number: PrimExpr, slot: PrimExpr) -> PrimExpr:
@@ -280,7 +282,7 @@ class _OnTiles(Blocked):
                 call_builtin("address_of", BufferLoad(sums, (*where, zero, zero))),
                 packed(left, row_tile, tile[1]),
                 packed(right, column_tile, strip[1]),
-                _divided(depth),
+                _div_words(depth),
                 imm64(tiles.rows),
                 imm64(tiles.columns),
                 *kinds,
@@ -289,7 +291,7 @@ class _OnTiles(Blocked):
             return Evaluate(made)
 
         def inside(row: PrimExpr, column: PrimExpr, rows: Places, columns: Places) -> Stmt:
-            finish = self._stored(
+            finish = self._store_tile(
                 batch, (row_tile, column_tile), (row, column), (rows, columns), held
             )
             if part is None:
@@ -300,7 +302,7 @@ class _OnTiles(Blocked):
 
         return at_tile((left, row_tile), (right, column_tile), inside)
 
-    def _stored(
+    def _store_tile(
         self,
         batch: PrimExpr,
         tile: tuple[PrimExpr, PrimExpr],
@@ -308,13 +310,13 @@ class _OnTiles(Blocked):
         places: tuple[Places, Places],
         held: tuple[Buffer, tuple[PrimExpr, ...]],
     ) -> Stmt:
-        """Store a complete tile, but for what lies beyond the result or is in another tile."""
+        """Store a complete tile, but for what lies beyond the result or in another tile."""
         tiles, (sums, where) = self.tiles, held
         table = split(self.found.batch, batch)
 
         def end(r: PrimExpr, c: PrimExpr) -> Stmt:
             place = {**table, **places[0](r), **places[1](c)}
-            return finished(self.found, self.inner, place, BufferLoad(sums, (*where, r, c)))
+            return store_element(self.found, self.inner, place, BufferLoad(sums, (*where, r, c)))
 
         def vectors(r: PrimExpr) -> Stmt:
             return unrolled(
@@ -334,7 +336,7 @@ class _OnTiles(Blocked):
             if not side.even:
                 fits = LE(add(start, width), side.extent)
                 inside = fits if inside is TRUE else And(inside, fits)
-            # A tile that begins early leaves what comes before its own rows to the one before it.
+            # A tile that is shifted back leaves the rows before its own to the tile before it.
             skipped = sub(start, begin) if side.overlaps else imm64(0)
             spans.append((skipped, lesser(width, sub(side.extent, begin))))
         if inside is TRUE:
@@ -351,14 +353,15 @@ class _OnTiles(Blocked):
         assert self.groups is not None
         tiles = self.tiles
         shape = f"{tiles.rows} x {tiles.columns}"
+        left, right = self.groups.packed_dtypes
         return (
-            f"{self.groups.held[0]} and {self.groups.held[1]} by the unit for tiles of matrices",
+            f"{left} and {right} by the unit for tiles of matrices",
             f"tile of {shape}: {tiles.rows // TILE * tiles.vectors} of 8 tile registers hold sums",
             *super()._choices()[-2:],
         )
 
 
-def _divided(words: PrimExpr) -> PrimExpr:
+def _div_words(words: PrimExpr) -> PrimExpr:
     if isinstance(words, IntImm):
         return imm64(words.value // _WORDS)
     return FloorDiv(words, imm64(_WORDS))

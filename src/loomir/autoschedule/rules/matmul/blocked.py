@@ -1,4 +1,4 @@
-"""Matrix products in blocks: packed panels, tiles of sums, blocks shared between threads."""
+"""Blocked GEMM: packed panels, register tiles of accumulators, blocks shared between threads."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from loomir.autoschedule.builders.operand_access import (
 )
 from loomir.autoschedule.ir.plan import Ahead, Plan
 from loomir.autoschedule.ir.stage import Axis, may_do_nothing
-from loomir.autoschedule.rules.matmul.accumulator_init import begun
+from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
-from loomir.autoschedule.rules.matmul.dot_groups import WORD, Groups, grouped
-from loomir.autoschedule.rules.matmul.epilogue import finished
+from loomir.autoschedule.rules.matmul.dot_groups import WORD, Groups, find_dot_groups
+from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.micro_kernel import (
     Multiply,
+    choose_multiply,
     copy_tile,
     fill_tile,
     load_tile,
     multiply_then_add,
     run_tile,
-    summing,
 )
 from loomir.autoschedule.rules.matmul.operands import (
     Places,
@@ -52,22 +52,22 @@ from loomir.autoschedule.rules.matmul.operands import (
     Source,
     Values,
     at_tile,
-    bound,
-    vector_from,
+    bind_values,
+    load_vector,
 )
 from loomir.autoschedule.rules.matmul.packing import Packing, pack_tile
 from loomir.autoschedule.rules.matmul.prefetch import (
     Fetch,
-    in_groups,
-    next_columns,
-    result_lines,
-    stream_ahead,
+    prefetch_columns,
+    prefetch_result,
+    prefetch_stream,
+    run_in_groups,
 )
 from loomir.autoschedule.rules.matmul.prepack import (
     FEW_ROWS,
-    converted_later,
-    in_steps,
     is_constant,
+    keeps_narrow_panels,
+    loop_over_steps,
 )
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import (
@@ -76,15 +76,15 @@ from loomir.autoschedule.rules.matmul.tile_sizes import (
     MOST_STREAMED,
     WORTH_THREADS,
     Tiles,
+    choose_row_tiles,
     choose_tiles,
-    row_by_row,
-    up,
+    div_up,
 )
 from loomir.autoschedule.rules.matmul.unpacked_operands import (
-    leading,
-    one_depth,
-    rows_in_place,
-    vectors_in_place,
+    can_load_columns,
+    count_leading_axes,
+    is_1d_sum,
+    is_left_unpacked,
 )
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
@@ -109,17 +109,17 @@ from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 __all__ = ["Blocked"]
 
 Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
-"""Gives a vector of what sums of columns start from."""
+"""Gives a vector of the initial accumulators of columns."""
 
 _TURNED: Final = 16
-"""The most rows of a block that is turned in registers: more would be much code for little."""
+"""The most rows of a block transposed in registers: more would be much code for little."""
 
 _WRITTEN_OUT: Final = 6000
-"""Nodes up to which the end of a tile is written out from registers."""
+"""Nodes up to which the epilogue of a tile is unrolled from registers."""
 
 
 class Blocked:
-    """The choices for a product, and the loops that follow from them."""
+    """The choices for a product, and the loop nest that follows from them."""
 
     def __init__(
         self,
@@ -131,9 +131,9 @@ class Blocked:
         most: int | None = None,
         long: Sequence[Axis] = (),
     ) -> None:
-        """Choose for a product, of at most so many rows where ``most`` is given.
+        """Choose for a product, of at most ``most`` rows where that is given.
 
-        Then ``long`` are the axes of rows as they are known at run time, and there are as many
+        Then ``long`` are the axes of rows whose extent is dynamic, and there are at least as many
         columns as a tile has.
         """
         self.most, self.long = most, long
@@ -148,20 +148,20 @@ class Blocked:
         self.batch = extent_of(found.batch)
         near = target.caches[1] or target.caches[0] * 4
         size = found.dtype.itemsize
-        self.groups = self._grouped()
+        self.groups = self._dot_groups()
         self.steps = self.k
         if self.groups is not None:
             size, pad = self.groups.size, self.groups.pad
             self.depth = mul(ceil_div(self.depth, size * pad), imm64(pad))
-            self.steps = None if self.k is None else up(self.k, size * pad) * pad
-        self.held = found.dtype if self.groups is None else WORD
-        self.lead = leading(self.found) if self.groups is None else 0
+            self.steps = None if self.k is None else div_up(self.k, size * pad) * pad
+        self.packed_dtype = found.dtype if self.groups is None else WORD
+        self.lead = count_leading_axes(self.found) if self.groups is None else 0
         factors = self.groups.factors if self.groups is not None else (found.left, found.right)
         ahead = [is_constant(found, factor, constants) for factor in factors]
         self.later: list[DataType] = []
-        """The dtypes to which panels of the right factor are converted when they are read."""
+        """The dtypes to which panels of the right operand are converted when they are read."""
         narrow = plain_load(found.right)
-        if self.groups is None and narrow is not None and converted_later(found, constants):
+        if self.groups is None and narrow is not None and keeps_narrow_panels(found, constants):
             self.later = conversions(found.right)
             factors, ahead[1] = (found.left, narrow), True
         self.streamed = (
@@ -170,7 +170,7 @@ class Blocked:
             and self._vectors_in_place()
             and self.m is not None
             and self.m <= MOST_STREAMED
-            and self._is_far(near // 8, size, most is not None)
+            and self._right_exceeds(near // 8, size, most is not None)
         )
         tiles = self.tiles = self._tiles()
         self.left = Side("left", factors[0], found.rows, tiles.rows, tiles.down)
@@ -179,34 +179,34 @@ class Blocked:
         if most is not None and tiles.down * tiles.rows >= most:
             self.left.blocks = imm64(1)
         self.starts: Buffer | None = None
-        """What sums of each column start from, where that is not 0."""
+        """The initial accumulators of each column, where they are not 0."""
         if self.lead:
             unit = size_of(found.reduced[self.lead :]) or 1
             units = size_of(found.reduced[: self.lead]) or 1
-            pieces = up(units, max(1, tiles.depth // unit))
-            tiles = self.tiles = replace(tiles, depth=unit * up(units, pieces))
+            pieces = div_up(units, max(1, tiles.depth // unit))
+            tiles = self.tiles = replace(tiles, depth=unit * div_up(units, pieces))
         few = self.m is None or self.m <= FEW_ROWS
         far = self.n is not None and self.k is not None and self.n * self.k * size > near // 8
-        self.in_stream = ahead[1] and few and far and not self.lead
-        """Whether the columns come from memory, in the order in which they lie there."""
+        self.streams_right = ahead[1] and few and far and not self.lead
+        """Whether the prepacked columns are streamed from memory, in their order there."""
         self.panels = ceil_div(self.depth, tiles.depth)
         self.one_panel = self.steps is not None and self.steps <= tiles.depth
         self._choose_sources()
 
     @property
     def fetches(self) -> bool:
-        """Whether caches are asked for what the next tile needs.
+        """Whether the next tile's columns are prefetched.
 
-        Vectors of 128 bits are too slow to wait for it, and need their registers.
+        Vectors of 128 bits are too slow to wait for memory, and need their registers.
         """
-        plain = self.groups is None and not self.lead and not self.later and one_depth(self.found)
-        deep = not self.tiles.by_rows and not self.streamed and not self.in_stream
+        plain = self.groups is None and not self.lead and not self.later and is_1d_sum(self.found)
+        deep = not self.tiles.by_rows and not self.streamed and not self.streams_right
         wide = self.target.fma and self.target.vector_bits >= 256
-        return plain and deep and wide and self.are_far
+        return plain and deep and wide and self.exceeds_cache
 
     @property
-    def are_far(self) -> bool:
-        """Whether the factors fill more than a quarter of the second cache, or may."""
+    def exceeds_cache(self) -> bool:
+        """Whether the operands fill more than a quarter of L2, or may."""
         if self.m is None or self.n is None or self.k is None:
             return True
         first, second, _ = self.target.caches
@@ -215,20 +215,20 @@ class Blocked:
 
     @property
     def work(self) -> int | None:
-        """The products of one call."""
+        """Count the multiply-adds of one call, None where sizes are dynamic."""
         if None in (self.m, self.n, self.k, self.count, size_of(self.found.rows)):
             return None
         return self.m * self.n * self.k * self.count  # type: ignore[operator]
 
     # -- choices -----------------------------------------------------------------------------------
-    def _is_far(self, near: int, size: int, unknown: bool) -> bool:
-        """Whether the right factor is larger than a cache; ``unknown``: if that is not known."""
+    def _right_exceeds(self, near: int, size: int, unknown: bool) -> bool:
+        """Whether the right operand is larger than a cache; ``unknown``: if its size is dynamic."""
         if self.n is None or self.k is None:
             return unknown and self.found.stage.init is not None
         return self.n * self.k * size > near
 
-    def fits(self) -> PrimExpr:
-        """Say when a kernel for few rows may run; a number where it always may."""
+    def guard(self) -> PrimExpr:
+        """Return the guard of a variant for few rows; a constant where it always holds."""
         asked: list[PrimExpr] = []
         if any(axis.size is None for axis in self.long):
             rows, most = extent_of(self.long), imm64(self.most or 0)
@@ -237,18 +237,18 @@ class Blocked:
             asked.append(LE(imm64(self.right.width), self.right.extent))
         return reduce(And, asked) if asked else TRUE
 
-    def asked(self) -> str:
-        """Put ``fits`` in words."""
+    def describe_guard(self) -> str:
+        """Describe the guard of ``fits`` in words."""
         rows = f"rows are at most {self.most}"
         return rows if self.n is not None else f"{rows} and columns at least {self.right.width}"
 
-    def _grouped(self) -> Groups | None:
-        return grouped(self.found, self.target)
+    def _dot_groups(self) -> Groups | None:
+        return find_dot_groups(self.found, self.target)
 
     def _tiles(self) -> Tiles:
         found = self.found
         few = self.steps is not None and self.steps <= FEW_STEPS and self.groups is None
-        rows = row_by_row(self.m, self.n, found.dtype, self.target) if few else None
+        rows = choose_row_tiles(self.m, self.n, found.dtype, self.target) if few else None
         return rows or choose_tiles(
             self.m,
             self.n,
@@ -256,12 +256,12 @@ class Blocked:
             found.dtype,
             self.target,
             streamed=self.streamed,
-            within=self._within(),
-            run=_run(found.rows),
+            within=self._in_place(),
+            run=_inner_size(found.rows),
         )
 
-    def _within(self) -> bool:
-        """Whether rows are so few that copying columns would take longer than their products."""
+    def _in_place(self) -> bool:
+        """Whether rows are so few that packing columns would take longer than their products."""
         few = self.m is not None and self.m <= MOST_STREAMED and self.found.stage.init is not None
         ahead = is_constant(self.found, self.found.right, self.constants) or bool(self.later)
         return few and self.groups is None and not ahead and self._vectors_in_place()
@@ -274,13 +274,13 @@ class Blocked:
         if self.streamed and whole is None:
             right.source = Source.DIRECT
         elif self.groups is None and whole is not None and self._vectors_in_place():
-            seldom = self.lead > 0 and right.even and up(self.m or 0, left.width) <= FEW_TILES
+            seldom = self.lead > 0 and right.even and div_up(self.m or 0, left.width) <= FEW_TILES
             near_enough = self.streamed or seldom or whole <= near // 8
             right.source = Source.DIRECT if near_enough and not right.ahead else Source.WHOLE
         if self.groups is None and not left.ahead and self._rows_in_place():
             left.source = Source.DIRECT
         if right.source is Source.DIRECT and not right.even:
-            # What is added to, is added to once.
+            # Where the result is accumulated into, overlapping tiles would add twice.
             wide = self.n is None or self.n >= right.width
             if wide and self.found.stage.init is not None:
                 right.overlap()
@@ -292,17 +292,17 @@ class Blocked:
                 side.source = Source.BLOCK
 
     def _vectors_in_place(self) -> bool:
-        return vectors_in_place(self.found, self.lead)
+        return can_load_columns(self.found, self.lead)
 
     def _rows_in_place(self) -> bool:
         sizes = self.n, self.k
-        return rows_in_place(self.found, self.tiles, sizes, self.target, self.lead, self.later)
+        return is_left_unpacked(self.found, self.tiles, sizes, self.target, self.lead, self.later)
 
     # -- packing -----------------------------------------------------------------------------------
     def _packing(self, side: Side, batch: PrimExpr) -> Packing:
         found = self.found
         table = split(found.batch, batch)
-        factor, depth = self._flat(side)
+        factor, depth = self._collapse_reduced(side)
 
         def value(place: Values, k: PrimExpr) -> PrimExpr:
             return substitute(factor, {**table, **place, **split(depth, k)})
@@ -313,9 +313,9 @@ class Blocked:
         size = min(self.tiles.lanes, _TURNED)
 
         def along(place: Values, k: PrimExpr) -> PrimExpr:
-            return vector_from(factor, value(place, k), size)
+            return load_vector(factor, value(place, k), size)
 
-        # What runs once had better be compiled fast: blocks that are turned are much code.
+        # Prepacking runs once and should compile fast: transposes in registers are much code.
         turns = self.tiles.lanes > 1 and not side.ahead
         return Packing(
             side,
@@ -326,14 +326,14 @@ class Blocked:
             steps=size,
         )
 
-    def _flat(self, side: Side) -> tuple[PrimExpr, tuple[Axis, ...]]:
-        """Give a factor by one reduced axis, where several lie one inside the other."""
+    def _collapse_reduced(self, side: Side) -> tuple[PrimExpr, tuple[Axis, ...]]:
+        """Rewrite an operand by one collapsed reduced axis, where several are contiguous."""
         reduced = self.found.reduced
         load = plain_load(side.factor)
-        if load is None or one_depth(self.found):
+        if load is None or is_1d_sum(self.found):
             return side.factor, reduced
         var = Var("k", INDEX)
-        flat = self.views.flat(load, reduced, var)
+        flat = self.views.flatten(load, reduced, var)
         if flat is None:
             return side.factor, reduced
         made: PrimExpr = flat
@@ -341,16 +341,16 @@ class Blocked:
             made = cast(made, dtype)
         return made, (Axis(var, extent_of(reduced)),)
 
-    def _room(self) -> PrimExpr:
-        """Return how many steps of a tile a copy of a whole factor has room for."""
+    def _packed_steps(self) -> PrimExpr:
+        """Return the steps for which a packed copy of a whole operand has room."""
         return self.depth
 
     def _pack_whole(self, side: Side) -> Stmt:
-        """Copy all of a factor, tile by tile."""
+        """Pack a whole operand, tile by tile."""
         packed = scratch(
             f"{side.name}_packed",
-            (mul(self.batch, side.tiles), self._room(), side.width),
-            side.factor.dtype if side is self.right and self.later else self.held,
+            (mul(self.batch, side.tiles), self._packed_steps(), side.width),
+            side.factor.dtype if side is self.right and self.later else self.packed_dtype,
         )
         side.packed = packed
         self._add_starts(side, mul(self.batch, side.tiles))
@@ -359,23 +359,23 @@ class Blocked:
             batch, tile = FloorDiv(number, side.tiles), FloorMod(number, side.tiles)
             if self.count == 1:
                 batch, tile = imm64(0), number
-            return self._packed(side, batch, (number,), tile, imm64(0), self.depth)
+            return self._pack_tile(side, batch, (number,), tile, imm64(0), self.depth)
 
-        return self._shared("tile", mul(self.batch, side.tiles), one)
+        return self._for_tasks("tile", mul(self.batch, side.tiles), one)
 
     def _pack_block(
         self, side: Side, batch: PrimExpr, block: PrimExpr, start: PrimExpr, depth: PrimExpr
     ) -> Stmt:
-        """Copy the part of a factor that a block needs for one panel."""
+        """Pack the part of an operand that a block needs for one panel."""
         return loop(
             "tile",
             side.tiles_of(block),
-            lambda tile: self._packed(
+            lambda tile: self._pack_tile(
                 side, batch, (tile,), at(block, side.per_block, tile), start, depth
             ),
         )
 
-    def _packed(
+    def _pack_tile(
         self,
         side: Side,
         batch: PrimExpr,
@@ -384,7 +384,7 @@ class Blocked:
         start: PrimExpr,
         depth: PrimExpr,
     ) -> Stmt:
-        """Copy a tile to its slot, and what sums start from for it."""
+        """Pack a tile into its slot, and compute the initial accumulators that belong to it."""
         packed = side.packed
         assert packed is not None
         made = pack_tile(
@@ -392,20 +392,23 @@ class Blocked:
         )
         if self.starts is None or self.groups is None or side is self.left:
             return made
-        return seq([made, self.groups.make_up(packed, slot, depth, self.starts, self.tiles.lanes)])
+        return seq(
+            [made, self.groups.correct_flips(packed, slot, depth, self.starts, self.tiles.lanes)]
+        )
 
     def _add_starts(self, side: Side, tiles: PrimExpr | int) -> None:
         if self.groups is not None and self.groups.flips and side is self.right:
             self.starts = scratch("starts", (tiles, side.width), WORD)
 
     # -- loops -------------------------------------------------------------------------------------
-    def _shared(self, name: str, extent: PrimExpr, body: Callable[[Var], Stmt]) -> Stmt:
+    def _for_tasks(self, name: str, extent: PrimExpr, body: Callable[[Var], Stmt]) -> Stmt:
+        """Loop over tasks, in parallel where there is work enough."""
         work = self.work
         worth = work is None or work >= WORTH_THREADS
         return (parallel if worth else loop)(name, extent, body)
 
     def plan(self) -> Plan:
-        """Write the loops."""
+        """Emit the loop nest."""
         left, right = self.left, self.right
         parts: list[Stmt] = []
         held: list[Buffer] = []
@@ -421,7 +424,7 @@ class Blocked:
                     parts.append(stmt)
                     held += made
         parts.append(
-            self._shared("block", product((self.batch, right.blocks, left.blocks)), self._block)
+            self._for_tasks("block", product((self.batch, right.blocks, left.blocks)), self._block)
         )
         stmt = allocated(held, *parts) if held else seq(parts)
         if may_do_nothing(self.found.stage):
@@ -449,7 +452,7 @@ class Blocked:
         for side in (left, right):
             if side.source is Source.BLOCK:
                 shape = (side.most, tiles.depth, side.width)
-                side.packed = scratch(f"{side.name}_block", shape, self.held)
+                side.packed = scratch(f"{side.name}_block", shape, self.packed_dtype)
                 self._add_starts(side, side.most)
                 mine.append(side.packed)
                 if side is right and self.starts is not None:
@@ -472,7 +475,7 @@ class Blocked:
 
     @property
     def strips(self) -> int:
-        """The strips of a block whose sums wait for the next panel."""
+        """Count the strips of a block whose accumulators are spilled between panels."""
         return self.right.most
 
     def _in_block(
@@ -481,7 +484,7 @@ class Blocked:
         if self.one_panel:
             return self._panel(batch, across, down, imm64(0), part)
         most = self.panels
-        if not isinstance(most, IntImm):  # without a panel nothing would be stored
+        if not isinstance(most, IntImm):  # with no panel at all nothing would be stored
             most = Max(most, imm64(1))
         return loop("panel", most, lambda p: self._panel(batch, across, down, p, part))
 
@@ -536,7 +539,7 @@ class Blocked:
         column_tile = at(strip[0], right.per_block, strip[1])
 
         def inside(row: PrimExpr, column: PrimExpr, rows: Places, columns: Places) -> Stmt:
-            source = left.clamped(rows, row)
+            source = left.clamp(rows, row)
             read_left = self._reader(left, batch, (row_tile, tile[1]), source)
             read_right = self._reader(right, batch, (column_tile, strip[1]), lambda i: {}, column)
             fetches = self._fetches(batch, strip, tile, (panel, self.panels, start, depth))
@@ -551,19 +554,19 @@ class Blocked:
                 )
 
             if fetches:
-                alone = found.reduced
-                steps = in_groups(depth, lambda k: step(k, split(alone, add(start, k))), fetches)
+                axes = found.reduced
+                steps = run_in_groups(depth, lambda k: step(k, split(axes, add(start, k))), fetches)
             else:
                 steps = self._steps(start, depth, step)
             first, later = self._starts(at(batch, right.tiles, column_tile), strip[1])
             finish = self._finish(batch, (row, column), (rows, columns), sums)
             fill = fill_tile(sums, tiles, first)
-            if self.found.begins:
+            if self.found.starts_from_init:
                 fill = self._begin(batch, (row, column), (rows, columns), sums)
             result: list[Stmt] = []
             if self.fetches and self._stored_by_columns():
-                near = source, right.clamped(columns, column)
-                result = [result_lines(found, self.inner, batch, near, tiles)]
+                near = source, right.clamp(columns, column)
+                result = [prefetch_result(found, self.inner, batch, near, tiles)]
             if part is None:
                 return allocated([sums], *result, fill, steps, finish)
             slot = (strip[1] if self.strips > 1 else imm64(0), tile[1])
@@ -586,26 +589,26 @@ class Blocked:
         tile: tuple[PrimExpr, PrimExpr],
         panel: tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr],
     ) -> list[Fetch]:
-        """List what to ask for while a tile is computed."""
-        if self.in_stream:
+        """List the prefetches to issue while a tile is computed."""
+        if self.streams_right:
             column = at(strip[0], self.right.per_block, strip[1])
-            return [stream_ahead(self.right, batch, column, panel[2])]
+            return [prefetch_stream(self.right, batch, column, panel[2])]
         if not self.fetches:
             return []
-        found = next_columns(self.right, batch, strip, tile, self.left.per_block, panel)
+        found = prefetch_columns(self.right, batch, strip, tile, self.left.per_block, panel)
         return [] if found is None else [found]
 
     def _multiply(self) -> Multiply:
         if self.groups is not None:
             return self.groups.multiply_add
-        return multiply_then_add if self.found.ordered else summing(self.target)
+        return multiply_then_add if self.found.ordered else choose_multiply(self.target)
 
     def _starts(self, whole: PrimExpr, slot: PrimExpr) -> tuple[Start | None, Start | None]:
-        """Give what sums start from in the first panel, and what is added in each later one."""
+        """Return the initial accumulators of the first panel, and what each later one adds."""
         starts = self.starts
         if starts is None:
             return None, None
-        if self.right.source is Source.WHOLE:  # made for all panels at once
+        if self.right.source is Source.WHOLE:  # summed over all panels when packed
             return (lambda c: BufferLoad(starts, (whole, c))), None
         each: Start = lambda c: BufferLoad(starts, (slot, c))  # noqa: E731
         return each, each
@@ -616,22 +619,22 @@ class Blocked:
         depth: PrimExpr,
         body: Callable[[PrimExpr, Values], Stmt],
     ) -> Stmt:
-        """Go along the reduced axes; where that is several loops, the last ones are joined."""
+        """Loop over the reduced axes; where there are outer ones, the inner ones are collapsed."""
         found = self.found
         if not self.lead:
-            return in_steps(
+            return loop_over_steps(
                 depth, self.target, lambda k: body(k, split(found.reduced, add(start, k)))
             )
         lead = found.reduced[: self.lead]
         near = found.reduced[self.lead :]
         unit = size_of(near)
         assert unit is not None
-        count = _divided(depth, unit)
-        first = _divided(start, unit)
+        count = _div_exact(depth, unit)
+        first = _div_exact(start, unit)
 
         def outer(u: PrimExpr) -> Stmt:
             table = split(lead, add(first, u))
-            return bound(
+            return bind_values(
                 list(table.items()),
                 lambda t: loop("k", unit, lambda k: body(at(u, unit, k), {**t, **split(near, k)})),
             )
@@ -646,7 +649,7 @@ class Blocked:
         places: Places,
         first: PrimExpr | None = None,
     ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
-        """Give how to read a factor at a step: in the panel, of all, and by the axes."""
+        """Return how to read an operand: by the step in the panel, of all, and the axes."""
         packed = side.packed
         if side.source is Source.WHOLE:
             assert packed is not None
@@ -663,9 +666,9 @@ class Blocked:
             return lambda k, whole, at_k, i: side.vector(add(first, i), table, at_k)
         return lambda k, whole, at_k, i: side.element(table, at_k, places(i))
 
-    # -- the ends of a tile ------------------------------------------------------------------------
+    # -- prologue and epilogue of a tile -----------------------------------------------------------
     def _inside(self, first: tuple[PrimExpr, PrimExpr]) -> PrimExpr:
-        """Say when a tile does not go beyond the result."""
+        """Return the guard that a tile lies inside the result."""
         inside: PrimExpr = TRUE
         for side, begin in ((self.left, first[0]), (self.right, first[1])):
             if not side.even and not side.overlaps:
@@ -681,9 +684,9 @@ class Blocked:
         sums: Buffer,
     ) -> Stmt:
         near = [
-            side.clamped(*given) for side, given in zip((self.left, self.right), zip(places, first))
+            side.clamp(*given) for side, given in zip((self.left, self.right), zip(places, first))
         ]
-        return begun(
+        return init_accumulators(
             self.found,
             self.tiles,
             sums,
@@ -701,14 +704,14 @@ class Blocked:
         places: tuple[Places, Places],
         sums: Buffer,
     ) -> Stmt:
-        """Store a complete tile, but for what lies beyond the result."""
+        """Store a complete tile; spill a partial one, and store what lies inside the result."""
         left, right, tiles = self.left, self.right, self.tiles
         found = self.found
         table = split(found.batch, batch)
 
         def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
             place = {**table, **places[0](r), **places[1](c)}
-            return finished(found, self.inner, place, BufferLoad(held, (r, c)))
+            return store_element(found, self.inner, place, BufferLoad(held, (r, c)))
 
         def vectors(r: PrimExpr, held: Buffer) -> Stmt:
             return unrolled(
@@ -747,9 +750,9 @@ class Blocked:
         return IfThenElse(inside, full, spilled)
 
     def _in_vectors(self, columns: PrimExpr, end: Callable[[PrimExpr], Stmt]) -> Stmt:
-        """Store some columns of a row: vectors, and one by one what fills none."""
+        """Store some columns of a row: full vectors, then a scalar remainder loop."""
         lanes = self.tiles.lanes
-        whole = _divided(columns, lanes)
+        whole = _div_exact(columns, lanes)
         full = loop("v", whole, lambda v: vectorized("c", lanes, lambda c: end(at(v, lanes, c))))
         if self.right.even or self.right.overlaps:
             return full
@@ -757,7 +760,7 @@ class Blocked:
         return seq([full, loop("c", sub(columns, done), lambda c: end(add(done, c)))])
 
     def _stored_by_columns(self) -> bool:
-        """Whether neighbouring columns are neighbours in the result."""
+        """Whether neighbouring columns are contiguous in the result."""
         many = [axis.var for axis in self.found.columns if axis.size != 1]
         last = self.found.stage.indices[-1]
         return len(many) == 1 and any(part is many[0] for part in pre_order(last))
@@ -768,28 +771,28 @@ class Blocked:
         shape = f"{tiles.rows} x {tiles.columns}"
         grouping: tuple[str, ...] = ()
         if self.groups is not None:
-            held = self.groups.held
+            held = self.groups.packed_dtypes
             grouping = (f"{self.groups.size} steps at once, as {held[0]} and {held[1]} in words",)
         if self.found.ordered:
             grouping = ("terms of an element in the order of the program, products rounded",)
         return (
             *grouping,
             f"tile of {shape}: {sums} of {registers} registers hold sums",
-            f"left factor {left.kept}, right factor {right.kept}",
+            f"left factor {left.describe_source}, right factor {right.describe_source}",
             *((f"held as {right.factor.dtype}, converted when read",) if self.later else ()),
-            *(("right factor fetched ahead, in one stream",) if self.in_stream else ()),
+            *(("right factor fetched ahead, in one stream",) if self.streams_right else ()),
             f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",
         )
 
 
-def _divided(value: PrimExpr, by: int) -> PrimExpr:
-    """Divide a multiple of ``by``."""
+def _div_exact(value: PrimExpr, by: int) -> PrimExpr:
+    """Divide a multiple of ``by`` exactly."""
     if isinstance(value, IntImm):
         return imm64(value.value // by)
     return FloorDiv(value, imm64(by))
 
 
-def _run(axes: tuple[Axis, ...]) -> int | None:
-    """Give the size of the last of several axes."""
+def _inner_size(axes: tuple[Axis, ...]) -> int | None:
+    """Return the size of the innermost of several axes."""
     many = [axis for axis in axes if axis.size != 1]
     return many[-1].size if len(many) > 1 else None

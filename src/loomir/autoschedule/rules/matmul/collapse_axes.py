@@ -1,4 +1,7 @@
-"""Axes that lie one inside the other wherever they occur, as one axis: pixels of an image."""
+"""Collapse axes that are contiguous and nested wherever they occur, as the pixels of an image.
+
+Each collapse views the buffers by another shape over the same memory.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Var
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Views", "inner_views", "join_axes", "join_last"]
+__all__ = ["Views", "collapse_axes", "collapse_last", "find_inner_views"]
 
 
 class Views:
-    """Other shapes of buffers, over the same memory."""
+    """Reshaped views of buffers, over the same memory."""
 
     def __init__(self) -> None:
         self.made: dict[tuple[Buffer, int, int], Buffer] = {}
         self.of: dict[Buffer, Buffer] = {}
 
-    def joined(self, buffer: Buffer, at: int, count: int = 2) -> Buffer:
+    def collapse(self, buffer: Buffer, at: int, count: int = 2) -> Buffer:
         """View ``count`` axes from ``at`` on as one."""
         key = (buffer, at, count)
         if key not in self.made:
@@ -36,28 +39,28 @@ class Views:
         return self.made[key]
 
     def original(self, buffer: Buffer) -> Buffer:
-        """Give the buffer that a view is of."""
+        """Return the buffer that a view reshapes."""
         while buffer in self.of:
             buffer = self.of[buffer]
         return buffer
 
-    def declared(self, stmt: Stmt) -> Stmt:
-        """Put the views that a statement uses in scope."""
+    def declare(self, stmt: Stmt) -> Stmt:
+        """Declare the views around a statement that uses them."""
         return declared(self.made.values(), stmt)
 
-    def flat(self, load: BufferLoad, axes: Sequence[Axis], var: Var) -> BufferLoad | None:
-        """Read by one variable what is read by axes that lie one inside the other."""
+    def flatten(self, load: BufferLoad, axes: Sequence[Axis], var: Var) -> BufferLoad | None:
+        """Collapse the nested axes of a load to one variable; None where they are not nested."""
         many = [axis for axis in axes if axis.size != 1]
         for at in range(len(load.indices) - len(many) + 1):
-            if _lies(load, many, at):
-                view = self.joined(load.buffer, at, len(many))
+            if _is_nested_at(load, many, at):
+                view = self.collapse(load.buffer, at, len(many))
                 indices = (*load.indices[:at], var, *load.indices[at + len(many) :])
                 return BufferLoad(view, indices)
         return None
 
 
-def _lies(load: BufferLoad, axes: Sequence[Axis], at: int) -> bool:
-    """Whether indices from one on are the axes, and those run over all of the buffer."""
+def _is_nested_at(load: BufferLoad, axes: Sequence[Axis], at: int) -> bool:
+    """Whether the indices from ``at`` on are just the axes, which cover those dimensions whole."""
     buffer = load.buffer
     if buffer.strides or buffer.axis_separators or not axes:
         return False
@@ -76,27 +79,24 @@ def _lies(load: BufferLoad, axes: Sequence[Axis], at: int) -> bool:
     return True
 
 
-def join_axes(stages: Sequence[Stage], views: Views) -> tuple[Stage, ...]:
-    """Join pairs of axes of the first stage, and of those that follow, as long as there are any.
-
-    Stages that follow are those of an epilogue, written by the axes of the first one.
-    """
+def collapse_axes(stages: Sequence[Stage], views: Views) -> tuple[Stage, ...]:
+    """Collapse pairs of axes of the first stage, and of its epilogue, as long as any can be."""
     found = tuple(stages)
     while True:
-        pair = next((p for p in _pairs(found[0]) if _joins(found, *p)), None)
+        pair = next((p for p in _pairs(found[0]) if _can_collapse(found, *p)), None)
         if pair is None:
             return found
-        found = _joined(found, *pair, views)
+        found = _collapse_pair(found, *pair, views)
 
 
-def join_last(
+def collapse_last(
     stages: Sequence[Stage], axes: Sequence[Axis], views: Views
 ) -> tuple[tuple[Stage, ...], Axis, int]:
-    """Join the last of some axes, as many as possible; give what they are then, and how many."""
+    """Collapse as many of the last axes as possible; return the stages, the axis and the count."""
     found, last, count = tuple(stages), axes[-1], 1
-    while count < len(axes) and _joins(found, axes[-count - 1], last):
+    while count < len(axes) and _can_collapse(found, axes[-count - 1], last):
         known = {axis.var for axis in found[0].axes}
-        found = _joined(found, axes[-count - 1], last, views)
+        found = _collapse_pair(found, axes[-count - 1], last, views)
         last = next(axis for axis in found[0].axes if axis.var not in known)
         count += 1
     return found, last, count
@@ -114,22 +114,22 @@ def _accesses(stage: Stage) -> list[BufferLoad]:
     return [*loads, BufferLoad(stage.buffer, stage.indices)]
 
 
-def _place(load: BufferLoad, a: Axis, b: Axis) -> int | None:
-    """Give where in an access the axes lie one inside the other, -1 where they do not occur."""
+def _find_nested(load: BufferLoad, a: Axis, b: Axis) -> int | None:
+    """Find the dimension at which the axes are nested in an access, -1 where they do not occur."""
     names = {a.var, b.var}
     if not any(part in names for i in load.indices for part in by_class(i).get(Var, ())):
         return -1
     for at in range(len(load.indices) - 1):
-        if _lies(load, (a, b), at):
+        if _is_nested_at(load, (a, b), at):
             return at
     return None
 
 
-def _joins(stages: Sequence[Stage], a: Axis, b: Axis) -> bool:
+def _can_collapse(stages: Sequence[Stage], a: Axis, b: Axis) -> bool:
     names = {a.var, b.var}
     for stage in stages:
         for load in _accesses(stage):
-            if _place(load, a, b) is None:
+            if _find_nested(load, a, b) is None:
                 return False
         values = [stage.value, *([] if stage.init is None else [stage.init])]
         for value in values:
@@ -144,14 +144,14 @@ def _joins(stages: Sequence[Stage], a: Axis, b: Axis) -> bool:
     return True
 
 
-def _joined(stages: Sequence[Stage], a: Axis, b: Axis, views: Views) -> tuple[Stage, ...]:
+def _collapse_pair(stages: Sequence[Stage], a: Axis, b: Axis, views: Views) -> tuple[Stage, ...]:
     both = Axis(Var(f"{a.var.name_hint}_{b.var.name_hint}", a.var.dtype), mul(a.extent, b.extent))
 
     def moved(load: BufferLoad) -> BufferLoad:
-        at = _place(load, a, b)
+        at = _find_nested(load, a, b)
         if at is None or at < 0:
             return load
-        view = views.joined(load.buffer, at)
+        view = views.collapse(load.buffer, at)
         return BufferLoad(view, (*load.indices[:at], both.var, *load.indices[at + 2 :]))
 
     made: list[Stage] = []
@@ -177,6 +177,8 @@ def _joined(stages: Sequence[Stage], a: Axis, b: Axis, views: Views) -> tuple[St
     return tuple(made)
 
 
-def inner_views(inner: Set[Buffer], stages: Sequence[Stage], views: Views) -> frozenset[Buffer]:
-    """Give the buffers of stages that nothing reads afterwards, under their new names."""
+def find_inner_views(
+    inner: Set[Buffer], stages: Sequence[Stage], views: Views
+) -> frozenset[Buffer]:
+    """Find the buffers, as the stages name them now, that nothing reads afterwards."""
     return frozenset(s.buffer for s in stages if views.original(s.buffer) in inner)

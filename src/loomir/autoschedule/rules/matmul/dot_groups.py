@@ -1,9 +1,9 @@
-"""Products of short numbers: several steps at a time, by instructions for groups of lanes.
+"""GEMM of narrow types by dot-product instructions (VNNI, AVX512-BF16), several steps at a time.
 
-The steps of a group lie side by side in a word of 32 bits, and packed factors hold words. What
-lies beyond the last step is zero. For bytes the instruction takes one unsigned factor and one
-signed; where both are alike, the left one is held with its highest bit flipped, which adds 128 or
-takes it away, and sums start from what makes up for it. Bytes give the exact sum, which wraps.
+The steps of a group are contiguous in a word of 32 bits, and packed operands hold words. They are
+padded with zeros beyond the last step. For bytes the instruction takes one unsigned operand and one
+signed; where both are alike, the left one is packed with its highest bit flipped, which adds 128 or
+takes it away, and accumulators start from the correction. Bytes give the exact sum, which wraps.
 Pairs of bfloat16 are added as ``T.dp2a`` says: the sum of each pair is rounded twice, as two steps
 of float32 are, and subnormal numbers count as zero: that is at most 2**-126 for each step.
 """
@@ -23,7 +23,7 @@ from loomir.autoschedule.builders.operand_access import (
     span,
 )
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rules.matmul.operands import Side, Values, vector_from
+from loomir.autoschedule.rules.matmul.operands import Side, Values, load_vector
 from loomir.autoschedule.rules.matmul.packing import Packing
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.support.dtype import DataType
@@ -44,10 +44,10 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import BufferStore, Stmt
 
-__all__ = ["WORD", "Groups", "grouped", "narrowest"]
+__all__ = ["WORD", "Groups", "find_dot_groups", "strip_widening"]
 
 WORD: Final = DataType("int32")
-"""The dtype of packed factors."""
+"""The dtype of packed operands."""
 
 _FLOAT32: Final = DataType("float32")
 _INT8: Final = DataType("int8")
@@ -59,30 +59,30 @@ _FLIP: Final = -0x7F7F7F80
 _FEWEST_ROWS: Final = 8
 """Rows from which packing pays."""
 _FEWEST_COLUMNS: Final = 3
-"""Columns from which vectors are as long as the shortest that instructions take."""
+"""Columns from which the shortest vectors that the instructions take are filled."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """``size`` steps to a word, joined to sums by ``builtin``.
+    """``size`` steps to a word, accumulated by ``builtin``.
 
-    ``factors`` are left and right as they were before they were widened, ``held`` the dtypes that
-    the builtin takes. With ``flips``, the left one is held with its highest bit flipped.
+    ``factors`` are left and right without widening conversions, ``packed_dtypes`` the dtypes that
+    the builtin takes. With ``flips``, the left one is packed with its highest bit flipped.
     """
 
     size: int
     builtin: str
     factors: tuple[PrimExpr, PrimExpr]
-    held: tuple[DataType, DataType]
+    packed_dtypes: tuple[DataType, DataType]
     flips: bool
     pad: int = 1
-    """Words are as many as a multiple of this."""
+    """The number of words is padded to a multiple of this."""
 
     def multiply_add(self, x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
         """Add the products of the groups in words of ``x`` and ``y`` to ``z``."""
         made = [
             call_builtin("reinterpret", v, dtype=held.with_lanes(self.size * v.dtype.lanes))
-            for v, held in zip((x, y), self.held)
+            for v, held in zip((x, y), self.packed_dtypes)
         ]
         return call_builtin(self.builtin, *made, z)
 
@@ -94,7 +94,7 @@ class Groups:
         reduced: tuple[Axis, ...],
         lanes: int,
     ) -> Packing:
-        """Say how words are made of the elements that ``value`` gives by step."""
+        """Describe how words are packed from the elements that ``value`` gives by step."""
         size = self.size
         flips = self.flips and side.name == "left"
         extent, known = extent_of(reduced), size_of(reduced)
@@ -105,9 +105,9 @@ class Groups:
         def word(place: Values, k: PrimExpr) -> PrimExpr:
             first = mul(k, imm64(size))
             if run:
-                return _words(vector_from(factor, value(place, first), size), flips)
+                return _pack_words(load_vector(factor, value(place, first), size), flips)
             parts = [value(place, add(first, imm64(i))) for i in range(size)]
-            return _words(_joined(parts), flips)
+            return _pack_words(_concatenate(parts), flips)
 
         def last(place: Values, k: PrimExpr) -> PrimExpr:
             parts: list[PrimExpr] = []
@@ -116,20 +116,20 @@ class Groups:
                 one = value(place, step)
                 zero = const(0, one.dtype)
                 parts.append(Call(one.dtype, IF_THEN_ELSE, (LT(step, extent), one, zero)))
-            return _words(_joined(parts), flips)
+            return _pack_words(_concatenate(parts), flips)
 
         def along(place: Values, k: PrimExpr) -> PrimExpr:
             element = value(place, mul(k, imm64(size)))
-            return _words(vector_from(factor, element, lanes * size), flips)
+            return _pack_words(load_vector(factor, element, lanes * size), flips)
 
         def across(place: Values, k: PrimExpr) -> PrimExpr:
             first = mul(k, imm64(size))
             rows = [
-                vector_from(factor, value(place, add(first, imm64(i))), lanes) for i in range(size)
+                load_vector(factor, value(place, add(first, imm64(i))), lanes) for i in range(size)
             ]
             order = [i * lanes + lane for lane in range(lanes) for i in range(size)]
-            mixed = Shuffle((_joined(rows),), tuple(IntImm(lane, WORD) for lane in order))
-            return _words(mixed, flips)
+            mixed = Shuffle((_concatenate(rows),), tuple(IntImm(lane, WORD) for lane in order))
+            return _pack_words(mixed, flips)
 
         complete = None
         if known is None or known % (size * self.pad):
@@ -146,7 +146,7 @@ class Groups:
             steps=lanes,
         )
 
-    def make_up(
+    def correct_flips(
         self,
         packed: Buffer,
         at: tuple[PrimExpr, ...],
@@ -154,7 +154,7 @@ class Groups:
         starts: Buffer,
         lanes: int,
     ) -> Stmt:
-        """Sum up a packed tile of the right factor: what flipped bits of the left one add."""
+        """Sum a packed tile of the right operand, to correct for flipped bits of the left one."""
         width = packed.shape[-1]
         assert isinstance(width, IntImm)
         total = scratch("total", (lanes,), WORD, scope="local")
@@ -182,16 +182,16 @@ class Groups:
         return loop("v", width.value // lanes, one)
 
 
-def grouped(found: Contraction, target: Target) -> Groups | None:
-    """See whether a product is one of short numbers for which the target has instructions."""
+def find_dot_groups(found: Contraction, target: Target) -> Groups | None:
+    """Choose dot-product instructions for a product of narrow types, where the target has them."""
     m, n = size_of(found.rows), size_of(found.columns)
     if (m is not None and m < _FEWEST_ROWS) or (n is not None and n < _FEWEST_COLUMNS):
         return None
     if found.ordered:
         return None
-    left, right = narrowest(found.left), narrowest(found.right)
+    left, right = strip_widening(found.left), strip_widening(found.right)
     one, other = left.dtype, right.dtype
-    # Machines with tiles take one pair in the time of four fused sums: widening is faster there.
+    # Machines with AMX run one pair in the time of four FMAs: widening is faster there.
     pairs = target.has("avx512_bf16") and not target.has("amx_bf16")
     if found.dtype is _FLOAT32 and one is other is _BFLOAT16 and pairs:
         return Groups(2, "dp2a", (left, right), (one, other), False)
@@ -203,17 +203,17 @@ def grouped(found: Contraction, target: Target) -> Groups | None:
     return None
 
 
-def narrowest(factor: PrimExpr) -> PrimExpr:
-    """Take off conversions that keep every value."""
+def strip_widening(factor: PrimExpr) -> PrimExpr:
+    """Strip conversions that keep every value."""
     while isinstance(factor, Cast):
         to, of = factor.dtype, factor.value.dtype
-        if of.is_bool or not _keeps(of, to):
+        if of.is_bool or not _preserves_values(of, to):
             break
         factor = factor.value
     return factor
 
 
-def _keeps(of: DataType, to: DataType) -> bool:
+def _preserves_values(of: DataType, to: DataType) -> bool:
     if of.is_float and to.is_float:
         return of.bits < to.bits or of is to
     if not (of.is_integer and to.is_integer):
@@ -221,8 +221,8 @@ def _keeps(of: DataType, to: DataType) -> bool:
     return of is to or (of.bits < to.bits and (of.is_uint or to.is_int))
 
 
-def _joined(parts: list[PrimExpr]) -> PrimExpr:
-    """Put numbers or vectors, as many as a power of two, one after the other."""
+def _concatenate(parts: list[PrimExpr]) -> PrimExpr:
+    """Concatenate scalars or vectors, as many as a power of two."""
     while len(parts) > 1:
         parts = [
             call_builtin("vectorcombine", low, high) for low, high in zip(parts[::2], parts[1::2])
@@ -230,7 +230,7 @@ def _joined(parts: list[PrimExpr]) -> PrimExpr:
     return parts[0]
 
 
-def _words(parts: PrimExpr, flips: bool) -> PrimExpr:
+def _pack_words(parts: PrimExpr, flips: bool) -> PrimExpr:
     lanes = parts.dtype.bits * parts.dtype.lanes // WORD.bits
     made: PrimExpr = call_builtin("reinterpret", parts, dtype=WORD.with_lanes(lanes))
     if not flips:

@@ -1,7 +1,7 @@
-"""Few rows times a matrix that lies with the reduced axis innermost: dot products of vectors.
+"""GEMM of few rows whose reduced axis is innermost in both operands: vectorised dot products.
 
-Nothing is packed: both factors are read along the reduced axis, the large one once. A tile keeps
-one vector of sums for each pair of a row and a column, and adds up its lanes at the end.
+Nothing is packed: both operands are read along the reduced axis, the large one once. A tile keeps
+one vector accumulator for each pair of a row and a column, and reduces its lanes at the end.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from loomir.autoschedule.builders.operand_access import (
 )
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, may_do_nothing
-from loomir.autoschedule.rules.matmul.epilogue import finished
-from loomir.autoschedule.rules.matmul.micro_kernel import summing
-from loomir.autoschedule.rules.matmul.operands import vector_from
+from loomir.autoschedule.rules.matmul.epilogue import store_element
+from loomir.autoschedule.rules.matmul.micro_kernel import choose_multiply
+from loomir.autoschedule.rules.matmul.operands import load_vector
 from loomir.autoschedule.rules.matmul.recognise import Contraction
-from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, up
+from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, div_up
 from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -50,35 +50,33 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 
-__all__ = ["dot_products", "few_as_dot_products", "fewest_steps"]
+__all__ = ["fewest_steps", "plan_dot_products", "plan_few_rows"]
 
 _MOST_ROWS: Final = 12
-"""Rows up to which dot products are no slower than turning columns in registers for tiles of sums.
+"""Rows up to which dot products are no slower than tiles whose columns are transposed in registers.
 
 With 32 registers of 16 numbers 16 rows take 0.8 of the time in tiles, and 32 rows half of it. With
-16 registers of 8 the turning costs more: up to twice as many rows.
+16 registers of 8 the transposes cost more: up to twice as many rows.
 """
 
 _ROWS: Final = 4
-"""Rows of a tile where their number is not known."""
+"""Rows of a tile where their number is dynamic."""
 
 _FEWEST_COLUMNS: Final = 256
-"""Columns below which threads share a product with a vector better by rules for rows."""
+"""Columns below which threads share a matrix-vector product better by the rules for reductions."""
 
 _USUAL: Final = 4096
-"""Columns that are assumed where their number is not known."""
+"""Columns that are assumed where their number is dynamic."""
 
 _Each: TypeAlias = Callable[[Callable[[PrimExpr, int], Stmt]], Stmt]
-"""Writes out something for each row and column of a tile."""
+"""Unrolls a body over the rows and columns of a tile."""
 
 _CHUNK: Final = 512
-"""Steps that a tile takes before the next one, where several tiles read the same columns."""
+"""Steps that a tile runs before the next one, where several tiles read the same columns."""
 
 
-def few_as_dot_products(
-    found: Contraction, target: Target, inner: Set[Buffer]
-) -> list[tuple[int, Plan]]:
-    """List plans for at most so many rows, where their number is known at run time only.
+def plan_few_rows(found: Contraction, target: Target, inner: Set[Buffer]) -> list[tuple[int, Plan]]:
+    """List plans for at most so many rows, where the number of rows is dynamic.
 
     The first of them is for exactly one row.
     """
@@ -89,22 +87,22 @@ def few_as_dot_products(
     made: list[tuple[int, Plan]] = []
     for most in (1, _MOST_ROWS):
         rows = one if most == 1 else found.rows
-        plan = dot_products(replace(found, rows=rows), target, inner, most)
+        plan = plan_dot_products(replace(found, rows=rows), target, inner, most)
         made += [] if plan is None else [(most, plan)]
     return made
 
 
 def fewest_steps(found: Contraction, target: Target) -> int:
-    """Give the number of steps below which dot products do not pay."""
+    """Return the number of steps below which dot products do not pay."""
     return 4 * target.lanes(found.dtype.bits)
 
 
-def dot_products(
+def plan_dot_products(
     found: Contraction, target: Target, inner: Set[Buffer], most: int | None = None
 ) -> Plan | None:
     """Plan a product with few rows as dot products; None where that does not fit.
 
-    ``most``: what is known of the number of rows, where it is not.
+    ``most``: the upper bound of the number of rows, where it is dynamic.
     """
     m, n, k = size_of(found.rows) or most, size_of(found.columns), size_of(found.reduced)
     lanes = target.lanes(found.dtype.bits)
@@ -129,7 +127,7 @@ def dot_products(
 
 
 class _Tile(NamedTuple):
-    """The first row and column of a tile, and all of them as they are read."""
+    """The origin of a tile, and the row and column indices that it reads."""
 
     batch: PrimExpr
     row: PrimExpr
@@ -150,51 +148,51 @@ class _DotProducts:
     ) -> None:
         self.found = found
         self.inner = inner
-        self.multiply = summing(target)
+        self.multiply = choose_multiply(target)
         self.m, self.n, self.k = m, n, k
         self.registers = target.registers
         self.lanes = target.lanes(found.dtype.bits)
         self.batch, self.extent = extent_of(found.batch), extent_of(found.rows)
         self.width, self.depth = extent_of(found.columns), extent_of(found.reduced)
         most = 24 if target.registers >= 32 else 12
-        pieces = up(m, min(m, most // 3, 8))
+        pieces = div_up(m, min(m, most // 3, 8))
         known = isinstance(self.extent, IntImm)
         # Tiles of 4 rows suit any number: they load 10 vectors for 24 products, as 6 x 4 do.
-        self.rows = up(m, pieces) if known else min(m, _ROWS)
-        # What comes from memory comes fastest as some streams: 6 take 0.85 of the time of one.
+        self.rows = div_up(m, pieces) if known else min(m, _ROWS)
+        # Memory is read fastest in several streams: 6 take 0.85 of the time of one.
         far = n is None or k is None or n * k * found.dtype.itemsize > target.caches[1]
         wide = _USUAL if n is None else n
         fit = range(1, max(1, min(6 if far else 8, most // self.rows, wide)) + 1)
-        self.columns = max(fit, key=lambda c: wide / up(wide, c) / (self.rows + c))
-        self.tiles = up(m, self.rows)
+        self.columns = max(fit, key=lambda c: wide / div_up(wide, c) / (self.rows + c))
+        self.tiles = div_up(m, self.rows)
         self.complete = isinstance(self.extent, IntImm) and m % self.rows == 0
         """Whether each tile has all its rows."""
         self.strips = ceil_div(self.width, self.columns)
-        self.whole = _divided(self.depth, self.lanes)
-        """The vectors of a row that are complete."""
+        self.whole = _floor_div(self.depth, self.lanes)
+        """The full vectors of a row."""
         self.chunk = self._chunk(target)
         chunks: PrimExpr = imm64(1)
         if self.chunk is not None:
             chunks = ceil_div(self.whole, self.chunk // self.lanes)
-        # Without a step there is a chunk all the same, in which the results are stored.
+        # With no step at all one chunk still runs, to store the results.
         self.chunks = chunks if isinstance(chunks, IntImm) else Max(chunks, imm64(1))
         self.per_block = max(1, 32 // self.columns)
 
     def _chunk(self, target: Target) -> int | None:
-        """Choose how many steps a tile takes before the next one, None for all."""
+        """Choose how many steps a tile runs before the next one, None for all."""
         whole = None if self.k is None else self.k - self.k % self.lanes
         near, row = target.caches[0], self.rows * self.found.dtype.itemsize
         chunk: int | None = None
         if self.tiles > 1:
             chunk = _CHUNK - _CHUNK % self.lanes
         elif near >= 2 * _CHUNK * row and (whole is None or whole * row > near):
-            # The rows stay in the nearest cache while columns go by: 8 of them take 0.87 of the
-            # time that they take from the second one.
+            # The rows stay in L1 while columns stream by: 8 of them take 0.87 of the time that
+            # they take from L2.
             chunk = 1 << (near // 2 // row).bit_length() - 1
         return None if chunk is None or (whole is not None and whole <= chunk) else chunk
 
     def plan(self) -> Plan:
-        """Write the loops."""
+        """Emit the loop nest."""
         blocks = ceil_div(self.strips, self.per_block)
         count, known = size_of(self.found.batch), isinstance(self.extent, IntImm)
         work: int | None = None
@@ -253,18 +251,18 @@ class _DotProducts:
         chunk: PrimExpr,
         part: Buffer | None,
     ) -> Stmt:
-        """Name the rows and columns of a tile, and compute it."""
+        """Bind the rows and columns of a tile, and compute it."""
         row, column = mul(tile, imm64(self.rows)), mul(strip, imm64(self.columns))
         places = [self._row(row, r) for r in range(self.rows)]
         places += [self._column(column, c) for c in range(self.columns)]
 
         def body(named: Sequence[PrimExpr]) -> Stmt:
             sides = named[: self.rows], named[self.rows :]
-            return self._computed(_Tile(batch, row, column, *sides), (slot, tile), chunk, part)
+            return self._compute(_Tile(batch, row, column, *sides), (slot, tile), chunk, part)
 
-        return _named("at", places, body)
+        return _bind("at", places, body)
 
-    def _computed(
+    def _compute(
         self, tile: _Tile, place: tuple[PrimExpr, PrimExpr], chunk: PrimExpr, part: Buffer | None
     ) -> Stmt:
         found, lanes = self.found, self.lanes
@@ -306,20 +304,20 @@ class _DotProducts:
         )
 
     def _end(self, tile: _Tile, sums: Buffer, each: _Each) -> Stmt:
-        """Add up what the lanes hold and the steps that fill no vector, and store."""
+        """Reduce the lanes, add the remainder steps that fill no vector, and store."""
         row, column = tile.row, tile.column
         if self.complete and self.even and self.k is not None:
             rest = range(self.k - self.k % self.lanes, self.k)
 
             def whole(r: PrimExpr, c: int) -> Stmt:
-                places, total = (add(row, r), add(column, imm64(c))), self._total(sums, r, c)
+                places, total = (add(row, r), add(column, imm64(c))), self._sum_lanes(sums, r, c)
                 for k in rest:
                     total = self._term(tile.batch, places, imm64(k), total)
-                return self._stored(tile, r, imm64(c), total)
+                return self._store(tile, r, imm64(c), total)
 
             return each(whole)
-        # Stores one by one, from memory: to write each of them out with what asks whether there is
-        # such an element took a third of the time to compile.
+        # Store in a loop, from memory: unrolled stores, each with its bounds guard, took a third of
+        # the time to compile.
         held = scratch("held", (self.rows, self.columns), self.found.dtype)
 
         def put(r: PrimExpr, c: int, value: PrimExpr) -> Stmt:
@@ -328,7 +326,7 @@ class _DotProducts:
         def step(k: PrimExpr) -> Stmt:
             return self._products(tile, k, 1, lambda r, c: (held, (imm64(r), imm64(c))))
 
-        begin = each(lambda r, c: put(r, c, self._total(sums, r, c)))
+        begin = each(lambda r, c: put(r, c, self._sum_lanes(sums, r, c)))
         done = mul(self.whole, imm64(self.lanes))
         steps = sub(self.depth, done)
         more = [loop("k", steps, lambda k: step(add(done, k)))]
@@ -338,7 +336,7 @@ class _DotProducts:
             columns = lesser(columns, sub(self.width, column))
 
         def one(r: PrimExpr, c: PrimExpr) -> Stmt:
-            return self._stored(tile, r, c, BufferLoad(held, (r, c)))
+            return self._store(tile, r, c, BufferLoad(held, (r, c)))
 
         stored = loop("r", rows, lambda r: loop("c", columns, lambda c: one(r, c)))
         return allocated([held], begin, *more[: self.k is None or self.k % self.lanes > 0], stored)
@@ -353,7 +351,7 @@ class _DotProducts:
         return self.multiply(x, y, total)
 
     def _row(self, first: PrimExpr, r: int) -> PrimExpr:
-        """Give a row to read; what is beyond the last is read there, and not stored."""
+        """Return a row to read, clamped to the last one; what is beyond is not stored."""
         index = add(first, imm64(r))
         return index if self.complete else lesser(index, sub(self.extent, imm64(1)))
 
@@ -387,7 +385,7 @@ class _DotProducts:
         lanes: int,
         held: Callable[[int, int], tuple[Buffer, tuple[PrimExpr, PrimExpr]]],
     ) -> Stmt:
-        """Add the products of a step to what is held; each number is loaded once.
+        """Add the products of a step to the accumulators; each element is loaded once.
 
         Those of the shorter side stay in registers.
         """
@@ -395,25 +393,25 @@ class _DotProducts:
 
         def loaded(factor: PrimExpr, axes: tuple[Axis, ...], index: PrimExpr) -> PrimExpr:
             element = self._element(factor, axes, tile.batch, index, k)
-            return element if lanes == 1 else vector_from(factor, element, lanes)
+            return element if lanes == 1 else load_vector(factor, element, lanes)
 
         xs = [loaded(found.left, found.rows, index) for index in tile.rows]
         ys = [loaded(found.right, found.columns, index) for index in tile.columns]
-        turned = len(xs) > len(ys)
-        few, many = (ys, xs) if turned else (xs, ys)
+        swapped = len(xs) > len(ys)
+        few, many = (ys, xs) if swapped else (xs, ys)
 
         def one(a: PrimExpr, b: PrimExpr, i: int, j: int) -> Stmt:
-            x, y, r, c = (b, a, j, i) if turned else (a, b, i, j)
+            x, y, r, c = (b, a, j, i) if swapped else (a, b, i, j)
             buffer, place = held(r, c)
             return BufferStore(buffer, self.multiply(x, y, BufferLoad(buffer, place)), place)
 
         def all_with(given: Sequence[PrimExpr], j: int) -> Stmt:
             return let("y", many[j], lambda b: seq(one(a, b, i, j) for i, a in enumerate(given)))
 
-        return _named("x", few, lambda given: seq(all_with(given, j) for j in range(len(many))))
+        return _bind("x", few, lambda given: seq(all_with(given, j) for j in range(len(many))))
 
-    def _total(self, sums: Buffer, r: PrimExpr, c: int) -> PrimExpr:
-        """Add up the lanes of an element of a tile."""
+    def _sum_lanes(self, sums: Buffer, r: PrimExpr, c: int) -> PrimExpr:
+        """Reduce the lanes of an element of a tile."""
         total: PrimExpr = BufferLoad(sums, (r, span(imm64(c * self.lanes), self.lanes)))
         while total.dtype.lanes > 1:
             var = Var("half", total.dtype)
@@ -421,21 +419,21 @@ class _DotProducts:
             total = Let(var, total, Add(low, high))
         return total
 
-    def _stored(self, tile: _Tile, r: PrimExpr, c: PrimExpr, total: PrimExpr) -> Stmt:
-        """Store an element of a tile."""
+    def _store(self, tile: _Tile, r: PrimExpr, c: PrimExpr, total: PrimExpr) -> Stmt:
+        """Store an element of a tile, with the epilogue."""
         found = self.found
         place = {
             **split(found.batch, tile.batch),
             **split(found.rows, add(tile.row, r)),
             **split(found.columns, add(tile.column, c)),
         }
-        return finished(found, self.inner, place, total)
+        return store_element(found, self.inner, place, total)
 
 
-def _named(
+def _bind(
     name: str, values: Sequence[PrimExpr], body: Callable[[Sequence[PrimExpr]], Stmt]
 ) -> Stmt:
-    """Give names to values that are more than constants or names."""
+    """Bind values to variables, but for constants and variables."""
     simple = [isinstance(value, (IntImm, Var)) for value in values]
     names = [v if s else Var(name, v.dtype) for v, s in zip(values, simple)]
     made = body(names)
@@ -444,6 +442,6 @@ def _named(
     return made
 
 
-def _divided(value: PrimExpr, by: int) -> PrimExpr:
-    """Divide what is not negative."""
+def _floor_div(value: PrimExpr, by: int) -> PrimExpr:
+    """Divide a non-negative number, rounding down."""
     return imm64(value.value // by) if isinstance(value, IntImm) else FloorDiv(value, imm64(by))

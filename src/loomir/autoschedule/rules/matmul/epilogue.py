@@ -1,4 +1,4 @@
-"""What happens to an element of the result when its sum is complete."""
+"""The epilogue of a GEMM: what is stored of an element when its sum is complete."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, PrimExpr, Var, cast
 from loomir.tir.stmt import BufferStore, LetStmt, Stmt, seq
 
-__all__ = ["finished"]
+__all__ = ["store_element"]
 
 
-def finished(
+def store_element(
     found: Contraction,
     inner: Set[Buffer],
     place: Values,
     total: PrimExpr,
 ) -> Stmt:
-    """Store the element where the axes are at ``place``, and what later stages make of it.
+    """Store the element at ``place``, and what the stages of the epilogue make of it.
 
-    Buffers in ``inner`` are not written: nothing reads them any more.
+    Buffers in ``inner`` are not stored: nothing reads them any more.
     """
     table = dict(place)
     table.update({var: substitute(whole, table) for var, whole in found.cut.items()})
@@ -31,7 +31,7 @@ def finished(
     start = stage.init
     if start is None:
         start = BufferLoad(stage.buffer, stage.indices)
-    if not found.begins and not is_zero(start):
+    if not found.starts_from_init and not is_zero(start):
         total = Add(cast(substitute(start, table), total.dtype), total)
     value = cast(total, stage.buffer.dtype)
     held: dict[Buffer, Var] = {}

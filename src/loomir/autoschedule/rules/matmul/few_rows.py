@@ -1,4 +1,4 @@
-"""Products in blocks: where sizes are known at run time only, kernels for few rows stand by."""
+"""Multi-version a blocked GEMM: where sizes are dynamic, add variants for few rows."""
 
 from __future__ import annotations
 
@@ -20,45 +20,46 @@ from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, Min, PrimExpr, Var
 from loomir.tir.stmt import IfThenElse
 
-__all__ = ["blocked"]
+__all__ = ["plan_blocked"]
 
 _ROWS: Final = (1, 4, MOST_STREAMED)
-"""Rows up to which there are kernels of their own, where their number is not known.
+"""Rows up to which there are variants, where the number of rows is dynamic.
 
 8 x 4096 x 4096 take 0.15 of the time that they take in panels packed for any number of rows.
 """
 _PACKED_ROWS: Final = 128
-"""Rows up to which columns that must be packed are packed where they are used."""
+"""Rows up to which columns that must be packed are packed block by block."""
 
 
-def blocked(
+def plan_blocked(
     found: Contraction,
     target: Target,
     inner: Set[Buffer],
     views: Views,
     constants: Set[Var] = frozenset(),
 ) -> Plan:
-    """Plan a product in blocks; factors that are ``constants`` are packed ahead.
+    """Plan a blocked GEMM; operands that are ``constants`` are prepacked.
 
-    Where sizes are known at run time only, kernels for few rows stand beside the one for many.
+    Where sizes are dynamic, variants for few rows are dispatched at run time beside the general
+    one.
     """
     plan = Blocked(found, target, inner, views, constants).plan()
     if plan.ahead:
         return plan
     stmt, choices = plan.stmt, plan.choices
-    for few in reversed(_few_rows(found, target, inner, views)):
-        made, fits = few.plan(), few.fits()
+    for few in reversed(_list_variants(found, target, inner, views)):
+        made, fits = few.plan(), few.guard()
         if isinstance(fits, IntImm):
             return made
         stmt = IfThenElse(fits, made.stmt, stmt)
-        choices = (f"where {few.asked()}: {'; '.join(made.choices)}", *choices)
+        choices = (f"where {few.describe_guard()}: {'; '.join(made.choices)}", *choices)
     return replace(plan, stmt=stmt, choices=choices)
 
 
-def _few_rows(
+def _list_variants(
     found: Contraction, target: Target, inner: Set[Buffer], views: Views
 ) -> list[Blocked]:
-    """List what computes few rows, where it is known at run time whether they are."""
+    """List the variants for few rows, where the number of rows is dynamic."""
     m = size_of(found.rows)
     if None not in (m, size_of(found.columns), size_of(found.reduced)):
         return []
@@ -66,7 +67,7 @@ def _few_rows(
     if m is None and len(many) != 1:
         return []
     made: list[Blocked] = []
-    known = m if m is not None else _at_most(many[0].extent)
+    known = m if m is not None else _find_upper_bound(many[0].extent)
     if m is None and known is not None:
         few = Blocked(found, target, inner, views, frozenset(), known)
         return [few] if few.streamed else []
@@ -81,7 +82,7 @@ def _few_rows(
     return made
 
 
-def _at_most(extent: PrimExpr) -> int | None:
-    """Give how many rows there are at most, where they are few for certain."""
+def _find_upper_bound(extent: PrimExpr) -> int | None:
+    """Return the static upper bound of an extent, where it has one."""
     bounds = [extent.a, extent.b] if isinstance(extent, Min) else []
     return next((b.value for b in bounds if isinstance(b, IntImm) and b.value > 0), None)

@@ -1,4 +1,4 @@
-"""A tile of sums in registers: the innermost loops of a matrix product."""
+"""The micro-kernel of a GEMM: a tile of accumulators in registers, and its rank-1 updates."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from loomir.tir.stmt import BufferStore, Stmt, seq
 __all__ = [
     "Multiply",
     "Reader",
+    "broadcast",
+    "choose_multiply",
     "copy_tile",
     "fill_tile",
     "load_tile",
     "multiply_add",
     "multiply_then_add",
     "run_tile",
-    "summing",
-    "wide",
 ]
 
 Reader = Callable[[PrimExpr], PrimExpr]
-"""Gives a factor at a row, or a vector of columns, of the tile."""
+"""Reads an operand at a row, or a vector of columns, of the tile."""
 
 Multiply = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
 """Adds the product of two values to a third."""
 
 
-def wide(value: PrimExpr, lanes: int) -> PrimExpr:
-    """Give a number to all lanes."""
+def broadcast(value: PrimExpr, lanes: int) -> PrimExpr:
+    """Broadcast a scalar to all lanes."""
     return value if lanes == 1 or value.dtype.lanes == lanes else Broadcast(value, lanes)
 
 
-def _each(tiles: Tiles, body: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
-    """Do something for each vector of the tile, written out."""
+def _unroll_vectors(tiles: Tiles, body: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
+    """Unroll ``body`` over the vectors of the tile."""
     lanes = tiles.lanes
     return unrolled(
         "r",
@@ -53,14 +53,18 @@ def _each(tiles: Tiles, body: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
 def fill_tile(
     sums: Buffer, tiles: Tiles, start: Callable[[PrimExpr], PrimExpr] | None = None
 ) -> Stmt:
-    """Set all sums to 0, or to what ``start`` gives for a vector of columns."""
-    zero = wide(const(0, sums.dtype), tiles.lanes)
-    return _each(tiles, lambda r, c: BufferStore(sums, start(c) if start else zero, (r, c)))
+    """Set all accumulators to 0, or to what ``start`` gives for a vector of columns."""
+    zero = broadcast(const(0, sums.dtype), tiles.lanes)
+    return _unroll_vectors(
+        tiles, lambda r, c: BufferStore(sums, start(c) if start else zero, (r, c))
+    )
 
 
 def copy_tile(to: Buffer, at: tuple[PrimExpr, ...], sums: Buffer, tiles: Tiles) -> Stmt:
-    """Write all sums to memory."""
-    return _each(tiles, lambda r, c: BufferStore(to, BufferLoad(sums, (r, c)), (*at, r, c)))
+    """Spill all accumulators to memory."""
+    return _unroll_vectors(
+        tiles, lambda r, c: BufferStore(to, BufferLoad(sums, (r, c)), (*at, r, c))
+    )
 
 
 def load_tile(
@@ -70,13 +74,13 @@ def load_tile(
     tiles: Tiles,
     more: Callable[[PrimExpr], PrimExpr] | None = None,
 ) -> Stmt:
-    """Read all sums back, and add what ``more`` gives for a vector of columns."""
+    """Reload all accumulators, and add what ``more`` gives for a vector of columns."""
 
     def one(r: PrimExpr, c: PrimExpr) -> Stmt:
         held: PrimExpr = BufferLoad(source, (*at, r, c))
         return BufferStore(sums, Add(held, more(c)) if more else held, (r, c))
 
-    return _each(tiles, one)
+    return _unroll_vectors(tiles, one)
 
 
 def run_tile(
@@ -87,19 +91,21 @@ def run_tile(
     multiply: Multiply,
     rows: Sequence[int] | None = None,
 ) -> Stmt:
-    """Add the products of one step, for all rows of the tile or for some."""
+    """Add the outer product of one step, for all rows of the tile or for some."""
     lanes = tiles.lanes
 
     def one(r: PrimExpr, c: PrimExpr) -> Stmt:
         held = BufferLoad(sums, (r, c))
-        made = multiply(wide(left(r), lanes), wide(right(c), lanes), held)
+        made = multiply(broadcast(left(r), lanes), broadcast(right(c), lanes), held)
         return BufferStore(sums, made, (r, c))
 
     if rows is None or len(rows) == tiles.rows:
-        return _each(tiles, one)
+        return _unroll_vectors(tiles, one)
 
     def run(start: int, end: int) -> Stmt:
-        return _each(replace(tiles, rows=end - start), lambda r, c: one(add(r, imm64(start)), c))
+        return _unroll_vectors(
+            replace(tiles, rows=end - start), lambda r, c: one(add(r, imm64(start)), c)
+        )
 
     starts = [r for r in rows if r - 1 not in rows]
     ends = [r + 1 for r in rows if r + 1 not in rows]
@@ -107,15 +113,15 @@ def run_tile(
 
 
 def multiply_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
-    """Give ``x * y + z``, rounded once where it is a float."""
+    """Return ``x * y + z``, fused (rounded once) where it is a float."""
     return call_builtin("fma", x, y, z) if z.dtype.is_float else multiply_then_add(x, y, z)
 
 
-def summing(target: Target) -> Multiply:
-    """Give how products join sums whose roundings are free: at once where the machine can."""
+def choose_multiply(target: Target) -> Multiply:
+    """Choose how to accumulate where roundings are free: fused where the machine has FMA."""
     return multiply_add if target.fma else multiply_then_add
 
 
 def multiply_then_add(x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
-    """Give ``x * y + z``, where the product is rounded first."""
+    """Return ``x * y + z``, where the product is rounded first."""
     return Add(Mul(x, y), z)

@@ -1,4 +1,4 @@
-"""The two factors of a product: how each is cut into tiles, and where its elements are."""
+"""The operands of a GEMM: how each is tiled and blocked, and how its elements are addressed."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Eq, FloorDiv, IntImm, Max, PrimExpr, Select, Var, cast
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Places", "Side", "Source", "Values", "at_tile", "bound", "vector_from"]
+__all__ = ["Places", "Side", "Source", "Values", "at_tile", "bind_values", "load_vector"]
 
 Values: TypeAlias = Mapping[Var, PrimExpr]
-"""What axes are at some point of the loops."""
+"""The values of axes at some point of the loops."""
 
 Places: TypeAlias = Callable[[PrimExpr], Values]
-"""Gives the axes of a side so many rows (or columns) after the first of a tile."""
+"""Maps an offset in a tile to the axes of that row (or column)."""
 
 
 class Source(Enum):
-    """Where the micro kernel finds a factor."""
+    """Where the micro-kernel reads an operand from."""
 
     DIRECT = "read where it is"
     WHOLE = "packed before, all of it"
@@ -42,7 +42,7 @@ class Source(Enum):
 
 
 class Side:
-    """One factor: its rows (or columns) in tiles of ``width``, ``per_block`` tiles to a block."""
+    """One operand: its rows (or columns) in tiles of ``width``, ``per_block`` tiles to a block."""
 
     def __init__(
         self, name: str, factor: PrimExpr, axes: tuple[Axis, ...], width: int, per_block: int
@@ -60,27 +60,27 @@ class Side:
         """The tiles of the largest block."""
         self.source = Source.WHOLE
         self.ahead = False
-        """Whether it is constant, and packed before any call."""
+        """Whether it is constant, and prepacked before any call."""
         self.packed: Buffer | None = None
         self.even = self.size is not None and self.size % width == 0
         self.overlaps = False
-        """Whether the last tile begins early, so as to end in time."""
+        """Whether the last tile is shifted back to be full, and overlaps the one before."""
         many = [axis for axis in axes if axis.size != 1]
         self.last = many[-1] if len(many) > 1 else None
         run = None if self.last is None else self.last.size
         self.aligned = run is not None and run % width == 0
-        """Whether a tile of several axes stays within the last one."""
+        """Whether no tile crosses the end of the innermost of several axes."""
 
     @property
-    def kept(self) -> str:
-        """Say where the micro kernel finds the factor."""
+    def describe_source(self) -> str:
+        """Say where the micro-kernel reads the operand from."""
         return "constant, packed before all calls" if self.ahead else self.source.value
 
     def overlap(self) -> None:
-        """Let the last tile begin early; it shares a block with the one before it.
+        """Shift the last tile back so that it is full; it shares a block with the one before.
 
-        So what two tiles have in common is stored by one thread: the last block has up to two
-        blocks' tiles.
+        Two tiles then store the same elements, and one thread has to run both: the last block holds
+        up to twice as many tiles as the others.
         """
         self.overlaps = True
         if isinstance(self.tiles, IntImm):
@@ -94,7 +94,7 @@ class Side:
             self.most = 2 * self.per_block - 1
 
     def tiles_of(self, block: PrimExpr) -> PrimExpr:
-        """Count the tiles of a block; the last one may have fewer, or more where tiles overlap."""
+        """Count the tiles of a block; the last may have fewer, or more where tiles overlap."""
         each = imm64(self.per_block)
         rest = sub(self.tiles, mul(block, each))
         if self.overlaps and self.most > self.per_block:
@@ -107,29 +107,31 @@ class Side:
         return lesser(each, rest)
 
     def first(self, tile: PrimExpr) -> PrimExpr:
-        """Give the first row of a tile."""
+        """Compute the first row of a tile."""
         start = mul(tile, imm64(self.width))
         if self.overlaps:
             return lesser(start, sub(self.extent, imm64(self.width)))
         return start
 
-    def placed(self, first: PrimExpr, body: Callable[[Places], Stmt]) -> Stmt:
-        """Find once for a tile what its rows have in common."""
+    def hoist_indices(self, first: PrimExpr, body: Callable[[Places], Stmt]) -> Stmt:
+        """Hoist out of a tile the index arithmetic that all its rows share."""
         if not self.aligned or self.last is None:
             return body(lambda i: split(self.axes, add(first, i)))
         table = split(self.axes, first)
         last = self.last.var
-        return bound(list(table.items()), lambda t: body(lambda i: {**t, last: add(t[last], i)}))
+        return bind_values(
+            list(table.items()), lambda t: body(lambda i: {**t, last: add(t[last], i)})
+        )
 
     def element(self, *tables: Values) -> PrimExpr:
-        """Give the factor where the axes are as the tables say."""
+        """Substitute the axes in the operand by their values in the tables."""
         joined: dict[Var, PrimExpr] = {}
         for table in tables:
             joined.update(table)
         return substitute(self.factor, joined)
 
     def vector(self, index: PrimExpr, *tables: Values) -> PrimExpr:
-        """Load a vector of columns from where it is, converted as the factor says."""
+        """Load a vector of columns from the unpacked operand, with its conversions."""
         first = plain_load(self.element(*tables, split(self.axes, imm64(0))))
         assert first is not None
         indices = (*first.indices[:-1], add(first.indices[-1], index))
@@ -139,19 +141,19 @@ class Side:
         return made
 
     def along(self, lanes: int, *tables: Values) -> PrimExpr:
-        """Load a vector of steps along the reduced axis, converted as the factor says."""
-        return vector_from(self.factor, self.element(*tables), lanes)
+        """Load a vector of steps along the reduced axis, with the operand's conversions."""
+        return load_vector(self.factor, self.element(*tables), lanes)
 
-    def clamped(self, places: Places, first: PrimExpr) -> Places:
-        """Read the last row in place of those beyond it, which are never stored."""
+    def clamp(self, places: Places, first: PrimExpr) -> Places:
+        """Read the last row in place of rows beyond it, whose results are never stored."""
         if self.even:
             return places
         most = sub(self.extent, imm64(1))
         return lambda i: split(self.axes, lesser(add(first, i), most))
 
 
-def vector_from(factor: PrimExpr, element: PrimExpr, lanes: int) -> PrimExpr:
-    """Load neighbours of an element, converted as the factor says."""
+def load_vector(factor: PrimExpr, element: PrimExpr, lanes: int) -> PrimExpr:
+    """Load contiguous elements from one on, with the operand's conversions."""
     first = plain_load(element)
     assert first is not None
     made: PrimExpr = BufferLoad(first.buffer, (*first.indices[:-1], span(first.indices[-1], lanes)))
@@ -160,17 +162,17 @@ def vector_from(factor: PrimExpr, element: PrimExpr, lanes: int) -> PrimExpr:
     return made
 
 
-def bound(
+def bind_values(
     left: list[tuple[Var, PrimExpr]],
     body: Callable[[dict[Var, PrimExpr]], Stmt],
     done: Values | None = None,
 ) -> Stmt:
-    """Give names to the values of axes."""
+    """Bind the values of axes to variables, around ``body``."""
     known = dict(done or {})
     if not left:
         return body(known)
     (var, value), *rest = left
-    return let(var.name_hint, value, lambda v: bound(rest, body, {**known, var: v}))
+    return let(var.name_hint, value, lambda v: bind_values(rest, body, {**known, var: v}))
 
 
 def at_tile(
@@ -178,11 +180,13 @@ def at_tile(
     columns: tuple[Side, PrimExpr],
     body: Callable[[PrimExpr, PrimExpr, Places, Places], Stmt],
 ) -> Stmt:
-    """Run ``body`` with the first row and column of a tile, and the places of all of them."""
+    """Bind the origin of a tile; call ``body`` with it and the addressing of both operands."""
     (left, row_tile), (right, column_tile) = rows, columns
 
     def placed(row: PrimExpr, column: PrimExpr) -> Stmt:
-        return left.placed(row, lambda r: right.placed(column, lambda c: body(row, column, r, c)))
+        return left.hoist_indices(
+            row, lambda r: right.hoist_indices(column, lambda c: body(row, column, r, c))
+        )
 
     return let(
         "row",

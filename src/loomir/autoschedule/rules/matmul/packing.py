@@ -1,7 +1,7 @@
-"""Copies of a factor in the order in which the micro kernel reads it.
+"""Pack an operand into panels, in the order in which the micro-kernel reads it.
 
-A packed factor holds ``width`` rows (or columns) side by side for each step along the reduced axes.
-What lies beyond the last row is zero.
+A packed operand holds ``width`` rows (or columns) contiguously for each step along the reduced
+axes. It is padded with zeros beyond the last row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.builders.loops import loop, unrolled, vectorized
 from loomir.autoschedule.builders.operand_access import at, lesser, let
 from loomir.autoschedule.builders.register_transpose import turned
-from loomir.autoschedule.rules.matmul.micro_kernel import span, wide
+from loomir.autoschedule.rules.matmul.micro_kernel import broadcast, span
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Values
 from loomir.tir.buffer import Buffer
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -25,9 +25,9 @@ __all__ = ["Packing", "pack_tile"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packing:
-    """What to copy: ``value(place, k)``, where the axes of ``side`` are at ``place``.
+    """What to pack: ``value(place, k)``, where the axes of ``side`` are at ``place``.
 
-    ``side_by_side`` says that neighbours lie side by side where they come from, so that vectors of
+    ``side_by_side`` says that neighbouring rows are contiguous in the operand, so that vectors of
     ``lanes`` can be copied.
     """
 
@@ -36,15 +36,15 @@ class Packing:
     lanes: int
     side_by_side: bool
     along: Callable[[Values, PrimExpr], PrimExpr] | None
-    """Gives a vector of ``steps`` from one on, where these lie side by side."""
+    """Loads a vector of ``steps`` from one on, where these are contiguous."""
     across: Callable[[Values, PrimExpr], PrimExpr] | None = None
-    """Gives a vector of rows from one on, where ``value`` does not give it in a vectorized loop."""
+    """Loads a vector of rows from one on, where ``value`` does not give it in a vectorized loop."""
     last: Callable[[Values, PrimExpr], PrimExpr] | None = None
-    """Gives a step that is not complete, where steps are several of the reduced axes."""
+    """Gives a partial step, where a step is several of the reduced axes' iterations."""
     complete: PrimExpr | None = None
     """The number of complete steps, None where all are."""
     steps: int = field(kw_only=True)
-    """The rows and steps of a block that is turned, a divisor of ``lanes``."""
+    """The rows and steps of a block that is transposed in registers, a divisor of ``lanes``."""
 
 
 def pack_tile(
@@ -54,9 +54,9 @@ def pack_tile(
     start: PrimExpr,
     depth: PrimExpr,
 ) -> Stmt:
-    """Copy one tile for ``depth`` steps from ``start`` on.
+    """Pack one tile for ``depth`` steps from ``start`` on.
 
-    ``into`` gives the place of step and row in the copy.
+    ``into`` addresses a step and row of the packed copy.
     """
     side = what.side
 
@@ -73,17 +73,17 @@ def pack_tile(
         def whole(depth: PrimExpr) -> Stmt:
             fits = side.width % what.lanes == 0
             if what.along is not None and fits:
-                full = _turned(what, what.along, put, into, places, start, depth)
+                full = _pack_transposed(what, what.along, put, into, places, start, depth)
             elif what.across is not None and fits:
-                full = _vectors(what, what.across, into, places, start, depth)
+                full = _pack_by_vectors(what, what.across, into, places, start, depth)
             else:
-                full = _full(what, put, depth)
+                full = _pack_full(what, put, depth)
             if side.even or side.overlaps:
                 return full
             partial = loop("k", depth, lambda k: loop("r", side.width, lambda r: put(k, r, True)))
             plain = what.side_by_side and what.across is None and what.complete is None
             if plain and fits and what.lanes > 1 and side.last is None:
-                partial = _partial(what, put, into, first, depth, partial)
+                partial = _pack_partial(what, put, into, first, depth, partial)
             return IfThenElse(LE(add(first, imm64(side.width)), side.extent), full, partial)
 
         if what.complete is None:
@@ -91,7 +91,7 @@ def pack_tile(
         guarded = not (side.even or side.overlaps)
 
         def rest(done: PrimExpr) -> Stmt:
-            # One step may be incomplete; those after it are there for the sake of a whole number.
+            # One step may be partial; those after it are padding to a multiple.
             left = sub(depth, done)
             some = lesser(left, imm64(1))
             return seq(
@@ -112,7 +112,7 @@ def pack_tile(
 
             def zero(v: PrimExpr) -> Stmt:
                 buffer, indices = into(k, mul(v, imm64(lanes)))
-                nothing = wide(const(0, buffer.dtype), lanes)
+                nothing = broadcast(const(0, buffer.dtype), lanes)
                 return BufferStore(buffer, nothing, (*indices[:-1], span(indices[-1], lanes)))
 
             return loop("v", side.width // lanes, zero)
@@ -123,12 +123,14 @@ def pack_tile(
     return let(
         "first",
         side.first(tile),
-        lambda first: side.placed(first, lambda places: copy(first, places)),
+        lambda first: side.hoist_indices(first, lambda places: copy(first, places)),
     )
 
 
-def _full(what: Packing, put: Callable[[PrimExpr, PrimExpr, bool], Stmt], depth: PrimExpr) -> Stmt:
-    """Copy a tile that has all its rows."""
+def _pack_full(
+    what: Packing, put: Callable[[PrimExpr, PrimExpr, bool], Stmt], depth: PrimExpr
+) -> Stmt:
+    """Pack a tile that has all its rows."""
     width = what.side.width
     if what.side_by_side and width % what.lanes == 0 and what.lanes > 1:
         return loop(
@@ -153,7 +155,7 @@ def _full(what: Packing, put: Callable[[PrimExpr, PrimExpr, bool], Stmt], depth:
     )
 
 
-def _partial(
+def _pack_partial(
     what: Packing,
     put: Callable[[PrimExpr, PrimExpr, bool], Stmt],
     into: Callable[[PrimExpr, PrimExpr], tuple[Buffer, tuple[PrimExpr, ...]]],
@@ -161,7 +163,7 @@ def _partial(
     depth: PrimExpr,
     single: Stmt,
 ) -> Stmt:
-    """Copy the rows that a last tile has: zeros, then vectors, the last of which begins early.
+    """Pack the rows of a partial last tile: zeros, then vectors, the last shifted back to be full.
 
     Products of 33 x 65 x 31 take 0.85 of the time that they take with rows copied one by one.
     ``single`` copies rows one by one, where there are too few for a vector.
@@ -174,7 +176,7 @@ def _partial(
 
     def zeros(k: PrimExpr, v: PrimExpr) -> Stmt:
         buffer, indices = into(k, mul(v, imm64(lanes)))
-        nothing = wide(const(0, buffer.dtype), lanes)
+        nothing = broadcast(const(0, buffer.dtype), lanes)
         return BufferStore(buffer, nothing, (*indices[:-1], span(indices[-1], lanes)))
 
     def step(k: PrimExpr, whole: PrimExpr) -> Stmt:
@@ -194,7 +196,7 @@ def _partial(
     return IfThenElse(LE(imm64(lanes), count), many, single)
 
 
-def _vectors(
+def _pack_by_vectors(
     what: Packing,
     across: Callable[[Values, PrimExpr], PrimExpr],
     into: Callable[[PrimExpr, PrimExpr], tuple[Buffer, tuple[PrimExpr, ...]]],
@@ -202,7 +204,7 @@ def _vectors(
     start: PrimExpr,
     depth: PrimExpr,
 ) -> Stmt:
-    """Copy a tile by vectors of neighbouring rows."""
+    """Pack a tile by vectors of neighbouring rows."""
     lanes = what.lanes
 
     def one(k: PrimExpr, v: PrimExpr) -> Stmt:
@@ -215,7 +217,7 @@ def _vectors(
     return loop("k", depth, lambda k: loop("v", count, lambda v: one(k, v)))
 
 
-def _turned(
+def _pack_transposed(
     what: Packing,
     along: Callable[[Values, PrimExpr], PrimExpr],
     put: Callable[[PrimExpr, PrimExpr, bool], Stmt],
@@ -224,7 +226,7 @@ def _turned(
     start: PrimExpr,
     depth: PrimExpr,
 ) -> Stmt:
-    """Copy a tile whose rows lie along the reduced axes: vectors of steps become those of rows."""
+    """Pack rows that are contiguous along the reduced axes: transpose blocks in registers."""
     size, width = what.steps, what.side.width
     whole = (
         IntImm(depth.value // size, depth.dtype)

@@ -1,9 +1,9 @@
-"""Asks for memory ahead of its use: while a tile is computed, caches fetch what the next one reads.
+"""Software prefetch: while a tile is computed, request the cache lines of the next one.
 
-Hardware sees streams only after some lines, and not beyond a page; a tile is as short as that.
-Products of 1024 take 0.92 of the time that they take without. To ask costs as much as to load, so
-that only columns and results are asked for: with rows, products of 1024 take 1.02 of the time, and
-1.05 where the two threads of a core share it.
+Hardware prefetchers see streams only after some lines, and not beyond a page; a tile is as short as
+that. Products of 1024 take 0.92 of the time that they take without. A prefetch costs as much as a
+load, so that only columns and results are requested: with rows, products of 1024 take 1.02 of the
+time, and 1.05 where the two threads of a core share it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from loomir.autoschedule.builders.loops import loop
 from loomir.autoschedule.builders.operand_access import at, split
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Source
 from loomir.autoschedule.rules.matmul.recognise import Contraction
-from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, up
+from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, div_up
 from loomir.ir.substitution import substitute
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -24,34 +24,41 @@ from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import LT, Eq, FloorDiv, IntImm, PrimExpr, Select
 from loomir.tir.stmt import Evaluate, Stmt, seq
 
-__all__ = ["GROUP", "Fetch", "in_groups", "next_columns", "result_lines", "stream_ahead"]
+__all__ = [
+    "GROUP",
+    "Fetch",
+    "prefetch_columns",
+    "prefetch_result",
+    "prefetch_stream",
+    "run_in_groups",
+]
 
 GROUP: Final = 8
-"""Steps that are written out; what is fetched is spread over groups of them."""
+"""Steps that are unrolled; prefetches are spread over groups of them."""
 
 _LINE: Final = 64
-"""Bytes that a cache fetches at once."""
+"""Bytes of a cache line."""
 
 _MOST_LINES: Final = 6
-"""Lines of a factor for each group: half as many loads as the products of some steps need."""
+"""Lines of an operand for each group: half as many loads as the products of some steps need."""
 
 _AHEAD: Final = 16 << 10
-"""Bytes from what is read to what is asked for, where weights come from memory for few rows.
+"""Prefetch distance in bytes, where weights come from memory for few rows.
 
 8 x 4096 x 4096 take half of the time that they take with panels read at four places at once, and
-0.65 of the time that they take in one stream that nothing asks for. 4 KB are too near: 0.8.
+0.65 of the time that they take in one stream without prefetch. 4 KB are too near: 0.8.
 """
 
 _INT32: Final = DataType("int32")
 _FIRST, _SECOND = 3, 2
-"""The cache that is asked: a strip of columns is larger than the first one."""
+"""The cache level (locality) to fetch into: a strip of columns is larger than L1."""
 _DATA: Final = 1
 
 Fetch: TypeAlias = Callable[[PrimExpr], Stmt]
-"""Gives what to ask for in a group of steps."""
+"""Emits the prefetches of a group of steps."""
 
 
-def _asked(
+def _prefetch_line(
     element: BufferLoad, offset: PrimExpr, *, writes: bool = False, near: bool = False
 ) -> Stmt:
     pointer: PrimExpr = call_builtin("address_of", element)
@@ -62,17 +69,17 @@ def _asked(
     return Evaluate(call_builtin("prefetch", pointer, *how))
 
 
-def _side_by_side(element: BufferLoad, first: PrimExpr, lines: int) -> Fetch:
-    """Ask for so many lines in each group, from the ``first`` group on."""
+def _prefetch_lines(element: BufferLoad, first: PrimExpr, lines: int) -> Fetch:
+    """Prefetch so many contiguous lines in each group, from the ``first`` group on."""
 
     def group(g: PrimExpr) -> Stmt:
         begin = mul(add(first, g), imm64(lines * _LINE))
-        return seq(_asked(element, add(begin, imm64(i * _LINE))) for i in range(lines))
+        return seq(_prefetch_line(element, add(begin, imm64(i * _LINE))) for i in range(lines))
 
     return group
 
 
-def next_columns(
+def prefetch_columns(
     right: Side,
     batch: PrimExpr,
     strip: tuple[PrimExpr, PrimExpr],
@@ -80,15 +87,15 @@ def next_columns(
     per_block: int,
     panel: tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr],
 ) -> Fetch | None:
-    """Ask for the columns that come after a strip: each tile of rows for its share of them.
+    """Prefetch the columns of the next strip: each tile of rows takes its share of them.
 
-    ``panel``: its number, the number of panels, its first step and how many it has. After the last
-    strip of a block comes the first one in the next panel.
+    ``panel``: its number, the number of panels, its first step and its depth. After the last strip
+    of a block comes the first one of the next panel.
     """
     if right.source is not Source.WHOLE or right.packed is None:
         return None
     packed, (across, slot) = right.packed, strip
-    lines = up(GROUP * right.width * packed.dtype.itemsize, _LINE * per_block)
+    lines = div_up(GROUP * right.width * packed.dtype.itemsize, _LINE * per_block)
     if lines > _MOST_LINES:
         return None
     number, panels, start, depth = panel
@@ -100,14 +107,14 @@ def next_columns(
         more = LT(add(number, imm64(1)), panels)
         begin = Select(last, Select(more, add(start, depth), imm64(0)), start)
     element = BufferLoad(packed, (at(batch, right.tiles, after), begin, imm64(0)))
-    return _side_by_side(element, mul(tile[1], FloorDiv(depth, imm64(GROUP))), lines)
+    return _prefetch_lines(element, mul(tile[1], FloorDiv(depth, imm64(GROUP))), lines)
 
 
-def stream_ahead(right: Side, batch: PrimExpr, tile: PrimExpr, start: PrimExpr) -> Fetch:
-    """Ask for what lies ``_AHEAD`` bytes after the steps of each group, in one stream of panels.
+def prefetch_stream(right: Side, batch: PrimExpr, tile: PrimExpr, start: PrimExpr) -> Fetch:
+    """Prefetch ``_AHEAD`` bytes after the steps of each group, in one stream of panels.
 
-    Panels of all columns lie one after the other: what is beyond a tile is of the next one. Tiles
-    of rows but the first ask for what is there, which costs them nothing that products wait for.
+    Panels of all columns are contiguous: what is beyond a tile belongs to the next one. Tiles of
+    rows but the first prefetch lines that are cached already, which delays no product.
     """
     assert right.packed is not None
     element = BufferLoad(right.packed, (at(batch, right.tiles, tile), start, imm64(0)))
@@ -116,19 +123,19 @@ def stream_ahead(right: Side, batch: PrimExpr, tile: PrimExpr, start: PrimExpr) 
     def group(g: PrimExpr) -> Stmt:
         begin = add(mul(g, imm64(size)), imm64(_AHEAD))
         places = [add(begin, imm64(i)) for i in range(0, size, _LINE)]
-        return seq(_asked(element, place, near=True) for place in places)
+        return seq(_prefetch_line(element, place, near=True) for place in places)
 
     return group
 
 
-def result_lines(
+def prefetch_result(
     found: Contraction,
     inner: Set[Buffer],
     batch: PrimExpr,
     places: tuple[Places, Places],
     tiles: Tiles,
 ) -> Stmt:
-    """Ask for the lines of a tile of the result, to be written."""
+    """Prefetch the lines of a tile of the result, for writing."""
     stored = [part for part in (found.stage, *found.epilogue) if part.buffer not in inner][-1]
     step = max(tiles.lanes, _LINE // stored.buffer.dtype.itemsize)
 
@@ -138,14 +145,16 @@ def result_lines(
             place = {**split(found.batch, batch), **places[0](r), **places[1](imm64(c))}
             place.update({var: substitute(whole, place) for var, whole in found.cut.items()})
             indices = tuple([substitute(index, place) for index in stored.indices])
-            made.append(_asked(BufferLoad(stored.buffer, indices), imm64(0), writes=True))
+            made.append(_prefetch_line(BufferLoad(stored.buffer, indices), imm64(0), writes=True))
         return seq(made)
 
     return loop("r", tiles.rows, row)
 
 
-def in_groups(depth: PrimExpr, body: Callable[[PrimExpr], Stmt], fetches: Sequence[Fetch]) -> Stmt:
-    """Run all steps of a panel in groups, each of which asks for some memory first."""
+def run_in_groups(
+    depth: PrimExpr, body: Callable[[PrimExpr], Stmt], fetches: Sequence[Fetch]
+) -> Stmt:
+    """Run all steps of a panel in groups, each of which issues some prefetches first."""
     size = imm64(GROUP)
     whole = imm64(depth.value // GROUP) if isinstance(depth, IntImm) else FloorDiv(depth, size)
 

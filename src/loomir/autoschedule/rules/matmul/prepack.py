@@ -1,4 +1,4 @@
-"""Which factors of a product are constant, so that they are packed before any call."""
+"""Decide which constant operands (weights) of a GEMM are packed before any call."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from loomir.target import Target
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import Stmt
 
-__all__ = ["FEW_ROWS", "converted_later", "in_steps", "is_constant", "packs_ahead"]
+__all__ = ["FEW_ROWS", "is_constant", "is_prepacked", "keeps_narrow_panels", "loop_over_steps"]
 
 FEW_ROWS: Final = 64
-"""Rows up to which a product waits for its weights rather than for its sums."""
+"""Rows up to which a product is bound by reading its weights rather than by arithmetic."""
 
 
 def is_constant(found: Contraction, factor: PrimExpr, constants: Set[Var]) -> bool:
-    """Whether a factor is a constant array, all of known size, that packing does not widen."""
+    """Whether an operand is a constant array of static size that packing does not widen."""
     load = plain_load(factor)
     if load is None or load.buffer.data not in constants or load.buffer.strides:
         return False
@@ -33,8 +33,8 @@ def is_constant(found: Contraction, factor: PrimExpr, constants: Set[Var]) -> bo
     return used <= axes and None not in (*sizes, size_of(found.reduced), size_of(found.batch))
 
 
-def converted_later(found: Contraction, constants: Set[Var]) -> bool:
-    """Whether columns are a constant of 16 bits that few rows read: panels keep the 16 bits.
+def keeps_narrow_panels(found: Contraction, constants: Set[Var]) -> bool:
+    """Whether the right operand is a 16-bit constant that few rows read: panels keep the 16 bits.
 
     Each panel is then converted where it is read, for each tile of rows, and half as much is read.
     """
@@ -45,16 +45,16 @@ def converted_later(found: Contraction, constants: Set[Var]) -> bool:
     return few and found.dtype.bits == 32 and is_constant(found, load, constants)
 
 
-def packs_ahead(found: Contraction, constants: Set[Var]) -> bool:
-    """Whether the columns are those of a constant, so that they are read as packed panels."""
-    return is_constant(found, found.right, constants) or converted_later(found, constants)
+def is_prepacked(found: Contraction, constants: Set[Var]) -> bool:
+    """Whether the right operand is a constant, which is read as prepacked panels."""
+    return is_constant(found, found.right, constants) or keeps_narrow_panels(found, constants)
 
 
 _AT_ONCE: Final = 8
-"""Steps of the innermost loop that are written out: large products take 0.92 of the time of one."""
+"""Unroll factor of the innermost loop: large products take 0.92 of the time of a factor of 1."""
 
 
-def in_steps(depth: PrimExpr, target: Target, body: Callable[[PrimExpr], Stmt]) -> Stmt:
-    """Run all steps of a panel."""
-    # Where products wait to be added, more steps at once take more registers than there are.
+def loop_over_steps(depth: PrimExpr, target: Target, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+    """Loop over all steps of a panel."""
+    # Without FMA products need registers of their own: unrolling would spill.
     return loop("k", depth, body, at_once=_AT_ONCE if target.fma else 1)

@@ -1,4 +1,7 @@
-"""See a matrix product in a stage: which axes are rows, columns and batch, and what rides along."""
+"""Recognise a matrix product (GEMM) in a stage: its row, column, batch and reduced axes.
+
+Later stages that use the elements of the result one by one become its epilogue.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from loomir.arith.fold import fold_node, imm64
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage, may_do_nothing
-from loomir.autoschedule.rules.matmul.collapse_axes import Views, join_axes
+from loomir.autoschedule.rules.matmul.collapse_axes import Views, collapse_axes
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, rewrite
@@ -20,11 +23,11 @@ from loomir.tir.expr import Add, Cast, FloatImm, FloorDiv, IntImm, Mul, PrimExpr
 
 __all__ = [
     "Contraction",
-    "by_channels",
-    "epilogue_of",
+    "find_epilogue",
+    "has_overlap",
     "is_zero",
-    "overlaps",
     "recognise",
+    "swap_to_channel_columns",
 ]
 
 _FLOAT32: Final = DataType("float32")
@@ -34,8 +37,8 @@ _FLOAT32: Final = DataType("float32")
 class Contraction:
     """``result[b, rows, columns] += left[b, rows, reduced] * right[b, reduced, columns]``.
 
-    The columns hold the innermost axis of the result. ``dtype`` is what sums are kept in. Stages of
-    ``epilogue`` are written by the axes of the product, element by element.
+    The columns hold the innermost axis of the result. ``dtype`` is that of the accumulators. Stages
+    of ``epilogue`` are element-wise and written by the axes of the product.
     """
 
     stage: Stage
@@ -48,18 +51,18 @@ class Contraction:
     dtype: DataType
     epilogue: tuple[Stage, ...]
     cut: Mapping[Var, PrimExpr]
-    """Axes of the stage that are two axes here, by those: the groups of a convolution."""
+    """Axes of the stage that are split in two here, by those: the groups of a convolution."""
     ordered: bool = False
-    """Whether each element takes its terms one by one in order, each product rounded before."""
+    """Whether each element adds its terms strictly in order, each product rounded before."""
     by_vector: bool = False
-    """Whether one factor is a vector, for which there is a row of its own here."""
-    begins: bool = False
-    """Whether terms join what an element starts from, and are not summed before."""
+    """Whether one factor is a vector, which gets a row axis of one value here."""
+    starts_from_init: bool = False
+    """Whether accumulators start from the initial value, which is not added afterwards."""
 
 
 def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
-    """Read a stage that sums products, and stages that use its elements one by one."""
-    stage = _folded(stages[0])
+    """Match a stage that sums products, and element-wise stages that use its result."""
+    stage = _drop_unit_reductions(stages[0])
     if stage.combine is not Combine.SUM or not stage.reduced:
         return None
     ordered = not stage.free_order and stage.buffer.dtype.is_float
@@ -67,18 +70,18 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         return None
     if any(axis.size == 0 for axis in (*stage.axes, *stage.reduced)):
         return None
-    if _factors(stage.value, stage.buffer.dtype) is None or overlaps(stages):
+    if _factors(stage.value, stage.buffer.dtype) is None or has_overlap(stages):
         return None
-    after = epilogue_of([stage, *stages[1:]])
+    after = find_epilogue([stage, *stages[1:]])
     if after is None or (after and may_do_nothing(stage)):
         return None
-    stage, *epilogue = join_axes((stage, *after), views)
+    stage, *epilogue = collapse_axes((stage, *after), views)
     factors = _factors(stage.value, stage.buffer.dtype)
     assert factors is not None
-    axes, factors, cut = _cut(_in_order(stage), factors)
+    axes, factors, cut = _split_grouped(_sort_by_memory(stage), factors)
     one, other = factors
     outer = {axis.var for axis in axes}
-    left, right = _mentioned(one, outer), _mentioned(other, outer)
+    left, right = _find_vars(one, outer), _find_vars(other, outer)
     batch: list[Axis] = []
     parts: tuple[list[Axis], list[Axis]] = ([], [])
     for axis in axes:
@@ -95,7 +98,7 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
         (columns if rows else rows).append(Axis(Var("row", INDEX), imm64(1)))
     if not rows or not columns:
         return None
-    if _last(axes, rows) > _last(axes, columns):
+    if _find_innermost(axes, rows) > _find_innermost(axes, columns):
         rows, columns, one, other = columns, rows, other, one
     dtype = stage.buffer.dtype
     if dtype.is_float and dtype.bits == 16:
@@ -117,21 +120,21 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
     )
 
 
-def by_channels(found: Contraction) -> Contraction:
-    """Turn the product of an image, where channels make better vectors than pixels.
+def swap_to_channel_columns(found: Contraction) -> Contraction:
+    """Swap the factors of an image product, where vectors of channels are better than of pixels.
 
-    Rows of channels do not end in between.
+    A row of channels is not interrupted by the end of a line.
     """
-    many = _many(found.columns) > 1 and _many(found.reduced) > 1
-    if not many or _many(found.rows) != 1:
+    many = _count_nonunit(found.columns) > 1 and _count_nonunit(found.reduced) > 1
+    if not many or _count_nonunit(found.rows) != 1:
         return found
     return replace(
         found, rows=found.columns, columns=found.rows, left=found.right, right=found.left
     )
 
 
-def _folded(stage: Stage) -> Stage:
-    """Take out reduced axes of one value, so that an index is as simple as it can be."""
+def _drop_unit_reductions(stage: Stage) -> Stage:
+    """Drop reduced axes of one value, so that indices are as simple as they can be."""
     ones: dict[Var, PrimExpr] = {axis.var: imm64(0) for axis in stage.reduced if axis.size == 1}
     rules: dict[type, Rule] = dict.fromkeys((Add, Mul, Sub), fold_node)
     value = rewrite(substitute(stage.value, ones), rules)
@@ -139,7 +142,7 @@ def _folded(stage: Stage) -> Stage:
 
 
 def _factors(value: PrimExpr, dtype: DataType) -> tuple[PrimExpr, PrimExpr] | None:
-    """Split a term into its factors; a narrowing of their product goes to the factors."""
+    """Split a term into its factors; a narrowing cast of their product moves to the factors."""
     if dtype.lanes != 1 or not (dtype.is_float or dtype.is_integer):
         return None
     if isinstance(value, Cast) and isinstance(value.value, Mul):
@@ -151,26 +154,27 @@ def _factors(value: PrimExpr, dtype: DataType) -> tuple[PrimExpr, PrimExpr] | No
     return (value.a, value.b) if isinstance(value, Mul) else None
 
 
-def _mentioned(expr: PrimExpr, names: Set[Var]) -> set[Var]:
+def _find_vars(expr: PrimExpr, names: Set[Var]) -> set[Var]:
+    """Find which of some variables an expression uses."""
     found: list[Var] = by_class(expr).get(Var, [])
     return {var for var in found if var in names}
 
 
-def _in_order(stage: Stage) -> list[Axis]:
-    """List the axes as they lie in memory, the innermost last."""
+def _sort_by_memory(stage: Stage) -> list[Axis]:
+    """Sort the axes by their place in memory, the innermost last."""
     place = {
         var: i for i, index in enumerate(stage.indices) for var in by_class(index).get(Var, ())
     }
     return sorted(stage.axes, key=lambda axis: place.get(axis.var, -1))
 
 
-def _last(order: Sequence[Axis], axes: Sequence[Axis]) -> int:
-    """Give the place of the innermost axis that has more than one value."""
+def _find_innermost(order: Sequence[Axis], axes: Sequence[Axis]) -> int:
+    """Return the place of the innermost axis of more than one value, -1 where there is none."""
     places = {axis.var: i for i, axis in enumerate(order)}
     return max((places[axis.var] for axis in axes if axis.size != 1), default=-1)
 
 
-def _many(axes: Sequence[Axis]) -> int:
+def _count_nonunit(axes: Sequence[Axis]) -> int:
     """Count the axes of more than one value."""
     return sum(axis.size != 1 for axis in axes)
 
@@ -178,14 +182,16 @@ def _many(axes: Sequence[Axis]) -> int:
 _Pair: TypeAlias = tuple[PrimExpr, PrimExpr]
 
 
-def _cut(axes: list[Axis], factors: _Pair) -> tuple[list[Axis], _Pair, dict[Var, PrimExpr]]:
-    """Cut axes of which one factor mentions only ``axis // number``: that is a batch of its own."""
+def _split_grouped(
+    axes: list[Axis], factors: _Pair
+) -> tuple[list[Axis], _Pair, dict[Var, PrimExpr]]:
+    """Split axes of which one factor uses only ``axis // number``: the quotient is a batch axis."""
     made: list[Axis] = []
     cut: dict[Var, PrimExpr] = {}
     for axis in axes:
         names = {axis.var}
         pieces = [axis]
-        if all(_mentioned(factor, names) for factor in factors):
+        if all(_find_vars(factor, names) for factor in factors):
             for i in (0, 1):
                 step = _quotient(factors[i], axis)
                 if step is None:
@@ -193,7 +199,7 @@ def _cut(axes: list[Axis], factors: _Pair) -> tuple[list[Axis], _Pair, dict[Var,
                 group = Axis(Var(f"{axis.var.name_hint}_group", INDEX), imm64(step[0]))
                 rest = Axis(axis.var, imm64(step[1]))
                 whole = Add(Mul(group.var, rest.extent), rest.var)
-                divided = _replaced(factors[i], axis.var, group.var)
+                divided = _replace_quotients(factors[i], axis.var, group.var)
                 moved = substitute(factors[1 - i], {axis.var: whole})
                 factors = (divided, moved) if i == 0 else (moved, divided)
                 cut[axis.var] = whole
@@ -204,19 +210,23 @@ def _cut(axes: list[Axis], factors: _Pair) -> tuple[list[Axis], _Pair, dict[Var,
 
 
 def _quotient(factor: PrimExpr, axis: Axis) -> tuple[int, int] | None:
-    """Give the parts of an axis of which a factor mentions the quotient alone."""
+    """Find the extents in which to split an axis of which a factor uses the quotient alone."""
     divisions: list[FloorDiv] = by_class(factor).get(FloorDiv, [])
     steps = {e.b.value for e in divisions if e.a is axis.var and isinstance(e.b, IntImm)}
     if len(steps) != 1 or axis.size is None:
         return None
     (step,) = steps
-    if step < 1 or axis.size % step or _mentioned(_replaced(factor, axis.var, None), {axis.var}):
+    if (
+        step < 1
+        or axis.size % step
+        or _find_vars(_replace_quotients(factor, axis.var, None), {axis.var})
+    ):
         return None
     return axis.size // step, step
 
 
-def _replaced(factor: PrimExpr, var: Var, by: Var | None) -> PrimExpr:
-    """Put a variable, or 0, in place of the quotients of another one."""
+def _replace_quotients(factor: PrimExpr, var: Var, by: Var | None) -> PrimExpr:
+    """Replace the quotients of a variable by another variable, or by 0."""
 
     def quotient(e: FloorDiv) -> PrimExpr:
         if e.a is not var or not isinstance(e.b, IntImm):
@@ -226,8 +236,8 @@ def _replaced(factor: PrimExpr, var: Var, by: Var | None) -> PrimExpr:
     return rewrite(factor, {FloorDiv: quotient})
 
 
-def overlaps(stages: Sequence[Stage]) -> bool:
-    """Whether a stage reads memory that it or a later one writes, or under another name."""
+def has_overlap(stages: Sequence[Stage]) -> bool:
+    """Whether a stage reads memory that it or a later stage writes, or reads it by another name."""
     written = {stage.buffer.data: stage.buffer for stage in stages}
     if len(written) != len(stages):
         return True
@@ -242,16 +252,16 @@ def overlaps(stages: Sequence[Stage]) -> bool:
     return False
 
 
-# -- what follows ------------------------------------------------------------------------------
-def epilogue_of(stages: Sequence[Stage]) -> tuple[Stage, ...] | None:
-    """Bring the stages after the first to its axes; None where one is not element by element."""
+# -- epilogue ----------------------------------------------------------------------------------
+def find_epilogue(stages: Sequence[Stage]) -> tuple[Stage, ...] | None:
+    """Rewrite the stages after the first by its axes; None where one is not element-wise."""
     first = stages[0]
     known: dict[Any, tuple[PrimExpr, ...]] = {first.buffer: first.indices}
     made: list[Stage] = []
     for stage in stages[1:]:
         if stage.combine is not Combine.NONE or stage.reduced or stage.buffer in known:
             return None
-        table = _moved(stage, known, first)
+        table = _match_axes(stage, known, first)
         if table is None:
             return None
         value = substitute(stage.value, table)
@@ -263,10 +273,10 @@ def epilogue_of(stages: Sequence[Stage]) -> tuple[Stage, ...] | None:
     return tuple(made)
 
 
-def _moved(
+def _match_axes(
     stage: Stage, known: Mapping[Buffer, tuple[PrimExpr, ...]], first: Stage
 ) -> dict[Var, PrimExpr] | None:
-    """Find which axis of the product each axis of a later stage is."""
+    """Map the axes of a later stage to axes of the product; None where they do not match."""
     loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
     reads = [load for load in loads if load.buffer in known]
     if not reads:
@@ -275,7 +285,7 @@ def _moved(
     table: dict[Var, PrimExpr] = {}
     for load in reads:
         for mine, theirs in zip(load.indices, known[load.buffer]):
-            var, axis = _axis(mine), _axis(theirs)
+            var, axis = _index_var(mine), _index_var(theirs)
             if var is not None and axis is not None and var not in table:
                 table[var] = axis
     for axis in stage.axes:
@@ -293,25 +303,26 @@ def _moved(
         return None
     for load in reads:
         for mine, theirs in zip(load.indices, known[load.buffer]):
-            if not _same(substitute(mine, table), theirs, first):
+            if not _is_same_index(substitute(mine, table), theirs, first):
                 return None
     return table
 
 
-def _axis(index: PrimExpr) -> Var | None:
+def _index_var(index: PrimExpr) -> Var | None:
+    """Return the variable of an index, which may have a constant offset."""
     if isinstance(index, Add) and isinstance(index.b, IntImm):
         index = index.a
     return index if isinstance(index, Var) else None
 
 
-def _same(a: PrimExpr, b: PrimExpr, first: Stage) -> bool:
-    """Compare indices; an axis of one value is 0."""
+def _is_same_index(a: PrimExpr, b: PrimExpr, first: Stage) -> bool:
+    """Compare indices, where an axis of one value is 0."""
     zeros: dict[Var, PrimExpr] = {x.var: imm64(0) for x in first.axes if x.size == 1}
     return structural_equal(substitute(a, zeros), substitute(b, zeros))
 
 
 def _starts_from_zero(stage: Stage) -> bool:
-    """Whether an element starts from +0, as sums in registers do."""
+    """Whether an element starts from +0, as accumulators do."""
     init = stage.init
     return isinstance(init, FloatImm) and init.value == 0 and math.copysign(1.0, init.value) > 0
 

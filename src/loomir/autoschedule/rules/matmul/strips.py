@@ -1,9 +1,9 @@
-"""Products whose right factor is read where it lies, strip by strip: 1 x 1 convolutions.
+"""GEMM strip by strip, with a right operand that is not prepacked: 1 x 1 convolutions.
 
-A strip is the columns of a tile. Its panels of few steps stay in the first cache while all rows use
-them; meanwhile, and evenly, the next panel is fetched, and copied to lie side by side: what is read
-for the first time would keep the tile that reads it waiting, and rows that are a power of two apart
-would share places in the caches.
+A strip is the columns of a tile. Its panels of few steps stay in L1 while all rows use them;
+meanwhile, and spread evenly, the next panel is prefetched and packed (software pipelining with two
+buffers). Otherwise the tile that first reads a panel would wait for memory, and rows whose stride
+is a power of two would conflict in the caches.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from loomir.autoschedule.builders.operand_access import (
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.rules.matmul.blocked import Blocked
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
-from loomir.autoschedule.rules.matmul.dot_groups import grouped
-from loomir.autoschedule.rules.matmul.epilogue import finished
+from loomir.autoschedule.rules.matmul.dot_groups import find_dot_groups
+from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Source, Values
-from loomir.autoschedule.rules.matmul.prepack import in_steps
+from loomir.autoschedule.rules.matmul.prepack import loop_over_steps
 from loomir.autoschedule.rules.matmul.recognise import Contraction
-from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, choose_tiles, up
+from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, choose_tiles, div_up
 from loomir.ir.visit import pre_order
 from loomir.support.dtype import DataType
 from loomir.target import Target
@@ -41,53 +41,54 @@ from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import LE, Eq, FloorDiv, FloorMod, IntImm, PrimExpr, Var, const
 from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt, seq
 
-__all__ = ["in_strips"]
+__all__ = ["plan_strips"]
 
 _STEPS: Final = 64
-"""Steps of a panel: 64 x 48 floats, with the lines at their ends, are a third of the first cache.
+"""Steps of a panel: 64 x 48 floats, with the lines at their ends, are a third of L1.
 
 64 rows by 256 steps by 3136 columns take 0.64 ms so, 0.65 with 128 steps, 0.67 with 32.
 """
 _AT_ONCE: Final = 8
-"""Steps that are written out, between which lines are fetched."""
+"""Steps that are unrolled, between which lines are prefetched."""
 _AHEAD: Final = 8
-"""Times that so many steps are done between fetching a row of a panel and copying it.
+"""Turns between the prefetch of a row of a panel and its copy.
 
-That is 250 ns. Images of 64 x 64 pixels, whose rows share places in the caches, take 0.9 of the
-time of 64 turns.
+That is 250 ns. Images of 64 x 64 pixels, whose rows conflict in the caches, take 0.9 of the time of
+64 turns.
 """
 _INT32: Final = DataType("int32")
 _KEEP, _DATA = 3, 1
 _WASTED: Final = 0.1
-"""The share of columns that the last strip may compute again, to end in time."""
+"""The share of columns that the last strip may compute again, being shifted back to be full."""
 _STRIPS: Final = 4
 """Strips of a block, where that leaves blocks enough for threads."""
 _BLOCKS: Final = 16
 _FAR: Final = 8
-"""Second caches that the right factor fills at most: longer rows are better for what is farther.
+"""Multiples of L2 that the right operand fills at most: beyond, longer rows are better.
 
 32 x 4096 x 4096, of which 64 MB come from memory, take half as long again in strips.
 """
 _FEWEST_ROWS: Final = 48
-"""Rows from which a panel is read often enough: 8 to 32 rows of 256 steps by 4096 columns take 1.3
-to 1.7 times as long in strips, 64 rows as long.
+"""Rows from which a panel is reused often enough.
+
+8 to 32 rows of 256 steps by 4096 columns take 1.3 to 1.7 times as long in strips, 64 rows as long.
 """
 _ROWS: Final = 256
-"""Rows up to which sums of a strip stay in the second cache, with the rows of a panel."""
+"""Rows up to which the accumulators of a strip stay in L2, with the rows of a panel."""
 
 
-def in_strips(
+def plan_strips(
     found: Contraction,
     target: Target,
     inner: Callable[[Contraction], Set[Buffer]],
     views: Views,
     constants: Set[Var],
 ) -> Plan | None:
-    """Plan a product in strips of columns; None where another order is better, or sizes unknown."""
+    """Plan a GEMM in strips of columns; None where another order is better or sizes dynamic."""
     many = [axis for axis in found.columns if axis.size != 1]
-    if found.ordered or found.begins or found.stage.init is None or not many:
+    if found.ordered or found.starts_from_init or found.stage.init is None or not many:
         return None
-    if grouped(found, target) is not None:
+    if find_dot_groups(found, target) is not None:
         return None
     if len(many) > 1:  # images of a batch
         batch = (*found.batch, *(axis for axis in found.columns if axis is not many[-1]))
@@ -96,43 +97,43 @@ def in_strips(
     if None in sizes or plain_load(found.left) is None or conversions(found.right):
         return None
     plan = _Strips(found, target, inner(found), views, constants)
-    return plan.plan() if plan.is_good() else None
+    return plan.plan() if plan.is_profitable() else None
 
 
 class _Strips(Blocked):
-    here: _Here
-    """The tile whose loops are being written."""
+    here: _TilePosition
+    """The tile whose loops are being emitted."""
     panel: Buffer
-    """The panel that tiles read, and the next one, which is copied meanwhile."""
+    """Two panels: the one that tiles read, and the next one, which is packed meanwhile."""
 
     @property
-    def copied(self) -> bool:
-        """Whether panels are copied before they are read: not where no steps are written out."""
+    def copies_panels(self) -> bool:
+        """Whether panels are packed before they are read: not where no steps are unrolled."""
         return self.fewest_turns > 0
 
     def _tiles(self) -> Tiles:
         tiles = choose_tiles(
             self.m, self.n, self.steps, self.found.dtype, self.target, streamed=True
         )
-        strips = up(self.n or 1, tiles.columns)
+        strips = div_up(self.n or 1, tiles.columns)
         across = max(1, min(_STRIPS, strips // _BLOCKS))
         k = self.k or 1
-        depth = min(k, up(up(k, up(k, _STEPS + _STEPS // 4)), _AT_ONCE) * _AT_ONCE)
-        # Panels of one size leave time to copy each.
+        depth = min(k, div_up(div_up(k, div_up(k, _STEPS + _STEPS // 4)), _AT_ONCE) * _AT_ONCE)
+        # Panels of equal size leave time to pack each.
         even = [d for d in range(_STEPS // 2, depth + 1, _AT_ONCE) if k % d == 0]
         depth = max(even, default=depth)
-        return replace(tiles, depth=depth, down=up(self.m or 1, tiles.rows), across=across)
+        return replace(tiles, depth=depth, down=div_up(self.m or 1, tiles.rows), across=across)
 
-    def is_good(self) -> bool:
-        """Whether the right factor is columns side by side, of many rows and neither near nor far.
+    def is_profitable(self) -> bool:
+        """Whether columns are contiguous, rows many, and the right operand neither near nor far.
 
-        A factor that the first cache holds is read from there in any order.
+        An operand that L1 holds is read from there in any order.
         """
         tiles, right, size = self.tiles, self.right, self.found.dtype.itemsize
         first, second, _ = self.target.caches
         far = _FAR * (second or first * 8)
         m, n, k = self.m or 0, self.n or 0, self.k or 0
-        wasted = up(n, tiles.columns) * tiles.columns - n
+        wasted = div_up(n, tiles.columns) * tiles.columns - n
         return (
             not right.ahead
             and not self.lead
@@ -154,12 +155,12 @@ class _Strips(Blocked):
 
     @property
     def strips(self) -> int:
-        """One: its panels follow each other."""
+        """Return one: the panels of a strip follow each other."""
         return 1
 
     @property
     def fetches(self) -> bool:
-        """Not as other products: see ``_steps``."""
+        """Return False: ``_steps`` issues prefetches of its own."""
         return False
 
     def _in_block(
@@ -172,7 +173,7 @@ class _Strips(Blocked):
                 depth = lesser(depth, sub(self.depth, start))
 
             def tile(t: PrimExpr, depth: PrimExpr) -> Stmt:
-                self.here = _Here(batch, (across, s), t, p)
+                self.here = _TilePosition(batch, (across, s), t, p)
                 return self._tile(batch, (across, s), (down, t), p, start, depth, part)
 
             return let(
@@ -188,18 +189,20 @@ class _Strips(Blocked):
             made = loop("strip", count, lambda s: panel(s, imm64(0)))
         else:
             made = loop("strip", count, lambda s: loop("panel", self.panels, lambda p: panel(s, p)))
-        if not self.copied:
+        if not self.copies_panels:
             return made
-        here = _Here(batch, (across, imm64(0)), imm64(0), imm64(0))
+        here = _TilePosition(batch, (across, imm64(0)), imm64(0), imm64(0))
         rows = min(self.tiles.depth, self.k or 1)
-        first = loop("k", rows, lambda k: self._copied_row(here, 0, k))
+        first = loop("k", rows, lambda k: self._copy_row(here, 0, k))
         return allocated([self.panel], first, made)
 
     def _choices(self) -> tuple[str, ...]:
-        return (*super()._choices(), self._how())
+        return (*super()._choices(), self._describe_order())
 
-    def _how(self) -> str:
-        meanwhile = "the next panel is copied" if self.copied else "caches fetch the next panel"
+    def _describe_order(self) -> str:
+        meanwhile = (
+            "the next panel is copied" if self.copies_panels else "caches fetch the next panel"
+        )
         return f"strip by strip, while {meanwhile}"
 
     def _reader(
@@ -210,16 +213,16 @@ class _Strips(Blocked):
         places: Places,
         first: PrimExpr | None = None,
     ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
-        if side is not self.right or not self.copied:
+        if side is not self.right or not self.copies_panels:
             return super()._reader(side, batch, tile, places, first)
         slot = self._slot(self.here, 0)
         return lambda k, whole, at_k, i: BufferLoad(self.panel, (slot, k, i))
 
-    # -- what is fetched meanwhile -----------------------------------------------------------------
+    # -- software pipelining of panels -------------------------------------------------------------
     def _steps(
         self, start: PrimExpr, depth: PrimExpr, body: Callable[[PrimExpr, Values], Stmt]
     ) -> Stmt:
-        """Go along the reduced axes, some steps at a time, with lines to fetch in between."""
+        """Loop over the reduced axes in unrolled turns, with prefetches and copies in between."""
         reduced, here = self.found.reduced, self.here
 
         def step(k: PrimExpr) -> Stmt:
@@ -227,21 +230,21 @@ class _Strips(Blocked):
 
         def some(turn: PrimExpr) -> Stmt:
             first = mul(turn, imm64(_AT_ONCE))
-            steps = in_steps(imm64(_AT_ONCE), self.target, lambda s: step(add(first, s)))
-            wanted = [self._panel_wanted(here, turn), self._results_wanted(here, turn)]
-            if self.copied:
-                wanted.append(self._panel_copied(here, turn, turns))
+            steps = loop_over_steps(imm64(_AT_ONCE), self.target, lambda s: step(add(first, s)))
+            wanted = [self._prefetch_panel(here, turn), self._prefetch_results(here, turn)]
+            if self.copies_panels:
+                wanted.append(self._copy_panel(here, turn, turns))
             return seq([*wanted, steps])
 
-        turns = _turns(depth)
+        turns = _count_turns(depth)
         done = mul(turns, imm64(_AT_ONCE))
         made = [loop("turn", turns, some)]
         if self.k is not None and (self.k % self.tiles.depth or self.tiles.depth % _AT_ONCE):
             made.append(loop("k", sub(depth, done), lambda k: step(add(done, k))))
         return seq(made)
 
-    def _later(self, here: _Here, panels: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-        """Give the first step and column of the panel after so many."""
+    def _panel_after(self, here: _TilePosition, panels: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        """Compute the first step and column of the panel so many panels later."""
         right, count = self.right, self.last + 1
         number = add(here.panel, panels)
         strips, panel = FloorDiv(number, imm64(count)), FloorMod(number, imm64(count))
@@ -251,16 +254,16 @@ class _Strips(Blocked):
         most = imm64((self.n or 0) - right.width)
         return mul(panel, imm64(self.tiles.depth)), lesser(column, most)
 
-    def _slot(self, here: _Here, panels: int) -> PrimExpr:
-        """Give the place of the panel after so many among those that are copied."""
+    def _slot(self, here: _TilePosition, panels: int) -> PrimExpr:
+        """Return which of the two buffers holds the panel so many panels later."""
         number = add(at(here.strip[1], self.last + 1, here.panel), imm64(panels))
         return FloorMod(number, imm64(2))
 
-    def _copied_row(self, here: _Here, panels: int, row: PrimExpr) -> Stmt:
-        """Copy what a step reads of the panel after so many."""
+    def _copy_row(self, here: _TilePosition, panels: int, row: PrimExpr) -> Stmt:
+        """Pack one step of the panel so many panels later."""
         right, lanes = self.right, self.tiles.lanes
         table = split(self.found.batch, here.batch)
-        start, column = self._later(here, imm64(panels))
+        start, column = self._panel_after(here, imm64(panels))
         step = split(self.found.reduced, lesser(add(start, row), imm64((self.k or 1) - 1)))
 
         def vectors(column: PrimExpr) -> Stmt:
@@ -275,36 +278,35 @@ class _Strips(Blocked):
 
         return let("column", column, vectors)
 
-    def _panel_copied(self, here: _Here, turn: PrimExpr, turns: PrimExpr) -> Stmt:
-        """Copy rows of the next panel: all tiles and turns together copy all of it."""
-        depth, rows = self.tiles.depth, up(self.m or 1, self.left.width)
-        each = up(depth, rows * self.fewest_turns)
+    def _copy_panel(self, here: _TilePosition, turn: PrimExpr, turns: PrimExpr) -> Stmt:
+        """Pack rows of the next panel: all tiles and turns together pack all of it."""
+        depth, rows = self.tiles.depth, div_up(self.m or 1, self.left.width)
+        each = div_up(depth, rows * self.fewest_turns)
         first = mul(at(here.tile, turns, turn), imm64(each))
 
         def copied(first: PrimExpr) -> Stmt:
             if self.turns == self.fewest_turns and rows * self.turns * each == depth:
-                return seq(self._copied_row(here, 1, add(first, imm64(i))) for i in range(each))
+                return seq(self._copy_row(here, 1, add(first, imm64(i))) for i in range(each))
             last = imm64(depth - 1)
-            some = [self._copied_row(here, 1, first)]
+            some = [self._copy_row(here, 1, first)]
             some += [
-                self._copied_row(here, 1, lesser(add(first, imm64(i)), last))
-                for i in range(1, each)
+                self._copy_row(here, 1, lesser(add(first, imm64(i)), last)) for i in range(1, each)
             ]
             return IfThenElse(LE(first, last), seq(some))
 
         return let("row", first, copied)
 
-    def _panel_wanted(self, here: _Here, turn: PrimExpr) -> Stmt:
-        """Fetch rows of the next panel: all tiles and turns together fetch all of it."""
+    def _prefetch_panel(self, here: _TilePosition, turn: PrimExpr) -> Stmt:
+        """Prefetch rows of the next panel: all tiles and turns together fetch all of it."""
         right, depth = self.right, self.tiles.depth
-        each = up(depth, up(self.m or 1, self.left.width) * self.turns)
+        each = div_up(depth, div_up(self.m or 1, self.left.width) * self.turns)
         row = mul(at(here.tile, self.turns, turn), imm64(each))
         panels: PrimExpr = imm64(1)
-        if self.copied:  # few lines on their way, or they put each other out of their caches
+        if self.copies_panels:  # few lines in flight, or they evict each other
             row = add(row, imm64(_AHEAD * each))
             panels = add(panels, FloorDiv(row, imm64(depth)))
             row = FloorMod(row, imm64(depth))
-        start, column = self._later(here, panels)
+        start, column = self._panel_after(here, panels)
         row = add(start, row)
         table = split(self.found.batch, here.batch)
 
@@ -314,7 +316,7 @@ class _Strips(Blocked):
             for end in self._ends():
                 place = split(right.axes, add(column, imm64(end)))
                 wanted = plain_load(right.element(table, step, place))
-                made += [] if wanted is None else [_fetched(wanted, 0)]
+                made += [] if wanted is None else [_prefetch(wanted, 0)]
             return made
 
         return let(
@@ -325,10 +327,10 @@ class _Strips(Blocked):
             ),
         )
 
-    def _results_wanted(self, here: _Here, turn: PrimExpr) -> Stmt:
-        """Fetch in the last panel the lines to which the tile will be written."""
+    def _prefetch_results(self, here: _TilePosition, turn: PrimExpr) -> Stmt:
+        """Prefetch in the last panel the lines to which the tile will be stored."""
         left, right = self.left, self.right
-        each = up(left.width, self.turns)
+        each = div_up(left.width, self.turns)
         table = split(self.found.batch, here.batch)
 
         def line(column: PrimExpr, i: int) -> Iterator[Stmt]:
@@ -336,10 +338,10 @@ class _Strips(Blocked):
             rows = split(left.axes, lesser(row, imm64((self.m or 1) - 1)))
             for end in (0, *self._ends()):
                 place = {**table, **rows, **split(right.axes, add(column, imm64(end)))}
-                stored = finished(self.found, self.inner, place, const(0, self.found.dtype))
+                stored = store_element(self.found, self.inner, place, const(0, self.found.dtype))
                 for store in pre_order(stored):
                     if isinstance(store, BufferStore):
-                        yield _fetched(BufferLoad(store.buffer, store.indices), 1)
+                        yield _prefetch(BufferLoad(store.buffer, store.indices), 1)
 
         made = let(
             "column", self._column(here), lambda c: seq(s for i in range(each) for s in line(c, i))
@@ -348,37 +350,37 @@ class _Strips(Blocked):
 
     @property
     def turns(self) -> int:
-        """The times that some steps are done at once, for a tile and a panel."""
+        """Count the unrolled turns of a tile and a panel."""
         return max(1, self.tiles.depth // _AT_ONCE)
 
     @property
     def fewest_turns(self) -> int:
-        """The same in the last panel."""
+        """Count the same in the last panel, which may be shorter."""
         return ((self.k or 1) - self.last * self.tiles.depth) // _AT_ONCE
 
     @property
     def last(self) -> int:
-        """The number of the last panel."""
-        return up(self.k or 1, self.tiles.depth) - 1
+        """Return the number of the last panel."""
+        return div_up(self.k or 1, self.tiles.depth) - 1
 
-    def _column(self, here: _Here) -> PrimExpr:
+    def _column(self, here: _TilePosition) -> PrimExpr:
         return self.right.first(at(here.strip[0], self.right.per_block, here.strip[1]))
 
     def _ends(self) -> range:
-        """Give the last element of each vector: its line is not that of the vector before."""
+        """Return the last element of each vector: its line is not that of the vector before."""
         lanes = self.tiles.lanes
         return range(lanes - 1, self.right.width, lanes)
 
 
-def _turns(depth: PrimExpr) -> PrimExpr:
+def _count_turns(depth: PrimExpr) -> PrimExpr:
     if isinstance(depth, IntImm):
         return imm64(depth.value // _AT_ONCE)
     return FloorDiv(depth, imm64(_AT_ONCE))
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
-    """Which tile of all it is."""
+class _TilePosition:
+    """The position of a tile in the loop nest."""
 
     batch: PrimExpr
     strip: tuple[PrimExpr, PrimExpr]
@@ -386,7 +388,7 @@ class _Here:
     panel: PrimExpr
 
 
-def _fetched(wanted: BufferLoad, write: int) -> Stmt:
-    """Bring the line of an element into the caches."""
+def _prefetch(wanted: BufferLoad, write: int) -> Stmt:
+    """Prefetch the cache line of an element."""
     how = [IntImm(value, _INT32) for value in (write, _KEEP, _DATA)]
     return Evaluate(call_builtin("prefetch", call_builtin("address_of", wanted), *how))

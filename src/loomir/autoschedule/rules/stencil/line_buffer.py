@@ -19,7 +19,7 @@ from loomir.autoschedule.builders.thread_partition import shared
 from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.autoschedule.rewrite.affine_guards import Form, conjunction, form_of, test_of
 from loomir.autoschedule.rules.convolution.image_panels import parts_of
-from loomir.autoschedule.rules.matmul.operands import bound
+from loomir.autoschedule.rules.matmul.operands import bind_values
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -368,7 +368,9 @@ def slide(
         row = unfused(FloorDiv(t, bands), outer)
         first = mul(FloorMod(t, bands), imm64(band))
         return let(
-            "first", folded(first), lambda b: bound(list(row.items()), lambda row: inside(row, b))
+            "first",
+            folded(first),
+            lambda b: bind_values(list(row.items()), lambda row: inside(row, b)),
         )
 
     def inside(row: _Place, first: PrimExpr) -> Stmt:

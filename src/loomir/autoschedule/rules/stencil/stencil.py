@@ -22,8 +22,8 @@ from loomir.autoschedule.rewrite.affine_guards import Padding, form_of, read_pad
 from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise
 from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
 from loomir.autoschedule.rules.fallback import combined
-from loomir.autoschedule.rules.matmul.operands import bound
-from loomir.autoschedule.rules.matmul.recognise import epilogue_of, overlaps
+from loomir.autoschedule.rules.matmul.operands import bind_values
+from loomir.autoschedule.rules.matmul.recognise import find_epilogue, has_overlap
 from loomir.autoschedule.rules.stencil.line_buffer import read_sliding, slide
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
@@ -123,7 +123,9 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
 
     def item(t: PrimExpr) -> Stmt:
         row = unfused(FloorDiv(t, blocks), found.outer)
-        return let("b", t % blocks, lambda b: bound(list(row.items()), lambda row: band(row, b)))
+        return let(
+            "b", t % blocks, lambda b: bind_values(list(row.items()), lambda row: band(row, b))
+        )
 
     def band(row: _Place, b: PrimExpr) -> Stmt:
         start = folded(add(low, mul(b, cut)))
@@ -196,11 +198,11 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
         return None
     if any(axis.size is None or axis.size == 0 for axis in first.reduced):
         return None
-    if any(axis.size == 0 for axis in first.axes) or overlaps(stages):
+    if any(axis.size == 0 for axis in first.axes) or has_overlap(stages):
         return None
     if any(stage.buffer.dtype.lanes != 1 for stage in stages):
         return None
-    epilogue = epilogue_of(stages)
+    epilogue = find_epilogue(stages)
     placed = [axis for axis in by_index(first) if axis.size != 1]
     if epilogue is None or len(placed) < 2 or first.init is None:
         return None

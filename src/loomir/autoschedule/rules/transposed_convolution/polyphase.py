@@ -24,9 +24,9 @@ from loomir.autoschedule.ir.plan import Ahead, Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.autoschedule.rules.fallback import plan_general
-from loomir.autoschedule.rules.matmul.epilogue import finished
-from loomir.autoschedule.rules.matmul.micro_kernel import wide
-from loomir.autoschedule.rules.matmul.recognise import Contraction, epilogue_of, overlaps
+from loomir.autoschedule.rules.matmul.epilogue import store_element
+from loomir.autoschedule.rules.matmul.micro_kernel import broadcast
+from loomir.autoschedule.rules.matmul.recognise import Contraction, find_epilogue, has_overlap
 from loomir.autoschedule.rules.transposed_convolution.recognise import (
     Line,
     Phases,
@@ -80,7 +80,7 @@ def plan_phases(
     ``rules`` plan the convolutions, given what is constant. Says how many stages are planned.
     """
     found = read_spread(stages[0])
-    if found is None or overlaps(stages[:1]):
+    if found is None or has_overlap(stages[:1]):
         return None
     apart = not found.channels and not _names(found.kernel.load) - _names(found.image.load)
     if apart and all(line.stride == 1 for line in found.lines):
@@ -93,8 +93,8 @@ def plan_phases(
         return None
     count, epilogue = 1, tuple[Stage, ...]()
     for last in range(2, len(stages) + 1):
-        after = epilogue_of(stages[:last])
-        if after is None or overlaps(stages[:last]):
+        after = find_epilogue(stages[:last])
+        if after is None or has_overlap(stages[:last]):
             break
         count, epilogue = last, after
     taken = inner(count)
@@ -517,7 +517,7 @@ class _Phases:
         whole = Contraction(
             found.stage, (), (), (), (), value, value, total.dtype, self.epilogue, found.cut
         )
-        return finished(whole, self.inner, dict(place), total)
+        return store_element(whole, self.inner, dict(place), total)
 
     def _run(self, part: _Part, phases: Sequence[PrimExpr], turns: _Place, place: _Place) -> Stmt:
         """Finish the elements along the last axes, of one phase."""
@@ -585,7 +585,7 @@ class _Row:
                     BufferStore(line, value, (add(start, imm64(r)),))
                     for r, value in enumerate(read(first))
                 )
-            values = [wide(value, n) for value in read(span(first, n))]
+            values = [broadcast(value, n) for value in read(span(first, n))]
             if stride & (stride - 1):
                 return seq(
                     BufferStore(line, value, (Ramp(add(start, imm64(r)), imm64(stride), n),))
