@@ -23,8 +23,8 @@ import numpy as np
 import loomir
 import loomir.script
 from fuzz.choices import SeedChoices
-from fuzz.program import ArraySpec, Program
-from fuzz.tirgen import program_of_seed
+from fuzz.tir.generate import program_of_seed
+from fuzz.tir.program import ArraySpec, Program
 from loomir.support.diagnostics import RunError
 
 SECONDS = 30.0

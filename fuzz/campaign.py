@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.choices import SeedChoices
-from fuzz.engines import ENGINES
 from fuzz.processes import Campaign, Worker, kept, run_from_command_line
-from fuzz.tirgen import VERSION, program_of_seed
-from fuzz.worker import CHECKS, ROTATION
+from fuzz.tir.engines import ENGINES
+from fuzz.tir.generate import VERSION, program_of_seed
+from fuzz.tir.worker import CHECKS, ROTATION
 
 __all__ = ["LoopCampaign", "main"]
 
@@ -28,7 +28,7 @@ TWICE = 0.005
 class LoopCampaign(Campaign):
     """Checks loops; some are compiled in two more processes."""
 
-    command = ("-m", "fuzz.worker")
+    command = ("-m", "fuzz.tir.worker")
 
     def others(self) -> Sequence[Worker]:
         """Start two processes that hash differently."""
@@ -50,7 +50,7 @@ class LoopCampaign(Campaign):
         lines = [f"# seed {reply['seed']} of tirgen {VERSION}"]
         lines += [f"# {engine}: {what}" for engine, what in reply["found"].items()]
         lines += [
-            f"# python -m fuzz.reduce {reply['seed']} --engine {engine}"
+            f"# python -m fuzz.tir.reduce {reply['seed']} --engine {engine}"
             for engine in reply["found"]
             if engine in ENGINES
         ]

@@ -19,7 +19,7 @@ from typing import Any
 
 from fuzz.bochs.library import MODELS, NotInstalledError, found
 from fuzz.emulatorworker import LEVEL
-from fuzz.families import FAMILIES
+from fuzz.families.table import FAMILIES
 from fuzz.processes import Campaign, add_options, kept, run_campaign
 
 __all__ = ["EmulatorCampaign", "main"]

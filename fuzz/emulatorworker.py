@@ -15,12 +15,12 @@ from typing import Any, Final
 import loomir
 from fuzz.bochs.library import EmulatorError, model_of
 from fuzz.bochs.running import Machine
-from fuzz.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.choices import SeedChoices
-from fuzz.families import FAMILIES
+from fuzz.default_schedule.small import small
+from fuzz.families.cases import Case, flat_results, fresh, is_graph, outcome
+from fuzz.families.table import FAMILIES
 from fuzz.native import set_threads
 from fuzz.serving import answer_of, complaints, serve
-from fuzz.small import small
 from loomir.target import Target
 
 __all__ = ["LEVEL", "answer", "main"]

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fuzz.engines import ENGINES
-from fuzz.nests import VERSION, text_of_seed
+from fuzz.nests.generate import VERSION, text_of_seed
 from fuzz.processes import Campaign, kept, run_from_command_line
+from fuzz.tir.engines import ENGINES
 
 __all__ = ["NestCampaign", "main"]
 
@@ -21,7 +21,7 @@ __all__ = ["NestCampaign", "main"]
 class NestCampaign(Campaign):
     """Checks plain loops."""
 
-    command = ("-m", "fuzz.nestworker")
+    command = ("-m", "fuzz.nests.worker")
 
     def keep(self, reply: dict[str, Any], folder: Path) -> Path:
         """Write a failure down: what happened, and the program."""

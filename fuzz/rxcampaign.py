@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.processes import Campaign, kept, run_from_command_line
-from fuzz.rxengines import CHECKS, ENGINES
-from fuzz.rxgen import VERSION, program_of_seed
+from fuzz.relax.engines import CHECKS, ENGINES
+from fuzz.relax.generate import VERSION, program_of_seed
 
 __all__ = ["GraphCampaign", "main"]
 
@@ -21,7 +21,7 @@ __all__ = ["GraphCampaign", "main"]
 class GraphCampaign(Campaign):
     """Checks graphs."""
 
-    command = ("-m", "fuzz.rxworker")
+    command = ("-m", "fuzz.relax.worker")
     programs = "graphs"
 
     def keep(self, reply: dict[str, Any], folder: Path) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.processes import Campaign, kept, run_from_command_line
-from fuzz.schgen import VERSION, sequence_of_seed
+from fuzz.schedule.generate import VERSION, sequence_of_seed
 
 __all__ = ["ScheduleCampaign", "main"]
 
@@ -21,7 +21,7 @@ __all__ = ["ScheduleCampaign", "main"]
 class ScheduleCampaign(Campaign):
     """Checks schedules."""
 
-    command = ("-m", "fuzz.schworker")
+    command = ("-m", "fuzz.schedule.worker")
     programs = "sequences"
 
     def keep(self, reply: dict[str, Any], folder: Path) -> Path:

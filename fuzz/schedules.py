@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from fuzz.families import FAMILIES
+from fuzz.default_schedule.worker import REACH, runs_here
+from fuzz.families.table import FAMILIES
 from fuzz.processes import Campaign, Worker, add_options, kept, run_campaign
 from fuzz.reach import written
-from fuzz.scheduleworker import REACH, runs_here
 from loomir.target.table import CPUS
 
 __all__ = ["TARGETS", "SchedulesCampaign", "main"]
@@ -45,7 +45,7 @@ TARGETS: Final = (
 class SchedulesCampaign(Campaign):
     """Checks default schedules."""
 
-    command = ("-m", "fuzz.scheduleworker")
+    command = ("-m", "fuzz.default_schedule.worker")
     reached: ClassVar[set[tuple[str, int, int]]] = set()
     """Lines of rules that ran, each with the one that ran next."""
 

@@ -93,7 +93,7 @@ def _programs(count: int) -> Iterator[tuple[str, str, dict[str, Any], tuple[str,
         func = te.create_prim_func([*given, kernels[row.kind](row, *given)])
         constants = {f"x{i}": (row.shapes[i], row.dtype) for i in row.constant}
         yield row.name, build.as_module(func).script(), constants, TARGETS
-    families = importlib.import_module("fuzz.families").FAMILIES
+    families = importlib.import_module("fuzz.families.table").FAMILIES
     for k in range(count):
         family = sorted(families)[k % len(families)]
         target = TARGETS[k // len(families) % len(TARGETS)]

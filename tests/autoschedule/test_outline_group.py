@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import loomir
-from fuzz.meaning import arguments_of
+from fuzz.schedule.meaning import arguments_of
 from loomir import te
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.outline_group import group_alone

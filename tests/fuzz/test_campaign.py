@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from fuzz.campaign import LoopCampaign
-from fuzz.engines import Outcome, Runner, difference, disagreement, inputs_of, reference, run_on
-from fuzz.kinds import kinds_of
 from fuzz.processes import Worker
-from fuzz.program import ArraySpec, Program
-from fuzz.reduce import isolated, reduced
-from fuzz.tirgen import program_of_seed
-from fuzz.worker import ROTATION
+from fuzz.tir.engines import Outcome, Runner, difference, disagreement, inputs_of, reference, run_on
+from fuzz.tir.generate import program_of_seed
+from fuzz.tir.kinds import kinds_of
+from fuzz.tir.program import ArraySpec, Program
+from fuzz.tir.reduce import isolated, reduced
+from fuzz.tir.worker import ROTATION
 from loomir.interp import Interpreter
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order, rewrite
@@ -116,11 +116,11 @@ def test_a_campaign_in_processes_of_its_own(tmp_path: Path) -> None:
 
 
 ENDLESS = """
-import fuzz.worker
+import fuzz.tir.worker
 def answer(seed, engines):
     while True: pass
-fuzz.worker.answer = answer
-fuzz.worker.main()
+fuzz.tir.worker.answer = answer
+fuzz.tir.worker.main()
 """
 
 
@@ -164,7 +164,7 @@ def test_failures_are_kept_as_text(tmp_path: Path) -> None:
     text = path.read_text()
     assert text.startswith("# seed 8 of tirgen ")
     assert "# native: A[0] is 1 instead of 2" in text
-    assert "# python -m fuzz.reduce 8 --engine native" in text
+    assert "# python -m fuzz.tir.reduce 8 --engine native" in text
     assert "@T.prim_func" in text
 
 

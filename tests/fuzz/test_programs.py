@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fuzz.engines import ENGINES
-from fuzz.tirgen import program_of_seed
-from fuzz.worker import CHECKS, check, plan_of
+from fuzz.tir.engines import ENGINES
+from fuzz.tir.generate import program_of_seed
+from fuzz.tir.worker import CHECKS, check, plan_of
 
 PROGRAMS = 2_000
 SHARE = 50

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fuzz.constants
-import fuzz.scheduleworker
-from fuzz.asked import Asked, answers_alike
-from fuzz.cases import Case, fresh, outcome
-from fuzz.exactly import differs, has_floats
-from fuzz.families import FAMILIES
+import fuzz.default_schedule.constants
+import fuzz.default_schedule.worker
+from fuzz.default_schedule.asked import Asked, answers_alike
+from fuzz.default_schedule.exactly import differs, has_floats
+from fuzz.default_schedule.worker import answer, runs_here
+from fuzz.families.cases import Case, fresh, outcome
+from fuzz.families.table import FAMILIES
 from fuzz.schedules import SchedulesCampaign
-from fuzz.scheduleworker import answer, runs_here
 from loomir.autoschedule.driver import Scheduled
 from loomir.interp import interpret
 from loomir.ir.module import IRModule
@@ -82,7 +82,7 @@ def test_what_a_call_leaves_is_judged() -> None:
 
 def test_a_wrong_schedule_is_told_and_kept(monkeypatch: Any, tmp_path: Any) -> None:
     one = FAMILIES["contractions"](3)
-    other = fuzz.constants.schedule_function
+    other = fuzz.default_schedule.constants.schedule_function
 
     def nothing_added(func: PrimFunc, target: Any, **more: Any) -> Scheduled:
         scheduled = other(func, target, **more)
@@ -90,7 +90,7 @@ def test_a_wrong_schedule_is_told_and_kept(monkeypatch: Any, tmp_path: Any) -> N
         assert isinstance(made, PrimFunc)
         return scheduled._replace(func=made)
 
-    monkeypatch.setattr(fuzz.constants, "schedule_function", nothing_added)
+    monkeypatch.setattr(fuzz.default_schedule.constants, "schedule_function", nothing_added)
     reply = answer(3, ["contractions", "interpreted", "haswell"])
     assert set(reply["found"]) == {"haswell"}
     campaign = SchedulesCampaign(range(3, 4), ["contractions", "interpreted", "haswell"])
@@ -142,13 +142,13 @@ def test_targets_that_answer_alike_share_loops(monkeypatch: Any) -> None:
     assert not answers_alike(asked.facts, Target("alderlake"))
 
     calls: list[str] = []
-    other = fuzz.constants.schedule_function
+    other = fuzz.default_schedule.constants.schedule_function
 
     def counted(func: PrimFunc, target: Target, **more: Any) -> Scheduled:
         calls.append(target.name)
         return other(func, target, **more)
 
-    monkeypatch.setattr(fuzz.constants, "schedule_function", counted)
+    monkeypatch.setattr(fuzz.default_schedule.constants, "schedule_function", counted)
     names = ["haswell", "haswell", "apple-m1", "neoverse-n1"]
     reply = answer(3, ["elements", "interpreted", *names])
     assert reply["engines"] == names
@@ -156,8 +156,8 @@ def test_targets_that_answer_alike_share_loops(monkeypatch: Any) -> None:
 
 
 def test_long_programs_are_left_out_and_not_counted(monkeypatch: Any) -> None:
-    monkeypatch.setattr(fuzz.scheduleworker, "_STEPS", 3)
-    monkeypatch.setattr(fuzz.scheduleworker, "_LONG", 0.0)
+    monkeypatch.setattr(fuzz.default_schedule.worker, "_STEPS", 3)
+    monkeypatch.setattr(fuzz.default_schedule.worker, "_LONG", 0.0)
     reply = answer(3, ["contractions", "interpreted", "haswell", "apple-m1"])
     assert reply["found"] == {}
     assert reply["engines"] == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.tirgen import program_of_seed
-from fuzz.worker import check
+from fuzz.tir.generate import program_of_seed
+from fuzz.tir.worker import check
 
 
 @pytest.mark.parametrize("first", range(0, 80, 20))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import loomir
-from fuzz.engines import disagreement, inputs_of, reference, run_on
-from fuzz.tirgen import program_of_seed
+from fuzz.tir.engines import disagreement, inputs_of, reference, run_on
+from fuzz.tir.generate import program_of_seed
 from loomir import te
 from loomir.interp import Interpreter
 from loomir.ir.module import IRModule

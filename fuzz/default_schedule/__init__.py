@@ -1,0 +1,1 @@
+"""Default schedules of programs, for any machine: scheduled, interpreted, run."""

@@ -1,0 +1,1 @@
+"""Families of programs as users write them, each judged by NumPy or Python."""

@@ -1,0 +1,1 @@
+"""Algorithms of textbooks as people write them."""

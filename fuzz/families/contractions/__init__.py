@@ -1,0 +1,1 @@
+"""Sums of products over any axes, in any form and dtype."""

@@ -1,0 +1,1 @@
+"""Idioms that code generators match and make single instructions of."""

@@ -1,0 +1,1 @@
+"""Graphs of networks: convolutional, transformer and recurrent."""

@@ -1,0 +1,32 @@
+"""The families of programs that campaigns draw from, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from fuzz.families import directed, elements, lengths, reductions, windows
+from fuzz.families.algorithms import algorithms
+from fuzz.families.cases import Case
+from fuzz.families.contractions import contractions
+from fuzz.families.idioms import idioms
+from fuzz.families.networks import networks
+from fuzz.families.tensors import tensors
+
+__all__ = ["FAMILIES", "Draw"]
+
+Draw: TypeAlias = Callable[[int], Case]
+"""Draws the case of a seed."""
+
+FAMILIES: Final[Mapping[str, Draw]] = {
+    "algorithms": algorithms.draw,
+    "contractions": contractions.draw,
+    "directed": directed.draw,
+    "elements": elements.draw,
+    "idioms": idioms.draw,
+    "lengths": lengths.draw,
+    "networks": networks.draw,
+    "reductions": reductions.draw,
+    "tensors": tensors.draw,
+    "windows": windows.draw,
+}

@@ -1,0 +1,1 @@
+"""Random plain loops as people write them."""

@@ -1,0 +1,1 @@
+"""Random graphs: generated, changed, ill-formed, and the engines that run them."""
