@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from loomir.ir import op, passes
+from loomir.relax.operator import definition
+from loomir.script.builder.relax import table
 from tests.docs.markdown import Block, blocks, name_of, pages
 from tests.docs.running import PageError, Reader, commands, with_outputs
 
@@ -21,6 +26,26 @@ WITH_CODE = [
 def page_of(tmp_path: Path, language: str, text: str) -> Block:
     fence, *options = language.split()
     return Block(Path(__file__), fence, tuple(options), text, 1)
+
+
+def forget_examples() -> None:
+    """Forget the passes and operators that a page defined, which are named ``example.…``."""
+    tables: list[MutableMapping[str, Any]] = [
+        passes.PASSES,
+        op._TABLE,  # pyright: ignore[reportPrivateUsage]
+        definition._TABLE,  # pyright: ignore[reportPrivateUsage]
+        table._OPERATORS,  # pyright: ignore[reportPrivateUsage]
+    ]
+    for known in tables:
+        for name in [n for n in known if "example." in n]:
+            del known[name]
+
+
+@pytest.fixture(autouse=True)
+def own_tables() -> Iterator[None]:
+    """Leave the tables of passes and operators as they were, for other tests."""
+    yield
+    forget_examples()
 
 
 @pytest.fixture
@@ -42,6 +67,7 @@ def test_code_blocks_do_what_the_page_shows(
     if pytestconfig.getoption("--update-golden"):
         (tmp_path / "before").mkdir()
         page.write_text(with_outputs(page, tmp_path / "before"), encoding="utf-8")
+        forget_examples()
     reader = Reader(tmp_path)
     for block in blocks(page):
         reader.follow(block)
