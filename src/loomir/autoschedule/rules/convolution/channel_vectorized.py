@@ -1,11 +1,11 @@
-"""Convolutions with constant kernels: vectors lie along output channels.
+"""Direct convolution with constant kernels: vectors along output channels.
 
-Kernels are packed before any call, so that nothing is copied but the image with its padding: a tile
-is some neighbouring pixels of all the channels of some vectors, and each step reads a number of the
-image for each pixel. No pixel is left over where lines are parted evenly, and few pixels with many
-channels are as much work for threads as many pixels. Steps that see only the zeros around the image
-are left out where kernels are finite, as packing them finds out: 14 x 14 pixels of 256 channels
-take 0.91 of the time.
+Kernels are prepacked, so that nothing is copied but the image with its padding: a tile is some
+neighbouring pixels of all the channels of some vectors, and each step broadcasts an element of the
+image for each pixel. No pixel is a remainder where lines divide evenly, and few pixels with many
+channels are as much work for threads as many pixels. Taps that read only padding are skipped where
+kernels are finite, which prepacking finds out: 14 x 14 pixels of 256 channels take 0.91 of the
+time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from loomir.autoschedule.builders.operand_access import (
 from loomir.autoschedule.builders.register_transpose import turned
 from loomir.autoschedule.ir.plan import Ahead, Plan
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rules.convolution.image_panels import copied_image, parts_of
+from loomir.autoschedule.rules.convolution.image_panels import copy_image, parts_of
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.autoschedule.rules.convolution.valid_taps import Sight
 from loomir.autoschedule.rules.matmul.epilogue import store_element
@@ -78,42 +78,42 @@ Range: TypeAlias = tuple[PrimExpr, PrimExpr]
 """The first of some steps, and how many there are."""
 
 _AT_ONCE: Final = 4
-"""Channels of the image that are written out.
+"""Input channels that are unrolled.
 
-Steps along a line would read the same numbers again, which LLVM would rather keep than load. It is
-one channel where the ends of lines are written out on their own.
+Unrolled steps along a line would read the same elements again, which LLVM would rather keep in
+registers than load. It is one channel where the ends of lines are peeled.
 """
 _BLOCKS: Final = 4
 """Blocks for each CPU, where there is work for so many."""
 _UNEVEN: Final = 1.06
-"""How much longer than others a CPU may be busy, before blocks are smaller.
+"""Load imbalance of CPUs that is accepted before blocks are smaller.
 
 Each block reads all of its kernels: 512 channels of 7 x 7 take 1.05 of the time in two parts.
 """
 _TILES: Final = 16
-"""Tiles of a block, whose sums wait for the next panel."""
+"""Tiles of a block, whose accumulators are spilled between panels."""
 _PANEL: Final = 2
-"""Thirds of the first cache for kernels that are used for all tiles, one after the other.
+"""Thirds of L1 for kernels that are used for all tiles, one after the other.
 
 1024 channels of 14 x 14 take 0.65 of the time that they take with kernels as one panel.
 """
 _LINE: Final = 64
-"""Bytes that a cache fetches at once."""
+"""Bytes of a cache line."""
 _SECOND, _DATA = 2, 1
 _INT32: Final = DataType("int32")
 _LOADS: Final = 1.2
 """Pixels of a tile whose products take as long as the loads of vectors for it."""
 _PANELS: Final = 0.88
-"""The share of the speed that vectors of pixels reach, whose panels are copied."""
+"""The share of peak speed that vectors of pixels reach, whose panels are packed."""
 _LEFT_OVER: Final = 0.95
-"""The same, of what is left, where few pixels fill no vector."""
+"""The share of useful work there, where the remainder pixels fill no vector."""
 _TAPS: Final = 4
-"""Steps of a channel from which it may come from the third cache: each line is read several times.
+"""Taps of a channel from which the image may come from L3: each line is read several times.
 
 1 x 1 from 256 channels of 56 x 56 with a stride of 2 take twice as long in vectors of channels.
 """
 _WHOLE: Final = 0.98
-"""The share of steps that see the image from which those at the ends of lines are done for all."""
+"""The share of valid taps from which those at the ends of lines are computed for all pixels."""
 _LEAST_STEPS: Final = 256
 """Steps from which storing a tile takes little of the time of its products."""
 
@@ -131,24 +131,24 @@ def in_channel_vectors(
         return None
     if not target.fma or target.registers < 32 or target.vector_bits < 256:
         return None
-    worth, shape = _shape(image, target)
+    worth, shape = _choose_shape(image, target)
     if worth <= _worth_of_pixels(image, target) or not _is_near(image, shape, target):
         return None
-    order = _by_distance(image)
-    if order is None or (shape[0] > 1 and _moves(image, image.shift, image.places[-2]) is None):
+    order = _sort_by_stride(image)
+    if order is None or (shape[0] > 1 and _stride_of(image, image.shift, image.places[-2]) is None):
         return None
     return _ChannelVectors(image, target, inner, groups, order, shape).plan()
 
 
-def _shape(image: Image, target: Target) -> tuple[float, tuple[int, int, int]]:
-    """Choose lines, pixels of each, and vectors of a tile; say what share of the speed it reaches.
+def _choose_shape(image: Image, target: Target) -> tuple[float, tuple[int, int, int]]:
+    """Choose lines, pixels of each, and vectors of a tile; also estimate the share of peak speed.
 
     Vectors are loaded for few pixels at a time: 20 x 20 of 256 channels take 1.1 of the time in
     tiles of 10 pixels that vectors of pixels take, 28 x 28 of 128 channels 0.9 in tiles of 14.
     """
     found = image.product
     m, lanes = size_of(found.rows) or 0, target.lanes(found.dtype.bits)
-    width, height = image.places[-1].size or 1, _height(image)
+    width, height = image.places[-1].size or 1, _line_count(image)
     best = 0.0, (1, 1, 1)
     for vectors in range(2, 5):
         most = (target.registers - 1 - vectors) // vectors
@@ -164,9 +164,9 @@ def _shape(image: Image, target: Target) -> tuple[float, tuple[int, int, int]]:
 
 
 def tiles_of_block(pieces: int, blocks: int, cores: int) -> int:
-    """Choose how many tiles a block has: few enough for all CPUs to be busy all the time.
+    """Choose the tiles of a block: few enough for the load of all CPUs to be balanced.
 
-    There are so many ``blocks`` of all ``pieces``; threads share them in stretches.
+    There are so many ``blocks`` of all ``pieces``; threads share them in contiguous ranges.
     """
     least = div_up(pieces, _TILES)
     for some in range(least, pieces):
@@ -181,13 +181,13 @@ def tiles_of_block(pieces: int, blocks: int, cores: int) -> int:
     return div_up(pieces, max(least, min(pieces, div_up(_BLOCKS * cores, blocks))))
 
 
-def _height(image: Image) -> int:
-    """Count the lines that follow each other at one distance."""
+def _line_count(image: Image) -> int:
+    """Count the lines that follow each other at one stride."""
     return (image.places[-2].size or 1) if len(image.places) > 1 else 1
 
 
 def _worth_of_pixels(image: Image, target: Target) -> float:
-    """Give the share of the machine's speed that vectors of pixels reach."""
+    """Estimate the share of peak speed that vectors of pixels reach."""
     found = image.product
     n, m = size_of(found.columns) or 1, size_of(found.rows) or 1
     lanes = target.lanes(found.dtype.bits)
@@ -215,8 +215,8 @@ def _is_near(image: Image, shape: tuple[int, int, int], target: Target) -> bool:
     return (size_of(found.rows) or 1) * steps * size <= near // 2 or held + 2 * kernels <= near
 
 
-def _moves(image: Image, place: PrimExpr, axis: Axis) -> int | None:
-    """Give how far the first step along an axis moves a place, where it is known."""
+def _stride_of(image: Image, place: PrimExpr, axis: Axis) -> int | None:
+    """Compute the stride of an address along an axis, None where it is dynamic."""
     if axis.size == 1:
         return 0
     axes = (*image.product.batch, *image.steps, *image.places)
@@ -226,9 +226,9 @@ def _moves(image: Image, place: PrimExpr, axis: Axis) -> int | None:
     return moved.value if isinstance(moved, IntImm) else None
 
 
-def _by_distance(image: Image) -> list[Axis] | None:
-    """Order the steps by how far apart they lie in the image, where that is known."""
-    far = {axis.var: _moves(image, image.base, axis) for axis in image.steps}
+def _sort_by_stride(image: Image) -> list[Axis] | None:
+    """Sort the reduced axes by their strides in the image; None where those are dynamic."""
+    far = {axis.var: _stride_of(image, image.base, axis) for axis in image.steps}
     if None in far.values():
         return None
     return sorted(image.steps, key=lambda axis: -(far[axis.var] or 0))
@@ -255,7 +255,7 @@ class _ChannelVectors:
         self.tiles = Tiles(rows, vectors, lanes, self.k, 1, 1)
         self.sets = div_up(self.m, self.tiles.columns)
         *outer, last = image.places
-        self.width, self.height = last.size or 1, _height(image)
+        self.width, self.height = last.size or 1, _line_count(image)
         self.down, self.across = div_up(self.height, self.lines), div_up(self.width, self.line)
         self.pieces = (size_of(outer[:-1]) or 1) * self.down * self.across
         blocks = self.sets * (self.count or 1)
@@ -265,11 +265,11 @@ class _ChannelVectors:
         near = {axis.var for axis in self.near}
         seen = [s for s in image.sights if s.step.var in near]
         self.seen = {s.step.var: s for s in seen if s.pixel.var is not last.var}
-        """Which steps see the image along other axes than a line of pixels."""
+        """The valid taps along other axes than a line of pixels."""
         self.ends = next((s for s in seen if s.step.var not in self.seen), None)
         if self.across > 1 or (self.ends is not None and self.ends.share > _WHOLE):
             self.ends = None
-        """Which do at the ends of lines: what they see is written out, where tiles hold lines."""
+        """The valid taps along a line: the ends are peeled, where tiles hold whole lines."""
         if self.ends is not None:
             first = self.ends.step.var
             self.near.sort(key=lambda axis: axis.var is not first)
@@ -292,13 +292,13 @@ class _ChannelVectors:
         self.kernels = scratch("kernels", (count, self.k, self.tiles.columns), found.dtype)
         second = target.caches[1] or target.caches[0] * 4
         self.finite = scratch("finite", (count, self.tiles.columns), found.dtype)
-        """For each set of kernels 0 where all are finite, so that zeros need no products."""
+        """0 for each set of kernels that are all finite, so that padding needs no products."""
         self.far = self.m * self.k * found.dtype.itemsize > second // 2
-        """Whether kernels fill more than half of the second cache, and are fetched ahead."""
+        """Whether kernels fill more than half of L2, and are prefetched."""
 
     def plan(self) -> Plan:
-        """Write the loops."""
-        copying, how = copied_image(self.image, self.copy, self.tiles.lanes)
+        """Emit the loop nest."""
+        copying, how = copy_image(self.image, self.copy, self.tiles.lanes)
         batch = extent_of(self.found.batch)
         work = None if self.count is None else self.m * self.n * self.k * self.count
         worth = work is None or work >= WORTH_THREADS
@@ -312,12 +312,12 @@ class _ChannelVectors:
 
     @property
     def clips(self) -> bool:
-        """Whether steps that see only zeros are left out."""
+        """Whether taps that read only padding are skipped."""
         return bool(self.seen) or self.ends is not None
 
     # -- kernels -----------------------------------------------------------------------------------
     def _step(self, k: PrimExpr) -> Values:
-        """Give the axes of the kernel at a step, in the order in which steps are done."""
+        """Map a step to the axes of the kernel, in the order in which steps are run."""
         some = Axis(Var("some", self.channel.var.dtype), imm64(self.at_once))
         turn = Axis(
             Var("turn", self.channel.var.dtype), imm64((self.channel.size or 1) // self.at_once)
@@ -327,7 +327,7 @@ class _ChannelVectors:
         return {**table, self.channel.var: channel}
 
     def _ahead(self) -> Stmt:
-        """Pack kernels by vectors of channels; those beyond the last are as the last."""
+        """Prepack kernels by vectors of channels; channels beyond the last repeat it."""
         (reduced,) = self.found.reduced
         width = self.tiles.columns
 
@@ -345,12 +345,12 @@ class _ChannelVectors:
             return loop("k", self.k, lambda k: loop("r", width, lambda r: one(n, k, r)))
 
         def whole(n: PrimExpr) -> Stmt:
-            return seq([packed(n), self._checked(n)]) if self.clips else packed(n)
+            return seq([packed(n), self._check_finite(n)]) if self.clips else packed(n)
 
         return loop("set", self.kernels.shape[0], whole)
 
-    def _checked(self, number: PrimExpr) -> Stmt:
-        """Add zero times each of a set of kernels: that is no number where one is not finite."""
+    def _check_finite(self, number: PrimExpr) -> Stmt:
+        """Sum zero times each of a set of kernels: that is NaN where one is not finite."""
         finite, width, first = self.finite, self.tiles.columns, (number, imm64(0))
         zero = const(0, finite.dtype)
 
@@ -374,7 +374,7 @@ class _ChannelVectors:
 
     # -- loops -------------------------------------------------------------------------------------
     def _block(self, number: PrimExpr, batch: PrimExpr) -> Stmt:
-        """Go along the tiles of a part of the pixels, for a set of kernels."""
+        """Loop over the tiles of a part of the pixels, for a set of kernels."""
         part, rest = FloorMod(number, imm64(self.parts)), FloorDiv(number, imm64(self.parts))
         if self.far:
             which, kernel = FloorMod(rest, batch), FloorDiv(rest, batch)
@@ -421,7 +421,7 @@ class _ChannelVectors:
         )
 
     def _first(self, tile: PrimExpr) -> tuple[PrimExpr, PrimExpr, Values]:
-        """Give the first pixel of a tile, where it is in the copy but for steps, and its axes."""
+        """Return the first pixel of a tile, its address in the copy but for steps, and its axes."""
         *outer, last = self.image.places
         x = mul(FloorMod(tile, imm64(self.across)), imm64(self.line))
         if self.width % self.line:
@@ -447,11 +447,11 @@ class _ChannelVectors:
         panel: PrimExpr,
         part: Buffer | None,
     ) -> Stmt:
-        """Add a panel to a tile; its number in the block, and in all, is given."""
+        """Accumulate a panel into a tile; ``tile`` is its number in the block, and of all."""
         tiles, image = self.tiles, self.image
         kernel, number = kernels
         sums = scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, scope="local")
-        pitch = 0 if self.lines == 1 else _moves(image, image.shift, image.places[-2]) or 0
+        pitch = 0 if self.lines == 1 else _stride_of(image, image.shift, image.places[-2]) or 0
 
         def place(r: PrimExpr) -> PrimExpr:
             if self.lines == 1:
@@ -502,7 +502,7 @@ class _ChannelVectors:
         panel: PrimExpr,
         body: Callable[[Values, PrimExpr, Sequence[int]], Stmt],
     ) -> Stmt:
-        """Go along the steps of a panel; each tile fetches its share of the next one besides."""
+        """Loop over the steps of a panel; each tile prefetches its share of the next one."""
         u = self.at_once
         turns = (self.channel.size or 1) // u
         count = imm64(self.turns)
@@ -536,7 +536,7 @@ class _ChannelVectors:
             def turn(i: PrimExpr) -> Stmt:
                 t = at(panel, self.turns, i)
                 steps = inside(0, {self.channel.var: t}, t)
-                return seq([self._fetched(number, tile, panel, i), steps]) if fetching else steps
+                return seq([self._prefetch(number, tile, panel, i), steps]) if fetching else steps
 
             return one_by_one("turn", count, turn)
 
@@ -547,7 +547,7 @@ class _ChannelVectors:
                 return walk(ranges, every, fetching=self.far)
             plain = walk(ranges, every, fetching=False, fast=False)
             var, made = self.ends.step.var, list[Stmt]()
-            for first, size, rows in self._parts(self.ends):
+            for first, size, rows in self._split_line(self.ends):
                 some = {**ranges, var: (imm64(first), imm64(size))}
                 made.append(walk(some, rows, fetching=self.far and not made))
             return IfThenElse(finite, seq(made), plain)
@@ -573,8 +573,8 @@ class _ChannelVectors:
 
         return bound(list(self.seen.values()), {})
 
-    def _parts(self, sight: Sight) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Part steps along a line by which pixels of a tile they see: first, count and pixels."""
+    def _split_line(self, sight: Sight) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Split taps along a line by the pixels where they are valid: first, count and pixels."""
         made: list[tuple[int, int, tuple[int, ...]]] = []
         for x in range(sight.step.size or 0):
             rows = tuple([r for r in range(self.tiles.rows) if sight.sees(r % self.line, x)])
@@ -585,8 +585,8 @@ class _ChannelVectors:
                 made.append((x, 1, rows))
         return [part for part in made if part[2]]
 
-    def _fetched(self, number: PrimExpr, tile: PrimExpr, panel: PrimExpr, turn: PrimExpr) -> Stmt:
-        """Ask for some lines of the panel of kernels that comes next, in this set or another."""
+    def _prefetch(self, number: PrimExpr, tile: PrimExpr, panel: PrimExpr, turn: PrimExpr) -> Stmt:
+        """Prefetch some lines of the panel of kernels that comes next, in this set or another."""
         depth = self.turns * self.at_once * (self.k // (self.channel.size or 1))
         size = depth * self.tiles.columns * self.found.dtype.itemsize
         lines = div_up(size, _LINE * self.per_part * self.turns)
@@ -602,9 +602,9 @@ class _ChannelVectors:
 
         return seq(one(i) for i in range(lines))
 
-    # -- the end of a tile -------------------------------------------------------------------------
+    # -- epilogue of a tile ------------------------------------------------------------------------
     def _end(self, fixed: Values, kernel: PrimExpr, pixel: PrimExpr, sums: Buffer) -> Stmt:
-        """Turn sums, so that neighbours are pixels, and store them channel by channel."""
+        """Transpose the accumulators, so that pixels are contiguous, and store them by channel."""
         tiles, found = self.tiles, self.found
         lanes, (pixels,) = tiles.lanes, found.columns
         squares = div_up(tiles.rows, lanes)
@@ -654,10 +654,10 @@ class _ChannelVectors:
             "kernels are constant, packed before all calls; vectors lie along output channels",
             f"{self.sets} sets of kernels, {self.parts} parts of {self.per_part} tiles for each",
             f"the image is copied with its padding: {how}",
-            *self._left_out(),
+            *self._describe_skipped(),
         )
 
-    def _left_out(self) -> list[str]:
+    def _describe_skipped(self) -> list[str]:
         """Say which products are not computed."""
         lines = ["lines"] if self.seen else []
         ends = ["their ends"] if self.ends is not None else []

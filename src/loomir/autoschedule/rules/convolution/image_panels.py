@@ -1,4 +1,4 @@
-"""Copies of an image: one with its padding, and panels of what each step takes from it."""
+"""Copies of an image: one with its padding, and panels of what each tap reads of it (im2col)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
-__all__ = ["copied_image", "find_pieces", "parts_of", "pieces_of", "run_pieces"]
+__all__ = ["copy_image", "copy_pieces", "count_pieces", "find_pieces", "parts_of"]
 
 _WRITTEN_OUT: Final = 16
-"""Pieces of a row that are written out."""
+"""Pieces of a row that are unrolled."""
 
 
 def parts_of(length: int, lanes: int) -> list[tuple[int, int]]:
-    """Cut a stretch into vectors: where each starts, and how many elements it has."""
+    """Split a range into vectors of decreasing width: (start, lanes) of each."""
     made: list[tuple[int, int]] = []
     done = 0
     while done < length:
@@ -47,8 +47,8 @@ def parts_of(length: int, lanes: int) -> list[tuple[int, int]]:
     return made
 
 
-def _stretch(length: int, lanes: int, body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
-    """Go over a stretch of elements by vectors; ``body`` gets the first of each."""
+def _strip_mine(length: int, lanes: int, body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
+    """Strip-mine a range of elements; ``body`` gets the first of each vector and its lanes."""
     whole = length // lanes
     made: list[Stmt] = []
     if whole:
@@ -59,8 +59,8 @@ def _stretch(length: int, lanes: int, body: Callable[[PrimExpr, int], Stmt]) -> 
 
 
 # -- the copy ----------------------------------------------------------------------------------
-def copied_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
-    """Copy an image with its border, row by row; say how."""
+def copy_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
+    """Copy an image with its padding, row by row; also describe how the copy is shared."""
     border = image.border
     *outer, last = border.axes
     rows = product(image.lines)
@@ -69,7 +69,7 @@ def copied_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
     def put(
         start: PrimExpr, phase: int, first: PrimExpr, size: int, value: PrimExpr, row: Place
     ) -> Stmt:
-        """Store ``size`` neighbours of a run from ``first`` on."""
+        """Store ``size`` contiguous elements of a run from ``first`` on."""
 
         def lane(x: PrimExpr) -> Stmt:
             here = add(first, x)
@@ -81,7 +81,7 @@ def copied_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
 
     def run(start: PrimExpr, phase: int, row: Place, inside: bool) -> Stmt:
         low, high = (border.low, border.high) if inside else (0, 0)
-        low, high = (_up(x - phase, image.stride) for x in (low, high))
+        low, high = (_ceil_div(x - phase, image.stride) for x in (low, high))
         made: list[Stmt] = []
         for begin, end, value in (
             (0, low, border.other),
@@ -94,7 +94,7 @@ def copied_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
                 def one(i: PrimExpr, n: int, v: PrimExpr = value, f: PrimExpr = first) -> Stmt:
                     return put(start, phase, add(f, i), n, v, row)
 
-                made.append(_stretch(end - begin, lanes, one))
+                made.append(_strip_mine(end - begin, lanes, one))
         return seq(made)
 
     def item(number: PrimExpr) -> Stmt:
@@ -124,13 +124,13 @@ def copied_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
 Place = dict[Var, PrimExpr]
 
 
-def _up(size: int, step: int) -> int:
+def _ceil_div(size: int, step: int) -> int:
     return max(0, -(-size // step))
 
 
 # -- panels ------------------------------------------------------------------------------------
-def pieces_of(image: Image, width: int, lanes: int) -> int:
-    """Count the pieces of a row of pixels that a tile of ``width`` pixels has at most."""
+def count_pieces(image: Image, width: int, lanes: int) -> int:
+    """Count the contiguous pieces that a tile of ``width`` pixels has at most."""
     (pixels,) = image.product.columns
     size = pixels.size or 0
     line = image.places[-1].size or 1
@@ -152,9 +152,9 @@ def pieces_of(image: Image, width: int, lanes: int) -> int:
 def find_pieces(
     image: Image, first: PrimExpr, width: int, lanes: int, sources: Buffer, targets: Buffer
 ) -> Stmt:
-    """Find for a tile where each piece comes from, and where in a row of the panel it goes.
+    """Compute for a tile the address of each piece in the image, and its place in the panel.
 
-    Pieces have the size of vectors, and the next one goes over what is not of the row of pixels.
+    Pieces are copied as full vectors: each overwrites what the one before copied beyond its line.
     """
     (pixels,) = image.product.columns
     line = image.places[-1].extent
@@ -177,7 +177,7 @@ def find_pieces(
                     BufferStore(now, Add(here, left), (zero,)),
                 ]
             ),
-            seq(  # there are fewer: the last one again
+            seq(  # there are fewer: repeat the last one
                 [
                     BufferStore(sources, BufferLoad(sources, (Sub(p, imm64(1)),)), (p,)),
                     BufferStore(targets, BufferLoad(targets, (Sub(p, imm64(1)),)), (p,)),
@@ -197,7 +197,7 @@ def find_pieces(
     return allocated([now], *start, *([rest] if count.value > 1 else []))
 
 
-def run_pieces(
+def copy_pieces(
     copy: Buffer,
     base: PrimExpr,
     panel: Buffer,

@@ -1,7 +1,7 @@
-"""Convolutions whose results have pixels side by side: kernels times panels of the image.
+"""Implicit-GEMM convolution: kernels times im2col panels of the image, vectors along pixels.
 
-Kernels are read where they are, a number at a time; the vectors are pixels. A panel holds, for each
-step of the kernels, the pixels that the step takes for a tile of results.
+Kernels are read in place and broadcast; vectors are pixels that are contiguous in the result. A
+panel holds, for each step of the reduced axis, the pixels that it reads for a tile of results.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from loomir.autoschedule.ir.plan import Ahead, Plan
 from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.autoschedule.rules.convolution.channel_vectorized import in_channel_vectors
 from loomir.autoschedule.rules.convolution.image_panels import (
-    copied_image,
+    copy_image,
+    copy_pieces,
+    count_pieces,
     find_pieces,
     parts_of,
-    pieces_of,
-    run_pieces,
 )
 from loomir.autoschedule.rules.convolution.recognise import Image, read_image
-from loomir.autoschedule.rules.convolution.remainder_pixels import Leftover, left_over
+from loomir.autoschedule.rules.convolution.remainder_pixels import RemainderPixels, left_over
 from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
 from loomir.autoschedule.rules.matmul.dot_groups import find_dot_groups
@@ -81,26 +81,26 @@ from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt, seq
 __all__ = ["convolution"]
 
 _WRITTEN_OUT: Final = 6000
-"""Nodes up to which the end of a tile is written out from registers."""
+"""Nodes up to which the epilogue of a tile is unrolled from registers."""
 _SHARES: Final = 4
 """Tiles of pixels from which threads need not share panels.
 
 Panels of a block stay in its cache: a sixth less time on two threads for 256 channels of 14 x 14.
 """
 _STEPS: Final = 64
-"""Steps of a panel where the next one is copied meanwhile, or few rows use it.
+"""Steps of a panel where the next one is packed meanwhile, or few rows use it.
 
-The first cache holds both. 64 channels of 112 x 112 pixels take 0.95 of the time so that they take
-where a strip has one panel, made before it is used.
+L1 holds both. 64 channels of 112 x 112 pixels take 0.95 of the time so that they take where a strip
+has one panel, packed before it is used.
 """
 _FEW_TILES: Final = 2
-"""Tiles of rows that are too few to copy the next panel meanwhile.
+"""Tiles of rows that are too few to pack the next panel meanwhile (software pipelining).
 
-16 channels of 112 x 112 pixels take 0.95 of the time with panels that are made before. Transposed
+16 channels of 112 x 112 pixels take 0.95 of the time with panels that are packed before. Transposed
 convolutions of few channels, which are several convolutions, compile in two thirds of the time.
 """
 _AT_ONCE: Final = 8
-"""Steps that are written out, between which some of the next panel is copied."""
+"""Steps that are unrolled, between which some of the next panel is packed."""
 _BLOCKS: Final = 16
 """Blocks that threads may share, from which on a block has more than one strip."""
 _ROWS: Final = 64
@@ -116,7 +116,7 @@ def convolution(
     pad: Stage | None,
     constants: Set[Var] = frozenset(),
 ) -> Plan | None:
-    """Plan a product whose right factor is an image; None for others."""
+    """Plan a product whose right operand is an image; None for others."""
     if find_dot_groups(found, target) is not None:
         return None
     image = read_image(found, views, pad)
@@ -142,7 +142,7 @@ class _Convolution:
         self.batch, self.count = extent_of(found.batch), size_of(found.batch)
         lanes = target.lanes(found.dtype.bits)
         self.rest = 0
-        if self.n <= 16 * lanes and not found.ordered:  # among more pixels, one vector is little
+        if self.n <= 16 * lanes and not found.ordered:  # else one vector is little
             self.rest = left_over(image, self.n, self.k, lanes)
         self.whole = self.n - self.rest
         self.tiles = tiles = self._choose_tiles()
@@ -168,33 +168,33 @@ class _Convolution:
             slots = imm64(2 if self.meanwhile else across)
         row = (tiles.depth + 1) * tiles.columns
         self.panel = scratch("panel", (slots, row), found.dtype)
-        self.pieces = pieces_of(image, tiles.columns, tiles.lanes)
+        self.pieces = count_pieces(image, tiles.columns, tiles.lanes)
         used: set[Var] = set(by_class(found.left).get(Var, ()))
         self.groups = tuple(axis for axis in found.batch if axis.var in used)
-        self.left_over: Leftover | None = None
+        self.left_over: RemainderPixels | None = None
         if self.rest:
-            self.left_over = Leftover(
+            self.left_over = RemainderPixels(
                 image, self.left, self.rest, self.copy, self.panels, lanes, target.registers
             )
             images = imm64(1) if self.own_panels else self.batch
             self.columns = self.left_over.columns(images)
         self.kernels: Buffer | None = None
-        """Constant kernels, packed before any call."""
+        """Constant kernels, prepacked before any call."""
         constant = is_constant(replace(found, batch=self.groups), found.left, constants)
-        if constant and not self.rest:  # what is left over reads them where they are
+        if constant and not self.rest:  # the remainder pixels read them in place
             sets = (size_of(self.groups) or 0) * row_tiles
             self.kernels = scratch("kernels", (sets, self.k, tiles.rows), found.dtype)
 
     def _choose_tiles(self) -> Tiles:
-        """Choose tiles, and panels of whole units: steps along the last of the reduced axes."""
+        """Choose tiles, and panels of whole units: the iterations of the innermost reduced axes."""
         tiles = choose_tiles(self.m, self.whole, self.k, self.found.dtype, self.target)
         sizes = [axis.size or 1 for axis in self.image.steps]
         self.column_tiles = div_up(self.whole, tiles.columns)
         self.own_panels = self.column_tiles * (self.count or _SHARES) >= _SHARES
-        """Whether each block makes its panels, for all rows."""
+        """Whether each block packs its own panels, for all rows."""
         second = self.target.caches[1] or self.target.caches[0] * 4
         self.far = self.m * self.k * self.found.dtype.itemsize > second
-        """Whether kernels had better be read once for several strips."""
+        """Whether kernels exceed L2, and are better read once for several strips."""
         near = self.own_panels and not self.far and not self.rest
         depth = min(tiles.depth, _STEPS) if near else tiles.depth
         most = depth + depth // 4
@@ -211,36 +211,37 @@ class _Convolution:
         fewest = (self.k - (self.panels - 1) * depth) // _AT_ONCE
         often = near and self.row_tiles > _FEW_TILES
         self.meanwhile = div_up(depth, self.row_tiles * fewest) if often and fewest else 0
-        """Steps of the next panel that are copied between some steps of a tile."""
+        """Steps of the next panel that are packed between unrolled steps of a tile."""
         return replace(tiles, rows=rows, depth=depth)
 
     @property
     def work(self) -> int | None:
-        """The products of one call."""
+        """Count the multiply-adds of one call, None where the batch is dynamic."""
         return None if self.count is None else self.m * self.n * self.k * self.count
 
-    def _parallel(self, name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+    def _for_tasks(self, name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+        """Loop over tasks, in parallel where there is work enough."""
         work = self.work
         worth = work is None or work >= WORTH_THREADS
         return (parallel if worth else loop)(name, extent, body)
 
     def plan(self) -> Plan:
-        """Write the loops."""
-        copying, how = copied_image(self.image, self.copy, self.tiles.lanes)
+        """Emit the loop nest."""
+        copying, how = copy_image(self.image, self.copy, self.tiles.lanes)
         parts, held = [copying], [self.copy]
         if not self.own_panels:
             held.append(self.panel)
             held += [self.columns] if self.left_over else []
             parts.append(self._pack_all())
         blocks = product((self.batch, self.right.blocks, self.left.blocks))
-        parts.append(self._parallel("block", blocks, self._block))
+        parts.append(self._for_tasks("block", blocks, self._block))
         work = self.work
         flops = None if work is None else 2 * work
         ahead = () if self.kernels is None else (Ahead(self._ahead(self.kernels), (self.kernels,)),)
         return Plan("convolution", allocated(held, *parts), self._choices(how), flops, ahead=ahead)
 
     def _ahead(self, kernels: Buffer) -> Stmt:
-        """Pack kernels by tiles; those beyond the last are as the last."""
+        """Prepack kernels by tiles; rows beyond the last repeat it."""
         left = self.left
         count = div_up(self.m, left.width)
 
@@ -259,13 +260,13 @@ class _Convolution:
 
     # -- panels ------------------------------------------------------------------------------------
     def _depth(self, panel: PrimExpr) -> PrimExpr:
-        """Give the units of a panel; the last one may have fewer."""
+        """Count the units of a panel; the last one may have fewer."""
         if self.total % self.units == 0:
             return imm64(self.units)
         return lesser(imm64(self.units), sub(imm64(self.total), mul(panel, imm64(self.units))))
 
     def _pack_all(self) -> Stmt:
-        """Make all panels, and the columns of pixels that are left over."""
+        """Pack all panels, and the columns of the remainder pixels."""
         count = mul(self.batch, imm64(self.column_tiles * self.panels))
 
         def one(number: PrimExpr) -> Stmt:
@@ -276,21 +277,21 @@ class _Convolution:
 
         left_over = self.left_over
         if left_over is None:
-            return self._parallel("panel", count, one)
+            return self._for_tasks("panel", count, one)
 
         def column(number: PrimExpr) -> Stmt:
             batch, pixel = FloorDiv(number, imm64(self.rest)), FloorMod(number, imm64(self.rest))
             place = add(imm64(self.whole), pixel)
             return left_over.packed(self.columns, batch, number, place)
 
-        return self._parallel(
+        return self._for_tasks(
             "panel",
             add(count, mul(self.batch, imm64(self.rest))),
             lambda number: IfThenElse(LT(number, count), one(number), column(Sub(number, count))),
         )
 
     def _pack(self, batch: PrimExpr, tile: PrimExpr, panel: PrimExpr, slot: PrimExpr) -> Stmt:
-        """Make a panel for a tile of pixels."""
+        """Pack a panel for a tile of pixels."""
         tiles, image = self.tiles, self.image
         width, lanes = tiles.columns, tiles.lanes
         sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
@@ -307,7 +308,7 @@ class _Convolution:
                 if i == len(near):
                     base = substitute(image.base, table)
                     row = mul(k, imm64(width))
-                    return run_pieces(
+                    return copy_pieces(
                         self.copy, base, self.panel, slot, row, lanes, (sources, targets)
                     )
                 axis = near[i]
@@ -330,7 +331,7 @@ class _Convolution:
         return let("first", mul(tile, imm64(width)), made)
 
     def _clear(self, slot: PrimExpr, units: PrimExpr) -> Stmt:
-        """Set so many units of a panel to 0."""
+        """Zero so many units of a panel."""
         lanes, zero = self.tiles.lanes, const(0, self.found.dtype)
         value = zero if lanes == 1 else Broadcast(zero, lanes)
         return loop(
@@ -383,7 +384,7 @@ class _Convolution:
     def _strips(
         self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
     ) -> Stmt:
-        """Go along strips, and along panels of each; the next panel is made meanwhile."""
+        """Loop over strips, and over panels of each, packing the next panel meanwhile."""
         tiles, panels, zero = self.tiles, imm64(self.panels), imm64(0)
         fixed = split(self.found.batch, batch)
 
@@ -400,7 +401,7 @@ class _Convolution:
                 whole = lesser(at(later, tiles.depth, k), imm64(self.k - 1))
                 base = substitute(self.image.base, {**fixed, **split(self.image.steps, whole)})
                 target = mul(k, imm64(tiles.columns))
-                return run_pieces(
+                return copy_pieces(
                     self.copy, base, self.panel, slot, target, tiles.lanes, (sources, targets)
                 )
 
@@ -411,7 +412,7 @@ class _Convolution:
 
             walk = loop(
                 "tile",
-                _tiles_of(self.left, down),
+                _count_tiles(self.left, down),
                 lambda t: self._tile(
                     batch,
                     tile,
@@ -429,7 +430,7 @@ class _Convolution:
         begin = [self._pack(batch, at(across, self.right.per_block, zero), zero, zero)]
         if self.n % tiles.columns:
             begin.insert(0, self._clear(imm64(1), imm64(self.units)))
-        strips = _tiles_of(self.right, across)
+        strips = _count_tiles(self.right, across)
         walk = loop("strip", strips, lambda s: loop("panel", panels, lambda p: one(s, p)))
         return seq([*begin, walk])
 
@@ -456,14 +457,14 @@ class _Convolution:
                     slot,
                     lambda x: loop(
                         "tile",
-                        _tiles_of(self.left, down),
+                        _count_tiles(self.left, down),
                         lambda t: self._tile(batch, tile, (down, t), panel, x, part, s),
                     ),
                 )
             )
             return seq(parts)
 
-        return loop("strip", _tiles_of(self.right, across), strip)
+        return loop("strip", _count_tiles(self.right, across), strip)
 
     def _tile(
         self,
@@ -537,7 +538,7 @@ class _Convolution:
         step: Callable[[PrimExpr], Stmt],
         meanwhile: Callable[[PrimExpr, PrimExpr], Stmt] | None,
     ) -> Stmt:
-        """Go along the steps of a panel; ``meanwhile`` is done between some of them."""
+        """Loop over the steps of a panel; ``meanwhile`` is emitted between groups of them."""
         if meanwhile is None:
             return loop_over_steps(depth, self.target, step)
         turns = FloorDiv(depth, imm64(_AT_ONCE))
@@ -557,7 +558,7 @@ class _Convolution:
         return seq(made)
 
     def _rests(self, batch: PrimExpr, down: PrimExpr, panel: PrimExpr, sums: Buffer) -> Stmt:
-        tiles = _tiles_of(self.left, down)
+        tiles = _count_tiles(self.left, down)
         made = loop("tile", tiles, lambda t: self._rest(batch, (down, t), panel, sums))
         if not self.own_panels or self.left_over is None:
             return made
@@ -574,7 +575,7 @@ class _Convolution:
         panel: PrimExpr,
         sums: Buffer,
     ) -> Stmt:
-        """Add to the pixels that are left over, for a tile of rows."""
+        """Accumulate the remainder pixels, for a tile of rows."""
         left, found, left_over = self.left, self.found, self.left_over
         assert left_over is not None
         table = split(found.batch, batch)
@@ -583,7 +584,7 @@ class _Convolution:
         def inside(row: PrimExpr, rows: Places) -> Stmt:
             def finish(r: PrimExpr, j: PrimExpr, total: PrimExpr) -> Stmt:
                 place = {**table, **rows(r), pixels.var: add(imm64(self.whole), j)}
-                return self._guarded(row, r, store_element(found, self.inner, place, total))
+                return self._guard_row(row, r, store_element(found, self.inner, place, total))
 
             source = left.clamp(rows, row)
             return left_over.tile(self.columns, sums, batch, tile[1], panel, source, finish)
@@ -594,11 +595,11 @@ class _Convolution:
             lambda row: left.hoist_indices(row, lambda rows: inside(row, rows)),
         )
 
-    def _guarded(self, row: PrimExpr, r: PrimExpr, stmt: Stmt) -> Stmt:
-        """Store nothing beyond the last row."""
+    def _guard_row(self, row: PrimExpr, r: PrimExpr, stmt: Stmt) -> Stmt:
+        """Guard a store against rows beyond the last one."""
         return stmt if self.left.even else IfThenElse(LT(add(row, r), imm64(self.m)), stmt)
 
-    # -- the ends of a tile ------------------------------------------------------------------------
+    # -- prologue and epilogue of a tile -----------------------------------------------------------
     def _begin(
         self,
         table: Values,
@@ -607,7 +608,7 @@ class _Convolution:
         rows: tuple[Places, Places],
         sums: Buffer,
     ) -> Stmt:
-        """Set sums to what they start from; ``rows`` are those of the tile, and the nearest."""
+        """Initialise the accumulators; ``rows`` are those of the tile, and clamped ones."""
         tiles, left = self.tiles, self.left
         (pixels,) = self.found.columns
         last = imm64(self.whole - 1)
@@ -647,7 +648,7 @@ class _Convolution:
                     if n == 1
                     else vectorized("c", n, lambda c, f=f: end(r, add(f, c), held))
                 )
-            return self._guarded(row, r, seq(made))
+            return self._guard_row(row, r, seq(made))
 
         light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
         held, many, before = sums, unrolled, list[Stmt]()
@@ -681,7 +682,7 @@ class _Convolution:
         )
 
 
-def _tiles_of(side: Side, block: PrimExpr) -> PrimExpr:
+def _count_tiles(side: Side, block: PrimExpr) -> PrimExpr:
     """Count the tiles of a block; the last may have fewer."""
     count, each = div_up(side.size or 0, side.width), side.per_block
     if count % each == 0:

@@ -1,8 +1,7 @@
-"""See a convolution in a product: pixels of an image, shifted by the steps of a kernel.
+"""Recognise a convolution in a product: pixels of an image, shifted by the taps of a kernel.
 
-The columns are pixels that lie side by side in the result. The image is copied to where vectors of
-pixels are loaded from, whatever lies around them: with its padding, and with what is a stride apart
-side by side.
+The columns are pixels that are contiguous in the result. The image is copied with its padding, and
+elements a stride apart are made contiguous there, so that any vector of pixels can be loaded.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _SUMS: Final = (DataType("float32"), DataType("float64"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Border:
-    """Rows of an image as it is computed from another: ``value`` where ``low <= x < high``.
+    """An image that pads another: ``value`` where ``low <= x < high`` along a row.
 
     Beyond, and where an axis of ``inside`` is not within its bounds, it is ``other``.
     """
@@ -65,11 +64,11 @@ class Border:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Image:
-    """Where the pixels of a product are: ``base`` in a copy, plus ``shift`` for each pixel.
+    """Where the pixels of a product are: at ``base`` in a copy, plus ``shift`` for each pixel.
 
-    Rows of the copy hold what lies ``stride`` apart in runs of ``run`` elements. ``product`` has
-    ``pixels`` as its only column axis, ``places`` that it was made of, and as its only reduced axis
-    one for all ``steps``.
+    Rows of the copy hold elements that are ``stride`` apart in contiguous runs of ``run`` elements.
+    ``product`` has as its only column axis ``pixels``, the collapsed ``places``, and as its only
+    reduced axis the collapsed ``steps``.
     """
 
     product: Contraction
@@ -81,30 +80,30 @@ class Image:
     stride: int
     run: int
     lines: tuple[PrimExpr, ...]
-    """The extents of the copy, but for the last one."""
+    """The extents of the copy, but for the innermost."""
     sights: tuple[Sight, ...] = ()
-    """Along which axes steps see zeros around the image, and nothing else, for some pixels."""
+    """The axes along which some taps read nothing but padding, for some pixels."""
 
     @property
     def pitch(self) -> int:
-        """The elements of a row of the copy."""
+        """Return the elements of a row of the copy."""
         return self.stride * self.run
 
 
 def read_border(stage: Stage) -> Border | None:
-    """Read a stage that pads; None for others."""
+    """Match a stage that pads; None for others."""
     if stage.combine is not Combine.NONE or stage.reduced or stage.in_place:
         return None
     axes = tuple(stage.axes)
     whole = len(axes) == len(stage.indices) and all(
-        index is axis.var and _same(axis.extent, size)
+        index is axis.var and _is_same(axis.extent, size)
         for axis, index, size in zip(axes, stage.indices, stage.buffer.shape)
     )
     value = stage.value
     if not whole or not isinstance(value, Call) or value.op is not IF_THEN_ELSE:
         return None
     conditions, within, other = [value.args[0]], value.args[1], value.args[2]
-    while (  # a border around a border, of the same value
+    while (  # padding around padding, of the same value
         isinstance(within, Call)
         and within.op is IF_THEN_ELSE
         and structural_equal(within.args[2], other)
@@ -126,12 +125,12 @@ def read_border(stage: Stage) -> Border | None:
     return Border(axes, within, other, inside, low.value, high.value)
 
 
-def _same(a: PrimExpr, b: PrimExpr) -> bool:
+def _is_same(a: PrimExpr, b: PrimExpr) -> bool:
     return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value
 
 
-def _plain(buffer: Buffer) -> Border | None:
-    """Take a buffer as it is."""
+def _without_padding(buffer: Buffer) -> Border | None:
+    """Describe a buffer as an image without padding."""
     axes = tuple(Axis(Var(f"i{k}", INDEX), int64(n)) for k, n in enumerate(buffer.shape))
     size = axes[-1].size
     if size is None or buffer.dtype.lanes != 1:
@@ -141,7 +140,7 @@ def _plain(buffer: Buffer) -> Border | None:
 
 
 def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | None:
-    """See the convolution in a product whose right factor is an image; ``pad`` computes that."""
+    """Match the convolution in a product whose right operand is an image, or padded by ``pad``."""
     load, weights = plain_load(found.right), plain_load(found.left)
     many = [axis for axis in found.columns if axis.size != 1]
     sizes = [axis.size for axis in (*found.rows, *many[-1:], *found.reduced)]
@@ -151,7 +150,7 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
         return None
     if pad is not None and load.buffer is not pad.buffer:
         return None
-    border = _plain(load.buffer) if pad is None else read_border(pad)
+    border = _without_padding(load.buffer) if pad is None else read_border(pad)
     if border is None:
         return None
     blank = replace(found.stage, value=imm64(0))
@@ -159,13 +158,13 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     places = tuple(many[-count:])
     if any(axis.size is None for axis in places):
         return None
-    reduced = _by_weight(found)
+    reduced = _sort_by_weight(found)
     if found.ordered and reduced != tuple(axis for axis in found.reduced if axis.size != 1):
         return None
     step = Var("k", INDEX)
     flat = views.flatten(weights, reduced, step)
     apart = pad is not None or count < len(many)
-    moved = _moved(load, places, reduced, apart=apart)
+    moved = _find_addresses(load, places, reduced, apart=apart)
     if flat is None or moved is None:
         return None
     stride, base, shift, run = moved
@@ -196,19 +195,20 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     return Image(product, border, places, reduced, base, shift, stride, run, lines, seen)
 
 
-def _by_weight(found: Contraction) -> tuple[Axis, ...]:
-    """Order the reduced axes as they lie in the weights."""
+def _sort_by_weight(found: Contraction) -> tuple[Axis, ...]:
+    """Sort the reduced axes by their order in the weights."""
     many = [axis for axis in found.reduced if axis.size != 1]
     far = {axis.var: stride_along(found.left, [axis]) or 0 for axis in many}
     return tuple(sorted(many, key=lambda axis: -far[axis.var]))
 
 
-def _moved(
+def _find_addresses(
     load: BufferLoad, places: Sequence[Axis], steps: Sequence[Axis], *, apart: bool
 ) -> tuple[int, PrimExpr, PrimExpr, int] | None:
-    """Find the stride of pixels, and where they are in a copy of the image.
+    """Find the stride of pixels, and their addresses in a copy of the image.
 
-    None where they are no image, neither shifted by the steps of a kernel nor ``apart``.
+    None where they are no image: neither shifted by the taps of a kernel nor ``apart``, which says
+    that the image is padded or has outer axes.
     """
     axes = (*places, *steps)
     forms = [form_of(index, axes) for index in load.indices]

@@ -1,4 +1,4 @@
-"""Few pixels that fill no vector: dot products along the steps, in place of a vector more.
+"""Remainder pixels that fill no vector: vectorise their dot products along the reduced axis.
 
 49 pixels in vectors of 16 would waste a quarter of the work: 48 are vectors, and the last one is a
 column of its own, by which rows of the kernels are multiplied while they are in cache.
@@ -23,16 +23,16 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, Broadcast, Eq, IntImm, PrimExpr, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
-__all__ = ["Leftover", "left_over"]
+__all__ = ["RemainderPixels", "left_over"]
 
 _MOST: Final = 4
 """Pixels that are cheaper so than as another vector."""
 _SUMS: Final = 24
-"""Vectors of sums that a machine with 32 registers keeps."""
+"""Vector accumulators for which a machine with 32 registers has room."""
 
 
 def left_over(image: Image, pixels: int, steps: int, lanes: int) -> int:
-    """Count the pixels to leave over: some, where there are vectors of others, or none."""
+    """Count the remainder pixels to compute by dot products; 0 where a vector is better."""
     found = image.product
     rest = pixels % lanes
     if not 0 < rest <= min(_MOST, lanes // 4) or pixels < lanes or steps < 8 * lanes:
@@ -40,7 +40,7 @@ def left_over(image: Image, pixels: int, steps: int, lanes: int) -> int:
     return rest if reads_along(found.left, found.reduced) else 0
 
 
-class Leftover:
+class RemainderPixels:
     """The last ``count`` pixels of each image of a product."""
 
     def __init__(
@@ -58,14 +58,14 @@ class Leftover:
         self.found, self.lanes, self.panels = found, lanes, panels
         self.steps = found.reduced[0].size or 0
         self.vectors = self.steps // lanes
-        """Those of the steps; some steps may fill none."""
+        """The full vectors along the reduced axis."""
         self.shared = True
-        """Whether the columns are those of all images."""
+        """Whether the buffer holds the columns of all images, and not of one."""
         self.share = div_up(self.vectors, panels)
         self.group = max(1, min(count, (_SUMS if registers >= 32 else _SUMS // 2) // left.width))
 
     def columns(self, images: PrimExpr) -> Buffer:
-        """Make the buffer of pixels that are left over, each with its steps side by side."""
+        """Create the buffer of remainder pixels, each with its steps contiguous (im2col)."""
         self.shared = not (isinstance(images, IntImm) and images.value == 1)
         return scratch("columns", (mul(images, imm64(self.count)), self.steps), self.found.dtype)
 
@@ -73,12 +73,12 @@ class Leftover:
         return at(batch, self.count, imm64(j)) if self.shared else imm64(j)
 
     def sums(self) -> Buffer:
-        """Make the buffer of the sums of a block."""
+        """Create the buffer of the sums of a block."""
         shape = (self.left.per_block, self.left.width, self.count)
         return scratch("left_over", shape, self.found.dtype)
 
     def packed(self, columns: Buffer, batch: PrimExpr, number: PrimExpr, pixel: PrimExpr) -> Stmt:
-        """Copy what the steps take from the image for a pixel."""
+        """Copy what the steps read of the image for a pixel."""
         image = self.image
         shift = substitute(image.shift, dict(split(image.places, pixel)))
         fixed = split(self.found.batch, batch)
@@ -106,7 +106,7 @@ class Leftover:
         rows: Places,
         finish: Callable[[PrimExpr, PrimExpr, PrimExpr], Stmt],
     ) -> Stmt:
-        """Add the products of a panel for a tile of rows; ``finish`` is given what is complete."""
+        """Add the products of a panel for a tile of rows; ``finish`` stores complete sums."""
         made: list[Stmt] = []
         for first in range(0, self.count, self.group):
             some = range(first, min(self.count, first + self.group))
@@ -207,7 +207,7 @@ class Leftover:
         rows: Places,
         some: range,
     ) -> Stmt:
-        """Add the steps that fill no vector."""
+        """Add the remainder steps that fill no vector."""
         found = self.found
         fixed = split(found.batch, batch)
         step = found.reduced[0].var

@@ -1,8 +1,8 @@
-"""Which steps of a kernel see the image at a pixel, and which see only the zeros around it.
+"""The valid taps of a padded convolution: those that read the image at a pixel, and not only zeros.
 
-What is zero times a finite number adds nothing to a sum, in whatever order terms are added: of a
-kernel of 3 x 3 over 14 x 14 pixels, a tenth of the products need not be computed. Infinite weights
-times zeros are no numbers: whoever leaves products out has to know that there are none.
+Zero times a finite number adds nothing to a sum, in whatever order terms are added: of a kernel of
+3 x 3 over 14 x 14 pixels, a tenth of the products need not be computed. Infinite weights times
+zeros are NaN: whoever leaves products out has to know that there are none.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["Sight", "sights"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sight:
-    """The step ``s`` sees the image at the pixel ``p`` where ``low <= stride*p + apart*s < high``.
+    """Tap ``s`` is valid at pixel ``p`` where ``low <= stride*p + apart*s < high``.
 
-    That is so along one axis of the image, whatever steps and pixels are along others.
+    That is so along one axis, whatever taps and pixels are along others; ``apart`` is the dilation.
     """
 
     pixel: Axis
@@ -34,11 +34,11 @@ class Sight:
     high: int
 
     def sees(self, pixel: int, step: int) -> bool:
-        """Whether a step sees the image at a pixel."""
+        """Whether a tap is valid at a pixel."""
         return self.low <= self.stride * pixel + self.apart * step < self.high
 
     def span(self, first: PrimExpr, last: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-        """Give the first step that sees the image at one of some pixels, and how many may."""
+        """Return the first tap that is valid at one of some pixels, and how many may be."""
         before = sub(imm64(self.low + self.apart - 1), mul(last, imm64(self.stride)))
         after = sub(imm64(self.high + self.apart - 1), mul(first, imm64(self.stride)))
         begin = Max(FloorDiv(before, imm64(self.apart)), imm64(0))
@@ -48,7 +48,7 @@ class Sight:
 
     @property
     def share(self) -> float:
-        """The share of all steps at all pixels that see the image."""
+        """Compute the share of all taps at all pixels that are valid."""
         pixels, steps = self.pixel.size or 0, self.step.size or 0
         seen = 0
         for step in range(steps):
@@ -65,7 +65,7 @@ def sights(
     pixels: Sequence[Axis],
     steps: Sequence[Axis],
 ) -> tuple[Sight, ...]:
-    """List the axes of a padded image where pixels see beyond it; ``bounds`` are those of it."""
+    """List the axes of a padded image along which some taps are invalid; it ends at ``bounds``."""
     own, other = {a.var: a for a in pixels}, {a.var: a for a in steps}
     forms = [form_of(index, (*pixels, *steps)) for index in indices]
     uses = [set(form.terms) if form is not None else set(own) | set(other) for form in forms]
