@@ -1,7 +1,7 @@
-"""Loops that divide by sizes which are known when they run, as reshapes do: copies of digits.
+"""Delinearize loops that divide by dynamic sizes, as reshapes do: split axes into digits.
 
 To divide by 0 is an error, so that such a formula is no stage. Where elements are computed at all,
-the sizes that make up extents are not 0, and by digits of such sizes nothing is divided any more.
+the sizes that make up extents are not 0, and digits of such sizes need no division.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = ["plan_divided", "sizes_of", "with_digits"]
 
 
 def sizes_of(func: PrimFunc) -> frozenset[Var]:
-    """Give the variables that are sizes of arguments, which are never negative."""
+    """Return the variables that are sizes of arguments, which are never negative."""
     buffers = func.buffer_map.values()
     return frozenset(dim for b in buffers for dim in b.shape if isinstance(dim, Var))
 
 
 def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
-    """Take apart axes of results by which reductions are read; give the views that are stored to.
+    """Split axes of results by which reductions are read; return the views that are stored to.
 
-    As ``c // 8`` in the normalisation of groups of 8 channels: their rows are one with what is
-    computed of them then. What others read stays as it is. ``declared`` puts the views in scope.
+    As ``c // 8`` in the normalisation of groups of 8 channels: their rows can then be fused with
+    what is computed of them. What others read stays as it is. ``declared`` puts the views in scope.
     """
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     made = {id(p.buffer.data) for p in stages} if any(p.reduced for p in stages) else set[int]()
@@ -59,7 +59,7 @@ def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
 
 
 def plan_divided(stmt: Stmt, func: PrimFunc, plan: Callable[[Stage], Plan]) -> Plan | None:
-    """Plan a nest by the digits of its axes; None for others. ``plan`` knows what to do then."""
+    """Plan a nest by the digits of its axes with ``plan``; None for others."""
     stage = Reader(func).read(stmt, may_fail=True)
     split = None if stage is None else in_digits(stage, sizes_of(func))
     if split is None or effects(split.value) & (Does.FAILS | Does.ACTS):

@@ -1,8 +1,8 @@
-"""The rule for every stage: an element, or a vector of neighbours, is combined in registers.
+"""The rule for every stage: an element, or a vector of neighbours, is accumulated in registers.
 
-Where the arrays lie along the last axis, neighbours are taken together, so that each step of the
-reduction loads whole vectors; otherwise elements are taken one by one. Threads share the elements.
-Each element takes its terms in the order in which they were written.
+Where the arrays are contiguous along the last axis, neighbours are vectorised, so that each step of
+the reduction loads whole vectors; otherwise elements are scalar. Threads share the elements. Each
+element adds its terms in the order in which they were written.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from loomir.autoschedule.builders.thread_partition import shared
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.affine_guards import form_of
-from loomir.autoschedule.rules.elementwise.pretranspose import turned_once
-from loomir.autoschedule.rules.reduction.outer_vectorization import SideBySide, side_by_side
+from loomir.autoschedule.rules.elementwise.pretranspose import pretranspose
+from loomir.autoschedule.rules.reduction.outer_vectorization import RowVectors, vectorize_rows
 from loomir.ir.visit import by_class
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -30,9 +30,9 @@ from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt
 __all__ = ["plan_general"]
 
 _REGISTERS: Final = 4
-"""Vectors that are combined at once: enough to hide the latency of an addition."""
+"""Vector accumulators at once: enough to hide the latency of an addition."""
 _STEPS: Final = 64
-"""Steps of a reduction that are assumed where the number is not known."""
+"""Steps of a reduction that are assumed where an extent is dynamic."""
 
 _GATHERED: Final = 32
 """Bits of elements from which a vector of them can be gathered."""
@@ -46,16 +46,16 @@ def plan_general(stage: Stage, target: Target) -> Plan:
         return Plan("loops", Evaluate(imm(0, INDEX)), ("there is nothing to compute",))
     placed = [axis for axis in by_index(stage) if axis.size != 1]
     unit = [axis for axis in stage.axes if axis.size == 1]
-    turned = turned_once(stage, placed, target)
+    turned = pretranspose(stage, placed, target)
     if turned is not None:
-        plan = _beside(turned.stage, placed, unit, target)
+        plan = _plan_neighbours(turned.stage, placed, unit, target)
         note = "what is read across it is turned once, before"
         stmt = allocated((turned.copy,), turned.made, plan.stmt)
         return replace(plan, stmt=stmt, choices=(*plan.choices, note))
-    together = _together(stage, placed, target)
+    together = _vectorize_outer(stage, placed, target)
     if together is not None:
         return _rows_at_once(stage, unit, placed, together, _time(stage))
-    return _beside(stage, placed, unit, target)
+    return _plan_neighbours(stage, placed, unit, target)
 
 
 def _time(stage: Stage) -> float:
@@ -66,8 +66,10 @@ def _time(stage: Stage) -> float:
     return time_of(stage.value, stage.buffer.dtype) * max(steps, 1)
 
 
-def _beside(stage: Stage, placed: Sequence[Axis], unit: Sequence[Axis], target: Target) -> Plan:
-    """Plan elements one by one, or neighbours together."""
+def _plan_neighbours(
+    stage: Stage, placed: Sequence[Axis], unit: Sequence[Axis], target: Target
+) -> Plan:
+    """Plan scalar elements, or vectors of neighbours."""
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
     width = _width(stage, placed[-1], lanes) if placed else 1
     each = _time(stage)
@@ -96,8 +98,8 @@ def _beside(stage: Stage, placed: Sequence[Axis], unit: Sequence[Axis], target: 
     return Plan("reduction", _guarded(stage, stmt), (along, how))
 
 
-def _together(stage: Stage, placed: Sequence[Axis], target: Target) -> SideBySide | None:
-    """See whether elements along the last axis, or along all, are combined in lanes."""
+def _vectorize_outer(stage: Stage, placed: Sequence[Axis], target: Target) -> RowVectors | None:
+    """Choose whether elements along the last axis, or along all, are reduced in lanes."""
     if stage.combine is Combine.NONE or not placed:
         return None
     ways = [placed[-1:], placed]
@@ -105,7 +107,7 @@ def _together(stage: Stage, placed: Sequence[Axis], target: Target) -> SideBySid
     if size is not None and size < target.lanes(stage.buffer.dtype.bits):
         ways.reverse()
     for rows in ways:
-        found = side_by_side(stage, rows, target)
+        found = vectorize_rows(stage, rows, target)
         if found is not None:
             return found
     return None
@@ -115,7 +117,7 @@ def _rows_at_once(
     stage: Stage,
     unit: Sequence[Axis],
     placed: Sequence[Axis],
-    together: SideBySide,
+    together: RowVectors,
     each: float,
 ) -> Plan:
     rows = together.along
@@ -135,7 +137,7 @@ def _rows_at_once(
 
 
 def _may_skip(stage: Stage) -> bool:
-    """Whether an element is left alone where it has no terms: a block starts it with the first."""
+    """Whether a result without terms stays unwritten: a block initialises it at the first term."""
     return bool(stage.reduced) and stage.block is not None and stage.block.init is not None
 
 
@@ -146,7 +148,7 @@ def _guarded(stage: Stage, stmt: Stmt) -> Stmt:
 
 
 def _width(stage: Stage, across: Axis, lanes: int) -> int:
-    """Give how many neighbours are taken together, 1 where arrays do not lie along the axis."""
+    """Choose how many neighbours are vectorised, 1 where arrays are not contiguous."""
     loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
     along = 0
     for load in loads:
@@ -166,7 +168,7 @@ def _width(stage: Stage, across: Axis, lanes: int) -> int:
 
 
 def _is_strided(stage: Stage, across: Axis, lanes: int) -> bool:
-    """Whether all loads take steps of one length along an axis, short enough to share lines.
+    """Whether all loads have one constant stride along an axis, short enough to share cache lines.
 
     As coordinates of points: a lane for each takes a third of the time of one after the other.
     """

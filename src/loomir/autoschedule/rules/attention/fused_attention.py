@@ -1,6 +1,6 @@
-"""A product, what is done to its rows, and a product with those: attention, block by block.
+"""Fused attention: a product, row-wise stages, and a product with their result, block by block.
 
-A block of rows goes through all of these stages while it is in cache, so that the matrix between
+A block of rows runs through all of these stages while it is in cache, so that the matrix between
 the products is never written to memory as a whole. Within a block the stages are planned by the
 rules that would plan them alone; blocks are shared between threads.
 """
@@ -18,15 +18,15 @@ from loomir.autoschedule.builders.loops import INDEX, allocated, loop, parallel,
 from loomir.autoschedule.builders.operand_access import ceil_div
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rules.attention.masks import Mask, mask_of
+from loomir.autoschedule.rules.attention.masks import Mask, find_mask
 from loomir.autoschedule.rules.attention.operand_packing import (
     Shared,
-    beside,
-    finite,
-    turned,
-    up_to,
+    check_finite,
+    convert_rows,
+    pack_values,
+    round_up,
+    transpose_keys,
     vars_of,
-    widened,
 )
 from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS
 from loomir.ir.equality import structural_equal
@@ -44,7 +44,7 @@ Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
 Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
 
 _BLOCKS: Final = (64, 48, 32, 24, 16, 8)
-"""Rows of a block, the best first: more share what is read of the other factors, fewer fit."""
+"""Rows of a block, the best first: more rows reuse the other operands more, fewer fit the cache."""
 _SHARING: Final = 32
 """Rows of a block where none fits: keys and values for fewer cost more than rows beyond the cache.
 
@@ -53,14 +53,14 @@ _SHARING: Final = 32
 _LONG: Final = 1 << 25
 """Bytes between the products from which on blocks have the fewest rows: memory has an end."""
 _USUAL: Final = 2048
-"""Keys that are assumed where their number is not known."""
+"""Keys that are assumed where their number is dynamic."""
 _STRIP: Final = 48
 """Keys at a time where their number is not known, or differs from block to block.
 
 A multiple of the columns of the tiles that most machines take.
 """
 _SEEN: Final = 64
-"""Keys that a mask hides are left out by so many, so that what is left fills vectors."""
+"""Granularity at which masked keys are skipped, so that the rest fills vectors."""
 _MASKED: Final = 128
 """Keys from which on a mask may hide enough of them."""
 _FEWEST: Final = 16
@@ -71,7 +71,7 @@ _LONGEST: Final = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Chain:
-    """Stages that need, of those before, the same row alone."""
+    """Stages that depend, of those before, on the same row alone."""
 
     stages: tuple[Stage, ...]
     outer: tuple[Axis, ...]
@@ -159,7 +159,7 @@ def _chained(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
     held = inner(len(own))
     if any(stage.buffer not in held for stage in chain[:second]) or _overlap(chain):
         return None
-    mask = mask_of(chain, second, outer, keys) if _size(keys, _MASKED) >= _MASKED else None
+    mask = find_mask(chain, second, outer, keys) if _size(keys, _MASKED) >= _MASKED else None
     return _Chain(tuple(chain), outer, keys, tuple(own), places, second, mask=mask)
 
 
@@ -231,7 +231,7 @@ def _overlap(chain: Sequence[Stage]) -> bool:
 
 
 def _in_place(chain: _Chain) -> _Chain:
-    """Keep what is made of the products in their place: twice the rows fit a cache."""
+    """Store what is made of the products in place: twice the rows fit a cache."""
     first = chain.stages[0].buffer
     readers = [k for k, s in enumerate(chain.stages) if any(p.buffer is first for p in _loads(s))]
     number = readers[-1] if readers else 0
@@ -288,7 +288,7 @@ class _Blocks:
         """How many keys the block at hand goes over."""
 
     def plan(self) -> Plan:
-        """Write the loops."""
+        """Emit the loop nest."""
         chain = self.chain
         rows = chain.outer[-1]
         batch = product(axis.extent for axis in chain.outer[:-1])
@@ -334,7 +334,7 @@ class _Blocks:
         return total >= WORTH_THREADS
 
     def _shared(self) -> list[Stmt]:
-        """Bring factors that all blocks read into a better order."""
+        """Pack operands that all blocks read."""
         chain = self.chain
         second = self.stages[chain.second]
         mine = {
@@ -352,15 +352,15 @@ class _Blocks:
             made.append(self._alone(copy.copy))
             return True
 
-        if take(0, turned(self.stages[0], chain.outer, chain.keys, self.target, strip)):
+        if take(0, transpose_keys(self.stages[0], chain.outer, chain.keys, self.target, strip)):
             self.strip = strip
             if strip > 1:
-                made.append(_cleared(self.shared[0].copy, strip))
-        take(0, widened(self.stages[0], chain.outer, chain.keys))
-        take(chain.second, beside(second, outer))
+                made.append(_zero_padding(self.shared[0].copy, strip))
+        take(0, convert_rows(self.stages[0], chain.outer, chain.keys))
+        take(chain.second, pack_values(second, outer))
         asked = None
         if chain.mask is not None and self.strip > 1:
-            asked = finite(self.stages[chain.second], outer)
+            asked = check_finite(self.stages[chain.second], outer)
         if asked is not None:
             stage, holds = asked
             names = {axis.var: chain.outer[k].var for k, axis in mine.items()}
@@ -381,7 +381,7 @@ class _Blocks:
         many = imm64(count) if isinstance(count, int) else count
         last = sub(add(start, many), imm64(1))
         table = {axis.var: place for axis, place in zip(chain.outer, [*at, last], strict=True)}
-        most = up_to(Max(substitute(chain.mask.limit, table), imm64(1)), _SEEN)
+        most = round_up(Max(substitute(chain.mask.limit, table), imm64(1)), _SEEN)
         whole = chain.keys.extent
         return Select(substitute(self.hides, table), Min(whole, most), whole)
 
@@ -398,7 +398,7 @@ class _Blocks:
             part = replace(first, axes=tuple(axes), value=value, indices=indices)
             plan, _ = self._first_of([part], lambda count: frozenset[Buffer]())
             self.plans.append(plan)
-            return _serial(plan.stmt)
+            return _make_serial(plan.stmt)
 
         return loop("strip", ceil_div(self.seen, self.strip), some)
 
@@ -428,7 +428,7 @@ class _Blocks:
         while place < len(stages):
             plan, covered = self._planned(stages, place, set(held.values()))
             self.plans.append(plan)
-            made.append(_serial(plan.stmt))
+            made.append(_make_serial(plan.stmt))
             place += covered
         used = {load.buffer for stmt in made for load in by_class(stmt).get(BufferLoad, ())}
         stmt = allocated([b for b in held.values() if b in used], *made)
@@ -490,7 +490,7 @@ class _Blocks:
                     shape[dim] = many if k == last else imm64(1)
                 if number == 0 and self.strip > 1:
                     dim = next(k for k, i in enumerate(stage.indices) if i is self.chain.keys.var)
-                    shape[dim] = up_to(shape[dim], self.strip)
+                    shape[dim] = round_up(shape[dim], self.strip)
                 held[buffer] = scratch(buffer.name, shape, buffer.dtype)
             small = held[buffer]
             buffer, indices = small, local(dims, indices)
@@ -523,8 +523,8 @@ class _Blocks:
         raise InternalError("no rule takes a stage")
 
 
-def _serial(stmt: Stmt) -> Stmt:
-    """Run all loops on the thread that is there: blocks are shared already."""
+def _make_serial(stmt: Stmt) -> Stmt:
+    """Make all loops serial: blocks are shared between threads already."""
 
     def one(made: For) -> For:
         return replace(made, kind=ForKind.SERIAL) if made.kind is ForKind.PARALLEL else made
@@ -533,10 +533,10 @@ def _serial(stmt: Stmt) -> Stmt:
     return made
 
 
-def _cleared(copy: Stage, strip: int) -> Stmt:
-    """Fill the room behind the last key, which strips go over: what comes of it is not used."""
+def _zero_padding(copy: Stage, strip: int) -> Stmt:
+    """Zero the padding behind the last key, which strips run over: its results are not used."""
     size = copy.axes[-1].extent
-    room = sub(up_to(size, strip), size)
+    room = sub(round_up(size, strip), size)
 
     def fill(place: tuple[PrimExpr, ...]) -> Stmt:
         if len(place) < len(copy.axes) - 1:

@@ -1,4 +1,4 @@
-"""Keys that no row of a block sees: the mask says so, and what is done to them shows no trace.
+"""Prove which keys a causal mask hides from a whole block of rows, so that they are skipped.
 
 A score that a mask replaces by minus infinity leaves a maximum as it is, and its exponential is 0.
 So are its products with finite values. Where the maximum is minus infinity or NaN, the exponential
@@ -37,7 +37,7 @@ from loomir.tir.expr import (
     Var,
 )
 
-__all__ = ["Mask", "mask_of"]
+__all__ = ["Mask", "find_mask"]
 
 
 class Mask(NamedTuple):
@@ -49,8 +49,10 @@ class Mask(NamedTuple):
     """How many keys a row sees at most, by the axes of the first product."""
 
 
-def mask_of(stages: Sequence[Stage], second: int, outer: Sequence[Axis], keys: Axis) -> Mask | None:
-    """Find a mask that leaves rows their first keys only; None where there is none to prove."""
+def find_mask(
+    stages: Sequence[Stage], second: int, outer: Sequence[Axis], keys: Axis
+) -> Mask | None:
+    """Match a mask that leaves rows their first keys only; None where that is not proved."""
     reader = _Reader(stages[0], outer, keys)
     for stage in stages[1:second]:
         if not reader.takes(stage):

@@ -1,4 +1,4 @@
-"""The factors of attention that all blocks of rows share, brought into a better order once."""
+"""Pack the operands of attention that all blocks of rows share, once."""
 
 from __future__ import annotations
 
@@ -22,14 +22,22 @@ from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Eq, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, const
 
-__all__ = ["Shared", "beside", "finite", "turned", "up_to", "vars_of", "widened"]
+__all__ = [
+    "Shared",
+    "check_finite",
+    "convert_rows",
+    "pack_values",
+    "round_up",
+    "transpose_keys",
+    "vars_of",
+]
 
 _ENOUGH: Final = 64
-"""Rows from which on a factor is copied: the copy takes as long as 1 to 2 rows."""
+"""Rows from which on an operand is packed: the copy takes as long as 1 to 2 rows."""
 
 
 class Shared(NamedTuple):
-    """A copy of a factor."""
+    """A packed operand."""
 
     copy: Stage
     reader: Stage
@@ -42,8 +50,8 @@ class Shared(NamedTuple):
         return self.copy.buffer
 
 
-def up_to(size: PrimExpr, step: int) -> PrimExpr:
-    """Give the next multiple of ``step``."""
+def round_up(size: PrimExpr, step: int) -> PrimExpr:
+    """Round up to a multiple of ``step``."""
     return mul(ceil_div(size, step), imm64(step))
 
 
@@ -53,10 +61,10 @@ def vars_of(expr: PrimExpr) -> list[Var]:
     return found
 
 
-def turned(
+def transpose_keys(
     product: Stage, outer: Sequence[Axis], keys: Axis, target: Target, whole: int = 1
 ) -> Shared | None:
-    """Copy the factor of the keys, where it lies along the sum, so that keys are neighbours.
+    """Pre-transpose keys that lie along the sum, so that neighbouring keys are contiguous.
 
     There is room for a ``whole`` number of keys.
     """
@@ -68,13 +76,13 @@ def turned(
         return None
     lanes = target.lanes(factor.dtype.bits)
     # Rows of a power of two would share few sets of a cache.
-    length = add(up_to(keys.extent, max(whole, lanes)), imm64(lanes))
+    length = add(round_up(keys.extent, max(whole, lanes)), imm64(lanes))
     made = _copied("turned", product, factor, outer[:-1], (many[0], keys), length)
     return _shared(product, made, swapped, "a factor turned once, for all blocks")
 
 
-def widened(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | None:
-    """Copy the factor of the rows, where its numbers are converted: each is used for all keys.
+def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | None:
+    """Convert the operand of the rows once, where it is widened: all keys use each element.
 
     512 rows and keys of float16 take 0.85 of the time.
     """
@@ -88,11 +96,11 @@ def widened(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | None:
     return _shared(product, made, swapped, "a factor converted once, for all keys")
 
 
-def beside(product: Stage, outer: Sequence[Axis]) -> Shared | None:
-    """Copy the right factor of the second product, where its rows do not lie side by side.
+def pack_values(product: Stage, outer: Sequence[Axis]) -> Shared | None:
+    """Pack the right operand of the second product, where its rows are not contiguous.
 
-    Heads of 128 numbers that are 4 KiB apart take 2 times as long where they are: all of them share
-    few sets of the first cache, and each needs a page. Short floats are converted once, too.
+    Heads of 128 numbers that are 4 KiB apart take 2 times as long in place: all of them map to few
+    sets of L1, and each needs a page. Short floats are converted once, too.
     """
     assert isinstance(product.value, Mul)
     rows = outer[-1]
@@ -159,10 +167,10 @@ def _spread(
     return axes, where, substitute(value, dict.fromkeys(ones, imm64(0)))
 
 
-def finite(product: Stage, outer: Sequence[Axis]) -> tuple[Stage, PrimExpr] | None:
-    """Ask whether all that the second product reads of its right factor for a batch is finite.
+def check_finite(product: Stage, outer: Sequence[Axis]) -> tuple[Stage, PrimExpr] | None:
+    """Emit a check that the right operand of the second product is finite for a batch.
 
-    Gives the stage that finds it out, and what is true where it is.
+    Returns the stage that checks, and the condition that holds where it is.
     """
     assert isinstance(product.value, Mul)
     rows = outer[-1]

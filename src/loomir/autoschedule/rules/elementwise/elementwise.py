@@ -1,7 +1,7 @@
-"""Element-wise stages: one long run of elements in vectors, shared between threads in chunks.
+"""Element-wise stages: one collapsed run of elements, vectorised and shared between threads.
 
-The last axes are joined to a run where all arrays lie along it alike; the others are counted by one
-loop around it. A run is cut into chunks where it is long, so that memory is read in order and each
+The innermost axes are collapsed to a run where all arrays are contiguous along it alike; the others
+are one loop around it. A long run is split into chunks, so that memory is read in order and each
 thread has its own part.
 """
 

@@ -1,7 +1,7 @@
-"""Element-wise stages whose last axis is short, and whose inputs lie along the one before.
+"""Element-wise stages that interleave: the last axis is short, inputs lie along the one before.
 
-As pixels of an image that is made of planes: vectors are computed along the longer axis, one for
-each place of the short one, and their lanes are mixed before they are stored.
+As the pixels of an image that is made of planes: vectors are computed along the longer axis, one
+for each index of the short one, and their lanes are shuffled before they are stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What sums in order read across their results, turned once where many of them read it.
+"""Pre-transpose an operand of an ordered reduction, so that the vectorised axis is contiguous.
 
-Distances of all points to all others take the coordinates of a point one after the other; of
-neighbouring points these are far apart. A copy in which they lie side by side is read as vectors:
-500 x 600 points of 16 coordinates took a fifth of the time.
+Distances of all points to all others read the coordinates of a point one after the other; those of
+neighbouring points are far apart. A copy in which they are contiguous is read as vectors: 500 x 600
+points of 16 coordinates took a fifth of the time.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import Stmt
 
-__all__ = ["TurnedOnce", "turned_once"]
+__all__ = ["Pretransposed", "pretranspose"]
 
 _READ: Final = 8
 """How often an element is read at least, so that it pays to copy it."""
 
 
-class TurnedOnce(NamedTuple):
-    """The copy, how it is made, and the stage that reads it."""
+class Pretransposed(NamedTuple):
+    """The copy, the stage that makes it, and the stage that reads it."""
 
     copy: Buffer
     made: Stmt
     stage: Stage
 
 
-def turned_once(stage: Stage, placed: Sequence[Axis], target: Target) -> TurnedOnce | None:
-    """Turn what a stage reads across the last of its axes; None where that is not worth it."""
+def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> Pretransposed | None:
+    """Pre-transpose what a stage reads across its last axis; None where that is not worth it."""
     if stage.combine is Combine.NONE or stage.free_order or len(placed) < 2 or not stage.reduced:
         return None
     across = placed[-1]
@@ -81,13 +81,13 @@ def turned_once(stage: Stage, placed: Sequence[Axis], target: Target) -> TurnedO
         same = structural_equal(old, load)
         return BufferLoad(copy, tuple(axis.var for axis in order)) if same else old
 
-    return TurnedOnce(
+    return Pretransposed(
         copy, plan.stmt, replace(stage, value=rewrite(stage.value, {BufferLoad: moved}))
     )
 
 
 def _is_plain(load: BufferLoad, stage: Stage) -> bool:
-    """Whether each index is another axis, or a number."""
+    """Whether each index is another axis, or a constant."""
     names = {axis.var for axis in (*stage.axes, *stage.reduced)}
     used = [i for i in load.indices if not isinstance(i, IntImm)]
     plain = all(isinstance(i, Var) and i in names for i in used)
@@ -95,6 +95,6 @@ def _is_plain(load: BufferLoad, stage: Stage) -> bool:
 
 
 def _is_read_often(load: BufferLoad, placed: Sequence[Axis]) -> bool:
-    """Whether many results read each element: there are axes that do not occur."""
+    """Whether many results read each element: there are axes that it does not use."""
     times = number(product(axis.extent for axis in placed if axis.var not in {*load.indices}))
     return times is None or times >= _READ

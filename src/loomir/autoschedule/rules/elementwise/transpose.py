@@ -1,8 +1,8 @@
-"""Element-wise stages that read across the order in which they write: square blocks are turned.
+"""Element-wise stages that transpose: their input and output are contiguous along different axes.
 
-A block of vectors is loaded along the axis on which the input lies, turned in registers, and
-stored along the axis on which the output lies. Blocks are taken tile by tile, so that lines of the
-cache and pages are used up before they leave.
+A block of vectors is loaded along the axis on which the input is contiguous, transposed in
+registers, and stored along that of the output. Blocks are run tile by tile, so that cache lines and
+pages are used up before they are evicted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _Place = Mapping[Var, PrimExpr]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Turn:
+class _Transpose:
     """A stage whose output lies along ``across``, and some of whose inputs along ``down``."""
 
     stage: Stage
@@ -56,7 +56,7 @@ class _Turn:
 
 
 def plan_transpose(stage: Stage, target: Target) -> Plan | None:
-    """Plan an element-wise stage that reads a large input across; None for others."""
+    """Plan an element-wise stage that reads a large input across its order; None for others."""
     found = _read(stage, target)
     if found is None:
         return None
@@ -93,7 +93,7 @@ def _cut(axis: Axis, side: int) -> tuple[int, PrimExpr]:
     return side, FloorDiv(add(axis.extent, imm64(side - 1)), imm64(side))
 
 
-def _read(stage: Stage, target: Target) -> _Turn | None:
+def _read(stage: Stage, target: Target) -> _Transpose | None:
     if stage.combine is not Combine.NONE or any(axis.size == 0 for axis in stage.axes):
         return None
     placed = [axis for axis in by_index(stage) if axis.size != 1]
@@ -123,7 +123,7 @@ def _read(stage: Stage, target: Target) -> _Turn | None:
     if lanes < 2:
         return None
     outer = tuple(axis for axis in stage.axes if axis not in (across, down))
-    return _Turn(stage, outer, down, across, tuple(found), lanes)
+    return _Transpose(stage, outer, down, across, tuple(found), lanes)
 
 
 def _lies_along(load: BufferLoad, axes: Sequence[Axis], across: Axis) -> Axis | None:
@@ -148,9 +148,9 @@ def _lies_along(load: BufferLoad, axes: Sequence[Axis], across: Axis) -> Axis | 
 
 
 def _tile(
-    found: _Turn, row: _Place, high: tuple[PrimExpr, int], wide: tuple[PrimExpr, int]
+    found: _Transpose, row: _Place, high: tuple[PrimExpr, int], wide: tuple[PrimExpr, int]
 ) -> Stmt:
-    """Turn a tile block by block; what is left at its ends goes one by one."""
+    """Transpose a tile block by block; the remainder at its ends is scalar."""
     stage, lanes = found.stage, imm64(found.lanes)
     (first, rows), (start, columns) = high, wide
     height, length = _left(found.down, first, rows), _left(found.across, start, columns)
@@ -182,8 +182,8 @@ def _left(axis: Axis, first: PrimExpr, most: int) -> PrimExpr:
     return folded(Min(imm64(most), sub(axis.extent, first)))
 
 
-def _block(found: _Turn, row: _Place, first: PrimExpr, start: PrimExpr) -> Stmt:
-    """Load a block along ``down``, turn it, and store it along ``across``."""
+def _block(found: _Transpose, row: _Place, first: PrimExpr, start: PrimExpr) -> Stmt:
+    """Load a block along ``down``, transpose it in registers, and store it along ``across``."""
     stage, lanes = found.stage, found.lanes
     tiles = [
         scratch(load.buffer.name, (lanes * lanes,), load.dtype, "local") for load in found.loads

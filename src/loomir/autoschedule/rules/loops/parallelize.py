@@ -1,4 +1,4 @@
-"""Loops that stay as they were written: threads share an outer one where that is proved right."""
+"""Loops that stay as they were written: parallelise an outer one where it carries no dependence."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ __all__ = ["plan_as_written", "time_of_statement"]
 
 _NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
 _STEPS: Final = 64
-"""Iterations of a loop that are assumed where the number is not known."""
+"""Iterations of a loop that are assumed where its extent is dynamic."""
 _DEPTH: Final = 8
 """Loops that are tried, from the outermost on."""
 _MOST: Final = 600
-"""Nodes of a nest that is looked at: proofs compare all of its accesses."""
+"""Nodes of a nest that is analysed: proofs compare all of its accesses."""
 
 
 def plan_as_written(
     stmt: Stmt, target: Target, around: Mapping[Var, Range] = _NOTHING
 ) -> Plan | None:
-    """Share a loop of a nest between threads; None where none is proved, or worth it.
+    """Parallelise one loop of a nest; None where none is proved independent, or worth it.
 
     ``around`` are the loops around the statement.
     """
-    if sum(map(len, by_class(stmt).values())) > _MOST or _stops(stmt):
+    if sum(map(len, by_class(stmt).values())) > _MOST or _has_ordered_effects(stmt):
         return None
-    stmt = _bare(stmt)
+    stmt = _unwrap(stmt)
     outer: list[For] = []
     ranges = dict(around)
     work = time_of_statement(stmt, around)
@@ -67,8 +67,8 @@ def plan_as_written(
     return None
 
 
-def _bare(stmt: Stmt) -> Stmt:
-    """Take a statement out of a block that does nothing but hold it."""
+def _unwrap(stmt: Stmt) -> Stmt:
+    """Unwrap a block that does nothing but hold a statement."""
     while isinstance(stmt, BlockRealize):
         block = stmt.block
         holds = block.iter_vars or block.alloc_buffers or block.match_buffers or block.annotations
@@ -93,8 +93,8 @@ def _nested(outer: list[For], stmt: Stmt) -> Stmt:
     return stmt
 
 
-def _stops(stmt: Stmt) -> bool:
-    """Whether something may fail or act: iterations before it have run then, and none after."""
+def _has_ordered_effects(stmt: Stmt) -> bool:
+    """Whether a statement may fail or act: then its iterations have to stay in order."""
     return any(
         effects_of_node(part) & (Does.FAILS | Does.ACTS)
         for cls, parts in by_class(stmt).items()
@@ -104,7 +104,7 @@ def _stops(stmt: Stmt) -> bool:
 
 
 def _iterations(loop: For, analyzer: Analyzer) -> float:
-    """Estimate how often a loop runs: the mean of what is known."""
+    """Estimate the trip count of a loop: the mean of what is known."""
     least, most, *_ = analyzer.const_int_bound(loop.extent)
     return _STEPS if math.isinf(most) else (max(0, least) + max(0, most)) / 2
 

@@ -1,7 +1,7 @@
-"""Loops that run in order, of which each iteration is enough work to be planned by itself.
+"""Sequential outer loops, of which each iteration is enough work to be planned by itself.
 
-Steps of a simulation and of a factorisation are such: what an iteration does is loops that rules
-know, and it needs what the iteration before did.
+Time steps of a simulation and steps of a factorisation are such: an iteration consists of loops
+that rules know, and depends on the iteration before.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _LEAST: Final = 1_000.0
 
 
 def is_repeated(stmt: Stmt, around: Mapping[Var, Range]) -> TypeGuard[For]:
-    """Whether a statement is such a loop; ``around`` are the loops around it.
+    """Whether a statement is a sequential loop of such work; ``around`` are the loops around it.
 
-    Rules take it that extents are at least 0, as sizes are: ``n - i`` must be proved so.
+    Rules assume that extents are at least 0, as sizes are: ``n - i`` must be proved so.
     """
     if not isinstance(stmt, For) or stmt.kind is not ForKind.SERIAL or stmt.annotations:
         return False

@@ -1,4 +1,4 @@
-"""Loops whose iterations are apart but for one, which runs by itself: the others are vectors.
+"""Split the index set at the one iteration that carries a dependence; vectorise the rest.
 
 ``d[i, j] = min(d[i, j], d[i, k] + d[k, j])`` reads along ``j`` what its iteration ``k`` writes.
 """
@@ -27,13 +27,13 @@ from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 __all__ = ["plan_around_one"]
 
 _MOST: Final = 600
-"""Nodes of a nest that is looked at: proofs compare all of its accesses."""
+"""Nodes of a nest that is analysed: proofs compare all of its accesses."""
 _FEWEST: Final = 4
 """Lanes of the shortest vectors."""
 
 
 def plan_around_one(stmt: Stmt, target: Target, around: Mapping[Var, Range]) -> Plan | None:
-    """Give vectors to innermost loops of which one iteration is not apart; None where none is.
+    """Split innermost loops of which one iteration carries a dependence; None where none does.
 
     ``around`` are the loops around the statement.
     """
@@ -61,7 +61,7 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
     if effects(store.value) & (Does.ACTS | Does.FAILS) or not carried_by(loop, outer):
         return None
     analyzer = knowing(outer)
-    one = _shared(store, var, analyzer)
+    one = _find_dependent(store, var, analyzer)
     end = analyzer.simplify(loop.min + loop.extent)
     if one is None or not analyzer.can_prove(GE(one, loop.min)):
         return None
@@ -85,7 +85,7 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
 
 
 def _store(body: Stmt) -> BufferStore | None:
-    """Read a store, or one under a condition that reads all that it needs and what was there."""
+    """Match a store, or a conditional one as a select between its value and the old one."""
     if isinstance(body, BufferStore):
         return body
     if not isinstance(body, IfThenElse) or body.else_case is not None:
@@ -104,8 +104,8 @@ def _store(body: Stmt) -> BufferStore | None:
     return BufferStore(store.buffer, value, store.indices, span=store.span)
 
 
-def _shared(store: BufferStore, var: Var, analyzer: Analyzer) -> PrimExpr | None:
-    """Give the only iteration that may write what others read; None where there are several."""
+def _find_dependent(store: BufferStore, var: Var, analyzer: Analyzer) -> PrimExpr | None:
+    """Return the only iteration that may write what others read; None where there are several."""
     last = store.indices[-1]
     if last.dtype is not var.dtype:
         return None

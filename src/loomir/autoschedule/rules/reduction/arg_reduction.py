@@ -1,10 +1,10 @@
-"""Reductions that choose one element of several, by value and place: ``argmax`` and its like.
+"""Reductions that select one element of several, by value and index: ``argmax`` and its like.
 
-Such a block keeps several buffers at once, and takes for all of them either what it has or what
-comes. Along an axis that is not reduced, neighbours are taken together, in the order of the
-program. Along the axis that is, each lane of a vector chooses among its own elements, and lanes
-choose among each other at the end. That is right only where it makes no difference who meets whom
-first. As what is chosen depends on comparisons alone, trying all orders of three is a proof.
+Such a block keeps several buffers at once, and takes for all of them either the kept element or the
+next. Along an axis that is not reduced, neighbours are vectorised in the order of the program.
+Along the reduced axis, each lane of a vector selects among its own elements, and lanes are reduced
+at the end. That is right only where the selection is associative and commutative. As it depends on
+comparisons alone, trying all orders of three elements is a proof.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ __all__ = ["plan_choice"]
 _KEPT: Final = 3
 """Buffers of a block."""
 _MOST: Final = 200
-"""Nodes of a condition that is looked at."""
+"""Nodes of a condition that is analysed."""
 _FEW: Final = 16
-"""Results up to which what is chosen from is cut in pieces."""
+"""Results up to which the reduction is split in pieces."""
 _PIECES: Final = 64
 _STEPS: Final = 4096
-"""Elements that are assumed where the number is not known."""
+"""Elements that are assumed where an extent is dynamic."""
 _TIME: Final = 0.2
 """Nanoseconds that an element takes, besides its memory."""
 _VECTORS: Final = 4
-"""Registers of the widest buffer at once: each waits for its choice before."""
+"""Registers of the widest buffer at once: each waits for its selection before."""
 _BLOCK: Final = 4
-"""Groups of neighbours that are taken along together where rows are read one by one."""
+"""Vectors of neighbours that advance together where rows are read one by one."""
 
 _Place = Mapping[Var, PrimExpr]
 _TESTS: Final[dict[type, Callable[[Any, Any], Any]]] = {
@@ -88,7 +88,7 @@ _TESTS: Final[dict[type, Callable[[Any, Any], Any]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """What is kept, what comes, and when what is kept stays: ``keep``, over ``old`` and ``new``."""
+    """The kept element, the next one, and the condition over both to ``keep`` the former."""
 
     stages: tuple[Stage, ...]
     old: tuple[Var, ...]
@@ -100,12 +100,12 @@ class _Choice:
 
     @property
     def first(self) -> Stage:
-        """The stage of the first buffer, whose axes are those of all."""
+        """Return the stage of the first buffer, whose axes are those of all."""
         return self.stages[0]
 
 
 def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
-    """Plan a block that chooses; None for others."""
+    """Plan a block that selects; None for others."""
     found = _read(stmt, target)
     if found is None:
         return None
@@ -161,7 +161,7 @@ def _read(stmt: Stmt, target: Target) -> _Choice | None:
 
 
 def _stores(stmt: Stmt) -> list[BufferStore] | None:
-    """List the stores of a sequence, with what is bound to names before them put in."""
+    """List the stores of a sequence, with the values of bound variables substituted."""
     table: dict[Var, PrimExpr] = {}
     while isinstance(stmt, LetStmt):
         table[stmt.var] = value = substitute(stmt.value, table)
@@ -184,7 +184,7 @@ def _stores(stmt: Stmt) -> list[BufferStore] | None:
 def _chosen(
     body: Body, stores: Sequence[BufferStore], inits: Sequence[BufferStore], target: Target
 ) -> _Choice | None:
-    """Find what comes, and the condition on it and on what is kept."""
+    """Find the next element, and the condition on it and on the kept one."""
     old = tuple(Var("old", store.buffer.dtype) for store in stores)
     new = tuple(Var("new", store.buffer.dtype) for store in stores)
     split = [_split(store) for store in stores]
@@ -243,7 +243,7 @@ def _is_place(term: PrimExpr) -> bool:
 
 
 def _place(moved: Moved, term: PrimExpr) -> PrimExpr:
-    """Move a place, and compute it without conversions."""
+    """Lift an index, and compute it without conversions."""
     widened = moved.widener.widened
 
     def plain(e: Cast) -> PrimExpr:
@@ -257,7 +257,7 @@ def _size(expr: PrimExpr) -> int:
 
 
 def _split(store: BufferStore) -> tuple[PrimExpr, PrimExpr] | None:
-    """Split a choice into the condition on which an element stays, and what comes else."""
+    """Split a selection into the condition on which an element is kept, and the next one."""
     value = store.value
     if not isinstance(value, Select) or store.buffer.dtype.lanes != 1:
         return None
@@ -275,7 +275,7 @@ def _replaced(expr: PrimExpr, term: PrimExpr, var: Var) -> PrimExpr:
 
 
 def _compares(keep: PrimExpr, old: Sequence[Var], new: Sequence[Var]) -> bool:
-    """Whether a condition only compares what is kept with what comes, part by part."""
+    """Whether a condition only compares the kept element with the next one, part by part."""
     pairs = {frozenset((a, b)) for a, b in zip(old, new)}
     for cls, nodes in by_class(keep).items():
         for node in nodes:
@@ -302,10 +302,10 @@ _Columns = tuple[npt.NDArray[np.float64], ...]
 def _is_free(
     keep: PrimExpr, old: Sequence[Var], new: Sequence[Var], starts: Sequence[PrimExpr]
 ) -> bool:
-    """Whether elements, and what they start from, may meet in any order and grouping.
+    """Prove that elements and the initial value may be selected in any order and grouping.
 
-    Three elements have three different values at most, and any two of them some place around the
-    value that they start from, which 0 stands for here.
+    Three elements have three different values at most, and any two of them some order around the
+    initial value, which 0 stands for here.
     """
 
     def chosen(a: _Columns, b: _Columns) -> _Columns:
@@ -353,7 +353,7 @@ def _equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
 
 
 def _lies_along(found: _Choice, axis: Axis) -> bool:
-    """Whether neighbours along an axis are neighbours in memory, wherever it is used."""
+    """Whether all loads are contiguous along an axis, wherever it is used."""
     loads = [p for s in found.stages for p in by_class(s.value).get(BufferLoad, ())]
     along = 0
     for load in loads:
@@ -371,7 +371,7 @@ def _stores_along(found: _Choice, axis: Axis) -> bool:
 
 # -- code --------------------------------------------------------------------------------------
 class _Kept:
-    """What has been chosen so far: an element of each buffer at a place."""
+    """The element selected so far: a place in each buffer."""
 
     def __init__(self, found: _Choice, parts: Sequence[tuple[Buffer, Sequence[PrimExpr]]]) -> None:
         self.found = found
@@ -396,7 +396,7 @@ def _choose(
     kept: Callable[[PrimExpr], _Kept],
     coming: Callable[[PrimExpr], Sequence[PrimExpr]],
 ) -> Stmt:
-    """Let ``size`` neighbours choose between what is kept and what comes."""
+    """Select between the kept and the next element, in ``size`` neighbouring lanes."""
     if size > found.lanes:  # each register of the widest buffer for itself
         firsts = [imm64(k) for k in range(0, size, found.lanes)]
         return seq(_moved_choice(found, first, held, kept, coming) for first in firsts)
@@ -467,7 +467,7 @@ def _row(
     width: int,
     result: Sequence[tuple[Buffer, Sequence[PrimExpr]]],
 ) -> Stmt:
-    """Choose among a row, or a part of its first axis: in lanes, then among lanes."""
+    """Select among a row, or a part of its first axis: in lanes, then among lanes."""
     wide, single = _held(found, width, "lanes"), _held(found, 1, "best")
     keep = scratch("keep", (width,), DataType("bool"), "local")
 
@@ -542,7 +542,7 @@ def _in_pieces(
     each: float,
     text: str,
 ) -> Plan:
-    """Choose in pieces of the first axis, then among the pieces."""
+    """Select in pieces of the first axis, then among the pieces."""
     per = each
     for axis in inside[1:]:
         per *= _STEPS if axis.size is None else axis.size
@@ -586,7 +586,7 @@ def _in_pieces(
 
 
 def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) -> Plan:
-    """Go along rows, and let each column choose, in the order of the program."""
+    """Loop over rows, and select for each column, in the order of the program."""
     across, rest = outer[-1], outer[:-1]
     while across.size is not None and width > max(1, across.size):
         width //= 2

@@ -1,8 +1,8 @@
-"""Reductions over outer axes, and over so many elements that threads share one result.
+"""Reductions over outer axes, and split reductions, of which threads share one result.
 
-Columns: rows are read in order, as they lie in memory, and joined to as many results as stay in the
-first cache. Where there are few results for much to read, fixed pieces of what is reduced are
-combined apart, and then the partial results, in order: how many depends on sizes only.
+Columns: rows are read in order, as they are in memory, and accumulated in as many results as stay
+in L1. Where there are few results for much to read, pieces of fixed size are reduced to partial
+results, and these in order: how many there are depends on sizes only, and not on threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from loomir.autoschedule.builders.thread_partition import is_long, is_worth, ite
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rules.elementwise.elementwise import is_heavy, values_join
-from loomir.autoschedule.rules.reduction.memory_streams import from_memory
+from loomir.autoschedule.rules.reduction.memory_streams import choose_reading
 from loomir.autoschedule.rules.reduction.row_fusion import FEW, lies_inside
 from loomir.autoschedule.rules.reduction.row_sweep import (
     Piece,
@@ -39,13 +39,13 @@ from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 __all__ = ["plan_columns", "plan_partial"]
 
 _PIECES: Final = 64
-"""The most partial results for one element, where sizes are known."""
+"""The most partial results for one element, where sizes are static."""
 _ROWS: Final = 64
-"""Rows that are joined at least, before there is a partial result."""
+"""Least rows of a piece, for which there is a partial result."""
 _TOGETHER: Final = 4
-"""Rows that are joined to the results at once, so that these are loaded and stored less often."""
+"""Unroll factor of rows, so that results are loaded and stored less often."""
 _STEPS: Final = 4096
-"""Elements that are assumed where the number is not known."""
+"""Elements that are assumed where an extent is dynamic."""
 
 
 def _wide(axes: Sequence[Axis]) -> tuple[Axis, ...]:
@@ -58,7 +58,7 @@ def _units(stage: Stage) -> dict[Var, PrimExpr]:
 
 
 def _is_plain(stage: Stage) -> bool:
-    """Whether a stage combines something, and elements that are no vectors."""
+    """Whether a stage reduces, and its elements are scalars."""
     if stage.combine is Combine.NONE or stage.buffer.dtype.lanes != 1:
         return False
     return not any(axis.size == 0 for axis in (*stage.axes, *stage.reduced))
@@ -68,14 +68,14 @@ def _size(axes: Sequence[Axis]) -> int | None:
     return number(product(axis.extent for axis in axes))
 
 
-def _guarded(stage: Stage, stmt: Stmt) -> Stmt:
+def _guard_empty(stage: Stage, stmt: Stmt) -> Stmt:
     if not may_skip(stage) or all(axis.size is not None for axis in stage.reduced):
         return stmt
     return IfThenElse(imm64(0) < product(axis.extent for axis in stage.reduced), stmt)
 
 
 def _combination(stage: Stage, partial: Buffer, pieces: PrimExpr, place: Place) -> Walk:
-    """Give the stage that joins partial results to the element at a place."""
+    """Return the stage that reduces partial results to the element at a place."""
     axis = Axis(Var("piece", INDEX), pieces)
     where = tuple(place[a.var] for a in by_index(stage) if a.size != 1)
     value = BufferLoad(partial, (*where, axis.var))
@@ -83,7 +83,7 @@ def _combination(stage: Stage, partial: Buffer, pieces: PrimExpr, place: Place) 
 
 
 def plan_partial(stage: Stage, target: Target) -> Plan | None:
-    """Plan a reduction of much to few results; None for others."""
+    """Plan a split reduction of many elements to few results; None for others."""
     if not stage.free_order or not _is_plain(stage):
         return None
     outer, inside = tuple(a for a in by_index(stage) if a.size != 1), _wide(stage.reduced)
@@ -96,7 +96,7 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
     walk = Walk(stage, _units(stage), inside)
     start = run_start([walk])
     elements = None if steps is None else count * steps
-    reading = from_memory([stage], elements, target, alone=True)
+    reading = choose_reading([stage], elements, target, alone=True)
     cut = inside if start == 0 else inside[:1]
     whole = product(axis.extent for axis in cut)
     each = cost
@@ -130,11 +130,11 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
     unit = "elements" if start == 0 else f"steps of {cut[0].var.name_hint}"
     text = f"pieces of {size} {unit} are combined apart, then their results, in order"
     choices = (text, how, *reading.texts())
-    return Plan("reduction in two steps", _guarded(stage, stmt), choices)
+    return Plan("reduction in two steps", _guard_empty(stage, stmt), choices)
 
 
 def _piece_size(whole: int | None, each: float, grain: int) -> int:
-    """Give how many steps make a piece: a task at least, and not too many pieces."""
+    """Choose how many steps make a piece: a task at least, and not too many pieces."""
     size = items_together(each)
     if whole is not None:
         size = max(size, -(-whole // _PIECES))
@@ -142,7 +142,7 @@ def _piece_size(whole: int | None, each: float, grain: int) -> int:
 
 
 class _Columns(NamedTuple):
-    """How the axes of a reduction over outer axes are used."""
+    """The roles of the axes in a reduction over outer axes."""
 
     stage: Stage
     outer: tuple[Axis, ...]
@@ -153,7 +153,7 @@ class _Columns(NamedTuple):
 
 
 def plan_columns(stage: Stage, target: Target) -> Plan | None:
-    """Plan a reduction whose results lie as what they are made of; None for others."""
+    """Plan a reduction whose results are contiguous as its terms are; None for others."""
     if not _is_plain(stage):
         return None
     found = _columns(stage, target)
@@ -184,23 +184,23 @@ def plan_columns(stage: Stage, target: Target) -> Plan | None:
         row = {**_units(stage), **unfused(t // blocks, found.outer)}
         piece = _block(found, block, t % blocks)
         everything = Piece(imm64(0), found.reduced[0].extent)
-        return _joined(found, row, piece, everything, None)
+        return _accumulate(found, row, piece, everything, None)
 
     total = product(a.extent for a in found.outer) * blocks
     stmt, how = shared(total, each, "blocks of columns", task)
     text = f"rows are joined, in order, to {block} results at a time, which stay in the first cache"
-    return Plan("columns", _guarded(stage, stmt), (text, how))
+    return Plan("columns", _guard_empty(stage, stmt), (text, how))
 
 
 def _is_narrow(found: _Columns) -> bool:
-    """Whether registers hold the results beside one another, or few rows are joined."""
+    """Whether registers hold all results, or few rows are reduced."""
     length, steps = _size(found.run), _size(found.reduced)
     few = steps is not None and steps < 2 * _TOGETHER
     return few or (length is not None and length <= 4 * found.lanes)
 
 
 def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row: float) -> Plan:
-    """Join pieces of the rows apart, then their results."""
+    """Reduce pieces of the rows to partial results, then these."""
     stage = found.stage
     whole = found.reduced[0].extent
     pieces = (whole + imm64(rows - 1)) // imm64(rows)
@@ -215,7 +215,7 @@ def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row
             extent = imm64(rows)
         part = (partial, (*(place[axis.var] for axis in found.outer), k))
         steps = Piece(k * imm64(rows), extent)
-        return _joined(found, place, _block(found, block, t % blocks), steps, part)
+        return _accumulate(found, place, _block(found, block, t % blocks), steps, part)
 
     total = product(a.extent for a in found.outer) * blocks
     first, how = shared(total * pieces, per_row * rows, "pieces", piece)
@@ -228,16 +228,16 @@ def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row
     def finish(t: PrimExpr) -> Stmt:
         place = {**_units(stage), **unfused(t // blocks, found.outer)}
         everything = Piece(imm64(0), pieces)
-        return _joined(ends, place, _block(found, block, t % blocks), everything, None)
+        return _accumulate(ends, place, _block(found, block, t % blocks), everything, None)
 
     stmt = allocated([partial], first, loop("item", total, finish))
     text = f"pieces of {rows} {found.reduced[0].var.name_hint} are joined apart, {block} columns "
     choices = (text + "at a time, then their results, in order", how)
-    return Plan("columns in two steps", _guarded(stage, stmt), choices)
+    return Plan("columns in two steps", _guard_empty(stage, stmt), choices)
 
 
 def _columns(stage: Stage, target: Target) -> _Columns | None:
-    """Read the axes of a reduction; None where results do not lie as what they are made of."""
+    """Match the axes of a reduction; None where results and terms are not contiguous alike."""
     placed, reduced = [a for a in by_index(stage) if a.size != 1], _wide(stage.reduced)
     if not placed or not reduced:
         return None
@@ -287,14 +287,14 @@ def _block(found: _Columns, block: int, index: PrimExpr) -> Piece:
     return Piece(index * imm64(block), Min(imm64(block), length - index * imm64(block)))
 
 
-def _joined(
+def _accumulate(
     found: _Columns,
     row: Place,
     columns: Piece,
     rows: Piece,
     part: tuple[Buffer, tuple[PrimExpr, ...]] | None,
 ) -> Stmt:
-    """Join rows to the results of a block of columns, which start from nothing in ``part``."""
+    """Accumulate rows in a block of columns; results in ``part`` start from the identity."""
     stage = found.stage
     steps = 1 if is_heavy(stage.value) else _TOGETHER
 

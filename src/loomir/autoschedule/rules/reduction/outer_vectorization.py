@@ -1,7 +1,7 @@
-"""Sums that keep their order, of many rows at once: each lane of a vector is a row.
+"""Vectorise ordered reductions over an outer axis: each lane of a vector is a row.
 
-The terms of an element join it one after the other, and each waits for the one before. Where a row
-lies along memory, square blocks of rows and steps are turned in registers.
+The terms of an element are added strictly in order, and each addition waits for the one before.
+Where a row is contiguous in memory, square blocks of rows and steps are transposed in registers.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import And, Call, Let, Min, Or, PrimExpr, Var
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
-__all__ = ["SideBySide", "side_by_side"]
+__all__ = ["RowVectors", "vectorize_rows"]
 
 _FEWEST: Final = 4
 """Rows from which it pays: four take less than the time of one."""
 _VECTORS: Final = 2
-"""Vectors of rows at once: while one is turned, the sums of the other wait for one another."""
+"""Vectors of rows at once: while one is transposed, the additions of the other wait."""
 _WIDEST: Final = 16
-"""Lanes of a vector: a block of 16 x 16 is turned in 64 steps."""
+"""Lanes of a vector: a block of 16 x 16 is transposed in 64 steps."""
 _WRITTEN_OUT: Final = 24
-"""Nodes of a term up to which the steps of a block are written out, in registers."""
+"""Nodes of a term up to which the steps of a block are unrolled, in registers."""
 _BLOCKS: Final = 2
-"""Arrays that are turned at once: registers hold about so many."""
+"""Arrays that are transposed at once: registers hold about so many."""
 
 Place = Mapping[Var, PrimExpr]
 Row = Callable[[PrimExpr], Place]
-"""Gives what the axes of the result are, by the number of a row."""
+"""Maps the number of a row to the axes of the result."""
 
 
-def side_by_side(
+def vectorize_rows(
     stage: Stage, rows: Sequence[Axis], target: Target, slot: Var | None = None
-) -> SideBySide | None:
-    """See how elements along ``rows`` are combined in lanes; None where that does not fit.
+) -> RowVectors | None:
+    """Choose how elements along ``rows`` are reduced in lanes; None where that does not fit.
 
-    ``slot`` is where buffers have what belongs to a row, in place of the axes of rows.
+    ``slot`` indexes buffers that were contracted to some rows, in place of the axes of rows.
     """
     reduced = [axis for axis in stage.reduced if axis.size != 1]
     count = number(product(axis.extent for axis in rows))
@@ -58,27 +58,27 @@ def side_by_side(
     if not reduced or lanes < _FEWEST or stage.buffer.dtype.lanes != 1:
         return None
     run = reduced[-1]
-    if (run.size is not None and run.size < lanes) or _chooses(stage.value):
+    if (run.size is not None and run.size < lanes) or _has_conditional_loads(stage.value):
         return None
-    turns = _turns(stage.value, rows, run, slot)
+    turns = _find_transposes(stage.value, rows, run, slot)
     if not turns or len(turns) > _BLOCKS:
         return None
     many = (count is None or count > lanes) and len(turns) == 1
     vectors = _VECTORS if many else 1
-    return SideBySide(stage, tuple(rows), tuple(reduced[:-1]), run, tuple(turns), lanes, vectors)
+    return RowVectors(stage, tuple(rows), tuple(reduced[:-1]), run, tuple(turns), lanes, vectors)
 
 
-def _chooses(value: PrimExpr) -> bool:
-    """Whether something is read only where it is asked for: blocks are read as a whole."""
+def _has_conditional_loads(value: PrimExpr) -> bool:
+    """Whether some loads are conditional: blocks are loaded as a whole."""
     found = by_class(value)
     calls: list[Call] = found.get(Call, [])
     return bool(found.keys() & {And, Or, Let}) or any(c.op is IF_THEN_ELSE for c in calls)
 
 
-def _turns(
+def _find_transposes(
     value: PrimExpr, along: Sequence[Axis], run: Axis, slot: Var | None
 ) -> list[BufferLoad] | None:
-    """List the loads that lie along a row; None where others move with both."""
+    """List the loads that are contiguous along a row; None where others move with both."""
     rows = {*(axis.var for axis in along), *(() if slot is None else (slot,))}
     found: list[BufferLoad] = []
     loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
@@ -101,8 +101,8 @@ def _turns(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SideBySide:
-    """How elements ``along`` some axes are combined in lanes; ``turns`` are loads along a row."""
+class RowVectors:
+    """How elements ``along`` some axes are reduced in lanes; ``turns`` are loads to transpose."""
 
     stage: Stage
     along: tuple[Axis, ...]
@@ -114,17 +114,17 @@ class SideBySide:
 
     @property
     def rows(self) -> int:
-        """The rows of a tile."""
+        """Return the rows of a tile."""
         return self.lanes * self.vectors
 
     @property
     def text(self) -> str:
-        """Say what is done."""
+        """Describe the choice."""
         each = f"{self.vectors} vectors of {self.lanes}" if self.vectors > 1 else "one vector"
         return f"{self.rows} rows at once in {each}, each in order; blocks are turned in registers"
 
     def tile(self, first: PrimExpr, extent: PrimExpr, row: Row) -> Stmt:
-        """Combine the rows of a tile from ``first`` on, of which ``extent`` may leave out some."""
+        """Reduce the rows of a tile from ``first`` on; those beyond ``extent`` are left out."""
         lanes, left = imm64(self.lanes), sub(extent, first)
         whole = self._vectors(self.vectors, lambda i: row(add(first, i)))
         known, rest = number(extent), sub(extent, imm64(1))
@@ -140,7 +140,7 @@ class SideBySide:
         return IfThenElse(imm64(self.rows) <= left, whole, loop("vector", count, some))
 
     def _vectors(self, vectors: int, row: Row, left: PrimExpr | None = None) -> Stmt:
-        """Combine vectors of rows; only so many rows are stored as are ``left``."""
+        """Reduce vectors of rows; only as many rows are stored as are ``left``."""
         stage, lanes = self.stage, self.lanes
         held = scratch("held", (vectors, lanes), stage.buffer.dtype, "local")
         step, lane = Var("step", imm64(0).dtype), Var("lane", imm64(0).dtype)

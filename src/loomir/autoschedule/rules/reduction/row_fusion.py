@@ -1,8 +1,8 @@
-"""Stages that share their first axes: each row goes through all of them while it is in cache.
+"""Fuse stages over the rows that they share: each row runs through all stages while it is in cache.
 
-Softmax and the normalisations are such: combine a row, use the result on each of its elements. What
-lives between the stages is as large as one row, or one element. A row of one stage needs the same
-row of the others only, so that threads share the rows.
+Softmax and the normalisations are such: reduce a row, use the result on each of its elements. A
+buffer that lives between the stages is as large as one row, or one element. A row of one stage
+depends on the same row of the others only, so that threads share the rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.autoschedule.rules.elementwise.elementwise import bytes_of, is_heavy
-from loomir.autoschedule.rules.reduction.memory_streams import Reading, from_memory
-from loomir.autoschedule.rules.reduction.outer_vectorization import SideBySide, side_by_side
+from loomir.autoschedule.rules.reduction.memory_streams import Reading, choose_reading
+from loomir.autoschedule.rules.reduction.outer_vectorization import RowVectors, vectorize_rows
 from loomir.autoschedule.rules.reduction.row_sweep import Place, Walk, run_pass, run_start, width_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
@@ -34,29 +34,29 @@ from loomir.tir.stmt import Stmt, seq
 __all__ = ["FEW", "lies_inside", "plan_rows"]
 
 FEW: Final = 16
-"""Rows up to which long ones are shared between threads themselves."""
+"""Rows up to which each long row is shared between threads."""
 _MOST: Final = 64
 """Stages of a group."""
 _FEW_ELEMENTS: Final = 64
-"""Elements that are kept in registers, or beside them."""
+"""Elements of a buffer that is kept in registers, or on the stack."""
 _STEPS: Final = 4096
-"""Elements of a row that are assumed where the number is not known."""
+"""Elements of a row that are assumed where its extent is dynamic."""
 
 _LEAST_FETCHED: Final = 2048
-"""Bytes that a pass loads and stores from which on the next row is fetched ahead."""
+"""Bytes that a pass loads and stores from which on the next row is prefetched."""
 
 Inner = Callable[[int], AbstractSet[Buffer]]
 
 
 def plan_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
-    """Plan the first stages that share rows, with how many they are; None where there are none."""
-    group = _Group.begun(stages)
+    """Plan the first stages that share rows, with their number; None where there are none."""
+    group = _Group.collect(stages)
     if group is None:
         return None
     for stage in stages[len(group.stages) : _MOST]:
-        if not group.takes(stage):
+        if not group.try_add(stage):
             break
-    if len(group.stages) == 1 and not _is_alone_worth(group.stages[0], target):
+    if len(group.stages) == 1 and not _is_profitable_alone(group.stages[0], target):
         return None
     if not any(_has_vectors(stage, group.inside(stage)) for stage in group.stages):
         return None
@@ -77,8 +77,8 @@ def _is_empty(stage: Stage) -> bool:
     return any(axis.size == 0 for axis in (*stage.axes, *stage.reduced))
 
 
-def _is_alone_worth(stage: Stage, target: Target) -> bool:
-    """Whether a reduction alone gains: its terms may be combined in vectors."""
+def _is_profitable_alone(stage: Stage, target: Target) -> bool:
+    """Whether a single reduction gains: its terms may be reassociated, in vectors."""
     if not stage.free_order:
         return False
     axes = tuple(_wide(stage.reduced))
@@ -86,10 +86,10 @@ def _is_alone_worth(stage: Stage, target: Target) -> bool:
 
 
 def _has_vectors(stage: Stage, inside: Sequence[Axis]) -> bool:
-    """Whether elements of a row are computed side by side.
+    """Whether elements of a row are vectorised.
 
-    Sums in order are not: neighbouring rows are then, by other rules, which takes 0.2 of the time
-    for a convolution that starts from a bias.
+    Ordered sums are not: neighbouring rows are vectorised then, by other rules, which takes 0.2 of
+    the time for a convolution that starts from a bias.
     """
     return bool(inside) and (stage.free_order or not stage.reduced)
 
@@ -102,14 +102,14 @@ def _time(stage: Stage, inside: Sequence[Axis]) -> float:
 
 
 def lies_inside(stage: Stage) -> bool:
-    """Whether neighbours along the last axis that is reduced are neighbours in memory."""
+    """Whether loads are contiguous along the innermost reduced axis."""
     axes = _wide(stage.reduced)
     if not axes:
         return False
     loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
     along = 0
     for load in loads:
-        places = [k for k, i in enumerate(load.indices) if _mentions(i, axes[-1].var)]
+        places = [k for k, i in enumerate(load.indices) if _uses(i, axes[-1].var)]
         if places == [len(load.indices) - 1]:
             along += 1
         elif places:
@@ -117,12 +117,12 @@ def lies_inside(stage: Stage) -> bool:
     return along > 0 or not loads
 
 
-def _mentions(expr: PrimExpr, var: Var) -> bool:
+def _uses(expr: PrimExpr, var: Var) -> bool:
     return any(v is var for v in by_class(expr).get(Var, ()))
 
 
 class _Group:
-    """Stages whose rows need nothing of other rows."""
+    """Stages that depend on no other row than their own."""
 
     def __init__(self, rows: Sequence[Axis]) -> None:
         self.rows = tuple(rows)
@@ -131,8 +131,8 @@ class _Group:
         """For memory that is written, which of its dimensions are which axes of the rows."""
 
     @classmethod
-    def begun(cls, stages: Sequence[Stage]) -> _Group | None:
-        """Take the stages up to the first one that combines."""
+    def collect(cls, stages: Sequence[Stage]) -> _Group | None:
+        """Collect the stages up to the first reduction; None where they share no rows."""
         place = 0
         while place < len(stages) and stages[place].combine is Combine.NONE:
             place += 1
@@ -146,12 +146,12 @@ class _Group:
             needed = k == place or any(
                 id(stage.buffer.data) in reads_of(later) for later in stages[k + 1 : place + 1]
             )
-            if not needed or not group.takes(stage, follows=False):
+            if not needed or not group.try_add(stage, follows=False):
                 return None
         return group
 
     def row_of(self, stage: Stage) -> list[Axis] | None:
-        """Give the axes of a stage that are those of the rows."""
+        """Return the axes of a stage that correspond to the rows."""
         axes = _wide(by_index(stage))[: len(self.rows)]
         if len(axes) < len(self.rows):
             return None
@@ -159,12 +159,12 @@ class _Group:
         return axes if same else None
 
     def inside(self, stage: Stage) -> tuple[Axis, ...]:
-        """Give the axes of a stage inside of a row."""
+        """Return the axes of a stage inside of a row."""
         if stage.reduced:
             return tuple(_wide(stage.reduced))
         return tuple(_wide(by_index(stage))[len(self.rows) :])
 
-    def takes(self, stage: Stage, *, follows: bool = True) -> bool:
+    def try_add(self, stage: Stage, *, follows: bool = True) -> bool:
         """Add a stage, if it works on the same rows."""
         rows = self.row_of(stage)
         if rows is None or _is_empty(stage):
@@ -202,15 +202,15 @@ class _Group:
 
     # -- code ----------------------------------------------------------------------------------
     def plan(self, inner: AbstractSet[Buffer], each: float, target: Target) -> Plan:
-        """Write the loop over the rows."""
-        stages, lent = self._lent(_without_copies(self.stages, inner), inner)
+        """Emit the loop over the rows."""
+        stages, lent = self._reuse_result(_eliminate_common(self.stages, inner), inner)
         passes = self._passes(stages)
-        together = self._together(passes, target)
+        together = self._vectorize_ordered(passes, target)
         if together:
             return self._in_blocks(passes, together, lent, inner, each, target)
-        small = self._shrunk(stages, inner)
+        small = self._contract(stages, inner)
         held = [buffer for buffer, _ in small.values()]
-        made = [[_moved(stage, small) for stage in stages_of] for stages_of in passes]
+        made = [[_use_contracted(stage, small) for stage in stages_of] for stages_of in passes]
 
         def row(index: PrimExpr) -> Stmt:
             table = unfused(index, self.rows)
@@ -223,7 +223,7 @@ class _Group:
         fetching, ahead = self._fetches(passes, target)
         inside = product(axis.extent for axis in self.inside(passes[0][0]))
         elements = number(product(axis.extent for axis in self.rows) * inside)
-        first = from_memory(passes[0], elements, target, alone=len(passes) == 1)
+        first = choose_reading(passes[0], elements, target, alone=len(passes) == 1)
         readings = {fetching: Reading(ahead)} if ahead else {0: first}
         count = product(axis.extent for axis in self.rows)
         stmt, how = shared(count, each, "rows", row, held=held)
@@ -239,14 +239,14 @@ class _Group:
         choices += [f"{a.name}: in the place of {b.name} until that is known" for a, b in lent]
         return Plan("rows", stmt, tuple(choices))
 
-    def _together(
+    def _vectorize_ordered(
         self, passes: Sequence[Sequence[Stage]], target: Target
-    ) -> dict[Stage, SideBySide]:
-        """Say how sums that keep their order are made for several rows at once, if all are."""
-        made: dict[Stage, SideBySide] = {}
+    ) -> dict[Stage, RowVectors]:
+        """Choose how ordered sums are vectorised over several rows, if all of them can be."""
+        made: dict[Stage, RowVectors] = {}
         for stage in (p[0] for p in passes if p[0].reduced and not p[0].free_order):
             rows = self.row_of(stage)
-            found = side_by_side(stage, rows, target) if rows else None
+            found = vectorize_rows(stage, rows, target) if rows else None
             if found is None:
                 return {}
             made[stage] = found
@@ -255,16 +255,16 @@ class _Group:
     def _in_blocks(
         self,
         passes: Sequence[Sequence[Stage]],
-        together: Mapping[Stage, SideBySide],
+        together: Mapping[Stage, RowVectors],
         lent: Sequence[tuple[Buffer, Buffer]],
         inner: AbstractSet[Buffer],
         each: float,
         target: Target,
     ) -> Plan:
-        """Write the loop over blocks of rows, which go through a pass before the next one."""
+        """Emit the loop over blocks of rows, which run through a pass before the next one."""
         slot = Var("slot", INDEX)
         size = next(iter(together.values())).rows
-        small = self._shrunk([stage for p in passes for stage in p], inner, size)
+        small = self._contract([stage for p in passes for stage in p], inner, size)
         count = product(axis.extent for axis in self.rows)
 
         def place(stage: Stage, row: PrimExpr, first: PrimExpr) -> Place:
@@ -273,9 +273,9 @@ class _Group:
             return {**walk.place, slot: row - first}
 
         def one(p: Sequence[Stage], first: PrimExpr) -> Stmt:
-            moved = [_moved(stage, small, slot) for stage in p]
+            moved = [_use_contracted(stage, small, slot) for stage in p]
             if p[0] in together:
-                found = side_by_side(moved[0], self.row_of(p[0]) or (), target, slot)
+                found = vectorize_rows(moved[0], self.row_of(p[0]) or (), target, slot)
                 assert found is not None
                 return found.tile(first, count, lambda row: place(p[0], row, first))
 
@@ -323,11 +323,11 @@ class _Group:
         return run_pass([self._walk(stage, where) for stage in stages], target, reading=reading)
 
     def _fetches(self, passes: Sequence[Sequence[Stage]], target: Target) -> tuple[int, int]:
-        """Give the pass in which the next row is fetched, and how many elements further it lies.
+        """Return the pass that prefetches the next row, and how many elements further that lies.
 
-        While functions are computed nothing asks for new memory, and the CPU by itself fetches
-        ahead within a page only: softmax of 1024 columns takes 0.65 of the time. Passes that do
-        less wait for memory as it is: norms of 768 columns take 1.3 of the time with it.
+        While functions are computed nothing requests memory, and the hardware prefetches within a
+        page only: softmax of 1024 columns takes 0.65 of the time. Passes that do less are bound by
+        memory as it is: norms of 768 columns take 1.3 of the time with it.
         """
         sizes = [number(product(axis.extent for axis in self.inside(p[0]))) for p in passes]
         length = max((size or 0 for size in sizes), default=0)
@@ -352,7 +352,7 @@ class _Group:
         return f"{names}: {width} elements at once, in {vectors} of {lanes}"
 
     def _passes(self, stages: Sequence[Stage]) -> list[list[Stage]]:
-        """Join stages that go over the same elements, where none waits for the end of another."""
+        """Fuse stages over the same elements, where none needs the complete result of another."""
         made: list[list[Stage]] = []
         for stage in stages:
             if made and self._joins(made[-1], stage):
@@ -376,7 +376,7 @@ class _Group:
         return True
 
     def _is_elementwise(self, writer: Stage, reader: Stage) -> bool:
-        """Whether a stage reads of what another writes the element at hand only."""
+        """Whether a stage reads only the current element of what another writes."""
         data = writer.buffer.data
         if reader.buffer.data is data and (writer.reduced or reader.reduced):
             return False
@@ -384,7 +384,7 @@ class _Group:
         loads = [
             p for v in values for p in by_class(v).get(BufferLoad, ()) if p.buffer.data is data
         ]
-        table = self._renamed(reader, writer)
+        table = self._rename_axes(reader, writer)
         if reader.buffer.data is data:
             stored = tuple(substitute(i, table) for i in reader.indices)
             if not _equal(stored, writer.indices):
@@ -396,8 +396,8 @@ class _Group:
         places = (tuple(substitute(i, table) for i in p.indices) for p in loads)
         return all(_equal(place, writer.indices) for place in places)
 
-    def _renamed(self, stage: Stage, like: Stage) -> dict[Var, PrimExpr]:
-        """Give the axes of another stage for those of a stage."""
+    def _rename_axes(self, stage: Stage, like: Stage) -> dict[Var, PrimExpr]:
+        """Map the axes of a stage to those of another."""
         mine, others = self.row_of(stage), self.row_of(like)
         assert mine is not None
         assert others is not None
@@ -405,13 +405,13 @@ class _Group:
         table: dict[Var, PrimExpr] = {a.var: b.var for a, b in pairs}
         return table
 
-    def _lent(
+    def _reuse_result(
         self, stages: list[Stage], inner: AbstractSet[Buffer]
     ) -> tuple[list[Stage], list[tuple[Buffer, Buffer]]]:
-        """Keep rows between stages in the place of what is made of them at last.
+        """Store rows between stages in the buffer of the result that is made of them.
 
-        A row of scratch more costs cache, and the result's memory comes while there is work to do
-        besides: softmax of 1024 columns is 1.7 times as fast.
+        One more row of scratch costs cache, and the result's memory is fetched while there is
+        arithmetic to do besides: softmax of 1024 columns is 1.7 times as fast.
         """
         made: list[tuple[Buffer, Buffer]] = []
         for buffer in dict.fromkeys(stage.buffer for stage in stages if stage.buffer in inner):
@@ -423,7 +423,7 @@ class _Group:
             if not self._may_replace(writers[0], last, stages[: reads[-1] + 1]):
                 continue
             made.append((buffer, last.buffer))
-            moved = [_renamed_buffer(stage, buffer, last.buffer) for stage in stages]
+            moved = [_replace_buffer(stage, buffer, last.buffer) for stage in stages]
             moved[reads[-1]] = replace(moved[reads[-1]], in_place=True)
             stages = moved
         return stages, made
@@ -434,7 +434,7 @@ class _Group:
         return whole and (size is None or size > _FEW_ELEMENTS)
 
     def _may_replace(self, first: Stage, last: Stage, until: Sequence[Stage]) -> bool:
-        """Whether the elements of the last stage may be kept where those of the first were."""
+        """Whether the elements of the last stage may be stored where those of the first were."""
         kept, final = first.buffer, last.buffer
         if last.combine is not Combine.NONE or last.in_place or kept.dtype is not final.dtype:
             return False
@@ -449,13 +449,13 @@ class _Group:
             return False
         if not all(structural_equal(a.extent, b.extent) for a, b in zip(axes, others)):
             return False
-        table = self._renamed(last, first)
+        table = self._rename_axes(last, first)
         return _equal(tuple(substitute(i, table) for i in last.indices), first.indices)
 
-    def _shrunk(
+    def _contract(
         self, stages: Sequence[Stage], inner: AbstractSet[Buffer], rows: int = 1
     ) -> dict[Buffer, tuple[Buffer, tuple[int, ...]]]:
-        """Give buffers for so many rows for those that nothing else uses, and what is kept."""
+        """Contract buffers that nothing else reads to so many rows; return the dimensions kept."""
         made: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
         for buffer in dict.fromkeys(stage.buffer for stage in stages):
             if buffer not in inner or buffer.strides:
@@ -471,7 +471,7 @@ class _Group:
 
 
 def _dims(indices: Sequence[PrimExpr], rows: Sequence[Var]) -> dict[int, int]:
-    """Say which dimensions are axes of the rows."""
+    """Map dimensions to the axes of the rows that index them."""
     return {k: r for k, i in enumerate(indices) for r, var in enumerate(rows) if i is var}
 
 
@@ -495,10 +495,10 @@ def _equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
 
 
-def _moved(
+def _use_contracted(
     stage: Stage, small: dict[Buffer, tuple[Buffer, tuple[int, ...]]], slot: Var | None = None
 ) -> Stage:
-    """Let a stage use buffers for one row, or those for several at ``slot``."""
+    """Rewrite a stage to use contracted buffers, for one row or for several at ``slot``."""
 
     def indices_of(indices: Sequence[PrimExpr], kept: Sequence[int]) -> tuple[PrimExpr, ...]:
         made = tuple(indices[k] for k in kept) or (imm64(0),)
@@ -519,14 +519,14 @@ def _moved(
 
 
 def _loads(stage: Stage, buffer: Buffer) -> bool:
-    """Whether a stage reads what the memory of a buffer holds before."""
+    """Whether a stage reads the previous contents of a buffer."""
     if stage.combine is Combine.NONE:
         loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
         return any(p.buffer.data is buffer.data for p in loads)
     return id(buffer.data) in reads_of(stage)
 
 
-def _renamed_buffer(stage: Stage, old: Buffer, new: Buffer) -> Stage:
+def _replace_buffer(stage: Stage, old: Buffer, new: Buffer) -> Stage:
     def load(p: BufferLoad) -> PrimExpr:
         return BufferLoad(new, p.indices) if p.buffer is old else p
 
@@ -537,8 +537,8 @@ def _renamed_buffer(stage: Stage, old: Buffer, new: Buffer) -> Stage:
     )
 
 
-def _without_copies(stages: Sequence[Stage], inner: AbstractSet[Buffer]) -> list[Stage]:
-    """Drop stages that compute what an earlier one has computed."""
+def _eliminate_common(stages: Sequence[Stage], inner: AbstractSet[Buffer]) -> list[Stage]:
+    """Eliminate common stages: those that compute what an earlier one has computed."""
     kept: list[Stage] = []
     same: dict[Buffer, Buffer] = {}
 
@@ -572,7 +572,7 @@ def _without_copies(stages: Sequence[Stage], inner: AbstractSet[Buffer]) -> list
 
 
 def _changes(between: Sequence[Stage], stage: Stage) -> bool:
-    """Whether what a stage reads is written since."""
+    """Whether what a stage reads is overwritten in between."""
     reads = reads_of(stage)
     return any(id(other.buffer.data) in reads for other in between)
 

@@ -1,7 +1,7 @@
-"""One pass over a run of elements, in which stages store elements and combine terms.
+"""One pass over a run of elements, in which stages store elements and reduce terms.
 
-Terms are combined in several vectors at once, lane by lane, so that additions do not wait for one
-another; the lanes are joined when the pass is over. What fills no vector is combined on its own.
+Terms are reduced in several vector accumulators at once, so that additions do not wait for one
+another; lanes are reduced when the pass is over. The remainder that fills no vector is scalar.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLAIN: Final = Reading()
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How a stage goes over the elements of a row: where the row is, and the axes inside of it."""
+    """How a stage iterates over the elements of a row: its place, and the axes inside."""
 
     stage: Stage
     place: Place
@@ -54,19 +54,19 @@ class Walk:
 
 
 class Piece(NamedTuple):
-    """A part of a walk: a stretch of its run, or of the first of its axes where that is no run."""
+    """A part of a walk: a range of its collapsed run, or of its first axis where that is no run."""
 
     first: PrimExpr
     extent: PrimExpr
 
 
 def may_skip(stage: Stage) -> bool:
-    """Whether an element is left alone where it has no terms: a block starts it with the first."""
+    """Whether a result without terms stays unwritten: a block initialises it at the first term."""
     return bool(stage.reduced) and stage.block is not None and stage.block.init is not None
 
 
 def run_start(walks: Sequence[Walk]) -> int:
-    """Give from which of the axes on all walks are one run."""
+    """Return the first of the axes that all walks can collapse into one run."""
     count = len(walks[0].axes)
     start = max(count - 1, 0)
     while start > 0 and all(_joins(walk, walk.axes[start - 1 :]) for walk in walks):
@@ -82,7 +82,7 @@ def _joins(walk: Walk, axes: Sequence[Axis]) -> bool:
 
 
 def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple[int, int]:
-    """Give the elements of a step, and those of one vector; both 1 where order is kept."""
+    """Choose the elements of a step, and of one vector; both 1 where order is kept."""
     stages = [walk.stage for walk in walks]
     if any(walk.combines() and not walk.stage.free_order for walk in walks):
         return 1, 1
@@ -106,7 +106,7 @@ def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple
 
 
 class _Sums(NamedTuple):
-    """Where a walk keeps what it combines: vectors, one vector, and one element.
+    """The accumulators of a walk: several vectors, one vector, and a scalar.
 
     The first two are used in vectors of ``part`` lanes.
     """
@@ -124,10 +124,10 @@ def run_pass(
     *,
     reading: Reading = _PLAIN,
 ) -> Stmt:
-    """Go over the elements of a row once, or over a piece of them; all walks are of equal size.
+    """Emit one pass over the elements of a row, or a piece of it; all walks are of equal size.
 
-    An element of one walk is computed before the same element of the next one. What lies so many
-    elements ``ahead`` is fetched into the caches.
+    An element of one walk is computed before the same element of the next one. ``reading`` says how
+    far ahead elements are prefetched.
     """
     start = run_start(walks)
     first = walks[0]
@@ -193,7 +193,7 @@ _Body = Callable[[PrimExpr, Place], Stmt]
 
 
 def _in_parts(size: int, most: int, one: Callable[[PrimExpr], Stmt]) -> Stmt:
-    """Write vectors of at most so many lanes, one after the other."""
+    """Emit vectors of at most so many lanes, one after the other."""
     if size <= most:
         return vectorized("lane", size, one)
     return seq(

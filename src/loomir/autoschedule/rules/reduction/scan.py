@@ -1,7 +1,7 @@
-"""Running sums and the like: what an element is made of is the element before it.
+"""Scans (prefix sums and the like): an element depends on the element before it.
 
-Along the axis of the scan nothing changes its order. The other axes are shared between threads, but
-for the innermost, along which memory is read.
+The loop along the scan stays sequential. Threads share the other loops, but for the innermost,
+along which memory is contiguous.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["plan_scan"]
 
 
 class _Scan(NamedTuple):
-    """Loops around stores to one buffer: those that may run in any order, and the others."""
+    """Loops around stores to one buffer: the parallel ones, and those that carry a dependence."""
 
     free: tuple[For, ...]
     bound: tuple[For, ...]
@@ -32,7 +32,7 @@ class _Scan(NamedTuple):
 
 
 def plan_scan(stmt: Stmt) -> Plan | None:
-    """Plan loops of which some carry values from one step to the next; None for others."""
+    """Plan loops of which some carry a dependence; None for others."""
     found = _read(stmt)
     if found is None:
         return None
@@ -89,7 +89,7 @@ def _read(stmt: Stmt) -> _Scan | None:
     places = _places(stmt)
     if places is None or len(loops) < 2:
         return None
-    # The innermost loop stays whole: neighbours are taken in vectors.
+    # The innermost loop stays whole: it is vectorised.
     free = [
         loop for loop in loops[:-1] if any(all(i is loop.loop_var for i in d) for d in zip(*places))
     ]
@@ -100,7 +100,7 @@ def _read(stmt: Stmt) -> _Scan | None:
 
 
 def _places(stmt: Stmt) -> list[tuple[PrimExpr, ...]] | None:
-    """Give the indices at which the only buffer that is written is read and written."""
+    """Return the indices at which the only buffer that is written is read and written."""
     stores = [stmt]
     exprs: list[PrimExpr] = []
     if isinstance(stmt, IfThenElse):

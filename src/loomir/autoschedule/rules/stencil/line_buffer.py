@@ -1,7 +1,7 @@
-"""Windows over a copy of a few rows: each row of the image is loaded once for all windows over it.
+"""Stencils with a line buffer: each row of the image is loaded once for all windows over it.
 
-A band of rows is copied with its padding to where vectors are loaded from, whatever lies around it,
-and with what is a stride apart side by side. For each step along the rows, a tile of results takes
+A band of rows is copied with its halo and padding, so that any vector of it can be loaded, and
+elements a stride apart are made contiguous. For each step along the rows, a tile of results takes
 in turn all rows that any of its windows reach.
 """
 

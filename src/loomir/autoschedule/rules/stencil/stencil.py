@@ -1,8 +1,8 @@
-"""Stages that combine a small window of neighbours: depthwise convolution, pooling, stencils.
+"""Stencils reduce a small window of neighbours, as depthwise convolution and pooling do.
 
-A tile of some places along the last axis but one, times vectors along the last one, is combined in
-registers. Its terms are written out, so that what neighbouring windows share is loaded once. Where
-reads are padded, places at the border have loops of their own, and the others no conditions.
+A register tile of some places along the last axis but one, times vectors along the last one, is
+accumulated. Its terms are unrolled, so that what neighbouring windows share is loaded once. Where
+reads are padded, the border is peeled into loops of its own, and the interior needs no guards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Transposed convolutions: a convolution for each kind of phase, put together at the end.
+"""Polyphase transposed convolution: a convolution for each kind of phase, interleaved at the end.
 
-Phases with as many steps are the rows of one product, with parts of the kernel that are copied to
-lie side by side. The image has a border of zeros there, by which the formula does not multiply: so
-it is computed as it is written where the kernel has numbers that are not finite.
+Phases with as many taps are the rows of one product, with parts of the kernel that are copied to be
+contiguous. The image is padded with zeros, by which the formula does not multiply: so the loops as
+written are run where the kernel holds numbers that are not finite.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] |
 Rules: TypeAlias = Callable[[Set[Var]], "Sequence[Rule]"]
 
 _MOST: Final = 9
-"""Convolutions that a sum is cut into: each has code of its own."""
+"""Convolutions into which a sum is split: each has code of its own."""
 _LANES: Final = 64
-"""Lanes that neighbours of all phases are mixed in."""
+"""Lanes in which neighbours of all phases are interleaved."""
 _INT32: Final = DataType("int32")
 
 _Place = Mapping[Var, PrimExpr]
@@ -139,7 +139,7 @@ class _Phases:
     """The image with its border for all phases, and where it begins."""
 
     def plan(self, parts: Sequence[Sequence[Phases]]) -> Plan:
-        """Write the loops."""
+        """Emit the loop nest."""
         made: list[_Part] = []
         done: list[Stmt] = []
         held: list[Buffer] = []
@@ -568,7 +568,7 @@ class _Row:
     def put(
         self, parts: Sequence[_Part], phases: Sequence[PrimExpr], turns: _Place, place: _Place
     ) -> Stmt:
-        """Mix the phases of a row in a line, and finish its elements."""
+        """Interleave the phases of a row in a line, and finish its elements."""
         owner, last, line = self.owner, self.last, self.line
         assert last is not None
         assert line is not None

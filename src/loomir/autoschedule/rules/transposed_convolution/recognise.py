@@ -1,6 +1,6 @@
-"""See sums in which each element of an image is spread over a window: transposed convolutions.
+"""Recognise transposed convolutions: sums in which each element of an image spreads over a window.
 
-Such a sum has a condition that picks, of all steps of the kernel, those at which an element of the
+Such a sum has a condition that selects, of all taps of the kernel, those at which an element of the
 image lies: every ``stride``-th. Which ones depends on the place in the result modulo the stride,
 its *phase*; within a phase the sum is an ordinary convolution with a part of the kernel.
 """
@@ -146,7 +146,7 @@ def phases_of(line: Line, *, together: bool, moving: bool = False) -> list[Phase
 
 
 def read_spread(stage: Stage) -> Spread | None:
-    """Read a stage; None for others."""
+    """Match a stage; None for others."""
     value = stage.value
     if stage.combine is not Combine.SUM or not stage.free_order or not stage.reduced:
         return None
@@ -167,14 +167,14 @@ def read_spread(stage: Stage) -> Spread | None:
 
 
 def _starts(value: PrimExpr | None) -> bool:
-    """Whether a sum that starts so, and a term that is so, add nothing."""
+    """Whether an initial value and a term are such that they add nothing."""
     negative = isinstance(value, FloatImm) and math.copysign(1, value.value) < 0
     return is_zero(value) and not negative
 
 
 # -- axes --------------------------------------------------------------------------------------
 def _cut(stage: Stage) -> tuple[Stage, dict[Var, PrimExpr]]:
-    """Cut axes that are divided into groups, and write indices as sums of axes."""
+    """Split axes that are divided into groups, and write indices as sums of axes."""
     ones: dict[Var, PrimExpr] = {a.var: imm64(0) for a in stage.reduced if a.size == 1}
     divisions: list[FloorDiv] = by_class(stage.value).get(FloorDiv, [])
     cut: dict[Var, PrimExpr] = {}
@@ -294,7 +294,7 @@ def _bound(
     found: dict[Var, tuple[Form, int]],
     element: Var,
 ) -> tuple[Var, Form] | None:
-    """Read a comparison as one of an element of the image; where nothing divides, stride is 1."""
+    """Match a comparison as a bound of an element; where nothing divides, stride is 1."""
     lines: set[Var] = set()
 
     def quotient(e: FloorDiv) -> PrimExpr:
@@ -410,7 +410,7 @@ def _factored(
 
 
 def _open(load: BufferLoad) -> bool:
-    """Whether some extent is not known, but for the first one."""
+    """Whether some extent but the first is dynamic."""
     return any(not isinstance(n, IntImm) for n in load.buffer.shape[1:])
 
 
