@@ -29,6 +29,7 @@ class EmulatorCampaign(Campaign):
     """Checks machine code for other machines."""
 
     command = ("-m", "fuzz.emulatorworker")
+    first = "--seed"
 
     def keep(self, reply: dict[str, Any], folder: Path) -> Path:
         """Write a failure down: what happened, and the program."""

@@ -172,6 +172,8 @@ class Campaign:
 
     command: ClassVar[tuple[str, ...]]
     programs: ClassVar[str] = "programs"
+    first: ClassVar[str] = "--start"
+    """The option that says which seed is the first."""
 
     def __init__(
         self, seeds: range, engines: list[str], limit: float = 60.0, save: Path | None = None
@@ -325,6 +327,6 @@ def run_campaign(
         f"{dead} crashes or hangs, {seconds:.0f} seconds, {report.count / seconds:.1f} per second\n"
     )
     if report.resume < end:
-        out(f"stopped: go on with --start {report.resume} --count {end - report.resume}\n")
+        out(f"stopped: go on with {kind.first} {report.resume} --count {end - report.resume}\n")
         return 1
     return 1 if report.failures else 0

@@ -46,6 +46,7 @@ class SchedulesCampaign(Campaign):
     """Checks default schedules."""
 
     command = ("-m", "fuzz.default_schedule.worker")
+    first = "--seed"
     reached: ClassVar[set[tuple[str, int, int]]] = set()
     """Lines of rules that ran, each with the one that ran next."""
 

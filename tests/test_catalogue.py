@@ -185,6 +185,22 @@ def test_11_index_out_of_bounds(access: str, index: int) -> None:
         assert found.span.line == 4
 
 
+@pytest.mark.parametrize("option", ["checked", "check_bounds"])
+def test_14_the_option_that_checks_bounds_finds_them(option: str) -> None:
+    module = program("""
+    @T.prim_func
+    def f(x: T.Buffer((4,), "float32"), k: T.Buffer((4,), "int32"), y: T.Buffer((4,), "float32")):
+        for i in T.parallel(4):
+            y[i] = x[k[i]]
+    """)
+    options: dict[str, Any] = {option: True}
+    run = loomir.compile(module, cache=False, **options)["f"]
+    run(Z(4, "f4"), Z(4, "i4"), Z(4, "f4"))
+    with pytest.raises(IndexError) as caught:
+        run(Z(4, "f4"), np.full(4, 6, "i4"), Z(4, "f4"))
+    assert isinstance(caught.value, loomir.LoomirError)
+
+
 def test_15_negative_constant_index() -> None:
     with pytest.raises(loomir.CompileError, match="SCR0019"):
         program('@T.prim_func\ndef f(x: T.Buffer((4,), "float32")):\n    x[-1] = T.float32(1)\n')

@@ -67,6 +67,18 @@ def test_01_wrong_number_of_arguments(run: Any, count: int):
     assert isinstance(caught.value, loomir.LoomirError)
 
 
+@pytest.mark.parametrize("bad", ["text", len, np.dtype("float32"), None, (ONES,), ("text", ONES)])
+@pytest.mark.parametrize("call", ["R.sum(x)", "R.add(x, x)", "R.concat(x)", "R.reshape(x, x)"])
+def test_01_objects_that_an_operator_does_not_take(run: Any, bad: Any, call: str):
+    text = f"@R.function\ndef f(x: R.Object):\n    z = {call}\n    return z\n"
+    if call == "R.concat(x)" and isinstance(bad, tuple) and bad[0] is ONES:
+        np.testing.assert_array_equal(run(text, bad), ONES)
+        return
+    with pytest.raises((TypeError, ValueError)) as caught:
+        run(text, bad)
+    assert isinstance(caught.value, loomir.LoomirError)
+
+
 def test_02_arrays_that_are_not_contiguous(run: Any):
     strided = np.arange(8, dtype="float32")[::2]
     try:
@@ -323,3 +335,30 @@ class Module:
     print(hashlib.sha256(loomir.compile(mod, cache=False).llvm_ir().encode()).hexdigest())
     """
     assert len({in_process(text, PYTHONHASHSEED=str(seed)) for seed in range(3)}) == 1
+
+
+# -- malformed operators ---------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "call",
+    [
+        "R.nn.max_pool2d(x, pool_size=(0, 0))",
+        "R.nn.max_pool2d(x, pool_size=(2, 2), strides=(0, 0))",
+        "R.nn.conv2d(x, w, groups=0)",
+        "R.split(x, 3, axis=1)",
+        "R.split(x, 0, axis=1)",
+        "R.reshape(x, (7, -1))",
+        "R.reshape(x, (2**62, 4))",
+        "R.concat((), axis=0)",
+        "R.permute_dims(x, [0, 0, 1, 2])",
+    ],
+)
+def test_43_operators_that_make_no_sense(call: str):
+    text = f"""
+@R.function
+def f(x: R.Tensor((1, 4, 4, 4), "float32"), w: R.Tensor((4, 4, 3, 3), "float32")):
+    y = {call}
+    return y
+"""
+    with pytest.raises(loomir.CompileError) as caught:
+        from_source(HEAD + text)
+    assert caught.value.diagnostic.help

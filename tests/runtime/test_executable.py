@@ -47,6 +47,9 @@ def test_an_unknown_name_gets_a_guess():
     assert caught.value.diagnostic.code == "RUN0121"
     assert isinstance(caught.value, KeyError)
     assert caught.value.diagnostic.help == "did you mean 'main'?"
+    with pytest.raises(RunError) as caught:
+        exe["q"]
+    assert caught.value.diagnostic.help == "use a name that the note lists"
 
 
 def test_functions_cannot_be_exchanged():

@@ -52,3 +52,15 @@ def test_numbers_of_numpy_around_a_program_are_numbers():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert 'T.Buffer((3,), "float16")' in done.stdout
+
+
+def test_extents_that_are_strings_are_read_without_the_names_of_relax():
+    code = (
+        "from loomir.script import from_source\n"
+        'text = \'@R.function\\ndef f(x: R.Prim("int64")):\\n    return R.prim_value("2 * 3")\\n\'\n'
+        "print(from_source(text))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "R.prim_value(T.int32(6))" in done.stdout

@@ -14,6 +14,7 @@ from loomir.relax.operator.definition import Mistake, define_op
 from loomir.relax.operator.params import expr, integer, kind_dtype, prim, shape, tensor, text
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import OBJECT, UNIT, TensorStructInfo
+from loomir.support.dtype import DataType
 
 __all__ = [
     "alloc_storage",
@@ -60,8 +61,16 @@ alloc_storage = define_op(
 
 
 def described_tensor(c: OpContext) -> StructInfo:
-    """Infer a tensor in a storage, of a shape and dtype that are given."""
-    c.prim(1)
+    """Infer a tensor in a storage, of a shape and dtype that are given. Errors: OPS0004."""
+    offset = c.prim(1)
+    if offset is None or offset.dtype is not DataType("int64"):
+        given = "an object" if offset is None else f"a scalar of {offset.dtype}"
+        c.refuse(
+            "OPS0004",
+            f"argument 2 is {given}, not a scalar of int64",
+            help='give the offset in bytes: R.prim_value(0), or a value of R.Prim("int64")',
+            arg=1,
+        )
     return _allocated(c, 2)
 
 

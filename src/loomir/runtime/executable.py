@@ -73,7 +73,7 @@ class Executable:
                     "RUN0121",
                     f"there is no function {quoted(name)}",
                     notes=(self._listing(),),
-                    help=f"did you mean {guess!r}?" if guess else "",
+                    help=f"did you mean {guess!r}?" if guess else "use a name that the note lists",
                 )
             )
         return found

@@ -224,6 +224,7 @@ class Function:
                 "RUN0101",
                 f"{self.name} takes {count} {plural}, {what}",
                 notes=tuple(str(p) for p in self.parameters),
+                help="give one argument for each parameter",
             )
         )
 

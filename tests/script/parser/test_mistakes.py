@@ -232,6 +232,11 @@ def test_jump_out_of_a_loop_without_order(loop: str, jump: str, label: str):
 
 MODULES = [
     (
+        ("    @T.prim_func\n    def f(x: cls.f(1)) -> T.int32:\n        return 1\n"),
+        ("SCR0023", 4, 14),
+        "write a type or a buffer there",
+    ),
+    (
         (
             "    @T.prim_func\n    def f(x: T.int32) -> T.int32:\n        return cls.hlper(x)\n"
             "    @T.prim_func\n    def helper(x: T.int32) -> T.int32:\n        return x\n"

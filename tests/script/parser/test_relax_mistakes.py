@@ -23,7 +23,23 @@ def places(found: tuple[Diagnostic, ...]) -> list[tuple[str, int, int]]:
     return [(d.code, d.span.line - 3, d.span.column) for d in found if d.span]
 
 
+STORAGE = "s = R.memory.alloc_storage(R.shape([4]))\n"
 MISTAKES = [
+    # what is known not to be of the kind that an operator takes
+    ("y = R.negative(R.str('x'))\nreturn y", "OPS0004", 1, 20),
+    ("y = R.negative(R.dtype('int8'))\nreturn y", "OPS0004", 1, 20),
+    (
+        f"{STORAGE}y = R.memory.alloc_tensor(s, T.int64, R.shape([4]), 'int8')\nreturn y",
+        "OPS0004",
+        2,
+        9,
+    ),
+    (
+        f"{STORAGE}y = R.memory.alloc_tensor(s, T.int32(0), R.shape([4]), 'int8')\nreturn y",
+        "OPS0004",
+        2,
+        9,
+    ),
     # statements
     ("for i in range(3):\n    y = x\nreturn x", "SCR0002", 1, 5),
     ("while c:\n    y = x\nreturn x", "SCR0002", 1, 5),

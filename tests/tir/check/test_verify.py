@@ -388,6 +388,32 @@ def test_arrays_of_lowered_calls_are_checked_by_their_element():
         assert codes(module(made, a)) == expected
 
 
+@pytest.mark.parametrize("at", [0, 1, 2, 5], ids=["data", "shape", "strides", "offset"])
+def test_parts_of_an_arrays_description_are_of_their_kinds(at: int):
+    a = decl_buffer((4,), "int8", "a")
+    shape = call("tvm_stack_make_shape", convert(4)).value
+    parts = [a.data, shape, shape, convert(1), const(0, "int8"), convert(0)]
+    parts[at] = const(0, "float32")
+    array = call("tvm_stack_make_array", *parts).value
+    assert codes(module(call_of(TWICE, INT32, array, convert(3)), a)) == ["TIR0114"]
+
+
+def test_strides_that_are_a_number_are_refused():
+    text = """
+@T.prim_func
+def f(x: T.Buffer((4,), "float32")):
+    T.tvm_call_packed(
+        "sum",
+        T.tvm_stack_make_array(x.data, T.tvm_stack_make_shape(4), 0, 1, T.float32(0), 0),
+    )
+"""
+    with pytest.raises(loomir.CompileError) as caught:
+        loomir.compile(from_source(text))
+    found = caught.value.diagnostic
+    assert (found.code, found.span.line if found.span else 0) == ("TIR0114", 6)
+    assert "T.tvm_stack_make_shape()" in found.help
+
+
 @node
 class Foreign(BaseFunc):
     """A function of another IR."""

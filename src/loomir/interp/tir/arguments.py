@@ -483,6 +483,7 @@ def _wrong_count(signature: Signature, count: int, missing: Sequence[str] = ()) 
             f"{signature.name} takes {_count(len(signature.parameters))}, "
             f"{count} {verb} given{rest}",
             notes=tuple(f"{p.name}: {p.dtype}" for p in signature.parameters),
+            help="give one argument for each parameter",
         )
     )
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.module import BaseFunc, GlobalVar
-from loomir.relax.expr import Call
+from loomir.relax.expr import Call, DataTypeImm, StringImm
 from loomir.relax.info.describe import Place, place_of
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.shape import Dim, ShapeExpr, as_dim
@@ -110,7 +110,7 @@ class OpContext:
         info = self.args[index]
         if isinstance(info, TensorStructInfo):
             return info
-        if isinstance(info, ObjectStructInfo):
+        if self._may_be_any(index):
             return TensorStructInfo()
         return self.refuse(
             "OPS0004",
@@ -125,11 +125,12 @@ class OpContext:
         Errors: OPS0004 for another kind of value.
         """
         info = self.args[index]
-        if isinstance(info, ObjectStructInfo):
+        if self._may_be_any(index):
             return None
         if isinstance(info, TupleStructInfo):
             found = [
-                TensorStructInfo() if isinstance(f, ObjectStructInfo) else f for f in info.fields
+                TensorStructInfo() if isinstance(f, ObjectStructInfo) and not self.running else f
+                for f in info.fields
             ]
             if all(isinstance(f, TensorStructInfo) for f in found):
                 return tuple(f for f in found if isinstance(f, TensorStructInfo))
@@ -148,7 +149,7 @@ class OpContext:
         info = self.args[index]
         if isinstance(info, ShapeStructInfo):
             return info
-        if isinstance(info, ObjectStructInfo):
+        if self._may_be_any(index):
             return ShapeStructInfo()
         return self.refuse(
             "OPS0004",
@@ -165,7 +166,7 @@ class OpContext:
         info = self.args[index]
         if isinstance(info, PrimStructInfo):
             return info
-        if isinstance(info, ObjectStructInfo):
+        if self._may_be_any(index):
             return None
         return self.refuse(
             "OPS0004",
@@ -173,6 +174,12 @@ class OpContext:
             help="give a number, or R.prim_value(…)",
             arg=index,
         )
+
+    def _may_be_any(self, index: int) -> bool:
+        """Tell whether nothing is known of an argument; of a running program's, all is known."""
+        is_text = isinstance(self.call.args[index], (DataTypeImm, StringImm))
+        is_object = isinstance(self.args[index], ObjectStructInfo)
+        return is_object and not self.running and not is_text
 
     def has(self, index: int) -> bool:
         """Whether the call gives the argument, which may be left out."""

@@ -127,7 +127,10 @@ def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST
             parser.caught(error, None if node is None else node.span)
         except RecursionError as error:
             raise mistake(
-                "SCR0001", "the program is nested too deeply", help="split it into functions"
+                "SCR0001",
+                "the program is nested too deeply",
+                help="split it into functions",
+                span=None if node is None else node.span,
             ) from error
     if parser.problems:
         raise CompileError(*ordered(parser.problems))

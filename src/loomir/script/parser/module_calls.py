@@ -14,7 +14,7 @@ from loomir.script.parser.convert import read_expression
 from loomir.script.parser.evaluate.evaluator import ExprEvaluator, Poisoned
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.operators import is_expr, kind
-from loomir.support.diagnostics import CompileError
+from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import HANDLE, VOID, DataType
 from loomir.tir.array_argument import describe
 from loomir.tir.buffer import Buffer
@@ -23,6 +23,10 @@ from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 __all__ = ["make_call", "returns_value", "unquoted"]
 
 BUFFER: Final = "a buffer"
+
+
+class _EndlessHead(CompileError):
+    """A head that cannot be read before itself."""
 
 
 class Head(NamedTuple):
@@ -50,10 +54,22 @@ def make_call(
             help="call both from a function of Relax",
             span=node.span,
         )
+    if target.node in evaluator.heads:
+        raise _EndlessHead(
+            Diagnostic(
+                "SCR0023",
+                f"the head of {target.node.name!r} calls {target.node.name!r}",
+                node.span,
+                help="write a type or a buffer there, without calls of functions",
+            )
+        )
+    evaluator.heads.add(target.node)
     try:
         head = _head(evaluator, target.node)
     except CompileError as error:
         raise placed(error, node.span) from error
+    finally:
+        evaluator.heads.discard(target.node)
     name = target.node.name
     if len(args) != len(head.parameters):
         wanted = ", ".join(p for p, _ in head.parameters) or "nothing"
@@ -108,6 +124,8 @@ def _head(evaluator: ExprEvaluator, node: doc.FunctionDef) -> Head:
     try:
         parameters = tuple([(a.arg, _parameter(evaluator, a)) for a in node.args.args])
         returns = _returns(evaluator, node)
+    except _EndlessHead:
+        raise
     except CompileError as error:
         if node.returns is None and any(d.code == "SCR0023" for d in error.diagnostics):
             raise

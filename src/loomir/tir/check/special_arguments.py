@@ -8,10 +8,10 @@ from loomir.ir.module import GlobalVar
 from loomir.ir.op import Effect, Op
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.builtins.device import DEVICE
-from loomir.tir.builtins.table import BUILTINS, STACK_MAKE_ARRAY
-from loomir.tir.expr import Call
+from loomir.tir.builtins.table import BUILTINS, STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
+from loomir.tir.expr import Call, PrimExpr
 
-__all__ = ["may_misplace", "misplaced"]
+__all__ = ["ill_described", "may_misplace", "misplaced"]
 
 
 def _fits(arg: Call, user: Call) -> bool:
@@ -57,3 +57,33 @@ def misplaced(call: Call, placed: defaultdict[int, int]) -> Diagnostic | None:
         if isinstance(arg, Call) and _is_special(arg) and _fits(arg, call):
             placed[id(arg)] += 1
     return wrong
+
+
+def ill_described(call: Call) -> Diagnostic | None:
+    """Say what is wrong with the description of an array, ``T.tvm_stack_make_array``."""
+    data, shape, strides, _, _, offset = call.args
+    for name, part in (("shape", shape), ("strides", strides)):
+        if not isinstance(part, Call) or part.op is not STACK_MAKE_SHAPE:
+            given = f"{part.dtype}, not made by T.tvm_stack_make_shape"
+            inside = "…) with the extents" if name == "shape" else "), if the array is row-major"
+            remedy = f"write T.tvm_stack_make_shape({inside}"
+            return _refused(call, name, given, remedy, part)
+        for extent in part.args:
+            if not _is_size(extent):
+                return _refused(call, name, f"of {extent.dtype}", "give integers", extent)
+    if not data.dtype.is_handle:
+        return _refused(call, "data", str(data.dtype), "pass a buffer's pointer: A.data", data)
+    if not _is_size(offset):
+        remedy = "give a number of elements"
+        return _refused(call, "elem_offset", str(offset.dtype), remedy, offset)
+    return None
+
+
+def _is_size(e: PrimExpr) -> bool:
+    return e.dtype.is_integer and e.dtype.is_scalar
+
+
+def _refused(call: Call, name: str, given: str, remedy: str, part: PrimExpr) -> Diagnostic:
+    message = f"argument {name!r} of T.tvm_stack_make_array is {given}"
+    span = getattr(part, "span", None) or call.span
+    return Diagnostic("TIR0114", message, span, help=remedy)

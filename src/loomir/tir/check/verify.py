@@ -35,7 +35,7 @@ from loomir.tir.builtins.llvm_intrinsics import LLVM, mistake_of_llvm
 from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
 from loomir.tir.check.internal_nodes import mistake_of_foreign
 from loomir.tir.check.out_of_range import check_ranges
-from loomir.tir.check.special_arguments import may_misplace, misplaced
+from loomir.tir.check.special_arguments import ill_described, may_misplace, misplaced
 from loomir.tir.check.verify_fast_path import is_plain
 from loomir.tir.expr import (
     Broadcast,
@@ -372,6 +372,10 @@ class _Walk:
             self._return(call, loops)
         elif call.op is BREAK_LOOP or call.op is CONTINUE_LOOP:
             self._jump(call, loops)
+        elif call.op is STACK_MAKE_ARRAY:
+            wrong = ill_described(call)
+            if wrong is not None:
+                self.found.append(wrong.at(self.span))
         elif call.op in OUTSIDE or call.op in LLVM:
             mistake = mistake_of(call) if call.op in OUTSIDE else mistake_of_llvm(call)
             if mistake is not None:

@@ -222,6 +222,7 @@ class ExprEvaluator:
         self.in_data = False  # where numbers are only kept, they may be of any length
         self.statement: doc.ExprNode | None = None
         self.dialect: Dialect | None = None
+        self.heads: set[doc.FunctionDef] = set()  # those that are being read for calls
         self.declares = False  # whether names in the shapes of descriptions may be new
 
     def evaluate_alone(self, node: doc.ExprNode) -> object:

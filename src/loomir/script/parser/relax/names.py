@@ -18,6 +18,7 @@ from loomir.script.parser.evaluate.namespaces import (
     Namespace,
     export,
 )
+from loomir.script.parser.relax.extents import read_extent
 from loomir.script.parser.relax.function import (
     Head,
     declare_heads,
@@ -37,6 +38,7 @@ __all__ = [
     "reading_order",
 ]
 
+info.set_extent_reader(read_extent)
 SHAPED.update(
     {
         id(info.tensor): Shaped(0, None, texts=False),
