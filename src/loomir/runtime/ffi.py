@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from loomir.runtime.layout import FAULT_KIND
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = [
     "NativeFault",
@@ -42,7 +43,7 @@ _SYMBOLS: Final = (
 )
 _NO_TORCH_ADDON: Final = "TVM_FFI_DISABLE_TORCH_C_DLPACK"
 
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 _loaded: Final[list[ModuleType]] = []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
@@ -20,6 +19,7 @@ from loomir.runtime.parameter import Parameter
 from loomir.runtime.view import view_arguments
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError, nearest
 from loomir.support.dtype import DataType
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = ["Function"]
 
@@ -71,7 +71,7 @@ class Function:
         self._faults = tuple(faults)
         self._explain = explain
         self._keep_alive = keep_alive
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._native: Callable[..., object] | None = None
         # No class is passed on untouched before the code is linked: see _link.
         self._direct: frozenset[type] = frozenset()

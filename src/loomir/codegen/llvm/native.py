@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 from loomir.codegen.llvm.jit import engine
@@ -23,6 +22,7 @@ from loomir.runtime.storage.container import refuse
 from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError
+from loomir.support.fork_safe import ForkSafeLock
 from loomir.target import Target
 from loomir.tir.builtins.calls import unknown_extern
 
@@ -73,7 +73,7 @@ class Native:
         by_itself = engine.Passes.FEW if shaped else engine.Passes.USUAL
         self._passes = by_itself if passes is None else passes
         self._cache = cache
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._object = compiled
         self._library: engine.Library | None = None
         self.records = new_buffer() if generated.timed else None

@@ -12,7 +12,6 @@ import ctypes
 import importlib
 import struct
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from loomir.runtime.graph import cpython_layout as at
 from loomir.support.dtype import DataType, numpy_of
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = ["HOST", "Door", "Ended", "connect_door", "door_to", "ended", "host_symbols"]
 
@@ -38,7 +38,7 @@ _FUNCTIONS: Final = (
 _VOID: Final = ctypes.c_void_p
 _INT: Final = ctypes.c_int64
 _FASTCALL: Final = 0x80
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 _hosts: Final[list[Any]] = []
 _connected: Final[list[Callable[[], int]]] = []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 from weakref import WeakValueDictionary
@@ -45,6 +44,7 @@ from loomir.runtime.interrupts import interrupt_of
 from loomir.runtime.packed.callback import interruption, take
 from loomir.runtime.packed.packed_call import find_function, own, placed
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError, counted, nearest
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = ["GraphFunction", "GraphProgram", "Signature"]
 
@@ -116,7 +116,7 @@ class GraphProgram:
         self.entries = dict(entries)
         self.explain = explain
         self._code = code
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._loaded: _Loaded | None = None
         self._constant: WeakValueDictionary[int, GraphFunction] = WeakValueDictionary()
 

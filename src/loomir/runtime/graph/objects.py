@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from loomir.runtime import layout as dl
 from loomir.runtime.graph import object_layout as at
 from loomir.support.diagnostics import InternalError
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = [
     "Functions",
@@ -166,7 +166,7 @@ class Reference:
 # -- objects of Python -------------------------------------------------------------------------
 _handles: Final[dict[int, object]] = {}
 _numbers: Final = itertools.count(1)
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 
 
 def _forget(handle: int) -> None:

@@ -9,7 +9,6 @@ import ctypes
 import functools
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from loomir.runtime.ffi import function_from_address
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import DataType
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = [
     "VARIADIC",
@@ -40,7 +40,7 @@ VARIADIC: Final = {
 }
 """C functions with a variable number of arguments, and how many of them are fixed."""
 
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 _registered: Final[dict[str, tuple[int, object]]] = {}
 _libraries: Final[list[ctypes.CDLL]] = []
 

@@ -5,20 +5,20 @@ One table for the process; every function here may be used from any thread.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import Diagnostic, nearest
+from loomir.support.fork_safe import ForkSafeLock
 from loomir.support.runtime_types import quoted
 
 __all__ = ["find_func", "get_func", "list_funcs", "register_func", "remove_func"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 _table: Final[dict[str, Callable[..., Any]]] = {}
 
 

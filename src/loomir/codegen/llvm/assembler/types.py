@@ -6,12 +6,12 @@ Equal types are one object, so types are compared with ``is``. A question about 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Final, Literal
 
 from loomir.codegen.llvm.assembler.names import global_name
 from loomir.support.diagnostics import InternalError
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = [
     "AMX",
@@ -146,7 +146,7 @@ class Type:
         return f"<type {self.text}>"
 
 
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 _interned: Final[dict[str, Type]] = {}
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import itertools
 import platform
-import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -29,6 +28,7 @@ from loomir.codegen.llvm.jit.forbidden_patterns import (
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
+from loomir.support.fork_safe import ForkSafeLock
 from loomir.support.room import with_room
 from loomir.target.host import features_here
 
@@ -77,7 +77,7 @@ class MissingSymbolError(InternalError):
         self.names = tuple(names)
 
 
-_start_lock: Final = threading.Lock()
+_start_lock: Final = ForkSafeLock()
 _started: Final[set[str]] = set()
 
 
@@ -497,7 +497,7 @@ class _Jit:
         self.linked = 0
 
 
-_jit_lock: Final = threading.Lock()
+_jit_lock: Final = ForkSafeLock()
 _jits: Final[list[_Jit]] = []
 
 

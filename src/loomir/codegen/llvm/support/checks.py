@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Final
 
 from loomir.codegen.llvm.jit.engine import Library
 from loomir.codegen.llvm.jit.object_store import load_own
 from loomir.codegen.llvm.support.checks_ir import CHECK_FUNCTIONS, checks_ir
 from loomir.runtime.ffi import native_symbols
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = ["check_symbols"]
 
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 _loaded: Final[list[Library]] = []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from typing import Final
 
 from loomir.codegen.llvm.assembler.text import Module
@@ -12,10 +11,11 @@ from loomir.codegen.llvm.jit.object_store import load_own
 from loomir.codegen.llvm.support.fast_call_ir import DOOR, door_module
 from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS, objects_module
 from loomir.runtime.graph.fast_call import host_symbols
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = ["count_objects", "door_address", "live_objects", "object_symbols"]
 
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 _loaded: Final[list[Library]] = []
 _doors: Final[list[int]] = []
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import threading
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.jit.engine import Library, TargetMachine
@@ -28,6 +27,7 @@ from loomir.codegen.llvm.support.process import process_symbols
 from loomir.codegen.llvm.support.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = ["ForkJoin", "measure_fork_join", "pool_symbols", "worker_count"]
 
@@ -38,7 +38,7 @@ _EXPORTS: Final = (
     TAKE_SCRATCH,
     GIVE_SCRATCH,
 )
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 
 
 class ForkJoin(NamedTuple):

@@ -12,6 +12,7 @@ from loomir.codegen.llvm.jit.object_store import load_own
 from loomir.codegen.llvm.support.process_ir import POLL, process_ir
 from loomir.codegen.llvm.support.stack_ir import HAS_STACK, MAY_LEAVE
 from loomir.runtime.interrupts import connect_interrupts
+from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = ["process_symbols"]
 
@@ -24,7 +25,7 @@ _FUNCTIONS: Final = (
     "PyException_SetTraceback",
     "Py_DecRef",
 )
-_lock: Final = threading.Lock()
+_lock: Final = ForkSafeLock()
 _loaded: Final[list[Library]] = []
 
 
