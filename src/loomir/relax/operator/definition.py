@@ -6,6 +6,7 @@ rows themselves stand in ``loomir.op``, a family to a file; ``find_op`` loads th
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -14,7 +15,7 @@ from loomir.ir.op import Effect, Op
 from loomir.relax.expr import Call
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
-from loomir.relax.operator.params import Param, bind, check_bound
+from loomir.relax.operator.params import Param, bind, check_bound, signature_of
 from loomir.support.diagnostics import InternalError
 from loomir.support.loading import load_operators
 
@@ -125,6 +126,11 @@ class OpDef:
         """The parameters that are attributes of the call."""
         return tuple(p for p in self.params if p.is_option)
 
+    @property
+    def signature(self) -> inspect.Signature:
+        """What Python says of the functions that make calls of it."""
+        return signature_of(self.params).replace(return_annotation=Call)
+
     def call(self, *args: Any, **keywords: Any) -> Call:
         """Make a call of what users write. Errors: OPS0001 to OPS0003."""
         shown = "R." + self.name.removeprefix("relax.")
@@ -193,6 +199,7 @@ def define_op(
     call.__name__ = name.rpartition(".")[2]
     call.__qualname__ = name
     call.__doc__ = _described(made)
+    call.__signature__ = made.signature
     return call
 
 

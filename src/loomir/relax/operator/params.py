@@ -6,6 +6,7 @@ among its attributes.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ __all__ = [
     "sections",
     "several",
     "shape",
+    "signature_of",
     "tensor",
     "tensors",
     "text",
@@ -208,6 +210,32 @@ def info(name: str = "out_sinfo", default: Any = REQUIRED) -> Param:
 def text(name: str, default: Any = REQUIRED, choices: Sequence[str] = ()) -> Param:
     """Declare an option that takes a string, one of ``choices`` where any are given."""
     return Param(name, Kind.TEXT, default, tuple(choices))
+
+
+def signature_of(params: Sequence[Param]) -> inspect.Signature:
+    """Give the signature of a function that takes these parameters.
+
+    Other names of a parameter come last and are given by name; as one of them may be given in its
+    place, it and what follows can be left out then.
+    """
+    made: list[inspect.Parameter] = []
+    kind, optional = inspect.Parameter.POSITIONAL_OR_KEYWORD, False
+    for param in params:
+        if param.variadic:
+            made.append(inspect.Parameter(param.name, inspect.Parameter.VAR_POSITIONAL))
+            kind = inspect.Parameter.KEYWORD_ONLY
+            continue
+        default = param.default
+        needed = default is REQUIRED
+        by_place = kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        optional = optional or bool(param.aliases) or (by_place and not needed)
+        if needed:
+            default = ... if optional else inspect.Parameter.empty
+        made.append(inspect.Parameter(param.name, kind, default=default))
+    named = inspect.Parameter.KEYWORD_ONLY
+    others = [name for param in params for name in param.aliases]
+    made += [inspect.Parameter(name, named, default=...) for name in others]
+    return inspect.Signature(made)
 
 
 # -- what users write ----------------------------------------------------------------------------

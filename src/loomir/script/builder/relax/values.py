@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
@@ -279,6 +280,10 @@ class Operator:
         given = [_given(v, kind, absent.get(n)) for v, kind, n in zip(args, order, names)]
         named = {n: _given(v, kinds.get(n, Kind.EXPR), absent.get(n)) for n, v in keywords.items()}
         return found.call(*given, **named)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return op_def(self.op).signature
 
     def __repr__(self) -> str:
         return "R." + self.op.name.removeprefix("relax.")
