@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from fuzz.choices import Choices
-from loomir.autoschedule.builders.loops import allocated
+from loomir.autoschedule.builders.loops import allocate
 from loomir.autoschedule.driver import Scheduled, schedule_function
 from loomir.target import Target
 from loomir.tir.analysis.fresh import fresh_copy
@@ -41,7 +41,7 @@ def schedule_with(func: PrimFunc, constants: Set[Var], target: Target) -> Schedu
         return made
     buffers = [buffer for part in ahead for buffer in part.buffers]
     stmts = [fresh_copy(part.stmt, {b: b for b in part.buffers}) for part in ahead]
-    body = allocated(buffers, *stmts, made.func.body, name="root")
+    body = allocate(buffers, *stmts, made.func.body, name="root")
     attrs, span = made.func.attrs, func.span
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=span)
     return made._replace(func=new)

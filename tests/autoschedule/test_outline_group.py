@@ -11,7 +11,7 @@ import loomir
 from fuzz.schedule.meaning import arguments_of
 from loomir import te
 from loomir.autoschedule.driver import schedule_function
-from loomir.autoschedule.outline_group import group_alone
+from loomir.autoschedule.outline_group import outline_group
 from loomir.target import Target
 from loomir.te import topi
 from loomir.tir.expr import IntImm
@@ -63,7 +63,7 @@ def test_groups_do_what_the_function_does(make: Callable[[], PrimFunc], target: 
         shape = [e.value if isinstance(e, IntImm) else EXTENT for e in buffer.shape]
         values[id(buffer)] = np.zeros(shape, str(buffer.dtype))
     for plan in scheduled.plans:
-        alone = group_alone(scheduled, plan)
+        alone = outline_group(scheduled, plan)
         assert alone is not None
         taken = [
             values[id(alone.buffer_map[p])] if p in alone.buffer_map else number

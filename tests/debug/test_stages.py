@@ -177,12 +177,12 @@ def test_a_pass_after_which_running_fails_is_named():
 
 
 def test_a_wrong_step_of_the_default_schedule_is_named(monkeypatch: pytest.MonkeyPatch):
-    tidied = driver.tidied
+    fold_constants = driver.fold_constants
     monkeypatch.setattr(
         driver,
-        "tidied",
+        "fold_constants",
         lambda stmt: rewrite(
-            tidied(stmt), {BufferStore: lambda s: rebuild(s, {"value": s.value + s.value})}
+            fold_constants(stmt), {BufferStore: lambda s: rebuild(s, {"value": s.value + s.value})}
         ),
     )
     found = loomir.bisect(module(), [X])

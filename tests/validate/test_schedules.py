@@ -14,7 +14,7 @@ import loomir
 import loomir.autoschedule.driver as scheduling
 from loomir import validate_schedule
 from loomir.autoschedule.driver import schedule_function
-from loomir.autoschedule.trace_steps import Step, plain_loops
+from loomir.autoschedule.trace_steps import Step, serial_loops
 from loomir.interp import Interpreter
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import rebuild, rewrite
@@ -118,7 +118,7 @@ def loses_a_step(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_a_rule_that_loses_a_term_is_named(monkeypatch: Any) -> None:
-    monkeypatch.setattr(scheduling, "_planned", loses_a_step(scheduling._planned))
+    monkeypatch.setattr(scheduling, "_plan_group", loses_a_step(scheduling._plan_group))
     report = validate_schedule(total, "haswell", sizes={"n": 50}, seeds=[0])
     assert not report.ok
     difference = report.functions[0].difference
@@ -151,7 +151,7 @@ def test_a_wrong_last_step_is_named(monkeypatch: Any) -> None:
     def cleared(stmt: Any) -> Any:
         return rewrite(stmt, {For: lambda loop: rebuild(loop, {"extent": loop.extent * 0})})
 
-    monkeypatch.setattr(scheduling, "tidied", cleared)
+    monkeypatch.setattr(scheduling, "fold_constants", cleared)
     difference = validate_schedule(twice, "neoverse-n1").functions[0].difference
     assert difference is not None
     assert difference.step == "tidying"
@@ -161,7 +161,7 @@ def test_a_schedule_that_raises_is_wrong(monkeypatch: Any) -> None:
     def longer(stmt: Any) -> Any:
         return rewrite(stmt, {For: lambda loop: rebuild(loop, {"extent": loop.extent + 1})})
 
-    monkeypatch.setattr(scheduling, "tidied", longer)
+    monkeypatch.setattr(scheduling, "fold_constants", longer)
     difference = validate_schedule(twice, "x86-64").functions[0].difference
     assert difference is not None
     assert difference.written == "no error"
@@ -296,7 +296,7 @@ def test_plain_loops_leave_elements_alone_that_take_no_terms() -> None:
     arguments = (empty, empty.T.copy(), out)
     Interpreter(IRModule({GlobalVar("product"): func})).call("product", arguments, {})
     assert (out == 7).all()
-    assert plain_loops.__doc__
+    assert serial_loops.__doc__
 
 
 def test_compile_checks_schedules_where_asked(monkeypatch: Any) -> None:
@@ -308,7 +308,7 @@ def test_compile_checks_schedules_where_asked(monkeypatch: Any) -> None:
     def cleared(stmt: Any) -> Any:
         return rewrite(stmt, {For: lambda loop: rebuild(loop, {"extent": loop.extent * 0})})
 
-    monkeypatch.setattr(scheduling, "tidied", cleared)
+    monkeypatch.setattr(scheduling, "fold_constants", cleared)
     loomir.compile(twice, verify_schedule=True, schedule=False)
     with pytest.raises(loomir.CompileError) as caught:
         loomir.compile(twice, verify_schedule=True)

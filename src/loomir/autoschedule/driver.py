@@ -1,8 +1,8 @@
-"""Choose a schedule for a function: read its stages, and give each group to the rule that knows it.
+"""Choose a default schedule: lift a function to stages, and plan each group by the first rule.
 
-The rules stand in order, from the most special to the one that takes every stage. What no rule
-takes, and loops that could not be read, stay as they were written. A function that somebody has
-scheduled already is not touched.
+Rules are asked in order, from the most special to the fallback, which takes every stage. Loops that
+cannot be lifted stay as written, unless they can be parallelised or split. A function that already
+carries schedule decisions is left alone.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from loomir.autoschedule.builders.fold import tidied
-from loomir.autoschedule.builders.loops import allocated, declared, step_by_step
-from loomir.autoschedule.builders.work import work_of
+from loomir.autoschedule.builders.fold import fold_constants
+from loomir.autoschedule.builders.loops import allocate, declare_views, disable_outer_unrolling
+from loomir.autoschedule.builders.work import count_work
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, Stage
-from loomir.autoschedule.lift.lift_loops import read_kernel
-from loomir.autoschedule.rewrite.collapse_axes import with_joined_axes
+from loomir.autoschedule.lift.lift_loops import lift_kernel
+from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
-from loomir.autoschedule.rewrite.delinearize import in_digits
-from loomir.autoschedule.rewrite.drop_unit_axes import Declare, declared_ahead, without_unit_axes
+from loomir.autoschedule.rewrite.delinearize import delinearize
+from loomir.autoschedule.rewrite.drop_unit_axes import (
+    Declare,
+    declare_in_prepacking,
+    drop_unit_axes,
+)
 from loomir.autoschedule.rewrite.inline import inline_stages
 from loomir.autoschedule.rules.attention.fused_attention import plan_attention
 from loomir.autoschedule.rules.delinearized import plan_divided, sizes_of, with_digits
@@ -40,7 +44,7 @@ from loomir.autoschedule.rules.reduction.row_fusion import plan_rows
 from loomir.autoschedule.rules.reduction.scan import plan_scan
 from loomir.autoschedule.rules.stencil.stencil import plan_windows
 from loomir.autoschedule.rules.transposed_convolution.polyphase import plan_phases
-from loomir.autoschedule.trace_steps import OnStep, Step, body_of, named
+from loomir.autoschedule.trace_steps import OnStep, Step, step_name, write_body
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import by_class, rebuild
 from loomir.support.diagnostics import InternalError
@@ -70,7 +74,7 @@ class Scheduled(NamedTuple):
 _NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
 
 _DEPTH: Final = 4
-"""Loops around loops of which each iteration is planned by itself."""
+"""Most sequential outer loops whose bodies are scheduled by themselves."""
 _REACH: Final = 64
 """Stages that a rule sees at most, so that the time for a long function is linear."""
 
@@ -81,7 +85,7 @@ Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] |
 """Plans the first of the stages that it is given; says how many."""
 
 
-def _contraction(
+def _try_product(
     stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
 ) -> tuple[Plan, int] | None:
     first = 0  # or a stage that pads, the product
@@ -89,22 +93,24 @@ def _contraction(
         first = int(stages[1].combine is Combine.SUM and stages[0].buffer in inner(2))
         if not first:
             return None
-    for count in range(first + _with_users(stages[first:] if first else stages), first, -1):
+    for count in range(
+        first + _count_with_consumers(stages[first:] if first else stages), first, -1
+    ):
         plan = plan_contraction(stages[:count], target, inner=inner(count), constants=constants)
         if plan is not None:
-            return replace(plan, stmt=step_by_step(plan.stmt)), count
+            return replace(plan, stmt=disable_outer_unrolling(plan.stmt)), count
     return None
 
 
-def _windows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
-    for count in range(_with_users(stages), 0, -1):
+def _try_stencil(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    for count in range(_count_with_consumers(stages), 0, -1):
         plan = plan_windows(stages[:count], inner(count), target)
         if plan is not None:
             return plan, count
     return None
 
 
-def _with_users(stages: Sequence[Stage]) -> int:
+def _count_with_consumers(stages: Sequence[Stage]) -> int:
     """Count a reduction and the stages behind it that use its elements one by one."""
     if stages[0].combine is Combine.NONE:
         return 1
@@ -117,12 +123,14 @@ def _with_users(stages: Sequence[Stage]) -> int:
     return count
 
 
-def _elementwise(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+def _try_elementwise(
+    stages: Sequence[Stage], inner: Inner, target: Target
+) -> tuple[Plan, int] | None:
     plan = plan_elementwise(stages[0], target)
     return None if plan is None else (plan, 1)
 
 
-def _rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+def _try_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
     found = plan_rows(stages, inner, target)
     if found is not None:
         return found
@@ -130,12 +138,12 @@ def _rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, 
     return None if plan is None else (plan, 1)
 
 
-def _transpose(
+def _try_transpose(
     stages: Sequence[Stage], inner: Inner, target: Target, sizes: Set[Var]
 ) -> tuple[Plan, int] | None:
     stage = stages[0]
     plan = plan_interleaved(stage, target) or plan_transpose(stage, target)
-    if plan is None and (split := in_digits(stage, sizes)) is not None:
+    if plan is None and (split := delinearize(stage, sizes)) is not None:
         plan = plan_interleaved(split, target) or plan_transpose(split, target)
         if plan is None and runs_long(split, target):
             plan = plan_elementwise(split, target)
@@ -144,15 +152,17 @@ def _transpose(
     return None if plan is None else (plan, 1)
 
 
-def _general(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:
+def _apply_fallback(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:
     return plan_general(stages[0], target), 1
 
 
-def _attention(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+def _try_attention(
+    stages: Sequence[Stage], inner: Inner, target: Target
+) -> tuple[Plan, int] | None:
     return plan_attention(stages, inner, target, _rules(frozenset())[2:])
 
 
-def _phases(
+def _try_polyphase(
     stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
 ) -> tuple[Plan, int] | None:
     return plan_phases(stages, inner, target, constants, lambda known: _rules(known)[2:])
@@ -160,10 +170,19 @@ def _phases(
 
 def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ...]:
     """List the rules in the order in which they are asked; ``sizes`` are never negative."""
-    products: Rule = partial(_contraction, constants=constants)
-    phases: Rule = partial(_phases, constants=constants)
-    across: Rule = partial(_transpose, sizes=sizes)
-    return (_attention, phases, _windows, products, _rows, across, _elementwise, _general)
+    products: Rule = partial(_try_product, constants=constants)
+    phases: Rule = partial(_try_polyphase, constants=constants)
+    across: Rule = partial(_try_transpose, sizes=sizes)
+    return (
+        _try_attention,
+        phases,
+        _try_stencil,
+        products,
+        _try_rows,
+        across,
+        _try_elementwise,
+        _apply_fallback,
+    )
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
@@ -192,49 +211,49 @@ def schedule_function(
     """
     if _is_scheduled(func):
         return Scheduled(func, ())
-    made = _statements(func, target, constants, on_step=on_step)
+    made = _schedule_body(func, target, constants, on_step=on_step)
     if not made.plans:
         return Scheduled(func, ())
     attrs = {**func.attrs, SCHEDULED: True}
-    body = tidied(made.stmt)
+    body = fold_constants(made.stmt)
     if on_step is not None:
         on_step(Step("tidying", lambda: body))
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
     return Scheduled(new, made.plans, made.between, made.declare)
 
 
-class _Made(NamedTuple):
+class _Result(NamedTuple):
     stmt: Stmt
     plans: tuple[Plan, ...]
     between: tuple[Buffer, ...] = ()
     declare: Declare = lambda stmt: stmt
 
 
-def _statements(
+def _schedule_body(
     func: PrimFunc,
     target: Target,
     constants: Set[Var],
     around: Mapping[Var, Range] = _NOTHING,
     on_step: OnStep | None = None,
-) -> _Made:
+) -> _Result:
     """Plan the body of a function, or of loops in it, which are ``around``."""
-    read = read_kernel(func)
+    read = lift_kernel(func)
     inlined = inline_stages(read)
-    cut, outer = without_unit_axes(inlined)
+    cut, outer = drop_unit_axes(inlined)
     split, views = with_digits(cut)
-    kernel, inner_names = with_joined_axes(split)
+    kernel, inner_names = collapse_axes(split)
 
     def declare(stmt: Stmt) -> Stmt:
         return outer(inner_names(stmt))
 
     def whole(done: Sequence[Stmt], place: int) -> Stmt:
-        return body_of(kernel, declare, done, place, views)
+        return write_body(kernel, declare, done, place, views)
 
     if on_step is not None:
-        on_step(Step("reading the loops", lambda: body_of(read)))
-        on_step(Step("inlining", lambda: body_of(inlined)))
-        on_step(Step("leaving out axes of one element", lambda: body_of(cut, outer)))
-        on_step(Step("splitting axes", lambda: body_of(split, outer, views=views)))
+        on_step(Step("reading the loops", lambda: write_body(read)))
+        on_step(Step("inlining", lambda: write_body(inlined)))
+        on_step(Step("leaving out axes of one element", lambda: write_body(cut, outer)))
+        on_step(Step("splitting axes", lambda: write_body(split, outer, views=views)))
         on_step(Step("joining axes", lambda: whole((), 0)))
     made: list[Stmt] = []
     plans: list[Plan] = []
@@ -244,29 +263,29 @@ def _statements(
     between = {id(b.data): b for b in kernel.between}
 
     def alone(stage: Stage) -> Plan:
-        return _planned(Usage((stage,)), 0, {}, target, rules)[0]
+        return _plan_group(Usage((stage,)), 0, {}, target, rules)[0]
 
     while place < len(kernel.parts):
         part = kernel.parts[place]
         if isinstance(part, Stage):
-            plan, covered = _planned(usage, place, between, target, rules)
+            plan, covered = _plan_group(usage, place, between, target, rules)
             if views:
-                plan = replace(plan, stmt=declared(views, plan.stmt))
+                plan = replace(plan, stmt=declare_views(views, plan.stmt))
             made.append(plan.stmt)
-            plans.append(declared_ahead(plan, declare))
-            name = named(plan, kernel.parts[place : place + covered])
+            plans.append(declare_in_prepacking(plan, declare))
+            name = step_name(plan, kernel.parts[place : place + covered])
             place += covered
             if on_step is not None:
                 on_step(Step(name, partial(whole, tuple(made), place)))
             continue
         plan = plan_choice(part, target) or plan_scan(part) or plan_divided(part, func, alone)
         plan = plan or plan_as_written(part, target, around)
-        inner = _Made(part, ()) if plan is None else _Made(plan.stmt, (plan,))
+        inner = _Result(part, ()) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
-            within = None if on_step is None else _within(on_step, tuple(made), whole)
-            inner = _repeated(func, part, target, around, within)
+            within = None if on_step is None else _prefix_steps(on_step, tuple(made), whole)
+            inner = _schedule_loop_body(func, part, target, around, within)
         one = None if inner.plans else plan_around_one(part, target, around)
-        inner = inner if one is None else _Made(one.stmt, (one,))
+        inner = inner if one is None else _Result(one.stmt, (one,))
         made.append(inner.stmt)
         plans += inner.plans
         place += 1
@@ -275,10 +294,10 @@ def _statements(
             on_step(Step(name, partial(whole, tuple(made), place)))
     used = set[int]().union(*(reads_of(part) for part in made))
     left = tuple(b for b in kernel.between if id(b.data) in used)
-    return _Made(declare(allocated(left, *made, name="root")), tuple(plans), left, declare)
+    return _Result(declare(allocate(left, *made, name="root")), tuple(plans), left, declare)
 
 
-def _within(
+def _prefix_steps(
     on_step: OnStep, before: Sequence[Stmt], whole: Callable[[Sequence[Stmt], int], Stmt]
 ) -> OnStep:
     """Give what sees the steps of the next part, which is made in several of its own."""
@@ -290,13 +309,13 @@ def _within(
     return one
 
 
-def _repeated(
+def _schedule_loop_body(
     func: PrimFunc,
     part: For,
     target: Target,
     around: Mapping[Var, Range],
     on_step: OnStep | None,
-) -> _Made:
+) -> _Result:
     """Plan what each iteration of a loop does, where the loop runs in order."""
     body = PrimFunc(func.params, part.body, func.ret_type, func.buffer_map, func.attrs)
     ranges = {**around, part.loop_var: Range(part.min, part.extent)}
@@ -311,12 +330,12 @@ def _repeated(
         )
 
     within = None if on_step is None else one
-    made = _statements(body, target, frozenset(), ranges, within)
+    made = _schedule_body(body, target, frozenset(), ranges, within)
     if not made.plans:
-        return _Made(part, ())
+        return _Result(part, ())
 
     def repeat(plan: Plan) -> Plan:
-        body = made.declare(allocated(made.between, plan.stmt))
+        body = made.declare(allocate(made.between, plan.stmt))
         return replace(
             plan,
             stmt=rebuild(part, {"body": body}),
@@ -324,7 +343,7 @@ def _repeated(
             repeats=(part.extent, *plan.repeats),
         )
 
-    return _Made(rebuild(part, {"body": made.stmt}), tuple(map(repeat, made.plans)))
+    return _Result(rebuild(part, {"body": made.stmt}), tuple(map(repeat, made.plans)))
 
 
 def _is_scheduled(func: PrimFunc) -> bool:
@@ -339,7 +358,7 @@ def _is_scheduled(func: PrimFunc) -> bool:
     return any(block.annotations for block in blocks)
 
 
-def _planned(
+def _plan_group(
     usage: Usage,
     place: int,
     between: Mapping[int, Buffer],
@@ -361,11 +380,11 @@ def _planned(
         found = rule(stages, inner, target)
         if found is not None:
             plan, covered = found
-            return _with_work(plan, stages[:covered], inner(covered)), covered
+            return _attach_work(plan, stages[:covered], inner(covered)), covered
     raise InternalError("no rule takes a stage")
 
 
-def _with_work(plan: Plan, stages: Sequence[Stage], inner: frozenset[Buffer]) -> Plan:
-    work = work_of(stages, inner)
+def _attach_work(plan: Plan, stages: Sequence[Stage], inner: frozenset[Buffer]) -> Plan:
+    work = count_work(stages, inner)
     flops, moved = (None, None) if work is None else work
     return replace(plan, flops=flops, bytes=moved, stages=tuple(stages), inner=inner)

@@ -1,9 +1,9 @@
-"""A group of stages as a function of its own, which can be called and timed."""
+"""Outline a group of stages into a function of its own, which can be called and timed."""
 
 from __future__ import annotations
 
-from loomir.autoschedule.builders.fold import tidied
-from loomir.autoschedule.builders.loops import allocated
+from loomir.autoschedule.builders.fold import fold_constants
+from loomir.autoschedule.builders.loops import allocate
 from loomir.autoschedule.driver import SCHEDULED, Scheduled
 from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.substitution import free_definitions
@@ -16,11 +16,11 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import DeclBuffer
 from loomir.tir.types import VOID_TYPE
 
-__all__ = ["group_alone"]
+__all__ = ["outline_group"]
 
 
-def group_alone(scheduled: Scheduled, plan: Plan) -> PrimFunc | None:
-    """Give a group's loops as a function of the arrays that it takes and leaves.
+def outline_group(scheduled: Scheduled, plan: Plan) -> PrimFunc | None:
+    """Outline a group's loops as a function of the arrays that it reads and writes.
 
     Arrays between groups are arguments too. None where the loops need more than arrays and scalars.
     """
@@ -35,7 +35,7 @@ def group_alone(scheduled: Scheduled, plan: Plan) -> PrimFunc | None:
     shared = [b for b in (*func.buffer_map.values(), *scheduled.between) if id(b.data) in data]
     arrays = {Var(f"{b.name}_handle", HANDLE): b for b in shared if b not in own}
     scalars = [p for p in func.params if p not in func.buffer_map and p in free]
-    body = tidied(allocated(own, stmt, name="root"))
+    body = fold_constants(allocate(own, stmt, name="root"))
     attrs = {"global_symbol": "group", SCHEDULED: True}
     made = PrimFunc((*arrays, *scalars), body, VOID_TYPE, arrays, attrs)
     return None if verify(made) else made

@@ -1,13 +1,13 @@
-"""Take out of a function what depends on constant arguments only: packed factors of products."""
+"""Prepack constant operands: hoist what depends on constant arguments only out of a function."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from typing import Final
 
-from loomir.autoschedule.builders.fold import tidied
+from loomir.autoschedule.builders.fold import fold_constants
 from loomir.autoschedule.driver import SCHEDULED, Scheduled, schedule_function
-from loomir.autoschedule.ir.plan import Ahead
+from loomir.autoschedule.ir.plan import Prepack
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.ir.node import Node
 from loomir.support.dtype import HANDLE
@@ -93,12 +93,12 @@ def _size(buffer: Buffer | None) -> int:
     return size
 
 
-def _places(part: Ahead, known: dict[Var, int]) -> Iterable[int]:
+def _places(part: Prepack, known: dict[Var, int]) -> Iterable[int]:
     read = reads_of(part.stmt)
     return (place for data, place in known.items() if id(data) in read)
 
 
-def _preparation(func: PrimFunc, part: Ahead, places: tuple[int, ...]) -> Preparation:
+def _preparation(func: PrimFunc, part: Prepack, places: tuple[int, ...]) -> Preparation:
     """Write a statement as a function, with names of its own."""
     inputs = [func.buffer_map[func.params[place]] for place in places]
     table: dict[Node, Node] = {}
@@ -109,6 +109,6 @@ def _preparation(func: PrimFunc, part: Ahead, places: tuple[int, ...]) -> Prepar
         )
         table[buffer], table[buffer.data] = own, own.data
         arrays[Var(f"{buffer.name}_handle", HANDLE)] = own
-    body = tidied(fresh_copy(part.stmt, table))
+    body = fold_constants(fresh_copy(part.stmt, table))
     attrs = {"global_symbol": f"pack_{inputs[0].name}", SCHEDULED: True}
     return Preparation(PrimFunc(tuple(arrays), body, VOID_TYPE, arrays, attrs), places)

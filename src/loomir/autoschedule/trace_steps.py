@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from loomir.arith.fold import imm64, product
-from loomir.autoschedule.builders.loops import allocated, declared
-from loomir.autoschedule.builders.reduction_ops import combined
+from loomir.autoschedule.builders.loops import allocate, declare_views
+from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 
-__all__ = ["OnStep", "Step", "body_of", "named", "plain_loops"]
+__all__ = ["OnStep", "Step", "serial_loops", "step_name", "write_body"]
 
 
 class Step(NamedTuple):
@@ -30,13 +30,13 @@ class Step(NamedTuple):
 OnStep: TypeAlias = Callable[[Step], None]
 
 
-def plain_loops(stage: Stage) -> Stmt:
+def serial_loops(stage: Stage) -> Stmt:
     """Write a stage as one nest of serial loops, in the order of its axes."""
     buffer, indices = stage.buffer, stage.indices
     if stage.combine is Combine.NONE:
         body: Stmt = BufferStore(buffer, stage.value, indices)
     else:
-        value = combined(stage.combine, BufferLoad(buffer, indices), stage.value)
+        value = accumulate(stage.combine, BufferLoad(buffer, indices), stage.value)
         body = BufferStore(buffer, value, indices)
         for axis in reversed(stage.reduced):
             body = For(axis.var, imm64(0), axis.extent, ForKind.SERIAL, body)
@@ -50,7 +50,7 @@ def plain_loops(stage: Stage) -> Stmt:
     return body
 
 
-def body_of(
+def write_body(
     kernel: Kernel,
     declare: Callable[[Stmt], Stmt] = lambda stmt: stmt,
     done: Sequence[Stmt] = (),
@@ -62,16 +62,16 @@ def body_of(
     ``views`` are names of arrays that stages use, each declared where it is used.
     """
     rest = [
-        declared(views, plain_loops(part)) if isinstance(part, Stage) else part
+        declare_views(views, serial_loops(part)) if isinstance(part, Stage) else part
         for part in kernel.parts[place:]
     ]
     made = [*done, *rest]
     used = set[int]().union(*(reads_of(part) for part in made))
     left = [b for b in kernel.between if id(b.data) in used]
-    return declare(allocated(left, *made, name="root"))
+    return declare(allocate(left, *made, name="root"))
 
 
-def named(plan: Plan, stages: Sequence[Stage | Stmt]) -> str:
+def step_name(plan: Plan, stages: Sequence[Stage | Stmt]) -> str:
     """Say what rule took which stages."""
     names = dict.fromkeys(s.buffer.name for s in stages if isinstance(s, Stage))
     where = f" of {', '.join(names)}" if names else ""

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 import loomir
-from loomir.autoschedule.builders.work import StageWork, work_of
+from loomir.autoschedule.builders.work import StageWork, count_work
 from loomir.autoschedule.driver import Scheduled, schedule_function
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.outline_group import group_alone
+from loomir.autoschedule.outline_group import outline_group
 from loomir.autoschedule.prepack_constants import schedule_with_constants
 from loomir.build import as_module, packing_for
 from loomir.cli.files.sizes import size_of
@@ -213,7 +213,7 @@ class _Explained:
 
     def _alone(self, scheduled: Scheduled, plan: Plan, sizes: Mapping[str, int]) -> float | None:
         """Run a group by itself; gives its best time, or None where it cannot be called so."""
-        func = group_alone(scheduled, plan)
+        func = outline_group(scheduled, plan)
         if func is None:
             return None
         module = as_module(func)
@@ -281,7 +281,7 @@ def _seconds(roof: Roof, plan: Plan, work: StageWork) -> float:
 def _work(plan: Plan, sizes: Mapping[str, int]) -> StageWork | None:
     """Count the work of a group, with the sizes that have been given by name."""
     size = partial(_size, sizes)
-    once = work_of(plan.stages, plan.inner, size) if plan.stages else None
+    once = count_work(plan.stages, plan.inner, size) if plan.stages else None
     times = [size(extent) for extent in plan.repeats]
     if once is None or any(n is None for n in times):
         return None

@@ -7,8 +7,8 @@ import pytest
 from loomir import te
 from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.ir.stage import Stage
-from loomir.autoschedule.lift.lift_loops import read_kernel
-from loomir.autoschedule.rewrite.delinearize import in_digits
+from loomir.autoschedule.lift.lift_loops import lift_kernel
+from loomir.autoschedule.rewrite.delinearize import delinearize
 from loomir.te import topi
 from tests.autoschedule.held import same
 
@@ -16,9 +16,9 @@ from tests.autoschedule.held import same
 def stage_of(formula, shape, source=(6, 4, 10)) -> Stage | None:
     x = te.placeholder(source, name="x")
     func = te.create_prim_func([x, te.compute(shape, lambda *i: formula(x, *i))])
-    (stage,) = read_kernel(func).parts
+    (stage,) = lift_kernel(func).parts
     assert isinstance(stage, Stage)
-    return in_digits(stage)
+    return delinearize(stage)
 
 
 def sizes(stage: Stage | None) -> list[int | None]:

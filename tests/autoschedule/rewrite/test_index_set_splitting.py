@@ -10,7 +10,7 @@ import pytest
 import loomir
 from loomir import te
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rewrite.index_set_splitting import row_choice, stretches_of
+from loomir.autoschedule.rewrite.index_set_splitting import split_index_set, unswitch
 from loomir.tir.buffer import decl_buffer
 from loomir.tir.expr import And, Max, Min
 from loomir.tir.function import PrimFunc
@@ -131,15 +131,15 @@ def test_conditions_on_rows_are_asked_once_for_each() -> None:
     i, j = te.var("i", "int64"), te.var("j", "int64")
     zero = te.const(0.0, "float32")
     value = te.if_then_else(both(i < n, j < m), x[i, j], zero)
-    found = row_choice(value, {j})
+    found = unswitch(value, {j})
     assert found is not None
-    assert row_choice(found.holds, {j}) is None
+    assert unswitch(found.holds, {j}) is None
     axes = [Axis(i, n), Axis(j, m + 1)]
-    parts = stretches_of(found.holds, axes, axes[1])
+    parts = split_index_set(found.holds, axes, axes[1])
     assert parts is not None
     assert len(parts) == 2
-    assert stretches_of(found.fails, axes, axes[1]) is None
-    assert row_choice(te.if_then_else(x[i, 0] > zero, x[i, j], zero), {j}) is None
+    assert split_index_set(found.fails, axes, axes[1]) is None
+    assert unswitch(te.if_then_else(x[i, 0] > zero, x[i, j], zero), {j}) is None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])

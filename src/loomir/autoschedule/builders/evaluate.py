@@ -1,4 +1,4 @@
-"""Values of stages at given places, and what one of them costs."""
+"""Evaluate stages at given indices, and estimate the cost of an element (the cost model)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from loomir.tir.builtins.accuracy import SHORT_POWERS
 from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import BinaryOp, Call, CmpOp, Div, FloatImm, IntImm, Let, PrimExpr, Var
 
-__all__ = ["at", "by_index", "is_short", "number", "time_of", "unfused", "widest"]
+__all__ = [
+    "is_cheap_call",
+    "number",
+    "storage_order",
+    "time_of",
+    "unravel_index",
+    "value_at",
+    "widest",
+]
 
 _POW: Final = BUILTINS["pow"].op
 _LOAD: Final = 0.1
@@ -27,8 +35,8 @@ _DIVIDE: Final = 0.15
 _OTHER: Final = 0.03
 
 
-def at(expr: PrimExpr, table: Mapping[Var, PrimExpr]) -> PrimExpr:
-    """Give an expression with its axes replaced; names that it binds are bound anew."""
+def value_at(expr: PrimExpr, table: Mapping[Var, PrimExpr]) -> PrimExpr:
+    """Substitute axes in an expression; its ``Let`` variables are renamed to fresh ones."""
     lets: list[Let] = by_class(expr).get(Let, [])
     if not lets:
         return substitute(expr, table)
@@ -41,8 +49,8 @@ def number(expr: PrimExpr) -> int | None:
     return made.value if isinstance(made, IntImm) else None
 
 
-def unfused(index: PrimExpr, axes: Sequence[Axis]) -> dict[Var, PrimExpr]:
-    """Give the axes by the number of an element among all, the last axis fastest."""
+def unravel_index(index: PrimExpr, axes: Sequence[Axis]) -> dict[Var, PrimExpr]:
+    """Delinearize a flat index into axes, the last axis fastest."""
     found: dict[Var, PrimExpr] = {}
     left = index
     wide = [axis for axis in axes if axis.size != 1]
@@ -59,7 +67,7 @@ def unfused(index: PrimExpr, axes: Sequence[Axis]) -> dict[Var, PrimExpr]:
 
 
 def widest(expr: PrimExpr, *others: DataType) -> int:
-    """Give the bits of the widest element that is computed with, indices aside."""
+    """Find the widest element type of a computation, in bits, not counting indices."""
     found = [other.bits for other in others]
     found.append(expr.dtype.bits)
     for cls, parts in by_class(expr).items():
@@ -76,7 +84,7 @@ def time_of(expr: PrimExpr, stored: DataType) -> float:
         if issubclass(cls, BufferLoad):
             moved += sum(part.dtype.bits / 8 * _LOAD for part in parts)
         elif issubclass(cls, Call):
-            worked += sum(_OTHER if is_short(part) else _CALL for part in parts)
+            worked += sum(_OTHER if is_cheap_call(part) else _CALL for part in parts)
         elif issubclass(cls, Div):
             worked += _DIVIDE * len(parts)
         elif issubclass(cls, (BinaryOp, CmpOp)):
@@ -84,7 +92,7 @@ def time_of(expr: PrimExpr, stored: DataType) -> float:
     return max(moved, worked)
 
 
-def is_short(call: Call) -> bool:
+def is_cheap_call(call: Call) -> bool:
     """Whether a call takes a few instructions: a choice, or a power by a small number."""
     if call.op is IF_THEN_ELSE:
         return True
@@ -92,7 +100,7 @@ def is_short(call: Call) -> bool:
     return isinstance(by, FloatImm) and by.value in SHORT_POWERS
 
 
-def by_index(stage: Stage) -> list[Axis]:
+def storage_order(stage: Stage) -> list[Axis]:
     """List the axes in the order in which the stored buffer has them."""
     place: dict[Var, int] = {}
     for k, index in enumerate(stage.indices):

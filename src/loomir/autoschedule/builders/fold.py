@@ -7,11 +7,11 @@ from loomir.ir.visit import rewrite
 from loomir.tir.expr import IntImm
 from loomir.tir.stmt import For, IfThenElse, SeqStmt, Stmt
 
-__all__ = ["tidied"]
+__all__ = ["fold_constants"]
 
 
-def tidied(stmt: Stmt) -> Stmt:
-    """Give the statement with constants folded, and without loops and branches never run."""
+def fold_constants(stmt: Stmt) -> Stmt:
+    """Fold constants in a statement, and remove loops and branches that never run."""
     return rewrite(stmt, {**FOLDS, For: _loop, IfThenElse: _branch, SeqStmt: _sequence})
 
 

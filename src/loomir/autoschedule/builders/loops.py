@@ -1,4 +1,4 @@
-"""Short ways to write loops, stores and scratch buffers as nodes."""
+"""Build loops, stores and scratch buffers: the shorthand in which rules write code."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from loomir.tir.stmt import (
 
 __all__ = [
     "INDEX",
-    "allocated",
-    "declared",
+    "allocate",
+    "declare_views",
+    "disable_outer_unrolling",
     "loop",
-    "one_by_one",
     "parallel",
+    "rolled_loop",
     "scratch",
-    "step_by_step",
     "unrolled",
     "vectorized",
     "with_shape",
@@ -75,17 +75,17 @@ def loop(
     return _loop(name, extent, ForKind.SERIAL, body, notes)
 
 
-def one_by_one(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
-    """Run ``body`` for each value in order; native code never writes out several."""
+def rolled_loop(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
+    """Run ``body`` for each value in order, in a loop that LLVM must not unroll."""
     notes = {STEPS_AT_ONCE: imm(1, INDEX)}
     return _loop(name, extent, ForKind.SERIAL, body, notes)
 
 
-def step_by_step(stmt: Stmt) -> Stmt:
-    """Have native code not write out several steps of loops around loops.
+def disable_outer_unrolling(stmt: Stmt) -> Stmt:
+    """Forbid LLVM to unroll loops that contain loops.
 
-    LLVM would ask itself for each of them whether to, and where it does it has more to work on: it
-    took a quarter more time for convolutions that were no faster. Innermost loops may gain.
+    Its unroller examines each of them, and unrolled code costs later passes more: convolutions took
+    a quarter longer to compile and ran no faster. Innermost loops may gain, and are left to it.
     """
 
     def note(loop: For) -> For:
@@ -128,7 +128,7 @@ def scratch(
 
 
 def with_shape(buffer: Buffer, shape: Sequence[PrimExpr]) -> Buffer:
-    """See the memory of a buffer without strides as an array of another shape."""
+    """Make a view of a buffer without strides in another shape."""
     return decl_buffer(
         tuple(shape),
         buffer.dtype,
@@ -140,14 +140,14 @@ def with_shape(buffer: Buffer, shape: Sequence[PrimExpr]) -> Buffer:
     )
 
 
-def allocated(buffers: Iterable[Buffer], *body: Stmt, name: str = "scratch") -> Stmt:
+def allocate(buffers: Iterable[Buffer], *body: Stmt, name: str = "scratch") -> Stmt:
     """Run ``body`` with fresh memory for ``buffers``."""
     block = Block((), (), (), name, seq(body), None, tuple(buffers))
     return BlockRealize((), TRUE, block)
 
 
-def declared(views: Iterable[Buffer], stmt: Stmt) -> Stmt:
-    """Put those of ``views`` in scope that a statement uses, the first outermost."""
+def declare_views(views: Iterable[Buffer], stmt: Stmt) -> Stmt:
+    """Declare those of ``views`` that a statement uses around it, the first outermost."""
     found = by_class(stmt)
     used = {a.buffer for a in (*found.get(BufferLoad, ()), *found.get(BufferStore, ()))}
     for view in reversed([view for view in views if view in used]):

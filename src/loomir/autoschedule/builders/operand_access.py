@@ -1,4 +1,4 @@
-"""How elements of the factors and of the result are written by rows, columns and depth."""
+"""Index the operands and the result of a product by row, column and depth."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from loomir.tir.expr import Cast, FloorDiv, FloorMod, IntImm, Min, PrimExpr, Ram
 from loomir.tir.stmt import LetStmt, Stmt
 
 __all__ = [
-    "at",
     "ceil_div",
     "conversions",
-    "converted",
+    "convert",
     "extent_of",
-    "lesser",
+    "is_contiguous_along",
     "let",
-    "plain_load",
-    "reads_along",
+    "load_under_casts",
+    "minimum",
+    "ramp",
+    "ravel",
     "size_of",
-    "span",
-    "split",
     "stride_along",
+    "unravel",
 ]
 
 
@@ -49,15 +49,15 @@ def ceil_div(size: PrimExpr, step: int) -> PrimExpr:
     return size if step == 1 else FloorDiv(add(size, imm64(step - 1)), imm64(step))
 
 
-def lesser(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def minimum(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """Give the lesser of two sizes."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a if a.value <= b.value else b
     return Min(a, b)
 
 
-def split(axes: Sequence[Axis], index: PrimExpr) -> dict[Var, PrimExpr]:
-    """Give the values of axes at a place of their common order, the last axis fastest."""
+def unravel(axes: Sequence[Axis], index: PrimExpr) -> dict[Var, PrimExpr]:
+    """Delinearize an index over axes, the last axis fastest."""
     table: dict[Var, PrimExpr] = {axis.var: imm64(0) for axis in axes if axis.size == 1}
     left = [axis for axis in axes if axis.size != 1]
     for axis in reversed(left[1:]):
@@ -76,13 +76,13 @@ def let(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     return LetStmt(var, value, body(var))
 
 
-def span(start: PrimExpr, lanes: int) -> PrimExpr:
+def ramp(start: PrimExpr, lanes: int) -> PrimExpr:
     """Give the indices of ``lanes`` neighbours."""
     return start if lanes == 1 else Ramp(start, imm64(1), lanes)
 
 
-def plain_load(factor: PrimExpr) -> BufferLoad | None:
-    """Give the load that a factor is, but for conversions."""
+def load_under_casts(factor: PrimExpr) -> BufferLoad | None:
+    """Find the load under a chain of casts; None for other factors."""
     while isinstance(factor, Cast):
         factor = factor.value
     return factor if isinstance(factor, BufferLoad) else None
@@ -97,16 +97,16 @@ def conversions(factor: PrimExpr) -> list[DataType]:
     return found[::-1]
 
 
-def converted(value: PrimExpr, dtypes: Sequence[DataType]) -> PrimExpr:
-    """Convert a number or a vector to dtypes, one after the other."""
+def convert(value: PrimExpr, dtypes: Sequence[DataType]) -> PrimExpr:
+    """Cast a scalar or a vector to dtypes, one after the other."""
     for dtype in dtypes:
         value = cast(value, dtype.with_lanes(value.dtype.lanes))
     return value
 
 
-def reads_along(factor: PrimExpr, axes: Sequence[Axis]) -> bool:
-    """Whether vectors of a factor can be loaded along the only one of ``axes`` that is long."""
-    load = plain_load(factor)
+def is_contiguous_along(factor: PrimExpr, axes: Sequence[Axis]) -> bool:
+    """Whether a factor is contiguous along the only one of ``axes`` that is not of extent 1."""
+    load = load_under_casts(factor)
     many = [axis for axis in axes if axis.size != 1]
     if load is None or len(many) != 1:
         return False
@@ -115,7 +115,7 @@ def reads_along(factor: PrimExpr, axes: Sequence[Axis]) -> bool:
 
 
 def stride_along(factor: PrimExpr, axes: Sequence[Axis]) -> int | None:
-    """Give how far apart neighbours along the last of ``axes`` lie in memory; 1 is contiguous.
+    """Compute the stride of a factor along the last of ``axes``; 1 is contiguous.
 
     None where that differs from place to place, or between the arrays of a factor.
     """
@@ -153,6 +153,6 @@ def _stride(load: BufferLoad, var: Var) -> int | None:
     return total
 
 
-def at(base: PrimExpr, scale: PrimExpr | int, offset: PrimExpr) -> PrimExpr:
-    """Give ``base * scale + offset``."""
+def ravel(base: PrimExpr, scale: PrimExpr | int, offset: PrimExpr) -> PrimExpr:
+    """Linearize: compute ``base * scale + offset``."""
     return add(mul(base, imm64(scale) if isinstance(scale, int) else scale), offset)

@@ -1,4 +1,4 @@
-"""How terms are joined in registers, and how the lanes of a vector are."""
+"""Combiners of reductions: on accumulators, on vectors, and across the lanes of one vector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Add, And, Let, Max, Min, Mul, Or, PrimExpr, Ramp, Var, const
 
-__all__ = ["combined", "identity", "joined_lanes", "joined_vectors", "vectors"]
+__all__ = ["accumulate", "identity", "load_vectors", "reduce_lanes", "reduce_vectors"]
 
 _NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
     Combine.SUM: Add,
@@ -26,8 +26,8 @@ _NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
 }
 
 
-def combined(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
-    """Join a term to what is held; alone where nothing is combined."""
+def accumulate(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+    """Combine a term into an accumulator; the term itself where nothing is reduced."""
     node = _NODES.get(combine)
     if node is None:
         return term
@@ -39,7 +39,7 @@ def combined(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
 
 
 def identity(combine: Combine, dtype: DataType) -> PrimExpr:
-    """Give the value that changes nothing when it is joined."""
+    """Give the identity element of a combiner."""
     if combine in (Combine.MAX, Combine.LAST_MAX):
         return const(float("-inf") if dtype.is_float else dtype.min_value, dtype)
     if combine in (Combine.MIN, Combine.LAST_MIN):
@@ -49,7 +49,7 @@ def identity(combine: Combine, dtype: DataType) -> PrimExpr:
     return const(1 if combine in (Combine.PROD, Combine.AND) else 0, dtype)
 
 
-def vectors(buffer: Buffer, count: int, lanes: int) -> list[PrimExpr]:
+def load_vectors(buffer: Buffer, count: int, lanes: int) -> list[PrimExpr]:
     """Load the first elements of a buffer as so many vectors."""
     starts = [imm64(k * lanes) for k in range(count)]
     if lanes == 1:
@@ -57,8 +57,8 @@ def vectors(buffer: Buffer, count: int, lanes: int) -> list[PrimExpr]:
     return [BufferLoad(buffer, (Ramp(start, imm64(1), lanes),)) for start in starts]
 
 
-def joined_vectors(combine: Combine, parts: Sequence[PrimExpr], left: int = 1) -> list[PrimExpr]:
-    """Join vectors, those of the first half to those of the second, until so many are left."""
+def reduce_vectors(combine: Combine, parts: Sequence[PrimExpr], left: int = 1) -> list[PrimExpr]:
+    """Reduce vectors pairwise, first half with second half, until so many are left."""
     node = _NODES[combine]
     while len(parts) > left:
         half = len(parts) // 2
@@ -66,8 +66,8 @@ def joined_vectors(combine: Combine, parts: Sequence[PrimExpr], left: int = 1) -
     return list(parts)
 
 
-def joined_lanes(combine: Combine, vector: PrimExpr, left: int = 1) -> PrimExpr:
-    """Join the lanes of a vector, half to half, until so many are left."""
+def reduce_lanes(combine: Combine, vector: PrimExpr, left: int = 1) -> PrimExpr:
+    """Reduce the lanes of a vector horizontally, half with half, until so many are left."""
     node = _NODES[combine]
     while vector.dtype.lanes > left:
         var = Var("half", vector.dtype)

@@ -1,4 +1,4 @@
-"""Square blocks of vectors turned in registers: rows become columns."""
+"""Transpose square blocks in vector registers, by log2 stages of two-input shuffles."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm, PrimExpr, Shuffle, Var
 from loomir.tir.stmt import LetStmt, Stmt
 
-__all__ = ["turned"]
+__all__ = ["transpose_in_registers"]
 
 
-def turned(rows: Sequence[PrimExpr], body: Callable[[Sequence[PrimExpr]], Stmt]) -> Stmt:
-    """Turn as many vectors as each has lanes, a power of two: halves change places, then quarters.
+def transpose_in_registers(
+    rows: Sequence[PrimExpr], body: Callable[[Sequence[PrimExpr]], Stmt]
+) -> Stmt:
+    """Transpose as many vectors as each has lanes, a power of two, for ``body``.
 
-    Each step joins two vectors to two others, with which machines help.
+    Each stage shuffles pairs of vectors into pairs, which CPUs have instructions for.
     """
     size = len(rows)
 
@@ -28,16 +30,16 @@ def turned(rows: Sequence[PrimExpr], body: Callable[[Sequence[PrimExpr]], Stmt])
             pair = (now[i], now[i + distance])
             low = [j if not j & distance else size + j - distance for j in range(size)]
             high = [j + distance if not j & distance else size + j for j in range(size)]
-            made[i], made[i + distance] = _picked(pair, low), _picked(pair, high)
-        return named([made[i] for i in range(size)], lambda v: stage(v, 2 * distance))
+            made[i], made[i + distance] = _shuffle(pair, low), _shuffle(pair, high)
+        return bind_all([made[i] for i in range(size)], lambda v: stage(v, 2 * distance))
 
-    return named(rows, lambda v: stage(v, 1))
+    return bind_all(rows, lambda v: stage(v, 1))
 
 
-def named(values: Sequence[PrimExpr], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
-    """Bind values to names around what uses them.
+def bind_all(values: Sequence[PrimExpr], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
+    """Bind values to names around the statement that uses them.
 
-    Bytes have hundreds of them, so that they are not bound by calls of one another.
+    Built by a loop and not by recursion: blocks of bytes have hundreds of values.
     """
     names = [Var("v", value.dtype) for value in values]
     made = body([*names])
@@ -46,6 +48,6 @@ def named(values: Sequence[PrimExpr], body: Callable[[list[PrimExpr]], Stmt]) ->
     return made
 
 
-def _picked(pair: tuple[PrimExpr, PrimExpr], lanes: list[int]) -> PrimExpr:
+def _shuffle(pair: tuple[PrimExpr, PrimExpr], lanes: list[int]) -> PrimExpr:
     int32 = DataType("int32")
     return Shuffle(pair, tuple(IntImm(lane, int32) for lane in lanes))

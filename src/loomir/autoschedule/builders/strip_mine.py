@@ -1,4 +1,4 @@
-"""A stretch of elements in steps of several sizes: whole vectors first, then what is left."""
+"""Strip-mine a range by several widths: a loop of full vectors, then remainder loops."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from loomir.autoschedule.builders.loops import INDEX, loop
 from loomir.tir.expr import PrimExpr
 from loomir.tir.stmt import Stmt
 
-__all__ = ["in_steps", "parts_of", "plus"]
+__all__ = ["add_offset", "partial_vector_widths", "strip_mine"]
 
 
-def parts_of(lanes: int, length: int | None) -> list[int]:
-    """Give the parts of a vector in which to take what fills none, where one by one costs much.
+def partial_vector_widths(lanes: int, length: int | None) -> list[int]:
+    """List narrower vector widths for the remainder, where a scalar remainder loop costs much.
 
     Fifteen exponentials are as much work as seven vectors of them.
     """
@@ -24,20 +24,20 @@ def parts_of(lanes: int, length: int | None) -> list[int]:
     return [lanes >> k for k in range(1, lanes.bit_length()) if lanes >> k >= 4]
 
 
-def plus(low: PrimExpr, i: PrimExpr) -> PrimExpr:
-    """Add, where there is something to add to."""
+def add_offset(low: PrimExpr, i: PrimExpr) -> PrimExpr:
+    """Add an offset to a lower bound, and leave out a bound of 0."""
     return i if number(low) == 0 else low + i
 
 
 def _is_multiple(length: PrimExpr, size: int) -> bool:
-    """Whether a length of many values is always so many whole steps."""
+    """Whether a symbolic length is provably a multiple of a step."""
     if number(length) is not None:
         return False  # what is left is seen to be 0
     found = Analyzer().modular_set(length)
     return found.coeff % size == 0 and found.base % size == 0
 
 
-def in_steps(
+def strip_mine(
     begin: PrimExpr,
     length: PrimExpr,
     sizes: Sequence[int],
@@ -45,9 +45,9 @@ def in_steps(
     *,
     ahead: int = 0,
 ) -> list[Stmt]:
-    """Cover a stretch by steps of the first size, what is left by the next size, and so on.
+    """Cover a range by strips of the first size, its remainder by the next size, and so on.
 
-    Vectors that lie so many elements ``ahead`` are fetched into the caches.
+    Elements at a distance of ``ahead`` are prefetched.
     """
     made: list[Stmt] = []
     done: PrimExpr = imm64(0)
@@ -58,10 +58,12 @@ def in_steps(
         if number(left // imm(size, INDEX)) == 0:
             continue
         step = imm(size, INDEX)
-        base = plus(begin, done) if number(done) != 0 else begin
+        base = add_offset(begin, done) if number(done) != 0 else begin
 
         def one(i: PrimExpr, base: PrimExpr = base, size: int = size) -> Stmt:
-            return body(plus(base, i * imm64(size)) if size > 1 else plus(base, i), size)
+            return body(
+                add_offset(base, i * imm64(size)) if size > 1 else add_offset(base, i), size
+            )
 
         name = "i" if size == 1 else "v"
         made.append(loop(name, left // step if size > 1 else left, one, ahead=ahead))

@@ -1,4 +1,4 @@
-"""Share the items of a loop between threads, where the work is worth it."""
+"""Partition the iterations of a loop over threads, where the work pays for waking them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 
 from loomir.arith.fold import imm
 from loomir.autoschedule.builders.evaluate import number
-from loomir.autoschedule.builders.loops import INDEX, allocated, loop, parallel
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, parallel
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Min, PrimExpr
 from loomir.tir.stmt import Stmt
 
-__all__ = ["is_long", "is_worth", "items_together", "shared"]
+__all__ = ["is_long", "is_worth", "parallelize", "task_size"]
 
 WORTH: Final = 20_000.0
-"""Nanoseconds of work from which threads are worth waking."""
+"""Work, in nanoseconds, from which waking threads pays."""
 TASK: Final = 8_000.0
-"""Nanoseconds of work that one task has at least."""
+"""Least work of one task, in nanoseconds."""
 
 _LONG: Final = 4
 
@@ -32,12 +32,12 @@ def is_long(nanoseconds: float) -> bool:
     return nanoseconds > _LONG * TASK
 
 
-def items_together(each: float) -> int:
-    """Give how many items of so many nanoseconds make a task."""
+def task_size(each: float) -> int:
+    """Count the items, of so many nanoseconds each, that make one task."""
     return max(1, int(TASK / max(each, 1e-3)))
 
 
-def shared(
+def parallelize(
     count: PrimExpr,
     each: float,
     what: str,
@@ -45,14 +45,15 @@ def shared(
     *,
     held: Sequence[Buffer] = (),
 ) -> tuple[Stmt, str]:
-    """Run ``body`` for ``[0, count)``, in tasks that depend on sizes only; say how.
+    """Run ``body`` for ``[0, count)`` in parallel tasks, and say how they were chosen.
 
     ``each`` is the time of one item in nanoseconds, ``what`` the name of many items.
-    Each task has memory of its own for ``held``, which its items use one after the other.
+    The partition depends on sizes only, never on the number of threads. ``held`` is privatised:
+    each task has its own copy, which its items reuse.
     """
 
     def owned(stmt: Stmt) -> Stmt:
-        return allocated(held, stmt) if held else stmt
+        return allocate(held, stmt) if held else stmt
 
     known = number(count)
     if known is not None and not is_worth(known * each):
@@ -60,7 +61,7 @@ def shared(
         return owned(
             loop("item", count, body)
         ), f"one thread: {spent} of work do not pay for waking more"
-    together = items_together(each)
+    together = task_size(each)
     if known is not None:
         together = min(together, known)
     if together == 1:

@@ -1,7 +1,7 @@
-"""Innermost loops of tasks, as vectors: a task is compiled apart from the loops around it.
+"""Vectorise the innermost loops of parallel tasks, which LLVM would leave scalar.
 
-LLVM makes vectors of loops itself, but by what it knows of their variables, and of those that a
-task is given it knows nothing: steps of an LU factorisation took 4.6 times as long.
+A task is outlined into a function of its own. LLVM's vectoriser then knows nothing of the ranges of
+the variables that are passed in: steps of an LU factorisation took 4.6 times as long.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import Call, Let, Max, PrimExpr, Var
 from loomir.tir.stmt import BufferStore, For, ForKind, SeqStmt, Stmt, seq
 
-__all__ = ["in_vectors", "innermost_in_lanes", "lies_along"]
+__all__ = ["has_unit_stride", "vectorize_innermost_loops", "vectorize_with_remainder"]
 
 _FEWEST: Final = 4
-"""Iterations that are still taken together, of those that fill no vector."""
+"""Narrowest vector of the remainder; fewer iterations run as a scalar loop."""
 
 
-def innermost_in_lanes(stmt: Stmt, around: Mapping[Var, Range], target: Target) -> Stmt:
-    """Give the innermost loops lanes where iterations are apart and use neighbours in memory."""
+def vectorize_innermost_loops(stmt: Stmt, around: Mapping[Var, Range], target: Target) -> Stmt:
+    """Vectorise innermost loops that carry no dependence and whose accesses have unit stride."""
     ranges = {**around, **ranges_in(stmt)}
 
     def lanes(loop: For) -> Stmt:
         plain = loop.kind is ForKind.SERIAL and not loop.annotations
         stores = _stores(loop.body)
-        if not plain or not stores or not all(lies_along(s, loop.loop_var) for s in stores):
+        if not plain or not stores or not all(has_unit_stride(s, loop.loop_var) for s in stores):
             return loop
         outer = {var: r for var, r in ranges.items() if var is not loop.loop_var}
         if carried_by(loop, outer):
             return loop
         width = target.vector_bits // max(widest(s.value, s.buffer.dtype) for s in stores)
-        return _cut(loop, width, outer) if width > 1 else loop
+        return _vectorize(loop, width, outer) if width > 1 else loop
 
     return rewrite(stmt, {For: lanes})
 
@@ -51,8 +51,8 @@ def _stores(body: Stmt) -> list[BufferStore]:
     return stores if len(stores) == len(parts) else []
 
 
-def lies_along(store: BufferStore, var: Var) -> bool:
-    """Whether a store, and all that it reads, are at neighbours in neighbouring iterations."""
+def has_unit_stride(store: BufferStore, var: Var) -> bool:
+    """Whether a store has unit stride along a loop, and its loads unit stride or stride 0."""
     found = by_class(store)
     if found.keys() & {Let, Call} and not _is_pure(found.get(Call, [])):
         return False
@@ -61,7 +61,7 @@ def lies_along(store: BufferStore, var: Var) -> bool:
         *before, last = access.indices or (imm(0, var.dtype),)
         if access.buffer.strides or any(var in _names(index) for index in before):
             return False
-        if var in _names(last) and not _is_next(last, var):
+        if var in _names(last) and not _advances_by_one(last, var):
             return False
     return bool(store.indices) and var in _names(store.indices[-1])
 
@@ -74,8 +74,8 @@ def _names(index: PrimExpr) -> set[Var]:
     return set(by_class(index).get(Var, ()))
 
 
-def _is_next(index: PrimExpr, var: Var) -> bool:
-    """Whether an index is one more where the variable is."""
+def _advances_by_one(index: PrimExpr, var: Var) -> bool:
+    """Whether an index advances by one with the variable."""
     if BufferLoad in by_class(index):
         return False
     step = folded(substitute(index, {var: var + 1}) - index)
@@ -83,16 +83,18 @@ def _is_next(index: PrimExpr, var: Var) -> bool:
     return analyzer.can_prove_equal(step, 1)
 
 
-def _cut(loop: For, width: int, outer: Mapping[Var, Range]) -> Stmt:
-    """Run vectors of iterations, then those that are left one by one."""
+def _vectorize(loop: For, width: int, outer: Mapping[Var, Range]) -> Stmt:
+    """Vectorise a loop, with remainder loops for the last iterations."""
     var, extent = loop.loop_var, loop.extent
     if not knowing(outer).can_prove(extent >= 0):
         extent = Max(extent, imm(0, extent.dtype))
-    return in_vectors(loop.body, var, (loop.min, extent), width)
+    return vectorize_with_remainder(loop.body, var, (loop.min, extent), width)
 
 
-def in_vectors(body: Stmt, var: Var, stretch: tuple[PrimExpr, PrimExpr], width: int) -> Stmt:
-    """Run vectors of iterations, shorter ones of what is left, and the last few one by one.
+def vectorize_with_remainder(
+    body: Stmt, var: Var, stretch: tuple[PrimExpr, PrimExpr], width: int
+) -> Stmt:
+    """Run full vectors of iterations, narrower ones on the remainder, and a scalar loop last.
 
     ``stretch`` is the first value of the variable, and how many there are: 0 or more.
     """

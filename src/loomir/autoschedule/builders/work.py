@@ -1,4 +1,4 @@
-"""The work of a group of stages: operations on elements, and the bytes that must move."""
+"""Count the work of a group of stages: operations, and compulsory memory traffic in bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from loomir.tir.expr import (
     Sub,
 )
 
-__all__ = ["StageWork", "work_of"]
+__all__ = ["StageWork", "count_work"]
 
 _OPERATIONS: Final = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, CmpOp)
 _NO_WORK: Final = frozenset({"likely", "reinterpret", "if_then_else", "assume"})
@@ -47,7 +47,7 @@ def _number(size: PrimExpr) -> int | None:
     return size.value if isinstance(size, IntImm) else None
 
 
-def work_of(
+def count_work(
     stages: Sequence[Stage],
     inner: frozenset[Buffer] = frozenset(),
     size: Callable[[PrimExpr], int | None] = _number,

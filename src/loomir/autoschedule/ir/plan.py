@@ -10,11 +10,11 @@ from loomir.tir.buffer import Buffer
 from loomir.tir.expr import PrimExpr
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Ahead", "Plan"]
+__all__ = ["Plan", "Prepack"]
 
 
-class Ahead(NamedTuple):
-    """What is computed before any call: a statement that reads constants, and what it fills."""
+class Prepack(NamedTuple):
+    """Prepacking, done before any call: a statement that reads constants, and what it fills."""
 
     stmt: Stmt
     buffers: tuple[Buffer, ...]
@@ -37,7 +37,7 @@ class Plan:
     bytes: int | None = None
     stages: tuple[Stage, ...] = ()
     inner: frozenset[Buffer] = frozenset()
-    ahead: tuple[Ahead, ...] = ()
+    ahead: tuple[Prepack, ...] = ()
     """What ``stmt`` finds done, where arguments are known to be constant."""
     repeats: tuple[PrimExpr, ...] = ()
     """Iterations of loops in ``stmt`` that run the stages again and again."""

@@ -18,7 +18,7 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, Stmt
 
-__all__ = ["Axis", "Combine", "Kernel", "Stage", "may_do_nothing"]
+__all__ = ["Axis", "Combine", "Kernel", "Stage", "has_zero_trip_case"]
 
 
 class Axis(NamedTuple):
@@ -97,7 +97,7 @@ class Kernel:
     between: tuple[Buffer, ...]
 
 
-def may_do_nothing(stage: Stage) -> bool:
+def has_zero_trip_case(stage: Stage) -> bool:
     """Whether elements are left as they were where there is nothing to combine."""
     starts = stage.block is None or stage.block.init is None
     return not starts and any(not axis.size for axis in stage.reduced)

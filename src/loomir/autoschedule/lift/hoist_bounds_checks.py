@@ -1,8 +1,8 @@
-"""Check the indices of a nest before it runs, so that the nest itself cannot fail.
+"""Hoist the bounds checks of a gather into loops before it, so that the nest itself cannot fail.
 
-Loops that look elements up at indices from memory stop at the first that is outside. With checks
-apart, they can be run in any order, in vectors and on threads. So checks go to loops of their own,
-over those variables only that an index depends on; they meet the same index first.
+A nest that loads at indices from memory stops at the first one that is out of bounds, which fixes
+its order. Without checks it can be reordered, vectorised and parallelised. The loops of checks run
+over those variables only that an index depends on, and meet the same failing index first.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from loomir.tir.stmt import (
     seq,
 )
 
-__all__ = ["Checked", "checks_apart"]
+__all__ = ["HoistedChecks", "hoist_checks"]
 
 _TIME: Final = 1.0
-"""Nanoseconds that a check takes."""
+"""Estimated cost of a check, in nanoseconds."""
 _CHOICES: Final = (Select, And, Or, Let)
 
 
 _Check = tuple[PrimExpr, Span | None]
 
 
-class Checked(NamedTuple):
-    """A nest in two parts: what may fail, and what cannot."""
+class HoistedChecks(NamedTuple):
+    """A nest in two parts: the checks, which may fail, and the rest, which cannot."""
 
     checks: Stmt
     nest: Stmt
 
 
-def checks_apart(stmt: Stmt) -> Checked | None:
+def hoist_checks(stmt: Stmt) -> HoistedChecks | None:
     """Split a nest around one store whose value checks indices; None for others."""
     loops: list[For] = []
     inner = stmt
@@ -67,7 +67,7 @@ def checks_apart(stmt: Stmt) -> Checked | None:
     if not isinstance(store, BufferStore) or any(effects(i) & Does.FAILS for i in store.indices):
         return None
     checks = [(substitute(check, table), check.span) for check in _checks_of(store.value) or ()]
-    if not checks or not _is_box(loops):
+    if not checks or not _is_rectangular(loops):
         return None
     for check, _ in checks:
         loads: list[BufferLoad] = by_class(check).get(BufferLoad, [])
@@ -79,7 +79,7 @@ def checks_apart(stmt: Stmt) -> Checked | None:
         nest = rebuild(inner, {"block": rebuild(inner.block, {"body": free})})
     for loop in reversed(loops):
         nest = rebuild(loop, {"body": nest})
-    return Checked(_nest_of(checks, loops), nest)
+    return HoistedChecks(_nest_of(checks, loops), nest)
 
 
 def _is_plain(realize: BlockRealize) -> bool:
@@ -89,7 +89,7 @@ def _is_plain(realize: BlockRealize) -> bool:
     return bare and always and block.init is None and not any(map(effects, realize.values))
 
 
-def _is_box(loops: Sequence[For]) -> bool:
+def _is_rectangular(loops: Sequence[For]) -> bool:
     names = {loop.loop_var for loop in loops}
     return not any(
         effects(edge) or any(v in names for v in by_class(edge).get(Var, ()))

@@ -1,7 +1,7 @@
-"""Conditions around what loops combine: one for each statement, and no branch where none is needed.
+"""If-conversion: distribute guards over statements, and turn guarded updates into selects.
 
-A branch for each element that the CPU cannot foresee takes 5 ns. What is read is there in any case
-where loops go over whole arrays, so that an element may join or not as lanes are chosen.
+A mispredicted branch for each element takes 5 ns. Where loops cover whole arrays, loads are in
+bounds whatever the guard says, so that a select by lane can replace the branch.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import Call, IntImm, Let, PrimExpr, Select, Var
 from loomir.tir.stmt import BufferStore, IfThenElse, SeqStmt, Stmt
 
-__all__ = ["guarded_apart", "without_branch"]
+__all__ = ["convert_to_select", "distribute_guard"]
 
 
-def guarded_apart(stmt: Stmt) -> Stmt:
-    """Put a condition around each of several stores, where none changes what it asks for."""
+def distribute_guard(stmt: Stmt) -> Stmt:
+    """Distribute a guard over the stores under it, where none writes what the guard reads."""
     if not isinstance(stmt, IfThenElse) or stmt.else_case is not None:
         return stmt
     body, condition = stmt.then_case, stmt.condition
@@ -37,21 +37,21 @@ def guarded_apart(stmt: Stmt) -> Stmt:
     )
 
 
-def without_branch(value: Call, axes: Sequence[Axis]) -> PrimExpr:
-    """Give a choice that reads both of its values, where that is allowed and cheap."""
+def convert_to_select(value: Call, axes: Sequence[Axis]) -> PrimExpr:
+    """Convert a guarded term to a select, where loading speculatively is safe and cheap."""
     condition, term, nothing = value.args
     found = by_class(term)
     if Call in found or Let in found:
         return value
     extents = {axis.var: axis.extent for axis in axes}
     loads: list[BufferLoad] = [*found.get(BufferLoad, ())]
-    if not all(_is_there(load, extents) for load in loads):
+    if not all(_is_in_bounds(load, extents) for load in loads):
         return value
     return Select(condition, term, nothing, span=value.span)
 
 
-def _is_there(load: BufferLoad, extents: dict[Var, PrimExpr]) -> bool:
-    """Whether an element is within its array for all values of the axes."""
+def _is_in_bounds(load: BufferLoad, extents: dict[Var, PrimExpr]) -> bool:
+    """Whether a load is in bounds for all values of the axes."""
     for index, dim in zip(load.indices, load.buffer.shape, strict=True):
         size = number(dim)
         if isinstance(index, IntImm):

@@ -18,11 +18,11 @@ from loomir.arith.fold import fold_node, folded
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.builders.reduction_ops import identity
 from loomir.autoschedule.ir.stage import Axis, Combine, Kernel, Stage
-from loomir.autoschedule.lift.hoist_bounds_checks import checks_apart
-from loomir.autoschedule.lift.if_conversion import without_branch
-from loomir.autoschedule.lift.loop_distribution import distribute, without_allocations
-from loomir.autoschedule.lift.rename_updates import in_buffers_of_their_own, same_elements
-from loomir.autoschedule.lift.zero_trip_init import always_started
+from loomir.autoschedule.lift.hoist_bounds_checks import hoist_checks
+from loomir.autoschedule.lift.if_conversion import convert_to_select
+from loomir.autoschedule.lift.loop_distribution import distribute, strip_allocations
+from loomir.autoschedule.lift.rename_updates import rename_updates, writes_same_elements
+from loomir.autoschedule.lift.zero_trip_init import merge_zero_trip_fill
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
@@ -71,7 +71,7 @@ from loomir.tir.stmt import (
     Stmt,
 )
 
-__all__ = ["Body", "Loop", "Moved", "Reader", "read_kernel"]
+__all__ = ["Body", "Loop", "Reader", "Rebased", "lift_kernel"]
 
 _COMBINES: Final[dict[type, Combine]] = {
     Add: Combine.SUM,
@@ -87,7 +87,7 @@ _STOPS: Final = Does.ACTS | Does.FAILS
 _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
 
 
-def read_kernel(func: PrimFunc) -> Kernel:
+def lift_kernel(func: PrimFunc) -> Kernel:
     """Give the parts of a function, in order."""
     between: tuple[Buffer, ...] = ()
     body = func.body
@@ -95,32 +95,32 @@ def read_kernel(func: PrimFunc) -> Kernel:
         between, body = body.block.alloc_buffers, body.block.body
     parts = body.seq if isinstance(body, SeqStmt) else (body,)
     reader = Reader(func)
-    alone = _used_once(parts, between)
+    alone = _private_to(parts, between)
     read: list[Stage | Stmt] = []
     for place, part in enumerate(parts):
         found, new = _read(reader, part, alone.get(place, {}))
         if len(found) == 1:
-            found = (_joined(reader, read, found[0]),)
+            found = (_merge_fill(reader, read, found[0]),)
         read += found
         between += new
-    stages, new = in_buffers_of_their_own(_with_starts(read))
+    stages, new = rename_updates(_merge_initialization(read))
     return Kernel(func, stages, (*between, *new))
 
 
-def _joined(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
+def _merge_fill(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
     """Take what fills a buffer where a reduction does nothing into that reduction."""
     last = before[-1] if before else None
     if not isinstance(part, Stage) or not isinstance(last, IfThenElse):
         return part
     fill = reader.read(last.then_case)
-    made = None if fill is None else always_started(last, fill, part)
+    made = None if fill is None else merge_zero_trip_fill(last, fill, part)
     if made is None:
         return part
     before.pop()
     return made
 
 
-def _used_once(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
+def _private_to(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
     """Give the buffers that one part alone uses, by its place and their pointers' identity."""
     inner = {id(b.data): b for b in between}
     users: dict[int, set[int]] = {}
@@ -142,7 +142,7 @@ def _read(
     stage = reader.read(part)
     if stage is not None:
         return (stage,), ()
-    bare, local = without_allocations(part)
+    bare, local = strip_allocations(part)
     split = distribute(bare, {**alone, **{id(b.data): b for b in local}})
     if split is not None:
         stages = [reader.read(one) for one in split.parts]
@@ -150,11 +150,11 @@ def _read(
         used = frozenset[int]().union(*(s.reads() | writes_of(s) for s in known))
         if len(known) == len(stages) and not any(id(b.data) in used for b in local):
             return tuple(known), split.buffers
-    return _checked(reader, part), ()
+    return _read_behind_checks(reader, part), ()
 
 
-def _checked(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
-    apart = checks_apart(part)
+def _read_behind_checks(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
+    apart = hoist_checks(part)
     stage = None if apart is None else reader.read(apart.nest)
     return (part,) if apart is None or stage is None else (apart.checks, stage)
 
@@ -199,7 +199,7 @@ def _nest(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     return loops, stmt
 
 
-def _stored(stmt: Stmt) -> BufferStore | None:
+def _read_store(stmt: Stmt) -> BufferStore | None:
     """Read a store, and what is bound to names before it."""
     lets: list[LetStmt] = []
     while isinstance(stmt, LetStmt):
@@ -236,7 +236,7 @@ class Reader:
         loops, inner = box
         body = self._block(loops, inner) if isinstance(inner, BlockRealize) else None
         if body is None and not isinstance(inner, BlockRealize):
-            body = _bare(loops, inner)
+            body = _read_without_block(loops, inner)
         return None if body is None else self._stage(self.counted(body), may_fail=may_fail)
 
     def counted(self, body: Body) -> Body:
@@ -269,9 +269,9 @@ class Reader:
         block = realize.block
         if block.alloc_buffers or block.match_buffers or block.annotations:
             return None
-        guard, inner = _guard(block.body)
-        store = _stored(inner)
-        init = None if block.init is None else _stored(block.init)
+        guard, inner = _strip_guard(block.body)
+        store = _read_store(inner)
+        init = None if block.init is None else _read_store(block.init)
         if not _is(realize.predicate, 1) or store is None or (init is None and block.init):
             return None
         axes = self.axes(loops, realize)
@@ -314,13 +314,13 @@ class Reader:
         return structural_equal(a, b) or self.analyzer.can_prove_equal(a, b)
 
     def _stage(self, body: Body, *, may_fail: bool) -> Stage | None:
-        split = _term(body)
+        split = _split_update(body)
         if split is None:
             return None
         combine, term, in_place = split
         store, init = body.store, body.init
         if body.guard is not None:
-            nothing = _nothing(body, combine)
+            nothing = _neutral_term(body, combine)
             if nothing is None or _loads(body.guard, store.buffer):
                 return None
             term = Call(term.dtype, IF_THEN_ELSE, (body.guard, term, nothing))
@@ -336,17 +336,17 @@ class Reader:
         stops = Does.ACTS if may_fail else _STOPS
         if effects(term) & stops:  # what divides by a product of numbers cannot fail
             term = parts[0] = folded(term)
-            if not _along_last(term, store.indices):
+            if not _is_invariant_along_last(term, store.indices):
                 return None
         if any(effects(part) & stops for part in parts):
             return None
-        moved = Moved(body)
+        moved = Rebased(body)
         indices = tuple(moved.index(i) for i in store.indices)
         if not _once(indices, moved.axes, moved.reduced):
             return None
         value = moved.value(term)
         if body.guard is not None and isinstance(value, Call):
-            value = without_branch(value, (*moved.axes, *moved.reduced))
+            value = convert_to_select(value, (*moved.axes, *moved.reduced))
         return Stage(
             body.name,
             moved.axes,
@@ -362,7 +362,7 @@ class Reader:
         )
 
 
-def _nothing(body: Body, combine: Combine) -> PrimExpr | None:
+def _neutral_term(body: Body, combine: Combine) -> PrimExpr | None:
     """Give what leaves an element as it is, where there is such a value."""
     if body.block is not None:
         start = None if body.init is None else body.init.value
@@ -391,13 +391,13 @@ def _is_neutral(start: PrimExpr, combine: Combine) -> bool:
     return combine in (Combine.MIN, Combine.LAST_MIN) and value == high
 
 
-def _bare(loops: list[Loop], inner: Stmt) -> Body | None:
+def _read_without_block(loops: list[Loop], inner: Stmt) -> Body | None:
     """Read loops without a block: one store, or a start and loops that combine."""
     if isinstance(inner, SeqStmt) and len(inner.seq) == 2:
-        init = _stored(inner.seq[0])
+        init = _read_store(inner.seq[0])
         more, last = _nest(inner.seq[1])
-        guard, last = _guard(last)
-        store = _stored(last)
+        guard, last = _strip_guard(last)
+        store = _read_store(last)
         if init is None or store is None or not more:
             return None
         if _mentions_any(store.indices, more):
@@ -407,8 +407,8 @@ def _bare(loops: list[Loop], inner: Stmt) -> Body | None:
                 if effects(edge) or _mentions(edge, (*loops, *more)):
                     return None
         return Body(store.buffer.name, tuple(loops), tuple(more), store, init, None, guard)
-    guard, inner = _guard(inner)
-    store = _stored(inner)
+    guard, inner = _strip_guard(inner)
+    store = _read_store(inner)
     if store is None:
         return None
     used = {p for i in store.indices for p in by_class(i).get(Var, ())}
@@ -417,14 +417,14 @@ def _bare(loops: list[Loop], inner: Stmt) -> Body | None:
     return Body(store.buffer.name, axes, reduced, store, None, None, guard)
 
 
-def _guard(stmt: Stmt) -> tuple[PrimExpr | None, Stmt]:
+def _strip_guard(stmt: Stmt) -> tuple[PrimExpr | None, Stmt]:
     """Take a condition off a statement."""
     if isinstance(stmt, IfThenElse) and stmt.else_case is None:
         return stmt.condition, stmt.then_case
     return None, stmt
 
 
-def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
+def _split_update(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     """Split what is stored into the element that was there, and what joins it."""
     store = body.store
     value = store.value
@@ -433,7 +433,7 @@ def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
         lets.append(value)
         value = value.body
     if isinstance(value, Sub) and body.block is None:
-        value = _added(value)
+        value = _negate_subtrahend(value)
     combine = _COMBINES.get(type(value))
     if combine is not None and (body.reduced or body.init is not None):
         assert isinstance(value, (Add, Mul, Max, Min, And, Or))
@@ -457,7 +457,7 @@ def _term(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     return Combine.NONE, store.value, bool(own)
 
 
-def _added(value: Sub) -> PrimExpr:
+def _negate_subtrahend(value: Sub) -> PrimExpr:
     """Add what is taken away, turned below zero: that is the same number, and -0.0 for 0.0."""
     dtype, term = value.dtype, value.b
     if not (dtype.is_float or dtype.is_int) or dtype.lanes != 1:
@@ -486,7 +486,7 @@ def _mentions_any(exprs: tuple[PrimExpr, ...], loops: list[Loop]) -> bool:
     return any(_mentions(e, tuple(loops)) for e in exprs)
 
 
-class Moved:
+class Rebased:
     """Expressions of a nest by new int64 axes that start at 0."""
 
     def __init__(self, body: Body) -> None:
@@ -539,7 +539,7 @@ def _once(indices: tuple[PrimExpr, ...], axes: tuple[Axis, ...], reduced: tuple[
     return all(axis.size == 1 for axis in left.values())
 
 
-def _with_starts(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
+def _merge_initialization(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
     """Join a nest that fills a buffer with the next one that uses it, which combines terms."""
     made: list[Stage | Stmt | None] = []
     used: dict[int, int] = {}  # the last part that uses some memory
@@ -550,11 +550,11 @@ def _with_starts(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
         place = used.get(id(part.buffer.data)) if isinstance(part, Stage) else None
         last = None if place is None else made[place]
         joined = part
-        if isinstance(part, Stage) and isinstance(last, Stage) and _starts(last, part):
+        if isinstance(part, Stage) and isinstance(last, Stage) and _initializes(last, part):
             assert place is not None
             if all(written.get(data, -1) <= place for data in last.reads()):
                 table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
-                joined = _started(part, substitute(last.value, table))
+                joined = _with_init(part, substitute(last.value, table))
                 made[place] = None
         writes = writes_of(joined)
         used.update(dict.fromkeys(reads_of(joined) | writes, len(made)))
@@ -563,7 +563,7 @@ def _with_starts(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
     return tuple([part for part in made if part is not None])
 
 
-def _starts(fill: Stage, part: Stage) -> bool:
+def _initializes(fill: Stage, part: Stage) -> bool:
     """Whether a stage fills what another one combines terms into."""
     return (
         part.buffer is fill.buffer
@@ -571,11 +571,11 @@ def _starts(fill: Stage, part: Stage) -> bool:
         and part.init is None
         and fill.combine is Combine.NONE
         and not fill.in_place
-        and same_elements(fill, part)
+        and writes_same_elements(fill, part)
     )
 
 
-def _started(stage: Stage, init: PrimExpr) -> Stage:
+def _with_init(stage: Stage, init: PrimExpr) -> Stage:
     return Stage(
         stage.name,
         stage.axes,
@@ -591,7 +591,7 @@ def _started(stage: Stage, init: PrimExpr) -> Stage:
     )
 
 
-def _along_last(value: PrimExpr, indices: Sequence[PrimExpr]) -> bool:
+def _is_invariant_along_last(value: PrimExpr, indices: Sequence[PrimExpr]) -> bool:
     """Whether a value with divisions is read and computed alike along the last axis of its result.
 
     Others stay loops as they are written: images with channels first, resized as vectors that are

@@ -1,8 +1,8 @@
-"""Split loops around several statements into loops around one each, where no iteration notices.
+"""Loop distribution: split loops around several statements into one nest for each.
 
-Statements that share loops can be taken apart if what one iteration writes is for itself: at an
-element of its own, or in a buffer that each iteration fills before it reads. Such a buffer gets an
-element for each iteration, and is there for as long as the stages that are made of it are apart.
+It is legal where the statements share nothing between iterations: each iteration writes an element
+of its own, or a buffer that it fills before it reads. Such a buffer undergoes scalar expansion: it
+gets an element for each iteration, and lives as long as the stages made of it stay separate.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from loomir.arith.fold import add, int64
 from loomir.autoschedule.builders.evaluate import number
-from loomir.autoschedule.lift.if_conversion import guarded_apart
+from loomir.autoschedule.lift.if_conversion import distribute_guard
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.analysis.effects import Does, effects
@@ -31,12 +31,12 @@ from loomir.tir.stmt import (
     Stmt,
 )
 
-__all__ = ["Bare", "Distributed", "distribute", "without_allocations"]
+__all__ = ["Distributed", "StrippedNest", "distribute", "strip_allocations"]
 
 _PARTS: Final = 64
-"""Statements that loops are split into at most."""
+"""Most statements that a nest is distributed into."""
 _SMALL: Final = 1 << 20
-"""Elements that a buffer may have in any case."""
+"""Elements up to which an expanded buffer is always allowed."""
 _PLAIN: Final = (For, BufferStore, SeqStmt, IfThenElse)
 """Statements of which it is known what they do."""
 
@@ -56,7 +56,7 @@ class _Split(NamedTuple):
 
 
 def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
-    """Split a nest; None where there is nothing to split.
+    """Distribute a nest; None where there is nothing to distribute.
 
     ``private`` are buffers, by the identity of their pointers, that nothing else uses.
     """
@@ -68,9 +68,9 @@ def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
         part = stack.pop()
         loops, inner = _nest(part)
         split = None
-        inner = guarded_apart(inner)
+        inner = distribute_guard(inner)
         if loops and isinstance(inner, SeqStmt):
-            split = _split(loops, _flat(inner), alone)
+            split = _split(loops, _flatten(inner), alone)
         if split is None:
             made.append(part)
         else:
@@ -83,14 +83,14 @@ def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
     return None if len(made) == 1 else Distributed(tuple(made), tuple(buffers))
 
 
-class Bare(NamedTuple):
+class StrippedNest(NamedTuple):
     """A nest without the memory that its iterations have for themselves, and that memory."""
 
     nest: Stmt
     buffers: tuple[Buffer, ...]
 
 
-def without_allocations(stmt: Stmt) -> Bare:
+def strip_allocations(stmt: Stmt) -> StrippedNest:
     """Take out of a nest what its iterations allocate, where its size is always the same.
 
     It is right only for what fills such a buffer before reading it, as ``distribute`` asks.
@@ -99,16 +99,16 @@ def without_allocations(stmt: Stmt) -> Bare:
 
     def allocate(node: Allocate) -> Stmt:
         inner = node.body
-        if not isinstance(inner, DeclBuffer) or not _is_lone(node, inner):
+        if not isinstance(inner, DeclBuffer) or not _is_single_buffer(node, inner):
             return node
         found.append(inner.buffer)
         return inner.body
 
     bare = rewrite(stmt, {Allocate: allocate}) if Allocate in by_class(stmt) else stmt
-    return Bare(bare, tuple(found))
+    return StrippedNest(bare, tuple(found))
 
 
-def _is_lone(node: Allocate, inner: DeclBuffer) -> bool:
+def _is_single_buffer(node: Allocate, inner: DeclBuffer) -> bool:
     """Whether an allocation is the memory of one plain buffer."""
     buffer = inner.buffer
     always = isinstance(node.condition, IntImm) and node.condition.value != 0
@@ -125,7 +125,7 @@ def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:
     return loops, stmt
 
 
-def _flat(stmt: SeqStmt) -> list[Stmt]:
+def _flatten(stmt: SeqStmt) -> list[Stmt]:
     """List the statements of a sequence that do something."""
     made: list[Stmt] = []
     stack: list[Stmt] = [stmt]
@@ -157,7 +157,7 @@ def _split(
     loops: Sequence[For], body: Sequence[Stmt], private: Mapping[int, Buffer]
 ) -> _Split | None:
     """Split loops around a sequence into loops around each of its statements."""
-    if not all(map(_is_plain, body)) or not _is_box(loops):
+    if not all(map(_is_plain, body)) or not _is_rectangular(loops):
         return None
     users: dict[int, list[tuple[int, BufferLoad | BufferStore]]] = {}
     for place, part in enumerate(body):
@@ -170,7 +170,7 @@ def _split(
             continue
         joining.add(data)
         written = any(isinstance(access, BufferStore) for _, access in accesses)
-        if not written or _is_own(loops, [a for _, a in accesses]):
+        if not written or _is_iteration_private(loops, [a for _, a in accesses]):
             continue
         buffer = private.get(data)
         if buffer is None or any(a.buffer is not buffer for _, a in accesses):
@@ -179,14 +179,14 @@ def _split(
             return None
         if any((number(extent) or 0) < 0 for extent in _counts(loops)):
             return None  # these loops do nothing
-        table[buffer] = _for_each(loops, buffer)
+        table[buffer] = _expand_buffer(loops, buffer)
     if not all(_is_moderate(loops, old, users) for old in table):
         return None
-    parts = [_around(loops, _moved(loops, part, table)) for part in body]
+    parts = [_wrap_in_loops(loops, _privatize(loops, part, table)) for part in body]
     return _Split(parts, list(table.values()), joining)
 
 
-def _is_box(loops: Sequence[For]) -> bool:
+def _is_rectangular(loops: Sequence[For]) -> bool:
     """Whether loops start near 0, and their extents are the same in all iterations."""
     names = {loop.loop_var for loop in loops}
     for loop in loops:
@@ -200,8 +200,10 @@ def _is_box(loops: Sequence[For]) -> bool:
     return True
 
 
-def _is_own(loops: Sequence[For], accesses: Sequence[BufferLoad | BufferStore]) -> bool:
-    """Whether each iteration uses elements that no other does."""
+def _is_iteration_private(
+    loops: Sequence[For], accesses: Sequence[BufferLoad | BufferStore]
+) -> bool:
+    """Whether each iteration uses elements that no other iteration does."""
     first = accesses[0]
     if any(a.buffer is not first.buffer for a in accesses):
         return False
@@ -218,7 +220,11 @@ def _is_own(loops: Sequence[For], accesses: Sequence[BufferLoad | BufferStore]) 
 def _fills(stmt: Stmt, buffer: Buffer) -> bool:
     """Whether a statement stores every element of a buffer, and reads none."""
     loops, inner = _nest(stmt)
-    if not isinstance(inner, BufferStore) or inner.buffer is not buffer or not _is_box(loops):
+    if (
+        not isinstance(inner, BufferStore)
+        or inner.buffer is not buffer
+        or not _is_rectangular(loops)
+    ):
         return False
     if any(load.buffer.data is buffer.data for load in by_class(inner).get(BufferLoad, ())):
         return False
@@ -246,7 +252,9 @@ def _is_moderate(
     sizes = [number(e) for e in (*buffer.shape, *(loop.extent for loop in loops))]
     if any(size is None for size in sizes):
         one = all(number(extent) == 1 for extent in buffer.shape)
-        return one and any(_is_own(loops, [a for _, a in found]) for found in users.values())
+        return one and any(
+            _is_iteration_private(loops, [a for _, a in found]) for found in users.values()
+        )
     given = [[number(e) for e in found[0][1].buffer.shape] for found in users.values()]
     largest = max((math.prod(s) for s in map(_known, given) if s is not None), default=0)
     return math.prod(_known(sizes) or ()) <= max(_SMALL, 2 * largest)
@@ -257,8 +265,8 @@ def _known(sizes: Sequence[int | None]) -> list[int] | None:
     return found if len(found) == len(sizes) else None
 
 
-def _for_each(loops: Sequence[For], buffer: Buffer) -> Buffer:
-    """Make a buffer that has a buffer for each iteration."""
+def _expand_buffer(loops: Sequence[For], buffer: Buffer) -> Buffer:
+    """Expand a private buffer by the dimensions of the loops."""
     return decl_buffer((*_counts(loops), *buffer.shape), buffer.dtype, buffer.name)
 
 
@@ -267,8 +275,8 @@ def _counts(loops: Sequence[For]) -> list[PrimExpr]:
     return [add(int64(loop.min), int64(loop.extent)) for loop in loops]
 
 
-def _moved(loops: Sequence[For], part: Stmt, table: Mapping[Buffer, Buffer]) -> Stmt:
-    """Give a statement the elements of its iteration."""
+def _privatize(loops: Sequence[For], part: Stmt, table: Mapping[Buffer, Buffer]) -> Stmt:
+    """Redirect accesses of a statement to the expanded buffers."""
     if not table:
         return part
     own: list[PrimExpr] = [loop.loop_var for loop in loops]
@@ -289,7 +297,7 @@ def _moved(loops: Sequence[For], part: Stmt, table: Mapping[Buffer, Buffer]) -> 
     return rewrite(part, {BufferLoad: load, BufferStore: store})
 
 
-def _around(loops: Sequence[For], body: Stmt) -> Stmt:
+def _wrap_in_loops(loops: Sequence[For], body: Stmt) -> Stmt:
     for loop in reversed(loops):
         body = For(loop.loop_var, loop.min, loop.extent, loop.kind, body, span=loop.span)
     return body

@@ -1,4 +1,4 @@
-"""Give what is updated in place a buffer of its own before, so that both stages can be one.
+"""Rename the buffer of a stage that is updated in place, so that the update becomes its epilogue.
 
 ``C = sum(...)`` before ``C = max(C, 0)`` becomes a sum in another buffer, and ``C = max(that, 0)``:
 the second is then what happens to a sum when it is complete.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from loomir.autoschedule.ir.stage import Combine, Stage, may_do_nothing
+from loomir.autoschedule.ir.stage import Combine, Stage, has_zero_trip_case
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
@@ -17,13 +17,13 @@ from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import Stmt
 
-__all__ = ["in_buffers_of_their_own", "same_elements"]
+__all__ = ["rename_updates", "writes_same_elements"]
 
 
-def in_buffers_of_their_own(
+def rename_updates(
     parts: Sequence[Stage | Stmt],
 ) -> tuple[tuple[Stage | Stmt, ...], tuple[Buffer, ...]]:
-    """Take updates in place apart from the stage right before that makes what they update."""
+    """Rename what a stage writes where the next stage updates it in place."""
     made = list(parts)
     new: list[Buffer] = []
     for place in range(1, len(made)):
@@ -32,31 +32,31 @@ def in_buffers_of_their_own(
             continue
         if not second.in_place or second.buffer is not first.buffer or first.buffer.strides:
             continue
-        if _keeps(first) or not same_elements(first, second):
+        if _depends_on_old_value(first) or not writes_same_elements(first, second):
             continue
         old = first.buffer
         own = decl_buffer(old.shape, old.dtype, old.name)
-        made[place - 1] = replace(first, buffer=own, value=_read_from(own, old, first.value))
-        made[place] = replace(second, value=_read_from(own, old, second.value), in_place=False)
+        made[place - 1] = replace(first, buffer=own, value=_redirect_loads(own, old, first.value))
+        made[place] = replace(second, value=_redirect_loads(own, old, second.value), in_place=False)
         new.append(own)
     return tuple(made), tuple(new)
 
 
-def _keeps(stage: Stage) -> bool:
+def _depends_on_old_value(stage: Stage) -> bool:
     """Whether what a stage makes depends on what its buffer held before."""
-    return may_do_nothing(stage) or (
+    return has_zero_trip_case(stage) or (
         stage.init is None and (stage.in_place or stage.combine is not Combine.NONE)
     )
 
 
-def _read_from(own: Buffer, old: Buffer, value: PrimExpr) -> PrimExpr:
+def _redirect_loads(own: Buffer, old: Buffer, value: PrimExpr) -> PrimExpr:
     def load(node: BufferLoad) -> BufferLoad:
         return BufferLoad(own, node.indices, span=node.span) if node.buffer is old else node
 
     return rewrite(value, {BufferLoad: load})
 
 
-def same_elements(a: Stage, b: Stage) -> bool:
+def writes_same_elements(a: Stage, b: Stage) -> bool:
     """Tell whether two stages write the same elements."""
     if len(a.axes) != len(b.axes):
         return False

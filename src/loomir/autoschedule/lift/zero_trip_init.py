@@ -1,7 +1,7 @@
-"""Reductions that start their elements even where there is nothing to combine.
+"""Merge the fill for a zero-trip reduction into the reduction that it guards.
 
-A block starts an element with its first term. What is to hold without terms is written before it,
-under the condition that an axis is empty. Both together are one stage, which always starts.
+A block initialises an element at its first iteration. The value for an empty reduction is stored
+before it, under the condition that an axis is empty. Both are one stage, which always initialises.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import replace
 
 from loomir.arith.fold import int64
 from loomir.autoschedule.ir.stage import Combine, Stage
-from loomir.autoschedule.lift.rename_updates import same_elements
+from loomir.autoschedule.lift.rename_updates import writes_same_elements
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rebuild
 from loomir.tir.expr import LE, IntImm, Or, PrimExpr
 from loomir.tir.stmt import IfThenElse
 
-__all__ = ["always_started"]
+__all__ = ["merge_zero_trip_fill"]
 
 
-def always_started(condition: IfThenElse, fill: Stage, stage: Stage) -> Stage | None:
-    """Join a nest that fills a buffer where axes are empty with the reduction after it.
+def merge_zero_trip_fill(condition: IfThenElse, fill: Stage, stage: Stage) -> Stage | None:
+    """Merge a nest that fills a buffer where axes are empty with the reduction after it.
 
     None where the two are not that: a buffer that is left alone has to be left alone.
     """
@@ -30,7 +30,7 @@ def always_started(condition: IfThenElse, fill: Stage, stage: Stage) -> Stage | 
     if block is None or block.init is None or stage.init is None or condition.else_case is not None:
         return None
     fills = fill.combine is Combine.NONE and not fill.in_place and fill.buffer is stage.buffer
-    if not fills or not same_elements(fill, stage):
+    if not fills or not writes_same_elements(fill, stage):
         return None
     table = {a.var: b.var for a, b in zip(fill.axes, stage.axes)}
     if not structural_equal(substitute(fill.value, table), stage.init):

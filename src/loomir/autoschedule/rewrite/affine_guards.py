@@ -1,4 +1,4 @@
-"""Conditions of padded reads: where they surely hold, by bounds on single axes."""
+"""Guards of padded reads: the ranges of single axes in which affine conditions surely hold."""
 
 from __future__ import annotations
 
@@ -28,47 +28,54 @@ from loomir.tir.expr import (
     Var,
 )
 
-__all__ = ["Form", "Padding", "conjunction", "form_of", "read_padding", "test_of"]
+__all__ = [
+    "AffineForm",
+    "PaddingGuards",
+    "affine_form",
+    "conjuncts",
+    "guard_form",
+    "read_padding_guards",
+]
 
 _GREATER: Final = (GE, GT)
 _TESTS: Final = (GE, GT, LE, LT)
 _INDEX: Final = DataType("int64")
 
 
-class Form(NamedTuple):
-    """The sum of axes times numbers, and of what mentions no axes."""
+class AffineForm(NamedTuple):
+    """An affine form: axes times constants, plus an expression free of axes."""
 
     terms: Mapping[Var, int]
     rest: PrimExpr
 
-    def plus(self, other: Form, factor: int) -> Form:
+    def plus(self, other: AffineForm, factor: int) -> AffineForm:
         """Give ``self + factor * other``."""
         terms = dict(self.terms)
         for var, times in other.terms.items():
             terms[var] = terms.get(var, 0) + factor * times
         left = {var: times for var, times in terms.items() if times}
-        return Form(left, add(self.rest, mul(other.rest, imm64(factor))))
+        return AffineForm(left, add(self.rest, mul(other.rest, imm64(factor))))
 
 
-def form_of(expr: PrimExpr, axes: Sequence[Axis]) -> Form | None:
-    """Read an integer expression as a form; None where it is none."""
+def affine_form(expr: PrimExpr, axes: Sequence[Axis]) -> AffineForm | None:
+    """Read an integer expression as an affine form; None where it is not affine."""
     names = {axis.var for axis in axes}
 
-    def node(e: Any, parts: list[Form | None]) -> Form | None:
+    def node(e: Any, parts: list[AffineForm | None]) -> AffineForm | None:
         if isinstance(e, Var) and e in names:
-            return Form({e: 1}, imm64(0))
+            return AffineForm({e: 1}, imm64(0))
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
             return None
         if not any(part.terms for part in known):
-            return Form({}, e) if isinstance(e, PrimExpr) else None
+            return AffineForm({}, e) if isinstance(e, PrimExpr) else None
         if isinstance(e, (Add, Sub)):
             return known[0].plus(known[1], 1 if isinstance(e, Add) else -1)
         if isinstance(e, Mul):
             for one, other in ((0, 1), (1, 0)):
                 factor = known[other].rest
                 if not known[other].terms and isinstance(factor, IntImm):
-                    return Form({}, imm64(0)).plus(known[one], factor.value)
+                    return AffineForm({}, imm64(0)).plus(known[one], factor.value)
         if isinstance(e, FloorDiv) and isinstance(e.b, IntImm) and e.b.value == 1:
             return known[0]
         return None
@@ -76,7 +83,7 @@ def form_of(expr: PrimExpr, axes: Sequence[Axis]) -> Form | None:
     return fold(expr, node) if expr.dtype == _INDEX else None
 
 
-class Padding:
+class PaddingGuards:
     """The conditions of a value, each on one axis and reduced axes.
 
     ``inside`` gives from where to where along an axis all conditions on it hold, at each step of
@@ -101,7 +108,7 @@ class Padding:
                 return e
             left = [
                 part
-                for part in conjunction(e.args[0])
+                for part in conjuncts(e.args[0])
                 if id(part) not in self._tests or not known(self._tests[id(part)])
             ]
             if not left:
@@ -114,7 +121,9 @@ class Padding:
         return rewrite(self.value, {Call: choice})
 
 
-def read_padding(value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis]) -> Padding | None:
+def read_padding_guards(
+    value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis]
+) -> PaddingGuards | None:
     """Read the conditions of a value; None where one is of another kind."""
     calls: list[Call] = by_class(value).get(Call, [])
     tests: dict[int, Var] = {}
@@ -124,8 +133,8 @@ def read_padding(value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis])
     for call in calls:
         if call.op is not IF_THEN_ELSE:
             continue
-        for part in conjunction(call.args[0]):
-            form = test_of(part, (*axes, *reduced))
+        for part in conjuncts(call.args[0]):
+            form = guard_form(part, (*axes, *reduced))
             if form is None:
                 return None
             own = [var for var in form.terms if var in extents]
@@ -147,10 +156,10 @@ def read_padding(value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis])
     for var, (start, end) in inside.items():
         low = folded(Min(start, extents[var].extent))
         inside[var] = low, folded(Max(low, end))
-    return Padding(value, tests, inside)
+    return PaddingGuards(value, tests, inside)
 
 
-def conjunction(condition: PrimExpr) -> list[PrimExpr]:
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     """List the conditions that a condition joins."""
     found: list[PrimExpr] = []
     left = [condition]
@@ -163,14 +172,14 @@ def conjunction(condition: PrimExpr) -> list[PrimExpr]:
     return found
 
 
-def test_of(part: PrimExpr, axes: Sequence[Axis]) -> Form | None:
+def guard_form(part: PrimExpr, axes: Sequence[Axis]) -> AffineForm | None:
     """Give the form that is 0 or more where a comparison holds."""
     if not isinstance(part, _TESTS):
         return None
-    a, b = form_of(part.a, axes), form_of(part.b, axes)
+    a, b = affine_form(part.a, axes), affine_form(part.b, axes)
     if a is None or b is None:
         return None
     made = a.plus(b, -1) if isinstance(part, _GREATER) else b.plus(a, -1)
     if isinstance(part, (GT, LT)):
-        made = Form(made.terms, sub(made.rest, imm64(1)))
+        made = AffineForm(made.terms, sub(made.rest, imm64(1)))
     return made

@@ -1,8 +1,8 @@
-"""Axes of unknown extents that all arrays have side by side, as one: nothing has to be divided.
+"""Collapse adjacent axes of symbolic extent that all arrays have contiguously into one axis.
 
-Rules tell where an element of a run is by division, which LLVM takes back where extents are
-numbers. Where they are not, rows of an image were runs of their own: to add a number for each
-channel took 2.4 times as long.
+Rules delinearize a flat index by division, which LLVM simplifies where extents are constants. Where
+they are symbolic, rows of an image were loops of their own: to add a number for each channel took
+2.4 times as long.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import folded, int64, product
-from loomir.autoschedule.builders.loops import INDEX, declared, with_shape
+from loomir.autoschedule.builders.loops import INDEX, declare_views, with_shape
 from loomir.autoschedule.ir.stage import Axis, Kernel, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.autoschedule.rewrite.drop_unit_axes import Declare
@@ -22,7 +22,7 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
-__all__ = ["with_joined_axes"]
+__all__ = ["collapse_axes"]
 
 _ROUNDS: Final = 16
 """How often what fits is looked at: what does not fit may take others with it."""
@@ -40,7 +40,7 @@ class _Access(NamedTuple):
     outside: tuple[frozenset[Var], ...]
 
 
-class _Seen(NamedTuple):
+class _Summary(NamedTuple):
     """What a stage accesses, by which axes, and the axes that it uses elsewhere."""
 
     stage: Stage
@@ -51,47 +51,47 @@ class _Seen(NamedTuple):
     extents: Mapping[Var, PrimExpr]
 
 
-def with_joined_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
+def collapse_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
     """Give the kernel with fewer axes, and how to declare shapes of arrays from outside."""
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     if not any(axis.size is None for s in stages for axis in (*s.axes, *s.reduced)):
         return kernel, lambda stmt: stmt
     others = (reads_of(part) for part in kernel.parts if not isinstance(part, Stage))
-    seen = {stage: _look(stage) for stage in stages}
-    dims = _fitting(list(seen.values()), set[int]().union(*others))
+    seen = {stage: _summarize(stage) for stage in stages}
+    dims = _collapsible_dims(list(seen.values()), set[int]().union(*others))
     if not any(dims.values()):
         return kernel, lambda stmt: stmt
-    shapes = {buffer: _joined_shape(buffer, joined) for buffer, joined in dims.items() if joined}
+    shapes = {buffer: _collapse_shape(buffer, joined) for buffer, joined in dims.items() if joined}
     parts = tuple(
-        _written(seen[part], dims, shapes) if isinstance(part, Stage) else part
+        _rewrite_stage(seen[part], dims, shapes) if isinstance(part, Stage) else part
         for part in kernel.parts
     )
     between = tuple(shapes.get(b, b) for b in kernel.between)
     views = [new for old, new in shapes.items() if old not in set(kernel.between)]
-    return Kernel(kernel.func, parts, between), partial(declared, views)
+    return Kernel(kernel.func, parts, between), partial(declare_views, views)
 
 
 # -- what fits ---------------------------------------------------------------------------------
-def _look(stage: Stage) -> _Seen:
+def _summarize(stage: Stage) -> _Summary:
     values = [stage.value] if stage.init is None else [stage.value, stage.init]
     loads: list[BufferLoad] = [load for v in values for load in by_class(v).get(BufferLoad, ())]
     places = [(stage.buffer, stage.indices), *((load.buffer, load.indices) for load in loads)]
-    accesses = [_Access(b, i, tuple(map(_outside, i))) for b, i in places]
+    accesses = [_Access(b, i, tuple(map(_direct_vars, i))) for b, i in places]
     order = {axis.var: (0, k) for k, axis in enumerate(stage.axes)}
     order.update({axis.var: (1, k) for k, axis in enumerate(stage.reduced)})
     extents = {axis.var: axis.extent for axis in (*stage.axes, *stage.reduced)}
-    elsewhere = frozenset[Var]().union(*map(_outside, values))
-    return _Seen(stage, tuple(accesses), elsewhere, order, extents)
+    elsewhere = frozenset[Var]().union(*map(_direct_vars, values))
+    return _Summary(stage, tuple(accesses), elsewhere, order, extents)
 
 
-def _outside(expr: PrimExpr) -> frozenset[Var]:
+def _direct_vars(expr: PrimExpr) -> frozenset[Var]:
     """Give the variables of an expression that are not in what it loads."""
     if BufferLoad in by_class(expr):
         expr = rewrite(expr, {BufferLoad: lambda load: Var("element", load.dtype)})
     return frozenset(by_class(expr).get(Var, ()))
 
 
-def _fitting(seen: Sequence[_Seen], fixed: Set[int]) -> _Dims:
+def _collapsible_dims(seen: Sequence[_Summary], fixed: Set[int]) -> _Dims:
     """Find the dimensions that all stages go through as one with the next."""
     dims: _Dims = {}
     for one in seen:
@@ -103,11 +103,11 @@ def _fitting(seen: Sequence[_Seen], fixed: Set[int]) -> _Dims:
                 dims[buffer] = set(range(len(buffer.shape) - 1)) if usable else set()
     for _ in range(_ROUNDS):
         if not [one for one in seen if _drop(one, dims)]:
-            return _worth(seen, dims)
+            return _keep_useful(seen, dims)
     return {}
 
 
-def _pairs(one: _Seen, access: _Access, dims: _Dims) -> Iterator[tuple[int, _Pair]]:
+def _pairs(one: _Summary, access: _Access, dims: _Dims) -> Iterator[tuple[int, _Pair]]:
     """List the joined dimensions of an access, with the axes there."""
     for k in dims[access.buffer]:
         a, b = access.indices[k], access.indices[k + 1]
@@ -115,16 +115,16 @@ def _pairs(one: _Seen, access: _Access, dims: _Dims) -> Iterator[tuple[int, _Pai
             yield k, (a, b)
 
 
-def _drop(one: _Seen, dims: _Dims) -> bool:
+def _drop(one: _Summary, dims: _Dims) -> bool:
     """Drop dimensions that do not fit a stage; whether there were any."""
     dropped = False
     for access in one.accesses:
         for k in list(dims[access.buffer]):
-            if not _goes_along(one, access, k):
+            if not _spans_dims(one, access, k):
                 dims[access.buffer].discard(k)
                 dropped = True
     wrong = {pair for a in one.accesses for _, pair in _pairs(one, a, dims)}
-    wrong = {pair for pair in wrong if not _is_one(one, pair, dims)}
+    wrong = {pair for pair in wrong if not _is_always_paired(one, pair, dims)}
     for access in one.accesses:
         for k, pair in list(_pairs(one, access, dims)):
             if pair in wrong:
@@ -133,7 +133,7 @@ def _drop(one: _Seen, dims: _Dims) -> bool:
     return dropped
 
 
-def _goes_along(one: _Seen, access: _Access, k: int) -> bool:
+def _spans_dims(one: _Summary, access: _Access, k: int) -> bool:
     """Whether two axes go through a dimension and all of the next one."""
     a, b = access.indices[k], access.indices[k + 1]
     if not isinstance(a, Var) or not isinstance(b, Var):
@@ -144,7 +144,7 @@ def _goes_along(one: _Seen, access: _Access, k: int) -> bool:
     return structural_equal(*(folded(e) for e in (one.extents[b], extent)))
 
 
-def _is_one(one: _Seen, pair: _Pair, dims: _Dims) -> bool:
+def _is_always_paired(one: _Summary, pair: _Pair, dims: _Dims) -> bool:
     """Whether a stage uses two axes only together, one right inside of the other."""
     a, b = pair
     (kind, outer), (other, inner) = one.order[a], one.order[b]
@@ -162,7 +162,7 @@ def _is_one(one: _Seen, pair: _Pair, dims: _Dims) -> bool:
     return True
 
 
-def _worth(seen: Sequence[_Seen], dims: _Dims) -> _Dims:
+def _keep_useful(seen: Sequence[_Summary], dims: _Dims) -> _Dims:
     """Leave out what is joined of numbers alone: rules know these."""
     kept: _Dims = {buffer: set() for buffer in dims}
     for _ in range(_ROUNDS):
@@ -182,7 +182,7 @@ def _worth(seen: Sequence[_Seen], dims: _Dims) -> _Dims:
 
 
 # -- the new stages ----------------------------------------------------------------------------
-def _joined_shape(buffer: Buffer, joined: Set[int]) -> Buffer:
+def _collapse_shape(buffer: Buffer, joined: Set[int]) -> Buffer:
     shape: list[PrimExpr] = []
     for k, extent in enumerate(buffer.shape):
         if k - 1 in joined:
@@ -192,7 +192,7 @@ def _joined_shape(buffer: Buffer, joined: Set[int]) -> Buffer:
     return with_shape(buffer, shape)
 
 
-def _written(one: _Seen, dims: _Dims, shapes: Mapping[Buffer, Buffer]) -> Stage:
+def _rewrite_stage(one: _Summary, dims: _Dims, shapes: Mapping[Buffer, Buffer]) -> Stage:
     """Write a stage by the new axes."""
     stage = one.stage
     pairs = {pair for access in one.accesses for _, pair in _pairs(one, access, dims)}

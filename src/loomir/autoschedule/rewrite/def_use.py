@@ -1,4 +1,4 @@
-"""Which parts of a kernel read and write which memory, kept while stages move into their readers.
+"""Def-use information of a kernel by memory, kept up to date while stages are inlined.
 
 Memory is known by the identity of its pointer. To ask costs as much as there is to answer, so that
 a function of many thousands of parts is scheduled in linear time.

@@ -1,7 +1,7 @@
-"""Element-wise stages that take their axes apart by division: each digit becomes an axis.
+"""Delinearize element-wise stages whose indices divide axes: each mixed-radix digit is an axis.
 
-Reshapes around a transposition read ``x[(i * 768 + j) // 64 // 12, ...]``. Written by the digits
-that such divisions name, indices are sums of axes again, and the arrays lie along some of these.
+Reshapes around a transposition read ``x[(i * 768 + j) // 64 // 12, ...]``. Over the digits such
+divisions name, indices are affine again, and the arrays are contiguous along some of the digits.
 Sizes that are known when the program runs are factors as numbers are: what divides by them, or
 copies ``x[i % n, j % m]`` several times, has digits of such sizes.
 """
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from loomir.arith.fold import add, folded, imm64, int64, mul
-from loomir.autoschedule.builders.evaluate import at
+from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import with_shape
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.monomial import ONE, Monomial
@@ -22,7 +22,7 @@ from loomir.support.dtype import DataType
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
 
-__all__ = ["in_digits"]
+__all__ = ["delinearize"]
 
 _MOST: Final = 12
 """Axes that a stage may get."""
@@ -54,7 +54,7 @@ class _SplitError(Exception):
         self.axis, self.low = axis, low
 
 
-def in_digits(stage: Stage, sizes: Set[Var] = frozenset()) -> Stage | None:
+def delinearize(stage: Stage, sizes: Set[Var] = frozenset()) -> Stage | None:
     """Give the stage with an axis for each digit, which stores to a view; None for others.
 
     ``sizes`` are never negative.
@@ -68,7 +68,7 @@ def in_digits(stage: Stage, sizes: Set[Var] = frozenset()) -> Stage | None:
     if any(axis.size is not None and axis.size < 1 for axis in stage.axes):
         return None
     # Where an element is computed at all, each factor of an extent is 1 or more.
-    extents = [Monomial.of(_bare(axis.extent)) for axis in stage.axes]
+    extents = [Monomial.of(_strip_max_zero(axis.extent)) for axis in stage.axes]
     sizes = sizes & {name for found in extents if found is not None for name in found.names}
     digits: _Digits = {axis.var: [_digit_of(axis, sizes)] for axis in stage.axes}
     while sum(map(len, digits.values())) <= max(_MOST, len(stage.axes)):
@@ -80,7 +80,7 @@ def in_digits(stage: Stage, sizes: Set[Var] = frozenset()) -> Stage | None:
             continue
         if any(found is None for found in sums.values()):
             return None
-        return _written(stage, digits, {k: s for k, s in sums.items() if s is not None})
+        return _rewrite_stage(stage, digits, {k: s for k, s in sums.items() if s is not None})
     return None
 
 
@@ -90,11 +90,11 @@ def _digit_of(axis: Axis, sizes: Set[Var]) -> _Digit:
 
 def _size_of(expr: PrimExpr, sizes: Set[Var]) -> Monomial | None:
     """Read what is 1 or more wherever the axes have any values."""
-    found = Monomial.of(_bare(expr))
+    found = Monomial.of(_strip_max_zero(expr))
     return found if found is not None and found.number > 0 and sizes >= {*found.names} else None
 
 
-def _bare(extent: PrimExpr) -> PrimExpr:
+def _strip_max_zero(extent: PrimExpr) -> PrimExpr:
     """Take off what makes an extent no less than 0: a product of sizes is not."""
     zero = isinstance(extent, Max) and isinstance(extent.b, IntImm) and extent.b.value == 0
     return extent.a if zero and isinstance(extent, Max) else extent
@@ -144,7 +144,7 @@ def _read(index: PrimExpr, digits: _Digits, known: Set[Var]) -> _Sum | None:
         size = _size_of(e, known) if isinstance(e, (Var, Cast, Mul)) else None
         if size is not None:
             return size
-        made = _clipped(e, parts, sizes, known) or _computed(e, parts, sizes)
+        made = _strip_clamp(e, parts, sizes, known) or _evaluate(e, parts, sizes)
         if made is None or e.dtype.bits == 64:
             return made
         fits = isinstance(made, _Sum) and _fits(made, e.dtype, sizes)
@@ -154,7 +154,7 @@ def _read(index: PrimExpr, digits: _Digits, known: Set[Var]) -> _Sum | None:
     return found if isinstance(found, _Sum) else None
 
 
-def _computed(
+def _evaluate(
     e: Any, parts: list[_Sum | Monomial | None], sizes: Mapping[Var, _Size]
 ) -> _Sum | Monomial | None:
     if isinstance(e, IntImm):
@@ -165,21 +165,21 @@ def _computed(
     if left is None or right is None:
         return None
     if isinstance(e, Mul):
-        return _product(left, right)
+        return _multiply(left, right)
     divisor = right if isinstance(right, Monomial) else _constant(right)
     if isinstance(e, (FloorDiv, FloorMod)) and isinstance(left, _Sum) and divisor is not None:
-        high, low = _parted(left, divisor, sizes)
+        high, low = _divide(left, divisor, sizes)
         return high if isinstance(e, FloorDiv) else low
     if isinstance(left, Monomial) or isinstance(right, Monomial):
         return None
     if isinstance(e, Add):
-        return _added(left, right)
+        return _add(left, right)
     if isinstance(e, Sub) and not right and right.rest <= left.rest:
-        return _added(left, _number(-right.rest))
+        return _add(left, _number(-right.rest))
     return None
 
 
-def _clipped(
+def _strip_clamp(
     e: Any, parts: list[_Sum | Monomial | None], sizes: Mapping[Var, _Size], known: Set[Var]
 ) -> _Sum | None:
     """Take off what keeps a place within a dimension, where it is within anyway."""
@@ -227,7 +227,7 @@ def _digits_of(parts: Sequence[_Digit]) -> _Sum:
     return made
 
 
-def _added(a: _Sum, b: _Sum | None) -> _Sum | None:
+def _add(a: _Sum, b: _Sum | None) -> _Sum | None:
     if b is None:
         return None
     made = _Sum(a)
@@ -241,7 +241,7 @@ def _added(a: _Sum, b: _Sum | None) -> _Sum | None:
     return made
 
 
-def _product(left: _Sum | Monomial, right: _Sum | Monomial) -> _Sum | Monomial | None:
+def _multiply(left: _Sum | Monomial, right: _Sum | Monomial) -> _Sum | Monomial | None:
     if isinstance(left, Monomial) and isinstance(right, Monomial):
         return left.times(right)
     if isinstance(left, Monomial) or (isinstance(right, _Sum) and not left):
@@ -260,7 +260,7 @@ def _times(a: _Sum, factor: Monomial) -> _Sum | None:
     return made
 
 
-def _parted(
+def _divide(
     a: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]
 ) -> tuple[_Sum | None, _Sum | None]:
     """Give quotient and rest: what is no multiple of the divisor has to stay below it."""
@@ -307,7 +307,7 @@ def _stays_below(low: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]) -> bo
     return divisor.over(bound) is not None
 
 
-def _written(stage: Stage, digits: _Digits, sums: Mapping[int, _Sum]) -> Stage:
+def _rewrite_stage(stage: Stage, digits: _Digits, sums: Mapping[int, _Sum]) -> Stage:
     """Write the stage over digits, of which the buffer gets a dimension each."""
 
     def expression(found: _Sum) -> PrimExpr:
@@ -332,7 +332,7 @@ def _written(stage: Stage, digits: _Digits, sums: Mapping[int, _Sum]) -> Stage:
         else:
             indices.append(index)
             shape.append(int64(extent))
-    value = at(rewrite(stage.value, {BufferLoad: load_of}), table)
+    value = value_at(rewrite(stage.value, {BufferLoad: load_of}), table)
     axes = tuple(Axis(part.var, part.extent) for parts in digits.values() for part in parts)
     return replace(
         stage,

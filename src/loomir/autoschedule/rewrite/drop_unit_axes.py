@@ -1,6 +1,6 @@
-"""Leave out the last dimensions of arrays where these have one element: a column is a vector.
+"""Drop trailing unit dimensions of arrays: a column is a vector.
 
-Rules look at the last index of an access for what lies side by side in memory. In ``x[k, 0]`` that
+Rules take the last index of an access for the contiguous one. In ``x[k, 0]`` that
 is the first: 1001 x 1001 times a column took 4.5 times as long as times a vector.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from loomir.autoschedule.builders.loops import declared, with_shape
-from loomir.autoschedule.ir.plan import Ahead, Plan
+from loomir.autoschedule.builders.loops import declare_views, with_shape
+from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Kernel, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.ir.visit import by_class, rewrite
@@ -19,15 +19,15 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Declare", "declared_ahead", "without_unit_axes"]
+__all__ = ["Declare", "declare_in_prepacking", "drop_unit_axes"]
 
 Declare = Callable[[Stmt], Stmt]
 """Puts the new names of arrays in scope."""
 
 
-def without_unit_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
+def drop_unit_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
     """Give the kernel with shorter shapes, and how to declare those of arrays from outside."""
-    made = _shorter(kernel)
+    made = _trimmed_buffers(kernel)
     if not made:
         return kernel, lambda stmt: stmt
 
@@ -54,24 +54,24 @@ def without_unit_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
     views = [new for old, new in made.items() if old not in inside]
 
     parts = tuple(part_of(part) for part in kernel.parts)
-    return Kernel(kernel.func, parts, between), partial(declared, views)
+    return Kernel(kernel.func, parts, between), partial(declare_views, views)
 
 
-def declared_ahead(plan: Plan, declare: Declare) -> Plan:
+def declare_in_prepacking(plan: Plan, declare: Declare) -> Plan:
     """Declare names for what a plan computes before any call, which is a function of its own."""
     if not plan.ahead:
         return plan
-    ahead = tuple([Ahead(declare(part.stmt), part.buffers) for part in plan.ahead])
+    ahead = tuple([Prepack(declare(part.stmt), part.buffers) for part in plan.ahead])
     return replace(plan, ahead=ahead)
 
 
-def _shorter(kernel: Kernel) -> dict[Buffer, Buffer]:
+def _trimmed_buffers(kernel: Kernel) -> dict[Buffer, Buffer]:
     """Give new shapes for arrays that only stages use."""
     found: dict[Buffer, Buffer] = {}
     for part in kernel.parts:
         for buffer in _buffers(part) if isinstance(part, Stage) else ():
             if buffer not in found and _count(buffer) < len(buffer.shape):
-                found[buffer] = _cut(buffer)
+                found[buffer] = _trim(buffer)
     if found:
         written_out = (reads_of(p) for p in kernel.parts if not isinstance(p, Stage))
         fixed = set[int]().union(*written_out)
@@ -99,5 +99,5 @@ def _count(buffer: Buffer) -> int:
     return count
 
 
-def _cut(buffer: Buffer) -> Buffer:
+def _trim(buffer: Buffer) -> Buffer:
     return with_shape(buffer, buffer.shape[: _count(buffer)])

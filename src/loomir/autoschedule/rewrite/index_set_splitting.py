@@ -1,4 +1,4 @@
-"""Runs parted where conditions on the place change: borders, the ends of what is joined."""
+"""Index-set splitting and unswitching: remove guards by splitting a loop where they change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from loomir.arith.fold import add, folded, imm, imm64, sub
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rewrite.affine_guards import Form, conjunction, form_of, test_of
+from loomir.autoschedule.rewrite.affine_guards import AffineForm, affine_form, conjuncts, guard_form
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -31,36 +31,36 @@ from loomir.tir.expr import (
     const,
 )
 
-__all__ = ["RowChoice", "Stretch", "row_choice", "stretches_of"]
+__all__ = ["IndexRange", "Unswitched", "split_index_set", "unswitch"]
 
 _EDGES: Final = 9
-"""Places at which a run is parted at most: each part has code of its own."""
+"""Most split points of a loop with constant bounds: each range has code of its own."""
 _PARTS: Final = 5
-"""Parts of a run whose places are known when it runs."""
+"""Most ranges where split points are known only at run time."""
 
 
-class Stretch(NamedTuple):
-    """What a run computes from one place up to another."""
+class IndexRange(NamedTuple):
+    """A half-open range of an axis, and the value computed in it."""
 
     low: PrimExpr
     high: PrimExpr
     value: PrimExpr
 
 
-def stretches_of(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[Stretch] | None:
-    """Part the places of an axis; None where there are no conditions on it, or too many."""
-    found = None if axis.size is None else _by_numbers(value, axes, axis.var, axis.size)
-    return found or _by_sizes(value, axes, axis)
+def split_index_set(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[IndexRange] | None:
+    """Split the index set of an axis at its guards; None where there are none, or too many."""
+    found = None if axis.size is None else _split_at_constants(value, axes, axis.var, axis.size)
+    return found or _split_at_symbols(value, axes, axis)
 
 
-def _by_numbers(
+def _split_at_constants(
     value: PrimExpr, axes: Sequence[Axis], axis: Var, size: int
-) -> list[Stretch] | None:
+) -> list[IndexRange] | None:
     """Part by all conditions, whose order is known."""
-    tests: dict[int, Form] = {}
+    tests: dict[int, AffineForm] = {}
     for call in by_class(value).get(Call, ()):
-        for part in conjunction(call.args[0]) if call.op is IF_THEN_ELSE else ():
-            form = test_of(part, axes)
+        for part in conjuncts(call.args[0]) if call.op is IF_THEN_ELSE else ():
+            form = guard_form(part, axes)
             if form is not None and _is_on(form, axis) and isinstance(form.rest, IntImm):
                 tests[id(part)] = form
     for load in by_class(value).get(BufferLoad, ()):
@@ -98,12 +98,12 @@ def _by_numbers(
         return folded(rewrite(value, rules))
 
     places = sorted(edges)
-    return [Stretch(imm(a, INDEX), imm(b, INDEX), decided(a)) for a, b in pairwise(places)]
+    return [IndexRange(imm(a, INDEX), imm(b, INDEX), decided(a)) for a, b in pairwise(places)]
 
 
-def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, Form]:
+def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, AffineForm]:
     """Give the places in an index that are kept within bounds, with where the first is no less."""
-    made: dict[int, Form] = {}
+    made: dict[int, AffineForm] = {}
     found = by_class(index)
     for node in (*found.get(Max, ()), *found.get(Min, ())):
         form = _difference(node, axes)
@@ -111,27 +111,27 @@ def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, Form]
             continue
         rest = folded(form.rest)
         if _is_on(form, axis) and isinstance(rest, IntImm):
-            made[id(node)] = Form(form.terms, rest)
+            made[id(node)] = AffineForm(form.terms, rest)
     return made
 
 
-def _is_on(form: Form, axis: Var) -> bool:
+def _is_on(form: AffineForm, axis: Var) -> bool:
     return set(form.terms) == {axis} and form.terms[axis] != 0
 
 
-class RowChoice(NamedTuple):
-    """A condition that is the same for all of a run, and the value where it holds and else."""
+class Unswitched(NamedTuple):
+    """A loop-invariant condition, and the value where it holds and where it fails."""
 
     condition: PrimExpr
     holds: PrimExpr
     fails: PrimExpr
 
 
-def row_choice(value: PrimExpr, run: Set[Var]) -> RowChoice | None:
-    """Find a choice that asks for something besides the place on a run; None if there is none."""
+def unswitch(value: PrimExpr, run: Set[Var]) -> Unswitched | None:
+    """Unswitch a value at a condition that the loops of ``run`` do not change; None without one."""
     moving = {*run, *_bound(value)}
     for call in by_class(value).get(Call, ()):
-        parts = conjunction(call.args[0]) if call.op is IF_THEN_ELSE else []
+        parts = conjuncts(call.args[0]) if call.op is IF_THEN_ELSE else []
         own = [p for p in parts if not _depends(p, moving)]
         if not own:
             continue
@@ -142,8 +142,8 @@ def row_choice(value: PrimExpr, run: Set[Var]) -> RowChoice | None:
             holds = Call(
                 call.dtype, IF_THEN_ELSE, (reduce(And, left), first, second), span=call.span
             )
-        return RowChoice(
-            reduce(And, own), _instead(value, call, holds), _instead(value, call, second)
+        return Unswitched(
+            reduce(And, own), _replace_node(value, call, holds), _replace_node(value, call, second)
         )
     return None
 
@@ -170,41 +170,43 @@ class _Choice(NamedTuple):
     values: tuple[PrimExpr, PrimExpr]
 
 
-def _by_sizes(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[Stretch] | None:
+def _split_at_symbols(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[IndexRange] | None:
     """Part by one choice after the other: before, where it holds, and behind."""
-    pending = [Stretch(imm64(0), axis.extent, value)]
-    made: list[Stretch] = []
+    pending = [IndexRange(imm64(0), axis.extent, value)]
+    made: list[IndexRange] = []
     while pending:
         now = pending.pop()
-        choice = _choice(now.value, axes, axis.var)
+        choice = _find_choice(now.value, axes, axis.var)
         if choice is None:
             made.append(now)
             continue
         if len(made) + len(pending) >= _PARTS:
             return None
-        begin = now.low if choice.low is None else _within(choice.low, now.low, now.high)
-        end = now.high if choice.high is None else _within(choice.high, begin, now.high)
+        begin = now.low if choice.low is None else _clamp_to(choice.low, now.low, now.high)
+        end = now.high if choice.high is None else _clamp_to(choice.high, begin, now.high)
         first, second = choice.values
         if choice.rest:
             asked = reduce(And, choice.rest)
             first = Call(first.dtype, IF_THEN_ELSE, (asked, first, second), span=choice.node.span)
         # The last one is taken next.
         if choice.high is not None:
-            pending.append(Stretch(end, now.high, _instead(now.value, choice.node, second)))
-        pending.append(Stretch(begin, end, _instead(now.value, choice.node, first)))
+            pending.append(IndexRange(end, now.high, _replace_node(now.value, choice.node, second)))
+        pending.append(IndexRange(begin, end, _replace_node(now.value, choice.node, first)))
         if choice.low is not None:
-            pending.append(Stretch(now.low, begin, _instead(now.value, choice.node, second)))
+            pending.append(
+                IndexRange(now.low, begin, _replace_node(now.value, choice.node, second))
+            )
     return made if len(made) > 1 else None
 
 
-def _choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | None:
+def _find_choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | None:
     """Find a choice that asks for a place on the axis; one around others is as good as these."""
     bound = _bound(value)
     for call in by_class(value).get(Call, ()):
         low = high = None
         rest: list[PrimExpr] = []
-        for part in conjunction(call.args[0]) if call.op is IF_THEN_ELSE else ():
-            form = test_of(part, axes)
+        for part in conjuncts(call.args[0]) if call.op is IF_THEN_ELSE else ():
+            form = guard_form(part, axes)
             factor = form.terms[axis] if form is not None and _is_on(form, axis) else 0
             if form is None or factor not in (1, -1) or _depends(form.rest, bound):
                 rest.append(part)
@@ -216,10 +218,10 @@ def _choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | None:
                 high = edge if high is None else Min(high, edge)
         if low is not None or high is not None:
             return _Choice(call, low, high, tuple(rest), (call.args[1], call.args[2]))
-    return _kept_within(value, axes, axis, bound)
+    return _find_clamp(value, axes, axis, bound)
 
 
-def _kept_within(
+def _find_clamp(
     value: PrimExpr, axes: Sequence[Axis], axis: Var, bound: Set[Var]
 ) -> _Choice | None:
     """Find a place that is kept within bounds: from where on it is a bound, or what it was."""
@@ -238,15 +240,15 @@ def _kept_within(
     return None
 
 
-def _difference(node: Max | Min, axes: Sequence[Axis]) -> Form | None:
+def _difference(node: Max | Min, axes: Sequence[Axis]) -> AffineForm | None:
     """Give what is 0 or more where the first of two places is no less."""
-    a, b = form_of(node.a, axes), form_of(node.b, axes)
+    a, b = affine_form(node.a, axes), affine_form(node.b, axes)
     return None if a is None or b is None else a.plus(b, -1)
 
 
-def _within(place: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
+def _clamp_to(place: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
     return folded(Min(Max(place, low), high))
 
 
-def _instead(value: PrimExpr, node: PrimExpr, by: PrimExpr) -> PrimExpr:
+def _replace_node(value: PrimExpr, node: PrimExpr, by: PrimExpr) -> PrimExpr:
     return folded(rewrite(value, {type(node): lambda e: by if e is node else e}))

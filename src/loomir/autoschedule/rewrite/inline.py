@@ -1,7 +1,7 @@
-"""Put the values of element-wise stages where they are used, in place of keeping them in memory.
+"""Inline element-wise producers into their consumers (``compute_inline``).
 
-As inside of fused kernels: an expression moves where it is computed no more often than before, or
-where it is cheap. Each operation rounds as before.
+As in fused kernels: a producer is inlined where it is computed no more often than before, or where
+recomputing it is cheap. Each operation rounds as before.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from loomir.arith.fold import imm64, int64
-from loomir.autoschedule.builders.evaluate import at
+from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
-from loomir.autoschedule.rewrite.affine_guards import form_of
+from loomir.autoschedule.rewrite.affine_guards import affine_form
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
@@ -84,7 +84,7 @@ def _inline(usage: Usage, k: int, stage: Stage) -> None:
     if not _is_worth(stage, readers):
         return
     for place, reader in readers:
-        usage.put(place, _with_values(reader, stage))
+        usage.put(place, _substitute_loads(reader, stage))
     usage.put(k, None)
 
 
@@ -129,7 +129,7 @@ def _is_view(stage: Stage) -> bool:
     if not isinstance(load, BufferLoad) or not load.indices or not stage.indices:
         return False
     last = stage.indices[-1]
-    *outer, along = (form_of(int64(index), stage.axes) for index in load.indices)
+    *outer, along = (affine_form(int64(index), stage.axes) for index in load.indices)
     if not isinstance(last, Var) or along is None or along.terms.get(last) != 1:
         return False
     return all(form is not None and last not in form.terms for form in outer)
@@ -153,20 +153,20 @@ def _repeats(reader: Stage, load: BufferLoad) -> bool:
     if not isinstance(reader.value, Mul) or reader.combine is not Combine.SUM:
         return False
     for index in load.indices:
-        form = form_of(int64(index), (*reader.axes, *reader.reduced))
+        form = affine_form(int64(index), (*reader.axes, *reader.reduced))
         if form is not None and form.terms.keys() & own:
             left -= form.terms.keys()
     return bool(left)
 
 
-def _with_values(reader: Stage, stage: Stage) -> Stage:
+def _substitute_loads(reader: Stage, stage: Stage) -> Stage:
     def value_of(load: BufferLoad) -> PrimExpr:
         if load.buffer is not stage.buffer:
             return load
         table: dict[Var, PrimExpr] = {axis.var: imm64(0) for axis in stage.axes}  # of one value
         pairs = zip(stage.indices, load.indices)
         table.update({i: int64(e) for i, e in pairs if isinstance(i, Var)})
-        return at(stage.value, table)
+        return value_at(stage.value, table)
 
     value = rewrite(reader.value, {BufferLoad: value_of})
     init = None if reader.init is None else rewrite(reader.init, {BufferLoad: value_of})

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from loomir.autoschedule.builders.loops import declared
+from loomir.autoschedule.builders.loops import declare_views
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Kernel, Stage
 from loomir.autoschedule.lift.lift_loops import Reader
-from loomir.autoschedule.rewrite.collapse_axes import with_joined_axes
+from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
-from loomir.autoschedule.rewrite.delinearize import in_digits
+from loomir.autoschedule.rewrite.delinearize import delinearize
 from loomir.ir.visit import by_class
 from loomir.tir.analysis.effects import Does, effects
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -51,7 +51,7 @@ def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
             loads: list[BufferLoad] = by_class(part.value).get(BufferLoad, [])
             divided = [p for p in loads if any(FloorDiv in by_class(i) for i in p.indices)]
             if any(id(load.buffer.data) in made for load in divided):
-                split = in_digits(part, sizes_of(kernel.func))
+                split = delinearize(part, sizes_of(kernel.func))
         if split is not None:
             views.append(split.buffer)
         parts.append(part if split is None else split)
@@ -61,11 +61,11 @@ def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
 def plan_divided(stmt: Stmt, func: PrimFunc, plan: Callable[[Stage], Plan]) -> Plan | None:
     """Plan a nest by the digits of its axes with ``plan``; None for others."""
     stage = Reader(func).read(stmt, may_fail=True)
-    split = None if stage is None else in_digits(stage, sizes_of(func))
+    split = None if stage is None else delinearize(stage, sizes_of(func))
     if split is None or effects(split.value) & (Does.FAILS | Does.ACTS):
         return None
-    kernel, declare = with_joined_axes(Kernel(func, (split,), ()))
+    kernel, declare = collapse_axes(Kernel(func, (split,), ()))
     (part,) = kernel.parts
     assert isinstance(part, Stage)
     made = plan(part)
-    return replace(made, stmt=declared((split.buffer,), declare(made.stmt)))
+    return replace(made, stmt=declare_views((split.buffer,), declare(made.stmt)))

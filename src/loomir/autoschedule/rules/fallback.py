@@ -12,13 +12,20 @@ from dataclasses import replace
 from typing import Final
 
 from loomir.arith.fold import imm, product
-from loomir.autoschedule.builders.evaluate import at, by_index, number, time_of, unfused, widest
-from loomir.autoschedule.builders.loops import INDEX, allocated, loop, scratch, vectorized
-from loomir.autoschedule.builders.reduction_ops import combined
-from loomir.autoschedule.builders.thread_partition import shared
+from loomir.autoschedule.builders.evaluate import (
+    number,
+    storage_order,
+    time_of,
+    unravel_index,
+    value_at,
+    widest,
+)
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.reduction_ops import accumulate
+from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import form_of
+from loomir.autoschedule.rewrite.affine_guards import affine_form
 from loomir.autoschedule.rules.elementwise.pretranspose import pretranspose
 from loomir.autoschedule.rules.reduction.outer_vectorization import RowVectors, vectorize_rows
 from loomir.ir.visit import by_class
@@ -44,13 +51,13 @@ def plan_general(stage: Stage, target: Target) -> Plan:
     """Plan any stage."""
     if any(axis.size == 0 for axis in (*stage.axes, *(stage.reduced if _may_skip(stage) else ()))):
         return Plan("loops", Evaluate(imm(0, INDEX)), ("there is nothing to compute",))
-    placed = [axis for axis in by_index(stage) if axis.size != 1]
+    placed = [axis for axis in storage_order(stage) if axis.size != 1]
     unit = [axis for axis in stage.axes if axis.size == 1]
     turned = pretranspose(stage, placed, target)
     if turned is not None:
         plan = _plan_neighbours(turned.stage, placed, unit, target)
         note = "what is read across it is turned once, before"
-        stmt = allocated((turned.copy,), turned.made, plan.stmt)
+        stmt = allocate((turned.copy,), turned.made, plan.stmt)
         return replace(plan, stmt=stmt, choices=(*plan.choices, note))
     together = _vectorize_outer(stage, placed, target)
     if together is not None:
@@ -76,14 +83,16 @@ def _plan_neighbours(
     if width == 1:
         outer = (*unit, *placed)
         count = product(axis.extent for axis in outer)
-        stmt, how = shared(count, each, "elements", lambda t: _element(stage, unfused(t, outer)))
+        stmt, how = parallelize(
+            count, each, "elements", lambda t: _element(stage, unravel_index(t, outer))
+        )
         return Plan("reduction", _guarded(stage, stmt), ("elements one by one", how))
     outer, across = (*unit, *placed[:-1]), placed[-1]
     step = imm(width, INDEX)
     pieces = (across.extent + imm(width - 1, INDEX)) // step
 
     def piece(t: PrimExpr) -> Stmt:
-        row = unfused(t // pieces, outer)
+        row = unravel_index(t // pieces, outer)
         first = (t % pieces) * step
         whole = _vector(stage, row, across.var, first, width)
         if across.size is not None and across.size % width == 0:
@@ -93,7 +102,7 @@ def _plan_neighbours(
         return IfThenElse(first + step <= across.extent, whole, rest)
 
     count = product(axis.extent for axis in outer) * pieces
-    stmt, how = shared(count, each * width / 2, "pieces", piece)
+    stmt, how = parallelize(count, each * width / 2, "pieces", piece)
     along = f"{width} neighbours along {across.var.name_hint} are combined in registers"
     return Plan("reduction", _guarded(stage, stmt), (along, how))
 
@@ -127,12 +136,12 @@ def _rows_at_once(
     pieces = (extent + imm(together.rows - 1, INDEX)) // size
 
     def piece(t: PrimExpr) -> Stmt:
-        row = unfused(t // pieces, outer)
+        row = unravel_index(t // pieces, outer)
         first = (t % pieces) * size
-        return together.tile(first, extent, lambda n: {**row, **unfused(n, rows)})
+        return together.tile(first, extent, lambda n: {**row, **unravel_index(n, rows)})
 
     count = product(axis.extent for axis in outer) * pieces
-    stmt, how = shared(count, each * together.rows / 4, "pieces", piece)
+    stmt, how = parallelize(count, each * together.rows / 4, "pieces", piece)
     return Plan("reduction", _guarded(stage, stmt), (together.text, how))
 
 
@@ -180,7 +189,7 @@ def _is_strided(stage: Stage, across: Axis, lanes: int) -> bool:
         return False
     loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
     for load in loads:
-        forms = [form_of(index, axes) for index in load.indices]
+        forms = [affine_form(index, axes) for index in load.indices]
         if load.dtype.bits < _GATHERED or load.buffer.strides or not all(forms):
             return False
         stride = 0
@@ -211,19 +220,19 @@ def _steps(stage: Stage, place: _Place, body: Callable[[_Place], Stmt]) -> Stmt:
 
 def _element(stage: Stage, place: _Place) -> Stmt:
     """Compute one element."""
-    indices = tuple(at(i, place) for i in stage.indices)
+    indices = tuple(value_at(i, place) for i in stage.indices)
     if stage.combine is Combine.NONE:
-        return BufferStore(stage.buffer, at(stage.value, place), indices)
+        return BufferStore(stage.buffer, value_at(stage.value, place), indices)
     held = scratch("held", (1,), stage.buffer.dtype, "local")
     zero = (imm(0, INDEX),)
-    start = stage.buffer[indices] if stage.init is None else at(stage.init, place)
+    start = stage.buffer[indices] if stage.init is None else value_at(stage.init, place)
     assert isinstance(start, PrimExpr)
 
     def step(known: _Place) -> Stmt:
-        value = combined(stage.combine, BufferLoad(held, zero), at(stage.value, known))
+        value = accumulate(stage.combine, BufferLoad(held, zero), value_at(stage.value, known))
         return BufferStore(held, value, zero)
 
-    return allocated(
+    return allocate(
         (held,),
         BufferStore(held, start, zero),
         _steps(stage, place, step),
@@ -238,24 +247,26 @@ def _vector(stage: Stage, row: _Place, across: Var, first: PrimExpr, width: int)
         return vectorized("lane", width, lambda x: body(x, {**known, across: first + x}))
 
     def where(place: _Place) -> tuple[PrimExpr, ...]:
-        return tuple(at(i, place) for i in stage.indices)
+        return tuple(value_at(i, place) for i in stage.indices)
 
     buffer = stage.buffer
     if stage.combine is Combine.NONE:
-        return every(lambda _, p: BufferStore(buffer, at(stage.value, p), where(p)), row)
+        return every(lambda _, p: BufferStore(buffer, value_at(stage.value, p), where(p)), row)
     held: Buffer = scratch("held", (width,), buffer.dtype, "local")
 
     def start(x: PrimExpr, place: _Place) -> Stmt:
-        init = BufferLoad(buffer, where(place)) if stage.init is None else at(stage.init, place)
+        init = (
+            BufferLoad(buffer, where(place)) if stage.init is None else value_at(stage.init, place)
+        )
         return BufferStore(held, init, (x,))
 
     def step(x: PrimExpr, place: _Place) -> Stmt:
-        value = combined(stage.combine, BufferLoad(held, (x,)), at(stage.value, place))
+        value = accumulate(stage.combine, BufferLoad(held, (x,)), value_at(stage.value, place))
         return BufferStore(held, value, (x,))
 
     def end(x: PrimExpr, place: _Place) -> Stmt:
         return BufferStore(buffer, BufferLoad(held, (x,)), where(place))
 
-    return allocated(
+    return allocate(
         (held,), every(start, row), _steps(stage, row, lambda p: every(step, p)), every(end, row)
     )

@@ -13,11 +13,11 @@ import pytest
 import loomir
 from fuzz.native import quick_codegen
 from loomir import te
-from loomir.autoschedule.builders.loops import allocated
+from loomir.autoschedule.builders.loops import allocate
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Kernel, Stage
-from loomir.autoschedule.lift.lift_loops import read_kernel
+from loomir.autoschedule.lift.lift_loops import lift_kernel
 from loomir.autoschedule.rules.product import plan_contraction
 from loomir.interp import interpret
 from loomir.runtime.executable import Executable
@@ -33,7 +33,7 @@ RANDOM = np.random.default_rng(7)
 
 
 def planned(func: PrimFunc, target: str = "native") -> Plan | None:
-    kernel = read_kernel(func)
+    kernel = lift_kernel(func)
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     assert len(stages) == len(kernel.parts)
     return plan_contraction(stages, Target(target), inner=frozenset(kernel.between))
@@ -502,7 +502,7 @@ def test_convolutions(layout: str, options: dict[str, Any]) -> None:
     options = dict(options)
     interpreted = options.pop("interpreted", False)
     func = convolution(layout, **options)
-    kernel = read_kernel(func)
+    kernel = lift_kernel(func)
     arrays = arrays_for(func, {})
     data, weight, out = arrays
     plain, made = np.zeros_like(out), np.zeros_like(out)
@@ -552,7 +552,7 @@ def with_product(kernel: Kernel) -> PrimFunc:
         return PrimFunc(func.params, plan.stmt, func.ret_type, func.buffer_map, func.attrs)
     nests = written.block.body
     assert isinstance(nests, SeqStmt)
-    body = allocated(kernel.between, *nests.seq[:-1], plan.stmt)
+    body = allocate(kernel.between, *nests.seq[:-1], plan.stmt)
     return PrimFunc(func.params, body, func.ret_type, func.buffer_map, func.attrs)
 
 

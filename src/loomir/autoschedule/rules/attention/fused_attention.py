@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
-from loomir.autoschedule.builders.evaluate import unfused
-from loomir.autoschedule.builders.loops import INDEX, allocated, loop, parallel, scratch
+from loomir.autoschedule.builders.evaluate import unravel_index
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, parallel, scratch
 from loomir.autoschedule.builders.operand_access import ceil_div
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
@@ -316,7 +316,7 @@ class _Blocks:
             parts.append(IfThenElse(imm64(0) < rest, last))
         elif rest:
             parts.append(share("block", batch, lambda b: self._rows(b, first, rest)))
-        stmt = allocated(self.held, *parts) if self.held else seq(parts)
+        stmt = allocate(self.held, *parts) if self.held else seq(parts)
         choices = [f"blocks of {self.block} rows go through {len(chain.stages)} stages in cache"]
         choices += [f"{copy.buffer.name}: {copy.text}" for copy in self.shared]
         if self.hides is not None:
@@ -405,7 +405,7 @@ class _Blocks:
     def _rows(self, batch: PrimExpr, start: PrimExpr, count: int | PrimExpr) -> Stmt:
         """Take some rows of one batch through all stages."""
         outer = self.chain.outer
-        table = unfused(batch, outer[:-1])
+        table = unravel_index(batch, outer[:-1])
         # Divisions by symbolic sizes are made once, and not wherever an element is read.
         names = [Var(axis.var.name_hint, INDEX) for axis in outer]
         places = [*(table[axis.var] for axis in outer[:-1]), start]
@@ -431,7 +431,7 @@ class _Blocks:
             made.append(_make_serial(plan.stmt))
             place += covered
         used = {load.buffer for stmt in made for load in by_class(stmt).get(BufferLoad, ())}
-        stmt = allocated([b for b in held.values() if b in used], *made)
+        stmt = allocate([b for b in held.values() if b in used], *made)
         for name, value in reversed(lets):
             stmt = LetStmt(name, value, stmt)
         return stmt

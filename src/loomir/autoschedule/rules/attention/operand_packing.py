@@ -11,8 +11,8 @@ from loomir.autoschedule.builders.loops import INDEX, scratch
 from loomir.autoschedule.builders.operand_access import (
     ceil_div,
     conversions,
-    plain_load,
-    reads_along,
+    is_contiguous_along,
+    load_under_casts,
     stride_along,
 )
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
@@ -72,7 +72,7 @@ def transpose_keys(
     swapped = keys.var in vars_of(product.value.a)
     factor = product.value.a if swapped else product.value.b
     many = [a for a in product.reduced if a.size != 1]
-    if len(many) != 1 or not reads_along(factor, product.reduced):
+    if len(many) != 1 or not is_contiguous_along(factor, product.reduced):
         return None
     lanes = target.lanes(factor.dtype.bits)
     # Rows of a power of two would share few sets of a cache.
@@ -90,7 +90,7 @@ def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | 
     swapped = keys.var in vars_of(product.value.b)
     factor = product.value.a if swapped else product.value.b
     many = [a for a in product.reduced if a.size != 1]
-    if len(many) != 1 or plain_load(factor) is None or not conversions(factor):
+    if len(many) != 1 or load_under_casts(factor) is None or not conversions(factor):
         return None
     made = _copied("widened", product, factor, outer[:-1], (outer[-1], many[0]), many[0].extent)
     return _shared(product, made, swapped, "a factor converted once, for all keys")
@@ -110,7 +110,7 @@ def pack_values(product: Stage, outer: Sequence[Axis]) -> Shared | None:
     many = [a for a in product.reduced if a.size != 1]
     wide = [a for a in product.axes if a.size != 1 and a.var not in among]
     few = rows.size is not None and rows.size < _ENOUGH
-    if few or plain_load(factor) is None or len(many) != 1 or len(wide) != 1:
+    if few or load_under_casts(factor) is None or len(many) != 1 or len(wide) != 1:
         return None
     near = stride_along(factor, wide) == 1 and stride_along(factor, many) == wide[0].size
     if (near and not conversions(factor)) or rows.var in vars_of(factor):

@@ -18,24 +18,24 @@ from typing import Final, TypeAlias
 
 from loomir.arith.fold import FOLDS, add, imm64, mul, product, sub
 from loomir.autoschedule.builders.loops import (
-    allocated,
+    allocate,
     loop,
-    one_by_one,
     parallel,
+    rolled_loop,
     scratch,
     vectorized,
 )
 from loomir.autoschedule.builders.operand_access import (
-    at,
     extent_of,
-    lesser,
     let,
+    minimum,
+    ramp,
+    ravel,
     size_of,
-    span,
-    split,
+    unravel,
 )
-from loomir.autoschedule.builders.register_transpose import turned
-from loomir.autoschedule.ir.plan import Ahead, Plan
+from loomir.autoschedule.builders.register_transpose import transpose_in_registers
+from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rules.convolution.image_panels import copy_image, parts_of
 from loomir.autoschedule.rules.convolution.recognise import Image
@@ -305,9 +305,9 @@ class _ChannelVectors:
         blocks = mul(batch, imm64(self.sets * self.parts))
         body = (parallel if worth else loop)("block", blocks, lambda b: self._block(b, batch))
         made = (self.kernels, self.finite) if self.clips else (self.kernels,)
-        ahead = (Ahead(self._ahead(), made),)
+        ahead = (Prepack(self._ahead(), made),)
         flops = None if work is None else 2 * work
-        stmt = allocated([self.copy], copying, body)
+        stmt = allocate([self.copy], copying, body)
         return Plan("convolution", stmt, self._choices(how), flops, ahead=ahead)
 
     @property
@@ -322,8 +322,8 @@ class _ChannelVectors:
         turn = Axis(
             Var("turn", self.channel.var.dtype), imm64((self.channel.size or 1) // self.at_once)
         )
-        table = split((turn, *self.near, some), k)
-        channel = at(table.pop(turn.var), self.at_once, table.pop(some.var))
+        table = unravel((turn, *self.near, some), k)
+        channel = ravel(table.pop(turn.var), self.at_once, table.pop(some.var))
         return {**table, self.channel.var: channel}
 
     def _ahead(self) -> Stmt:
@@ -332,12 +332,12 @@ class _ChannelVectors:
         width = self.tiles.columns
 
         def one(number: PrimExpr, k: PrimExpr, r: PrimExpr) -> Stmt:
-            group = split(self.groups, FloorDiv(number, imm64(self.sets)))
+            group = unravel(self.groups, FloorDiv(number, imm64(self.sets)))
             row = add(mul(FloorMod(number, imm64(self.sets)), imm64(width)), r)
-            rows = split(self.found.rows, lesser(row, imm64(self.m - 1)))
+            rows = unravel(self.found.rows, minimum(row, imm64(self.m - 1)))
             table, step = self._step(k), imm64(0)
             for axis in self.image.steps:
-                step = at(step, axis.extent, table[axis.var])
+                step = ravel(step, axis.extent, table[axis.var])
             value = substitute(self.found.left, {**group, **rows, reduced.var: step})
             return BufferStore(self.kernels, value, (number, k, r))
 
@@ -362,9 +362,9 @@ class _ChannelVectors:
 
         return seq(
             [
-                one_by_one("r", width, lambda r: BufferStore(finite, zero, (number, r))),
-                one_by_one("k", self.k, lambda k: one_by_one("r", width, lambda r: one(k, r))),
-                one_by_one(
+                rolled_loop("r", width, lambda r: BufferStore(finite, zero, (number, r))),
+                rolled_loop("k", self.k, lambda k: rolled_loop("r", width, lambda r: one(k, r))),
+                rolled_loop(
                     "r",
                     width - 1,
                     lambda r: add_to(first, BufferLoad(finite, (number, add(r, imm64(1))))),
@@ -383,7 +383,7 @@ class _ChannelVectors:
         first = mul(part, imm64(self.per_part))
         count = imm64(self.per_part)
         if self.pieces % self.per_part:
-            count = lesser(count, sub(imm64(self.pieces), first))
+            count = minimum(count, sub(imm64(self.pieces), first))
 
         tiles = self.tiles
         part = None
@@ -392,11 +392,11 @@ class _ChannelVectors:
             part = scratch("part", shape, self.found.dtype)
 
         def inside(which: PrimExpr, kernel: PrimExpr, first: PrimExpr) -> Stmt:
-            fixed = split(self.found.batch, which)
+            fixed = unravel(self.found.batch, which)
             number: PrimExpr = imm64(0)
             for axis in self.groups:
-                number = at(number, axis.extent, fixed[axis.var])
-            number = at(number, self.sets, kernel)
+                number = ravel(number, axis.extent, fixed[axis.var])
+            number = ravel(number, self.sets, kernel)
 
             def walk(s: PrimExpr, panel: PrimExpr) -> Stmt:
                 return loop(
@@ -408,7 +408,7 @@ class _ChannelVectors:
             def whole(s: PrimExpr) -> Stmt:
                 if part is None:
                     return walk(s, imm64(0))
-                return allocated([part], loop("panel", self.panels, lambda p: walk(s, p)))
+                return allocate([part], loop("panel", self.panels, lambda p: walk(s, p)))
 
             return let("set", number, whole)
 
@@ -425,18 +425,18 @@ class _ChannelVectors:
         *outer, last = self.image.places
         x = mul(FloorMod(tile, imm64(self.across)), imm64(self.line))
         if self.width % self.line:
-            x = lesser(x, imm64(self.width - self.line))
+            x = minimum(x, imm64(self.width - self.line))
         rest = FloorDiv(tile, imm64(self.across))
         table: dict[Var, PrimExpr] = {last.var: x}
         if outer:
             y = mul(FloorMod(rest, imm64(self.down)), imm64(self.lines))
             if self.height % self.lines:
-                y = lesser(y, imm64(self.height - self.lines))
+                y = minimum(y, imm64(self.height - self.lines))
             table[outer[-1].var] = y
-            table.update(split(outer[:-1], FloorDiv(rest, imm64(self.down))))
+            table.update(unravel(outer[:-1], FloorDiv(rest, imm64(self.down))))
         pixel: PrimExpr = imm64(0)
         for axis in self.image.places:
-            pixel = at(pixel, axis.extent, table[axis.var])
+            pixel = ravel(pixel, axis.extent, table[axis.var])
         return pixel, substitute(self.image.shift, table), table
 
     def _tile(
@@ -464,7 +464,7 @@ class _ChannelVectors:
 
             def weights(c: PrimExpr) -> PrimExpr:
                 first = c.base if isinstance(c, Ramp) else c
-                return BufferLoad(self.kernels, (number, k, span(first, tiles.lanes)))
+                return BufferLoad(self.kernels, (number, k, ramp(first, tiles.lanes)))
 
             return let(
                 "base",
@@ -485,11 +485,11 @@ class _ChannelVectors:
             )
             end, fill = self._end(fixed, kernel, pixel, sums), fill_tile(sums, tiles)
             if part is None:
-                return allocated([sums], fill, steps, end)
+                return allocate([sums], fill, steps, end)
             begin = IfThenElse(Eq(panel, imm64(0)), fill, load_tile(sums, part, (tile[0],), tiles))
             last = Eq(panel, imm64(self.panels - 1))
             finish = IfThenElse(last, end, copy_tile(part, (tile[0],), sums, tiles))
-            return allocated([sums], begin, steps, finish)
+            return allocate([sums], begin, steps, finish)
 
         pixel, shift, places = self._first(tile[1])
         return let("pixel", pixel, lambda p: let("shift", shift, lambda s: inside(p, s)))
@@ -507,7 +507,7 @@ class _ChannelVectors:
         turns = (self.channel.size or 1) // u
         count = imm64(self.turns)
         if turns % self.turns:
-            count = lesser(count, sub(imm64(turns), mul(panel, count)))
+            count = minimum(count, sub(imm64(turns), mul(panel, count)))
         finite = Eq(BufferLoad(self.finite, (number, imm64(0))), const(0, self.finite.dtype))
 
         def walk(
@@ -519,26 +519,26 @@ class _ChannelVectors:
 
                     def one(j: PrimExpr) -> Stmt:
                         there = {**table, self.channel.var: add(channel, j)}
-                        return body(there, at(k, u, j), rows)
+                        return body(there, ravel(k, u, j), rows)
 
                     if not fast:
-                        return one_by_one("some", u, one)
+                        return rolled_loop("some", u, one)
                     return seq(one(imm64(j)) for j in range(u))
                 axis = self.near[i]
                 first, size = ranges.get(axis.var, (imm64(0), axis.extent))
 
                 def step(x: PrimExpr) -> Stmt:
                     place = add(first, x)
-                    return inside(i + 1, {**table, axis.var: place}, at(k, axis.extent, place))
+                    return inside(i + 1, {**table, axis.var: place}, ravel(k, axis.extent, place))
 
-                return one_by_one(axis.var.name_hint, size, step)
+                return rolled_loop(axis.var.name_hint, size, step)
 
             def turn(i: PrimExpr) -> Stmt:
-                t = at(panel, self.turns, i)
+                t = ravel(panel, self.turns, i)
                 steps = inside(0, {self.channel.var: t}, t)
                 return seq([self._prefetch(number, tile, panel, i), steps]) if fetching else steps
 
-            return one_by_one("turn", count, turn)
+            return rolled_loop("turn", count, turn)
 
         every = range(self.tiles.rows)
 
@@ -592,7 +592,7 @@ class _ChannelVectors:
         lines = div_up(size, _LINE * self.per_part * self.turns)
         begin = (number, mul(panel, imm64(depth)), imm64(0))
         pointer = call_builtin("address_of", BufferLoad(self.kernels, begin))
-        first = add(imm64(size), mul(at(tile, self.turns, turn), imm64(lines * _LINE)))
+        first = add(imm64(size), mul(ravel(tile, self.turns, turn), imm64(lines * _LINE)))
         how = [IntImm(value, _INT32) for value in (0, _SECOND, _DATA)]
 
         def one(i: int) -> Stmt:
@@ -614,11 +614,11 @@ class _ChannelVectors:
         def square(v: PrimExpr, q: int) -> Stmt:
             rows = [min(q * lanes + i, tiles.rows - 1) for i in range(lanes)]
             first = mul(v, imm64(lanes))
-            loads = [BufferLoad(held, (imm64(r), span(first, lanes))) for r in rows]
-            return turned(
+            loads = [BufferLoad(held, (imm64(r), ramp(first, lanes))) for r in rows]
+            return transpose_in_registers(
                 loads,
                 lambda made: seq(
-                    BufferStore(edge, one, (add(first, imm64(i)), span(imm64(q * lanes), lanes)))
+                    BufferStore(edge, one, (add(first, imm64(i)), ramp(imm64(q * lanes), lanes)))
                     for i, one in enumerate(made)
                 ),
             )
@@ -627,7 +627,7 @@ class _ChannelVectors:
         row = mul(kernel, imm64(tiles.columns))
 
         def end(c: PrimExpr, i: PrimExpr) -> Stmt:
-            place = {**fixed, **split(found.rows, add(row, c)), pixels.var: add(pixel, i)}
+            place = {**fixed, **unravel(found.rows, add(row, c)), pixels.var: add(pixel, i)}
             return store_element(found, self.inner, place, BufferLoad(edge, (c, i)))
 
         def channel(c: PrimExpr) -> Stmt:
@@ -641,9 +641,9 @@ class _ChannelVectors:
 
         count = imm64(tiles.columns)
         if self.m % tiles.columns:
-            count = lesser(count, sub(imm64(self.m), row))
+            count = minimum(count, sub(imm64(self.m), row))
         storing = loop("channel", count, channel)
-        return allocated([held, edge], copy_tile(held, (), sums, tiles), turning, storing)
+        return allocate([held, edge], copy_tile(held, (), sums, tiles), turning, storing)
 
     def _choices(self, how: str) -> tuple[str, ...]:
         tiles = self.tiles

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product
-from loomir.autoschedule.builders.evaluate import time_of, unfused
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, unrolled, vectorized
-from loomir.autoschedule.builders.operand_access import split
-from loomir.autoschedule.builders.thread_partition import shared
+from loomir.autoschedule.builders.evaluate import time_of, unravel_index
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.operand_access import unravel
+from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.ir.substitution import substitute
 from loomir.support.dtype import DataType
@@ -98,7 +98,7 @@ def copy_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
         return seq(made)
 
     def item(number: PrimExpr) -> Stmt:
-        row = unfused(number, outer)
+        row = unravel_index(number, outer)
         start = mul(number, imm64(image.pitch))
 
         def runs(inside: bool) -> Stmt:
@@ -118,7 +118,7 @@ def copy_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
         return IfThenElse(condition, runs(True), runs(False))
 
     each = image.pitch * time_of(border.value, dtype) / 2
-    return shared(rows, each, "rows of the image", item)
+    return parallelize(rows, each, "rows of the image", item)
 
 
 Place = dict[Var, PrimExpr]
@@ -166,7 +166,7 @@ def find_pieces(
 
     def one(p: PrimExpr) -> Stmt:
         here = BufferLoad(now, (zero,))
-        place = substitute(image.shift, dict(split(image.places, here)))
+        place = substitute(image.shift, dict(unravel(image.places, here)))
         left = Min(imm64(lanes), Sub(line, FloorMod(here, line)))
         return IfThenElse(
             LT(here, end),
@@ -186,7 +186,7 @@ def find_pieces(
         )
 
     many = unrolled if count.value <= _WRITTEN_OUT else loop
-    place = substitute(image.shift, dict(split(image.places, first)))
+    place = substitute(image.shift, dict(unravel(image.places, first)))
     left = Min(imm64(lanes), Sub(line, FloorMod(first, line)))
     start = [
         BufferStore(sources, place, (zero,)),
@@ -194,7 +194,7 @@ def find_pieces(
         BufferStore(now, Add(first, left), (zero,)),
     ]
     rest = many("p", count.value - 1, lambda p: one(Add(p, imm64(1))))
-    return allocated([now], *start, *([rest] if count.value > 1 else []))
+    return allocate([now], *start, *([rest] if count.value > 1 else []))
 
 
 def copy_pieces(

@@ -1,7 +1,7 @@
-"""Implicit-GEMM convolution: kernels times im2col panels of the image, vectors along pixels.
+"""Implicit-GEMM convolution: kernels, read in place and broadcast, times im2col panels.
 
-Kernels are read in place and broadcast; vectors are pixels that are contiguous in the result. A
-panel holds, for each step of the reduced axis, the pixels that it reads for a tile of results.
+Vectors are pixels contiguous in the result. For each step of the reduced axis, a panel of the image
+holds the pixels that it reads for a tile of results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.builders.loops import (
-    allocated,
+    allocate,
     loop,
     parallel,
     scratch,
@@ -21,15 +21,15 @@ from loomir.autoschedule.builders.loops import (
     vectorized,
 )
 from loomir.autoschedule.builders.operand_access import (
-    at,
     extent_of,
-    lesser,
     let,
+    minimum,
+    ramp,
+    ravel,
     size_of,
-    span,
-    split,
+    unravel,
 )
-from loomir.autoschedule.ir.plan import Ahead, Plan
+from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.autoschedule.rules.convolution.channel_vectorized import in_channel_vectors
 from loomir.autoschedule.rules.convolution.image_panels import (
@@ -221,8 +221,7 @@ class _Convolution:
 
     def _for_tasks(self, name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
         """Loop over tasks, in parallel where there is work enough."""
-        work = self.work
-        worth = work is None or work >= WORTH_THREADS
+        worth = self.work is None or self.work >= WORTH_THREADS
         return (parallel if worth else loop)(name, extent, body)
 
     def plan(self) -> Plan:
@@ -235,10 +234,9 @@ class _Convolution:
             parts.append(self._pack_all())
         blocks = product((self.batch, self.right.blocks, self.left.blocks))
         parts.append(self._for_tasks("block", blocks, self._block))
-        work = self.work
-        flops = None if work is None else 2 * work
-        ahead = () if self.kernels is None else (Ahead(self._ahead(self.kernels), (self.kernels,)),)
-        return Plan("convolution", allocated(held, *parts), self._choices(how), flops, ahead=ahead)
+        flops = None if self.work is None else 2 * self.work
+        ahead = () if (own := self.kernels) is None else (Prepack(self._ahead(own), (own,)),)
+        return Plan("convolution", allocate(held, *parts), self._choices(how), flops, ahead=ahead)
 
     def _ahead(self, kernels: Buffer) -> Stmt:
         """Prepack kernels by tiles; rows beyond the last repeat it."""
@@ -246,9 +244,9 @@ class _Convolution:
         count = div_up(self.m, left.width)
 
         def one(number: PrimExpr, k: PrimExpr, r: PrimExpr) -> Stmt:
-            group = split(self.groups, FloorDiv(number, imm64(count)))
+            group = unravel(self.groups, FloorDiv(number, imm64(count)))
             row = add(mul(FloorMod(number, imm64(count)), imm64(left.width)), r)
-            rows = split(self.found.rows, lesser(row, imm64(self.m - 1)))
+            rows = unravel(self.found.rows, minimum(row, imm64(self.m - 1)))
             value = left.element(group, {self.found.reduced[0].var: k}, rows)
             return BufferStore(kernels, value, (number, k, r))
 
@@ -263,7 +261,7 @@ class _Convolution:
         """Count the units of a panel; the last one may have fewer."""
         if self.total % self.units == 0:
             return imm64(self.units)
-        return lesser(imm64(self.units), sub(imm64(self.total), mul(panel, imm64(self.units))))
+        return minimum(imm64(self.units), sub(imm64(self.total), mul(panel, imm64(self.units))))
 
     def _pack_all(self) -> Stmt:
         """Pack all panels, and the columns of the remainder pixels."""
@@ -297,11 +295,11 @@ class _Convolution:
         sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
         targets = scratch("targets", (self.pieces,), _INDEX, scope="local")
         lead, near = image.steps[: self.lead], image.steps[self.lead :]
-        fixed = split(self.found.batch, batch)
+        fixed = unravel(self.found.batch, batch)
 
         def rows(units: PrimExpr, first: PrimExpr) -> Stmt:
             def unit(u: PrimExpr) -> Stmt:
-                table = split(lead, add(mul(panel, imm64(self.units)), u))
+                table = unravel(lead, add(mul(panel, imm64(self.units)), u))
                 return inside(0, {**fixed, **table}, u)
 
             def inside(i: int, table: Values, k: PrimExpr) -> Stmt:
@@ -326,7 +324,7 @@ class _Convolution:
             if self.n % width:
                 full = LE(add(first, imm64(width)), imm64(self.n))
                 parts.insert(0, IfThenElse(full, seq([]), self._clear(slot, units)))
-            return allocated([sources, targets], *parts)
+            return allocate([sources, targets], *parts)
 
         return let("first", mul(tile, imm64(width)), made)
 
@@ -337,7 +335,7 @@ class _Convolution:
         return loop(
             "v",
             mul(units, imm64(self.unit * self.tiles.vectors)),
-            lambda v: BufferStore(self.panel, value, (slot, span(mul(v, imm64(lanes)), lanes))),
+            lambda v: BufferStore(self.panel, value, (slot, ramp(mul(v, imm64(lanes)), lanes))),
         )
 
     # -- loops -------------------------------------------------------------------------------------
@@ -361,7 +359,7 @@ class _Convolution:
 
         def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
             if self.meanwhile:
-                return allocated(mine, self._strips(batch, across, down, part))
+                return allocate(mine, self._strips(batch, across, down, part))
 
             def panel(p: PrimExpr) -> Stmt:
                 strips = self._panel(batch, across, down, p, part)
@@ -373,7 +371,7 @@ class _Convolution:
                 return seq([strips, rest])
 
             body = loop("panel", self.panels, panel)
-            return allocated(mine, body) if mine else body
+            return allocate(mine, body) if mine else body
 
         return let(
             "batch",
@@ -386,28 +384,29 @@ class _Convolution:
     ) -> Stmt:
         """Loop over strips, and over panels of each, packing the next panel meanwhile."""
         tiles, panels, zero = self.tiles, imm64(self.panels), imm64(0)
-        fixed = split(self.found.batch, batch)
+        fixed = unravel(self.found.batch, batch)
 
         def one(s: PrimExpr, p: PrimExpr) -> Stmt:
-            tile, number = at(across, self.right.per_block, s), at(s, panels, p)
+            tile, number = ravel(across, self.right.per_block, s), ravel(s, panels, p)
             sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
             targets = scratch("targets", (self.pieces,), _INDEX, scope="local")
             later = FloorMod(add(p, imm64(1)), panels) if self.panels > 1 else zero
             after = add(tile, FloorDiv(add(p, imm64(1)), panels))
-            first = mul(lesser(after, imm64(self.column_tiles - 1)), imm64(tiles.columns))
+            first = mul(minimum(after, imm64(self.column_tiles - 1)), imm64(tiles.columns))
             slot = FloorMod(add(number, imm64(1)), imm64(2))
 
             def row(k: PrimExpr) -> Stmt:
-                whole = lesser(at(later, tiles.depth, k), imm64(self.k - 1))
-                base = substitute(self.image.base, {**fixed, **split(self.image.steps, whole)})
+                whole = minimum(ravel(later, tiles.depth, k), imm64(self.k - 1))
+                base = substitute(self.image.base, {**fixed, **unravel(self.image.steps, whole)})
                 target = mul(k, imm64(tiles.columns))
                 return copy_pieces(
                     self.copy, base, self.panel, slot, target, tiles.lanes, (sources, targets)
                 )
 
             def copied(t: PrimExpr, turn: PrimExpr, turns: PrimExpr) -> Stmt:
-                first, last = mul(at(t, turns, turn), imm64(self.meanwhile)), imm64(tiles.depth - 1)
-                rows = loop("row", self.meanwhile, lambda i: row(lesser(add(first, i), last)))
+                first = mul(ravel(t, turns, turn), imm64(self.meanwhile))
+                last = imm64(tiles.depth - 1)
+                rows = loop("row", self.meanwhile, lambda i: row(minimum(add(first, i), last)))
                 return IfThenElse(LE(first, last), rows)
 
             walk = loop(
@@ -425,9 +424,9 @@ class _Convolution:
                 ),
             )
             found = find_pieces(self.image, first, tiles.columns, tiles.lanes, sources, targets)
-            return allocated([sources, targets], found, walk)
+            return allocate([sources, targets], found, walk)
 
-        begin = [self._pack(batch, at(across, self.right.per_block, zero), zero, zero)]
+        begin = [self._pack(batch, ravel(across, self.right.per_block, zero), zero, zero)]
         if self.n % tiles.columns:
             begin.insert(0, self._clear(imm64(1), imm64(self.units)))
         strips = _count_tiles(self.right, across)
@@ -443,14 +442,14 @@ class _Convolution:
         part: Buffer | None,
     ) -> Stmt:
         def strip(s: PrimExpr) -> Stmt:
-            tile = at(across, self.right.per_block, s)
+            tile = ravel(across, self.right.per_block, s)
             slot: PrimExpr = s
             parts: list[Stmt] = []
             if self.own_panels:
                 parts.append(self._pack(batch, tile, panel, slot))
             else:
-                whole = at(batch, self.column_tiles, tile)
-                slot = at(whole, self.panels, panel)
+                whole = ravel(batch, self.column_tiles, tile)
+                slot = ravel(whole, self.panels, panel)
             parts.append(
                 let(
                     "slot",
@@ -480,15 +479,16 @@ class _Convolution:
         left, tiles = self.left, self.tiles
         sums = scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, scope="local")
         step = self.found.reduced[0].var
-        fixed = split(self.found.batch, batch)
+        fixed = unravel(self.found.batch, batch)
         start = mul(panel, imm64(tiles.depth))
 
         def inside(row: PrimExpr, column: PrimExpr, rows: Places) -> Stmt:
             source = left.clamp(rows, row)
             number: PrimExpr = imm64(0)
             for axis in self.groups:
-                number = at(number, axis.extent, fixed[axis.var])
-            number = at(number, div_up(self.m, left.width), at(tile[0], left.per_block, tile[1]))
+                number = ravel(number, axis.extent, fixed[axis.var])
+            tile_number = ravel(tile[0], left.per_block, tile[1])
+            number = ravel(number, div_up(self.m, left.width), tile_number)
 
             def kernel(r: PrimExpr, k: PrimExpr) -> PrimExpr:
                 if self.kernels is not None:
@@ -500,7 +500,7 @@ class _Convolution:
 
                 def pixels(c: PrimExpr) -> PrimExpr:
                     base = c.base if isinstance(c, Ramp) else c
-                    return BufferLoad(self.panel, (slot, span(add(first, base), tiles.lanes)))
+                    return BufferLoad(self.panel, (slot, ramp(add(first, base), tiles.lanes)))
 
                 return run_tile(
                     sums,
@@ -514,17 +514,17 @@ class _Convolution:
             end = self._end(batch, row, column, rows, sums)
             fill = self._begin(fixed, row, column, (rows, source), sums)
             if part is None:
-                return allocated([sums], fill, steps, end)
+                return allocate([sums], fill, steps, end)
             place = (strip, tile[1])
             begin = IfThenElse(Eq(panel, imm64(0)), fill, load_tile(sums, part, place, tiles))
             last = Eq(panel, imm64(self.panels - 1))
-            return allocated(
+            return allocate(
                 [sums], begin, steps, IfThenElse(last, end, copy_tile(part, place, sums, tiles))
             )
 
         return let(
             "row",
-            left.first(at(tile[0], left.per_block, tile[1])),
+            left.first(ravel(tile[0], left.per_block, tile[1])),
             lambda row: let(
                 "column",
                 self.right.first(column_tile),
@@ -578,7 +578,7 @@ class _Convolution:
         """Accumulate the remainder pixels, for a tile of rows."""
         left, found, left_over = self.left, self.found, self.left_over
         assert left_over is not None
-        table = split(found.batch, batch)
+        table = unravel(found.batch, batch)
         (pixels,) = found.columns
 
         def inside(row: PrimExpr, rows: Places) -> Stmt:
@@ -591,7 +591,7 @@ class _Convolution:
 
         return let(
             "row",
-            left.first(at(tile[0], left.per_block, tile[1])),
+            left.first(ravel(tile[0], left.per_block, tile[1])),
             lambda row: left.hoist_indices(row, lambda rows: inside(row, rows)),
         )
 
@@ -622,7 +622,7 @@ class _Convolution:
             sums,
             table,
             (rows[0], lambda c: {pixels.var: add(column, c)}),
-            (rows[1], lambda c: {pixels.var: lesser(add(column, c), last)}),
+            (rows[1], lambda c: {pixels.var: minimum(add(column, c), last)}),
             inside,
             by_vectors=True,
         )
@@ -632,7 +632,7 @@ class _Convolution:
     ) -> Stmt:
         """Store a complete tile, but for what lies beyond the result."""
         tiles, found = self.tiles, self.found
-        table = split(found.batch, batch)
+        table = unravel(found.batch, batch)
         (pixels,) = found.columns
 
         def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
@@ -662,7 +662,7 @@ class _Convolution:
             some = many("r", tiles.rows, lambda r: line(r, held, rest))
             full = LE(add(column, imm64(tiles.columns)), imm64(self.whole))
             made = IfThenElse(full, whole, some) if self.whole > rest else some
-        return allocated([held], *before, made) if before else made
+        return allocate([held], *before, made) if before else made
 
     def _choices(self, how: str) -> tuple[str, ...]:
         left, right, tiles = self.left, self.right, self.tiles
@@ -687,4 +687,4 @@ def _count_tiles(side: Side, block: PrimExpr) -> PrimExpr:
     count, each = div_up(side.size or 0, side.width), side.per_block
     if count % each == 0:
         return imm64(each)
-    return lesser(imm64(each), sub(imm64(count), mul(block, imm64(each))))
+    return minimum(imm64(each), sub(imm64(count), mul(block, imm64(each))))

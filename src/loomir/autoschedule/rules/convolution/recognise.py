@@ -15,12 +15,12 @@ from loomir.arith.fold import add, folded, imm64, int64, mul
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.builders.operand_access import (
     conversions,
-    plain_load,
+    load_under_casts,
     size_of,
     stride_along,
 )
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import form_of, read_padding
+from loomir.autoschedule.rewrite.affine_guards import affine_form, read_padding_guards
 from loomir.autoschedule.rules.convolution.valid_taps import Sight, sights
 from loomir.autoschedule.rules.matmul.collapse_axes import Views, collapse_last
 from loomir.autoschedule.rules.matmul.recognise import Contraction
@@ -112,7 +112,7 @@ def read_border(stage: Stage) -> Border | None:
         within = within.args[1]
     zero = const(0, value.dtype)
     test = Call(value.dtype, IF_THEN_ELSE, (reduce(And, conditions), zero, zero))
-    padding = read_padding(test, axes, ())
+    padding = read_padding_guards(test, axes, ())
     if padding is None or not isinstance(axes[-1].extent, IntImm):
         return None
     bounds = [padding.inside.get(axes[-1].var, (imm64(0), axes[-1].extent))]
@@ -141,7 +141,7 @@ def _without_padding(buffer: Buffer) -> Border | None:
 
 def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | None:
     """Match the convolution in a product whose right operand is an image, or padded by ``pad``."""
-    load, weights = plain_load(found.right), plain_load(found.left)
+    load, weights = load_under_casts(found.right), load_under_casts(found.left)
     many = [axis for axis in found.columns if axis.size != 1]
     sizes = [axis.size for axis in (*found.rows, *many[-1:], *found.reduced)]
     if not many or load is None or weights is None or None in sizes or found.dtype not in _SUMS:
@@ -211,7 +211,7 @@ def _find_addresses(
     that the image is padded or has outer axes.
     """
     axes = (*places, *steps)
-    forms = [form_of(index, axes) for index in load.indices]
+    forms = [affine_form(index, axes) for index in load.indices]
     last = places[-1].var
     own, other = {axis.var for axis in places}, {axis.var for axis in steps}
     width = load.buffer.shape[-1]

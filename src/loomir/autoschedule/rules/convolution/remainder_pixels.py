@@ -10,9 +10,16 @@ from collections.abc import Callable
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, unrolled
-from loomir.autoschedule.builders.operand_access import at, lesser, let, reads_along, span, split
-from loomir.autoschedule.builders.reduction_ops import joined_lanes
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled
+from loomir.autoschedule.builders.operand_access import (
+    is_contiguous_along,
+    let,
+    minimum,
+    ramp,
+    ravel,
+    unravel,
+)
+from loomir.autoschedule.builders.reduction_ops import reduce_lanes
 from loomir.autoschedule.ir.stage import Combine
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.autoschedule.rules.matmul.micro_kernel import multiply_add
@@ -37,7 +44,7 @@ def left_over(image: Image, pixels: int, steps: int, lanes: int) -> int:
     rest = pixels % lanes
     if not 0 < rest <= min(_MOST, lanes // 4) or pixels < lanes or steps < 8 * lanes:
         return 0
-    return rest if reads_along(found.left, found.reduced) else 0
+    return rest if is_contiguous_along(found.left, found.reduced) else 0
 
 
 class RemainderPixels:
@@ -70,7 +77,7 @@ class RemainderPixels:
         return scratch("columns", (mul(images, imm64(self.count)), self.steps), self.found.dtype)
 
     def _column(self, batch: PrimExpr, j: int) -> PrimExpr:
-        return at(batch, self.count, imm64(j)) if self.shared else imm64(j)
+        return ravel(batch, self.count, imm64(j)) if self.shared else imm64(j)
 
     def sums(self) -> Buffer:
         """Create the buffer of the sums of a block."""
@@ -80,8 +87,8 @@ class RemainderPixels:
     def packed(self, columns: Buffer, batch: PrimExpr, number: PrimExpr, pixel: PrimExpr) -> Stmt:
         """Copy what the steps read of the image for a pixel."""
         image = self.image
-        shift = substitute(image.shift, dict(split(image.places, pixel)))
-        fixed = split(self.found.batch, batch)
+        shift = substitute(image.shift, dict(unravel(image.places, pixel)))
+        fixed = unravel(self.found.batch, batch)
 
         def step(i: int, table: Values, k: PrimExpr) -> Stmt:
             if i == len(image.steps):
@@ -133,15 +140,15 @@ class RemainderPixels:
         some: range,
     ) -> Stmt:
         found, lanes, height = self.found, self.lanes, self.left.width
-        fixed = split(found.batch, batch)
+        fixed = unravel(found.batch, batch)
         step = found.reduced[0].var
         held = scratch("held", (height, len(some), lanes), found.dtype, scope="local")
-        zero, all_lanes = const(0, found.dtype), span(imm64(0), lanes)
+        zero, all_lanes = const(0, found.dtype), ramp(imm64(0), lanes)
         share = imm64(self.share)
         begin = mul(panel, share)
         count = share
         if self.vectors % self.share:
-            count = lesser(share, add(imm64(self.vectors), mul(panel, imm64(-self.share))))
+            count = minimum(share, add(imm64(self.vectors), mul(panel, imm64(-self.share))))
 
         def column(j: int, k: PrimExpr) -> BufferLoad:
             return BufferLoad(columns, (self._column(batch, j), k))
@@ -156,7 +163,7 @@ class RemainderPixels:
                 stores: list[Stmt] = []
                 for i, j in enumerate(some):
                     place = (r, imm64(i), all_lanes)
-                    other = column(j, span(k, lanes))
+                    other = column(j, ramp(k, lanes))
                     total = multiply_add(weights, other, BufferLoad(held, place))
                     stores.append(BufferStore(held, total, place))
                 return seq(stores)
@@ -179,7 +186,7 @@ class RemainderPixels:
         def joined(r: PrimExpr) -> Stmt:
             stores: list[Stmt] = []
             for i, j in enumerate(some):
-                total = joined_lanes(Combine.SUM, BufferLoad(held, (r, imm64(i), all_lanes)))
+                total = reduce_lanes(Combine.SUM, BufferLoad(held, (r, imm64(i), all_lanes)))
                 place = (tile, r, imm64(j))
                 stores.append(let("total", total, lambda t, place=place: added(t, place)))
             return seq(stores)
@@ -196,7 +203,7 @@ class RemainderPixels:
                     self._tail(columns, sums, batch, tile, rows, some),
                 )
             )
-        return allocated([held], *parts)
+        return allocate([held], *parts)
 
     def _tail(
         self,
@@ -209,7 +216,7 @@ class RemainderPixels:
     ) -> Stmt:
         """Add the remainder steps that fill no vector."""
         found = self.found
-        fixed = split(found.batch, batch)
+        fixed = unravel(found.batch, batch)
         step = found.reduced[0].var
         done = self.vectors * self.lanes
 

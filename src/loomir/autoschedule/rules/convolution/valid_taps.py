@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loomir.arith.fold import folded, imm64, mul, sub
-from loomir.autoschedule.builders.operand_access import lesser
+from loomir.autoschedule.builders.operand_access import minimum
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rewrite.affine_guards import form_of
+from loomir.autoschedule.rewrite.affine_guards import affine_form
 from loomir.tir.expr import FloorDiv, IntImm, Max, PrimExpr
 
 __all__ = ["Sight", "sights"]
@@ -42,7 +42,7 @@ class Sight:
         before = sub(imm64(self.low + self.apart - 1), mul(last, imm64(self.stride)))
         after = sub(imm64(self.high + self.apart - 1), mul(first, imm64(self.stride)))
         begin = Max(FloorDiv(before, imm64(self.apart)), imm64(0))
-        end = lesser(FloorDiv(after, imm64(self.apart)), imm64(self.step.size or 0))
+        end = minimum(FloorDiv(after, imm64(self.apart)), imm64(self.step.size or 0))
         start = folded(begin)
         return start, folded(Max(sub(end, start), imm64(0)))
 
@@ -67,7 +67,7 @@ def sights(
 ) -> tuple[Sight, ...]:
     """List the axes of a padded image along which some taps are invalid; it ends at ``bounds``."""
     own, other = {a.var: a for a in pixels}, {a.var: a for a in steps}
-    forms = [form_of(index, (*pixels, *steps)) for index in indices]
+    forms = [affine_form(index, (*pixels, *steps)) for index in indices]
     uses = [set(form.terms) if form is not None else set(own) | set(other) for form in forms]
     made: list[Sight] = []
     for number, ends in bounds.items():

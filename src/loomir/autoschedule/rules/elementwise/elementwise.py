@@ -12,21 +12,21 @@ from typing import Final, NamedTuple, TypeAlias
 
 from loomir.arith.fold import folded, imm, product
 from loomir.autoschedule.builders.evaluate import (
-    at,
-    by_index,
-    is_short,
+    is_cheap_call,
     number,
+    storage_order,
     time_of,
-    unfused,
+    unravel_index,
+    value_at,
     widest,
 )
 from loomir.autoschedule.builders.loops import INDEX, loop, vectorized
-from loomir.autoschedule.builders.strip_mine import in_steps, parts_of
-from loomir.autoschedule.builders.thread_partition import is_worth, items_together, shared
+from loomir.autoschedule.builders.strip_mine import partial_vector_widths, strip_mine
+from loomir.autoschedule.builders.thread_partition import is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import form_of
-from loomir.autoschedule.rewrite.index_set_splitting import Stretch, row_choice, stretches_of
+from loomir.autoschedule.rewrite.affine_guards import affine_form
+from loomir.autoschedule.rewrite.index_set_splitting import IndexRange, split_index_set, unswitch
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -76,9 +76,9 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
     width = 1 if looked_up else _width(known, lanes, heavy, target)
 
     def store(value: PrimExpr, row: _Place, element: PrimExpr) -> Stmt:
-        table = {**row, **unfused(element, run.inner)}
-        indices = tuple(at(i, table) for i in stage.indices)
-        return BufferStore(stage.buffer, at(value, table), indices)
+        table = {**row, **unravel_index(element, run.inner)}
+        indices = tuple(value_at(i, table) for i in stage.indices)
+        return BufferStore(stage.buffer, value_at(value, table), indices)
 
     def stretch(row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr) -> Stmt:
         left = number(size)
@@ -88,19 +88,19 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
             return loop("i", size, lambda i: store(value, row, first + i), at_once=_AT_ONCE)
         parts: Sequence[int] = ()
         if left is not None:
-            parts = parts_of(width, left)
+            parts = partial_vector_widths(width, left)
         elif known is None:
-            parts = [lanes, *parts_of(lanes, lanes)][:: 1 if heavy else 2]
+            parts = [lanes, *partial_vector_widths(lanes, lanes)][:: 1 if heavy else 2]
         return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
 
     def piece(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
         return chosen(stage.value, row, first, size, _CHOICES if known is None else 0)
 
     def chosen(value: PrimExpr, row: _Place, first: PrimExpr, size: PrimExpr, most: int) -> Stmt:
-        choice = row_choice(value, {axis.var for axis in run.inner}) if most else None
+        choice = unswitch(value, {axis.var for axis in run.inner}) if most else None
         if choice is not None:
             yes, no = (chosen(v, row, first, size, most - 1) for v in choice[1:])
-            return IfThenElse(at(choice.condition, row), yes, no)
+            return IfThenElse(value_at(choice.condition, row), yes, no)
         stretches = _stretches(value, stage, run)
         if len(stretches) == 1:
             return stretch(row, first, size, stretches[0].value)
@@ -113,7 +113,7 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         return seq(made)
 
     each = time_of(stage.value, stage.buffer.dtype)
-    chunk = max(1, items_together(each) // width) * width
+    chunk = max(1, task_size(each) // width) * width
     text = "elements are looked up one by one"
     choices = [text if looked_up else _run_text(run, width, lanes, target)]
     elements = None if known is None or rows is None else known * rows
@@ -123,12 +123,12 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
     elif large and (known is None or known >= 2 * chunk):
         cut = imm(chunk, INDEX)
         pieces = (length + imm(chunk - 1, INDEX)) // cut
-        stmt, how = shared(
+        stmt, how = parallelize(
             count * pieces,
             each * chunk,
             f"chunks of {chunk} elements",
             lambda t: piece(
-                unfused(t // pieces, run.outer),
+                unravel_index(t // pieces, run.outer),
                 (t % pieces) * cut,
                 Min(cut, length - (t % pieces) * cut),
             ),
@@ -168,12 +168,12 @@ def _unknown(
         return loop(
             "row",
             Min(rows, count - start),
-            lambda r: piece(unfused(start + r, run.outer), first, left),
+            lambda r: piece(unravel_index(start + r, run.outer), first, left),
         )
 
     how = f"chunks of {chunk} elements, or as many rows as make one"
     tasks = ((count + (rows - one)) // rows) * pieces
-    stmt, text = shared(tasks, each * chunk, how, task)
+    stmt, text = parallelize(tasks, each * chunk, how, task)
     many = Max(one, size // Max(length, one))
     stmt = LetStmt(rows, many, stmt)
     return LetStmt(pieces, Max(one, (length + (size - one)) // size), stmt), text
@@ -198,14 +198,16 @@ def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> t
         )
 
     count = product(axis.extent for axis in outer)
-    return shared(count, each * length, "rows", lambda r: inside(0, {**once, **unfused(r, outer)}))
+    return parallelize(
+        count, each * length, "rows", lambda r: inside(0, {**once, **unravel_index(r, outer)})
+    )
 
 
-def _stretches(value: PrimExpr, stage: Stage, run: Run) -> list[Stretch]:
+def _stretches(value: PrimExpr, stage: Stage, run: Run) -> list[IndexRange]:
     """Part a run where conditions on its place change, so that none of them varies in a vector."""
     wide = [axis for axis in run.inner if axis.size != 1]
-    parted = stretches_of(value, stage.axes, wide[0]) if len(wide) == 1 else None
-    return parted or [Stretch(imm(0, INDEX), imm(0, INDEX), value)]
+    parted = split_index_set(value, stage.axes, wide[0]) if len(wide) == 1 else None
+    return parted or [IndexRange(imm(0, INDEX), imm(0, INDEX), value)]
 
 
 def _in_vectors(
@@ -217,7 +219,7 @@ def _in_vectors(
         return store(first) if lanes == 1 else vectorized("lane", lanes, lambda x: store(first + x))
 
     sizes = list(dict.fromkeys([width, *parts, 1]))
-    return seq(in_steps(imm(0, INDEX), size, sizes, one))
+    return seq(strip_mine(imm(0, INDEX), size, sizes, one))
 
 
 def _looks_up(value: PrimExpr, run: Run) -> bool:
@@ -240,7 +242,7 @@ def _looks_up(value: PrimExpr, run: Run) -> bool:
 def is_heavy(value: PrimExpr) -> bool:
     """Whether a value holds calls of functions, which need registers of their own."""
     return any(
-        not all(map(is_short, nodes))
+        not all(map(is_cheap_call, nodes))
         for cls, nodes in by_class(value).items()
         if issubclass(cls, Call)
     )
@@ -262,7 +264,7 @@ def _run_text(run: Run, width: int, lanes: int, target: Target) -> str:
 
 def runs_in(stage: Stage) -> Run:
     """Split the axes into those around and the run: the last ones in memory, joined if possible."""
-    placed = [a for a in by_index(stage) if a.size != 1]
+    placed = [a for a in storage_order(stage) if a.size != 1]
     unit = tuple(a for a in stage.axes if a.size == 1)
     if not placed:
         return Run(unit, ())
@@ -286,7 +288,7 @@ def _lie_side_by_side(stage: Stage, last: Axis) -> bool:
     for load in by_class(stage.value).get(BufferLoad, ()):
         if not load.indices:
             continue  # one element for all
-        *outer, along = (form_of(index, stage.axes) for index in load.indices)
+        *outer, along = (affine_form(index, stage.axes) for index in load.indices)
         if along is None or along.terms.get(last.var, 1) != 1:
             return False
         if any(form is None or last.var in form.terms for form in outer):

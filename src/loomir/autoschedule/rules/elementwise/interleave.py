@@ -10,15 +10,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from loomir.arith.fold import folded, imm, imm64, product
-from loomir.autoschedule.builders.evaluate import at, by_index, time_of, unfused, widest
-from loomir.autoschedule.builders.loops import INDEX, allocated, scratch, vectorized, with_shape
-from loomir.autoschedule.builders.register_transpose import named
-from loomir.autoschedule.builders.strip_mine import in_steps
-from loomir.autoschedule.builders.thread_partition import items_together, shared
+from loomir.autoschedule.builders.evaluate import (
+    storage_order,
+    time_of,
+    unravel_index,
+    value_at,
+    widest,
+)
+from loomir.autoschedule.builders.loops import INDEX, allocate, scratch, vectorized, with_shape
+from loomir.autoschedule.builders.operand_access import ramp
+from loomir.autoschedule.builders.register_transpose import bind_all
+from loomir.autoschedule.builders.strip_mine import strip_mine
+from loomir.autoschedule.builders.thread_partition import parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import form_of
-from loomir.autoschedule.rules.matmul.micro_kernel import span
+from loomir.autoschedule.rewrite.affine_guards import affine_form
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.target import Target
@@ -45,7 +51,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
     if not 2 <= places <= min(_MOST, lanes - 1) or (down.size is not None and down.size < lanes):
         return None
-    values = [folded(at(stage.value, {across.var: imm64(k)})) for k in range(places)]
+    values = [folded(value_at(stage.value, {across.var: imm64(k)})) for k in range(places)]
     if not all(_lies_along(value, stage, down) for value in values):
         return None
     flat = with_shape(stage.buffer, (product(stage.buffer.shape),))
@@ -58,35 +64,35 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
 
         def compute(k: int) -> Stmt:
             def lane(x: PrimExpr) -> Stmt:
-                value = at(values[k], {**row, down.var: first + x})
+                value = value_at(values[k], {**row, down.var: first + x})
                 return BufferStore(tile, value, (imm64(k * width) + x,))
 
             return vectorized("lane", width, lane)
 
         start = _flat_index(stage, {**row, down.var: first, across.var: imm64(0)})
-        loads = [BufferLoad(tile, (span(imm64(k * width), width),)) for k in range(places)]
+        loads = [BufferLoad(tile, (ramp(imm64(k * width), width),)) for k in range(places)]
 
         def mix(parts: list[PrimExpr]) -> Stmt:
             return seq(
-                BufferStore(flat, _mixed(parts, k, width), (span(start + imm64(k * width), width),))
+                BufferStore(flat, _mixed(parts, k, width), (ramp(start + imm64(k * width), width),))
                 for k in range(places)
             )
 
-        return allocated((tile,), *map(compute, range(places)), named(loads, mix))
+        return allocate((tile,), *map(compute, range(places)), bind_all(loads, mix))
 
     each = time_of(stage.value, stage.buffer.dtype) * places
-    chunk = max(1, items_together(each) // lanes) * lanes
+    chunk = max(1, task_size(each) // lanes) * lanes
     cut = imm(chunk, INDEX)
     pieces = (down.extent + imm(chunk - 1, INDEX)) // cut
     size = min(chunk, down.size or chunk)
 
     def piece(t: PrimExpr) -> Stmt:
-        row, first = unfused(t // pieces, outer), (t % pieces) * cut
+        row, first = unravel_index(t // pieces, outer), (t % pieces) * cut
         length = Min(cut, down.extent - first)
-        return seq(in_steps(first, length, [lanes, 1], lambda i, n: vectors(row, i, n)))
+        return seq(strip_mine(first, length, [lanes, 1], lambda i, n: vectors(row, i, n)))
 
     count = product(axis.extent for axis in outer) * pieces
-    stmt, how = shared(count, each * size, f"chunks of {size}", piece)
+    stmt, how = parallelize(count, each * size, f"chunks of {size}", piece)
     text = (
         f"{places} vectors of {lanes} along {down.var.name_hint} are mixed before they are stored"
     )
@@ -97,7 +103,7 @@ def _axes(stage: Stage) -> tuple[tuple[Axis, ...], Axis, Axis] | None:
     """Give the axes around, the longer one and the short one, which are the last of the buffer."""
     if stage.combine is not Combine.NONE or stage.buffer.strides or stage.buffer.dtype.lanes != 1:
         return None
-    placed = [axis for axis in by_index(stage) if axis.size != 1]
+    placed = [axis for axis in storage_order(stage) if axis.size != 1]
     if len(placed) < 2 or len(stage.indices) < 2:
         return None
     down, across = placed[-2:]
@@ -121,7 +127,7 @@ def _lies_along(value: PrimExpr, stage: Stage, down: Axis) -> bool:
         named_in = [down.var in by_class(i).get(Var, ()) for i in load.indices]
         if not any(named_in):
             continue
-        form = form_of(load.indices[-1], stage.axes)
+        form = affine_form(load.indices[-1], stage.axes)
         if any(named_in[:-1]) or form is None or form.terms.get(down.var) != 1:
             return False
         along += 1
@@ -129,14 +135,14 @@ def _lies_along(value: PrimExpr, stage: Stage, down: Axis) -> bool:
 
 
 def _stored(stage: Stage, place: _Place) -> Stmt:
-    indices = tuple(at(i, place) for i in stage.indices)
-    return BufferStore(stage.buffer, folded(at(stage.value, place)), indices)
+    indices = tuple(value_at(i, place) for i in stage.indices)
+    return BufferStore(stage.buffer, folded(value_at(stage.value, place)), indices)
 
 
 def _flat_index(stage: Stage, place: _Place) -> PrimExpr:
     made: PrimExpr = imm64(0)
     for index, extent in zip(stage.indices, stage.buffer.shape, strict=True):
-        made = made * extent + at(index, place)
+        made = made * extent + value_at(index, place)
     return folded(made)
 
 

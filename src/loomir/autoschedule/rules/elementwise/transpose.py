@@ -12,14 +12,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.arith.fold import add, folded, imm64, mul, product, sub
-from loomir.autoschedule.builders.evaluate import at, by_index, time_of, unfused, widest
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
-from loomir.autoschedule.builders.register_transpose import turned
-from loomir.autoschedule.builders.thread_partition import shared
+from loomir.autoschedule.builders.evaluate import (
+    storage_order,
+    time_of,
+    unravel_index,
+    value_at,
+    widest,
+)
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.operand_access import ramp
+from loomir.autoschedule.builders.register_transpose import transpose_in_registers
+from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import form_of
-from loomir.autoschedule.rules.matmul.micro_kernel import span
+from loomir.autoschedule.rewrite.affine_guards import affine_form
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
@@ -69,14 +75,14 @@ def plan_transpose(stage: Stage, target: Target) -> Plan | None:
     count = mul(product(axis.extent for axis in found.outer), mul(high[1], wide[1]))
 
     def tile(t: PrimExpr) -> Stmt:
-        row = unfused(folded(FloorDiv(t, mul(high[1], wide[1]))), found.outer)
+        row = unravel_index(folded(FloorDiv(t, mul(high[1], wide[1]))), found.outer)
         # Rows of the input are read on, which the CPU fetches by itself.
         start = folded(mul(FloorDiv(t, high[1]) % wide[1], imm64(wide[0])))
         first = folded(mul(t % high[1], imm64(high[0])))
         return _tile(found, row, (first, high[0]), (start, wide[0]))
 
     each = time_of(stage.value, stage.buffer.dtype) * high[0] * wide[0]
-    stmt, how = shared(count, each, f"tiles of {high[0]} x {wide[0]}", tile)
+    stmt, how = parallelize(count, each, f"tiles of {high[0]} x {wide[0]}", tile)
     names = ", ".join(sorted({load.buffer.name for load in found.loads}))
     turned_text = (
         f"blocks of {lanes} x {lanes} are turned in registers: {names} lies along "
@@ -96,7 +102,7 @@ def _cut(axis: Axis, side: int) -> tuple[int, PrimExpr]:
 def _read(stage: Stage, target: Target) -> _Transpose | None:
     if stage.combine is not Combine.NONE or any(axis.size == 0 for axis in stage.axes):
         return None
-    placed = [axis for axis in by_index(stage) if axis.size != 1]
+    placed = [axis for axis in storage_order(stage) if axis.size != 1]
     calls: list[Call] = by_class(stage.value).get(Call, [])
     if (
         len(placed) < 2
@@ -134,7 +140,7 @@ def _lies_along(load: BufferLoad, axes: Sequence[Axis], across: Axis) -> Axis | 
     last = len(load.indices) - 1
     if load.dtype.lanes != 1 or len(places) != 1 or places[0] == last:
         return None
-    forms = [form_of(index, axes) for index in load.indices]
+    forms = [affine_form(index, axes) for index in load.indices]
     along, other = forms[last], forms[places[0]]
     if along is None or other is None or any(BufferLoad in by_class(i) for i in load.indices):
         return None
@@ -159,7 +165,9 @@ def _tile(
     def one(d: PrimExpr, a: PrimExpr) -> Stmt:
         place = {**row, found.down.var: add(first, d), found.across.var: add(start, a)}
         return BufferStore(
-            stage.buffer, at(stage.value, place), tuple(at(i, place) for i in stage.indices)
+            stage.buffer,
+            value_at(stage.value, place),
+            tuple(value_at(i, place) for i in stage.indices),
         )
 
     def block(d: PrimExpr, a: PrimExpr) -> Stmt:
@@ -194,16 +202,16 @@ def _block(found: _Transpose, row: _Place, first: PrimExpr, start: PrimExpr) -> 
         rows: list[PrimExpr] = []
         for i in range(lanes):
             place = {**row, found.down.var: first, found.across.var: add(start, imm64(i))}
-            *indices, last = (at(index, place) for index in load.indices)
-            rows.append(BufferLoad(load.buffer, (*indices, span(last, lanes))))
+            *indices, last = (value_at(index, place) for index in load.indices)
+            rows.append(BufferLoad(load.buffer, (*indices, ramp(last, lanes))))
 
         def keep(columns: Sequence[PrimExpr]) -> Stmt:
             return seq(
-                BufferStore(tiles[k], column, (span(imm64(j * lanes), lanes),))
+                BufferStore(tiles[k], column, (ramp(imm64(j * lanes), lanes),))
                 for j, column in enumerate(columns)
             )
 
-        return turned(rows, keep)
+        return transpose_in_registers(rows, keep)
 
     def store(j: int) -> Callable[[PrimExpr], Stmt]:
         def lane(x: PrimExpr) -> Stmt:
@@ -214,11 +222,13 @@ def _block(found: _Transpose, row: _Place, first: PrimExpr, start: PrimExpr) -> 
                 return load if k is None else BufferLoad(tiles[k], (add(imm64(j * lanes), x),))
 
             place = {**row, found.down.var: add(first, imm64(j)), found.across.var: add(start, x)}
-            value = at(rewrite(stage.value, {BufferLoad: kept}), place)
-            return BufferStore(stage.buffer, value, tuple(at(i, place) for i in stage.indices))
+            value = value_at(rewrite(stage.value, {BufferLoad: kept}), place)
+            return BufferStore(
+                stage.buffer, value, tuple(value_at(i, place) for i in stage.indices)
+            )
 
         return lane
 
     stores = [vectorized("lane", lanes, store(j)) for j in range(lanes)]
     puts = [put(k) for k in range(len(found.loads))]
-    return allocated(tiles, *puts, *stores)
+    return allocate(tiles, *puts, *stores)

@@ -10,7 +10,7 @@ from typing import Final
 from loomir.arith import Analyzer
 from loomir.autoschedule.builders.evaluate import time_of
 from loomir.autoschedule.builders.thread_partition import is_worth
-from loomir.autoschedule.builders.vectorize_inner import innermost_in_lanes
+from loomir.autoschedule.builders.vectorize_inner import vectorize_innermost_loops
 from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.visit import by_class, children, rebuild
 from loomir.schedule.dependence import carried_by
@@ -51,7 +51,9 @@ def plan_as_written(
         if stmt.kind is not ForKind.SERIAL or stmt.annotations or not is_worth(work):
             return None
         if not _is_single(stmt) and not carried_by(stmt, ranges):
-            body = innermost_in_lanes(stmt.body, {**ranges, stmt.loop_var: _range(stmt)}, target)
+            body = vectorize_innermost_loops(
+                stmt.body, {**ranges, stmt.loop_var: _range(stmt)}, target
+            )
             shared = rebuild(stmt, {"kind": ForKind.PARALLEL, "body": body})
             made = _nested(outer, shared)
             if not check_init_order(PrimFunc((), made)):

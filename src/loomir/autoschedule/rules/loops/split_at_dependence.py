@@ -10,7 +10,7 @@ from typing import Final
 
 from loomir.arith.analyzer import Analyzer
 from loomir.autoschedule.builders.evaluate import widest
-from loomir.autoschedule.builders.vectorize_inner import in_vectors, lies_along
+from loomir.autoschedule.builders.vectorize_inner import has_unit_stride, vectorize_with_remainder
 from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
@@ -56,7 +56,7 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
     if loop.kind is not ForKind.SERIAL or loop.annotations:
         return None
     store, var = _store(loop.body), loop.loop_var
-    if store is None or not lies_along(store, var):
+    if store is None or not has_unit_stride(store, var):
         return None
     if effects(store.value) & (Does.ACTS | Does.FAILS) or not carried_by(loop, outer):
         return None
@@ -78,7 +78,8 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
     if width < _FEWEST:
         return None
     before, behind = (
-        in_vectors(piece.body, piece.loop_var, (piece.min, piece.extent), width) for piece in pieces
+        vectorize_with_remainder(piece.body, piece.loop_var, (piece.min, piece.extent), width)
+        for piece in pieces
     )
     middle = fresh_copy(loop.body, {var: one})
     return seq((before, middle, behind))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loomir.arith.fold import imm64
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, unrolled, vectorized
-from loomir.autoschedule.builders.operand_access import at
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.operand_access import ravel
 from loomir.autoschedule.rules.matmul.micro_kernel import fill_tile, load_tile
 from loomir.autoschedule.rules.matmul.operands import Places, Values
 from loomir.autoschedule.rules.matmul.recognise import Contraction
@@ -55,7 +55,7 @@ def init_accumulators(
 
     def one(r: PrimExpr, v: PrimExpr) -> Callable[[PrimExpr], Stmt]:
         def lane(c: PrimExpr) -> Stmt:
-            column = at(v, tiles.lanes, c)
+            column = ravel(v, tiles.lanes, c)
             return BufferStore(sums, start(places, r, column), (r, column))
 
         return lane
@@ -73,5 +73,5 @@ def init_accumulators(
     full = unrolled("r", tiles.rows, row)
     if direct and inside is TRUE:
         return full
-    some = allocated([edge], loop("r", tiles.rows, each), load_tile(sums, edge, (), tiles))
+    some = allocate([edge], loop("r", tiles.rows, each), load_tile(sums, edge, (), tiles))
     return IfThenElse(inside, full, some) if direct else some

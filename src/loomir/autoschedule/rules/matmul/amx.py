@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, sub
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, unrolled, vectorized
-from loomir.autoschedule.builders.operand_access import at, lesser, let, size_of, span, split
-from loomir.autoschedule.builders.register_transpose import turned
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.operand_access import let, minimum, ramp, ravel, size_of, unravel
+from loomir.autoschedule.builders.register_transpose import transpose_in_registers
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.rules.matmul.blocked import Blocked
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
@@ -158,10 +158,10 @@ class _AmxTiles(Blocked):
 
         def put(k: PrimExpr, r: PrimExpr, words: PrimExpr) -> Stmt:
             row = mul(r, imm64(_WORDS))
-            line = at(FloorDiv(k, imm64(_WORDS)), _WORDS, FloorDiv(row, width))
+            line = ravel(FloorDiv(k, imm64(_WORDS)), _WORDS, FloorDiv(row, width))
             place = add(FloorMod(row, width), FloorMod(k, imm64(_WORDS)))
             if words.dtype.lanes > 1:
-                place = span(FloorMod(row, width), words.dtype.lanes)
+                place = ramp(FloorMod(row, width), words.dtype.lanes)
             return BufferStore(packed, words, (*slot, line, place))
 
         def copy(first: PrimExpr, places: Places) -> Stmt:
@@ -191,7 +191,7 @@ class _AmxTiles(Blocked):
                         made = IfThenElse(fits, made, some(imm64(0), lines, False))
                 if what.complete is None:
                     return made
-                incomplete = lesser(sub(depth, done), imm64(1))
+                incomplete = minimum(sub(depth, done), imm64(1))
                 return seq(
                     [
                         made,
@@ -207,7 +207,7 @@ class _AmxTiles(Blocked):
 
             if what.complete is None:
                 return parts(depth)
-            return let("done", lesser(depth, sub(what.complete, start)), parts)
+            return let("done", minimum(depth, sub(what.complete, start)), parts)
 
         return let(
             "first",
@@ -242,7 +242,7 @@ class _AmxTiles(Blocked):
             def stored(columns: Sequence[PrimExpr]) -> Stmt:
                 return seq(put(k, add(row, imm64(j)), c) for j, c in enumerate(columns))
 
-            return turned(steps, stored)
+            return transpose_in_registers(steps, stored)
 
         tiles = what.side.width // TILE
         return loop("v", tiles, lambda v: loop("line", count, lambda b: block(v, b)))
@@ -259,8 +259,8 @@ class _AmxTiles(Blocked):
         part: Buffer | None,
     ) -> Stmt:
         left, right, tiles = self.left, self.right, self.tiles
-        row_tile = at(tile[0], left.per_block, tile[1])
-        column_tile = at(strip[0], right.per_block, strip[1])
+        row_tile = ravel(tile[0], left.per_block, tile[1])
+        column_tile = ravel(strip[0], right.per_block, strip[1])
         sums = part or scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, "local")
         where = () if part is None else (strip[1], tile[1])
         held = sums, where
@@ -273,7 +273,7 @@ class _AmxTiles(Blocked):
         def packed(side: Side, number: PrimExpr, slot: PrimExpr) -> PrimExpr:
             assert side.packed is not None
             whole = side.source is Source.WHOLE
-            place = (at(batch, side.tiles, number), start) if whole else (slot, zero)
+            place = (ravel(batch, side.tiles, number), start) if whole else (slot, zero)
             return call_builtin("address_of", BufferLoad(side.packed, (*place, zero)))
 
         def add_up(fresh: bool) -> Stmt:
@@ -295,7 +295,7 @@ class _AmxTiles(Blocked):
                 batch, (row_tile, column_tile), (row, column), (rows, columns), held
             )
             if part is None:
-                return allocated([sums], add_up(True), finish)
+                return allocate([sums], add_up(True), finish)
             last = LE(self.panels, add(panel, imm64(1)))
             begin = IfThenElse(Eq(panel, zero), add_up(True), add_up(False))
             return seq([begin, IfThenElse(last, finish)])
@@ -312,7 +312,7 @@ class _AmxTiles(Blocked):
     ) -> Stmt:
         """Store a complete tile, but for what lies beyond the result or in another tile."""
         tiles, (sums, where) = self.tiles, held
-        table = split(self.found.batch, batch)
+        table = unravel(self.found.batch, batch)
 
         def end(r: PrimExpr, c: PrimExpr) -> Stmt:
             place = {**table, **places[0](r), **places[1](c)}
@@ -322,7 +322,7 @@ class _AmxTiles(Blocked):
             return unrolled(
                 "v",
                 tiles.vectors,
-                lambda v: vectorized("c", tiles.lanes, lambda c: end(r, at(v, tiles.lanes, c))),
+                lambda v: vectorized("c", tiles.lanes, lambda c: end(r, ravel(v, tiles.lanes, c))),
             )
 
         if self._stored_by_columns():
@@ -338,7 +338,7 @@ class _AmxTiles(Blocked):
                 inside = fits if inside is TRUE else And(inside, fits)
             # A tile that is shifted back leaves the rows before its own to the tile before it.
             skipped = sub(start, begin) if side.overlaps else imm64(0)
-            spans.append((skipped, lesser(width, sub(side.extent, begin))))
+            spans.append((skipped, minimum(width, sub(side.extent, begin))))
         if inside is TRUE:
             return full
         (top, bottom), (near, far) = spans

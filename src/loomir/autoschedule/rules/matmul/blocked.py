@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.builders.loops import (
     INDEX,
-    allocated,
+    allocate,
     loop,
     parallel,
     scratch,
@@ -18,21 +18,21 @@ from loomir.autoschedule.builders.loops import (
     vectorized,
 )
 from loomir.autoschedule.builders.operand_access import (
-    at,
     ceil_div,
     conversions,
-    converted,
+    convert,
     extent_of,
-    lesser,
+    is_contiguous_along,
     let,
-    plain_load,
-    reads_along,
+    load_under_casts,
+    minimum,
+    ravel,
     size_of,
-    split,
     stride_along,
+    unravel,
 )
-from loomir.autoschedule.ir.plan import Ahead, Plan
-from loomir.autoschedule.ir.stage import Axis, may_do_nothing
+from loomir.autoschedule.ir.plan import Plan, Prepack
+from loomir.autoschedule.ir.stage import Axis, has_zero_trip_case
 from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
 from loomir.autoschedule.rules.matmul.dot_groups import WORD, Groups, find_dot_groups
@@ -160,7 +160,7 @@ class Blocked:
         ahead = [is_constant(found, factor, constants) for factor in factors]
         self.later: list[DataType] = []
         """The dtypes to which panels of the right operand are converted when they are read."""
-        narrow = plain_load(found.right)
+        narrow = load_under_casts(found.right)
         if self.groups is None and narrow is not None and keeps_narrow_panels(found, constants):
             self.later = conversions(found.right)
             factors, ahead[1] = (found.left, narrow), True
@@ -301,11 +301,11 @@ class Blocked:
     # -- packing -----------------------------------------------------------------------------------
     def _packing(self, side: Side, batch: PrimExpr) -> Packing:
         found = self.found
-        table = split(found.batch, batch)
+        table = unravel(found.batch, batch)
         factor, depth = self._collapse_reduced(side)
 
         def value(place: Values, k: PrimExpr) -> PrimExpr:
-            return substitute(factor, {**table, **place, **split(depth, k)})
+            return substitute(factor, {**table, **place, **unravel(depth, k)})
 
         if self.groups is not None:
             return self.groups.packing(side, value, factor, depth, self.tiles.lanes)
@@ -322,14 +322,14 @@ class Blocked:
             value,
             self.tiles.lanes,
             stride_along(side.factor, side.axes) == 1,
-            along if turns and reads_along(factor, depth) else None,
+            along if turns and is_contiguous_along(factor, depth) else None,
             steps=size,
         )
 
     def _collapse_reduced(self, side: Side) -> tuple[PrimExpr, tuple[Axis, ...]]:
         """Rewrite an operand by one collapsed reduced axis, where several are contiguous."""
         reduced = self.found.reduced
-        load = plain_load(side.factor)
+        load = load_under_casts(side.factor)
         if load is None or is_1d_sum(self.found):
             return side.factor, reduced
         var = Var("k", INDEX)
@@ -371,7 +371,7 @@ class Blocked:
             "tile",
             side.tiles_of(block),
             lambda tile: self._pack_tile(
-                side, batch, (tile,), at(block, side.per_block, tile), start, depth
+                side, batch, (tile,), ravel(block, side.per_block, tile), start, depth
             ),
         )
 
@@ -412,22 +412,22 @@ class Blocked:
         left, right = self.left, self.right
         parts: list[Stmt] = []
         held: list[Buffer] = []
-        ahead: list[Ahead] = []
+        ahead: list[Prepack] = []
         for side in (right, left):
             if side.source is Source.WHOLE:
                 stmt = self._pack_whole(side)
                 starts = self.starts if side is right else None
                 made = tuple([b for b in (side.packed, starts) if b is not None])
                 if side.ahead:
-                    ahead.append(Ahead(stmt, made))
+                    ahead.append(Prepack(stmt, made))
                 else:
                     parts.append(stmt)
                     held += made
         parts.append(
             self._for_tasks("block", product((self.batch, right.blocks, left.blocks)), self._block)
         )
-        stmt = allocated(held, *parts) if held else seq(parts)
-        if may_do_nothing(self.found.stage):
+        stmt = allocate(held, *parts) if held else seq(parts)
+        if has_zero_trip_case(self.found.stage):
             stmt = IfThenElse(LT(imm64(0), self.depth), stmt)
         work = self.work
         flops = None if work is None else 2 * work
@@ -465,7 +465,7 @@ class Blocked:
 
         def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
             body = self._in_block(batch, across, down, part)
-            return allocated(mine, body) if mine else body
+            return allocate(mine, body) if mine else body
 
         return let(
             "batch",
@@ -502,7 +502,7 @@ class Blocked:
         if self.one_panel:
             depth = self.depth
         elif self.steps is None or self.steps % tiles.depth:
-            depth = lesser(depth, sub(self.depth, start))
+            depth = minimum(depth, sub(self.depth, start))
 
         def inside(depth: PrimExpr) -> Stmt:
             packs = [
@@ -535,8 +535,8 @@ class Blocked:
     ) -> Stmt:
         left, right, tiles, found = self.left, self.right, self.tiles, self.found
         sums = scratch("sums", (tiles.rows, tiles.columns), found.dtype, scope="local")
-        row_tile = at(tile[0], left.per_block, tile[1])
-        column_tile = at(strip[0], right.per_block, strip[1])
+        row_tile = ravel(tile[0], left.per_block, tile[1])
+        column_tile = ravel(strip[0], right.per_block, strip[1])
 
         def inside(row: PrimExpr, column: PrimExpr, rows: Places, columns: Places) -> Stmt:
             source = left.clamp(rows, row)
@@ -555,10 +555,12 @@ class Blocked:
 
             if fetches:
                 axes = found.reduced
-                steps = run_in_groups(depth, lambda k: step(k, split(axes, add(start, k))), fetches)
+                steps = run_in_groups(
+                    depth, lambda k: step(k, unravel(axes, add(start, k))), fetches
+                )
             else:
                 steps = self._steps(start, depth, step)
-            first, later = self._starts(at(batch, right.tiles, column_tile), strip[1])
+            first, later = self._starts(ravel(batch, right.tiles, column_tile), strip[1])
             finish = self._finish(batch, (row, column), (rows, columns), sums)
             fill = fill_tile(sums, tiles, first)
             if self.found.starts_from_init:
@@ -568,7 +570,7 @@ class Blocked:
                 near = source, right.clamp(columns, column)
                 result = [prefetch_result(found, self.inner, batch, near, tiles)]
             if part is None:
-                return allocated([sums], *result, fill, steps, finish)
+                return allocate([sums], *result, fill, steps, finish)
             slot = (strip[1] if self.strips > 1 else imm64(0), tile[1])
             begin = IfThenElse(
                 Eq(panel, imm64(0)),
@@ -578,7 +580,7 @@ class Blocked:
             last = LE(self.panels, add(panel, imm64(1)))
             end = IfThenElse(last, finish, copy_tile(part, slot, sums, tiles))
             result = [IfThenElse(last, seq(result))] if result else []
-            return allocated([sums], *result, begin, steps, end)
+            return allocate([sums], *result, begin, steps, end)
 
         return at_tile((left, row_tile), (right, column_tile), inside)
 
@@ -591,7 +593,7 @@ class Blocked:
     ) -> list[Fetch]:
         """List the prefetches to issue while a tile is computed."""
         if self.streams_right:
-            column = at(strip[0], self.right.per_block, strip[1])
+            column = ravel(strip[0], self.right.per_block, strip[1])
             return [prefetch_stream(self.right, batch, column, panel[2])]
         if not self.fetches:
             return []
@@ -623,7 +625,7 @@ class Blocked:
         found = self.found
         if not self.lead:
             return loop_over_steps(
-                depth, self.target, lambda k: body(k, split(found.reduced, add(start, k)))
+                depth, self.target, lambda k: body(k, unravel(found.reduced, add(start, k)))
             )
         lead = found.reduced[: self.lead]
         near = found.reduced[self.lead :]
@@ -633,10 +635,12 @@ class Blocked:
         first = _div_exact(start, unit)
 
         def outer(u: PrimExpr) -> Stmt:
-            table = split(lead, add(first, u))
+            table = unravel(lead, add(first, u))
             return bind_values(
                 list(table.items()),
-                lambda t: loop("k", unit, lambda k: body(at(u, unit, k), {**t, **split(near, k)})),
+                lambda t: loop(
+                    "k", unit, lambda k: body(ravel(u, unit, k), {**t, **unravel(near, k)})
+                ),
             )
 
         return loop("outer", count, outer)
@@ -653,15 +657,13 @@ class Blocked:
         packed = side.packed
         if side.source is Source.WHOLE:
             assert packed is not None
-            number = at(batch, side.tiles, tile[0])
+            number = ravel(batch, side.tiles, tile[0])
             later = self.later if side is self.right else []
-            return lambda k, whole, at_k, i: converted(
-                BufferLoad(packed, (number, whole, i)), later
-            )
+            return lambda k, whole, at_k, i: convert(BufferLoad(packed, (number, whole, i)), later)
         if side.source is Source.BLOCK:
             assert packed is not None
             return lambda k, whole, at_k, i: BufferLoad(packed, (tile[1], k, i))
-        table = split(self.found.batch, batch)
+        table = unravel(self.found.batch, batch)
         if first is not None:
             return lambda k, whole, at_k, i: side.vector(add(first, i), table, at_k)
         return lambda k, whole, at_k, i: side.element(table, at_k, places(i))
@@ -690,7 +692,7 @@ class Blocked:
             self.found,
             self.tiles,
             sums,
-            split(self.found.batch, batch),
+            unravel(self.found.batch, batch),
             places,
             (near[0], near[1]),
             self._inside(first),
@@ -707,7 +709,7 @@ class Blocked:
         """Store a complete tile; spill a partial one, and store what lies inside the result."""
         left, right, tiles = self.left, self.right, self.tiles
         found = self.found
-        table = split(found.batch, batch)
+        table = unravel(found.batch, batch)
 
         def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
             place = {**table, **places[0](r), **places[1](c)}
@@ -718,7 +720,7 @@ class Blocked:
                 "v",
                 tiles.vectors,
                 lambda v: vectorized(
-                    "c", tiles.lanes, lambda c: end(r, at(v, tiles.lanes, c), held)
+                    "c", tiles.lanes, lambda c: end(r, ravel(v, tiles.lanes, c), held)
                 ),
             )
 
@@ -730,8 +732,8 @@ class Blocked:
         if direct and inside is TRUE:
             return full
         edge = scratch("edge", (tiles.rows, tiles.columns), found.dtype)
-        rows = lesser(imm64(tiles.rows), sub(left.extent, first[0]))
-        columns = lesser(imm64(tiles.columns), sub(right.extent, first[1]))
+        rows = minimum(imm64(tiles.rows), sub(left.extent, first[0]))
+        columns = minimum(imm64(tiles.columns), sub(right.extent, first[1]))
         some = loop("r", rows, lambda r: loop("c", columns, lambda c: end(r, c, edge)))
         if by_vectors and tiles.lanes > 1:
             some = loop("r", rows, lambda r: self._in_vectors(columns, lambda c: end(r, c, edge)))
@@ -745,15 +747,15 @@ class Blocked:
                     lambda c: unrolled("r", tiles.rows, lambda r: end(r, c, edge)),
                 )
             some = many if inside is TRUE else IfThenElse(inside, many, some)
-            return allocated([edge], copy_tile(edge, (), sums, tiles), some)
-        spilled = allocated([edge], copy_tile(edge, (), sums, tiles), some)
+            return allocate([edge], copy_tile(edge, (), sums, tiles), some)
+        spilled = allocate([edge], copy_tile(edge, (), sums, tiles), some)
         return IfThenElse(inside, full, spilled)
 
     def _in_vectors(self, columns: PrimExpr, end: Callable[[PrimExpr], Stmt]) -> Stmt:
         """Store some columns of a row: full vectors, then a scalar remainder loop."""
         lanes = self.tiles.lanes
         whole = _div_exact(columns, lanes)
-        full = loop("v", whole, lambda v: vectorized("c", lanes, lambda c: end(at(v, lanes, c))))
+        full = loop("v", whole, lambda v: vectorized("c", lanes, lambda c: end(ravel(v, lanes, c))))
         if self.right.even or self.right.overlaps:
             return full
         done = mul(whole, imm64(lanes))

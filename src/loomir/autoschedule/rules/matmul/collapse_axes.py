@@ -9,7 +9,7 @@ from collections.abc import Sequence, Set
 from itertools import pairwise
 
 from loomir.arith.fold import mul, product
-from loomir.autoschedule.builders.loops import declared, with_shape
+from loomir.autoschedule.builders.loops import declare_views, with_shape
 from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
@@ -46,7 +46,7 @@ class Views:
 
     def declare(self, stmt: Stmt) -> Stmt:
         """Declare the views around a statement that uses them."""
-        return declared(self.made.values(), stmt)
+        return declare_views(self.made.values(), stmt)
 
     def flatten(self, load: BufferLoad, axes: Sequence[Axis], var: Var) -> BufferLoad | None:
         """Collapse the nested axes of a load to one variable; None where they are not nested."""

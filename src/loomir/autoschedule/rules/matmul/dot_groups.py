@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul
-from loomir.autoschedule.builders.loops import allocated, loop, scratch
+from loomir.autoschedule.builders.loops import allocate, loop, scratch
 from loomir.autoschedule.builders.operand_access import (
     extent_of,
-    reads_along,
+    is_contiguous_along,
+    ramp,
     size_of,
-    span,
 )
 from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rules.matmul.operands import Side, Values, load_vector
@@ -100,7 +100,7 @@ class Groups:
         extent, known = extent_of(reduced), size_of(reduced)
         near = [axis for axis in reduced if axis.size != 1][-1:]
         whole_words = len(reduced) == 1 or (near and (near[0].size or 1) % size == 0)
-        run = bool(whole_words) and reads_along(factor, near)
+        run = bool(whole_words) and is_contiguous_along(factor, near)
 
         def word(place: Values, k: PrimExpr) -> PrimExpr:
             first = mul(k, imm64(size))
@@ -139,8 +139,8 @@ class Groups:
             word,
             lanes,
             False,
-            along if reads_along(factor, reduced) else None,
-            across if reads_along(factor, side.axes) else None,
+            along if is_contiguous_along(factor, reduced) else None,
+            across if is_contiguous_along(factor, side.axes) else None,
             last,
             complete,
             steps=lanes,
@@ -158,11 +158,11 @@ class Groups:
         width = packed.shape[-1]
         assert isinstance(width, IntImm)
         total = scratch("total", (lanes,), WORD, scope="local")
-        here = span(imm64(0), lanes)
+        here = ramp(imm64(0), lanes)
         flip = Broadcast(const(_FLIP, WORD), lanes)
 
         def one(v: PrimExpr) -> Stmt:
-            place = span(mul(v, imm64(lanes)), lanes)
+            place = ramp(mul(v, imm64(lanes)), lanes)
 
             def step(k: PrimExpr) -> Stmt:
                 read = BufferLoad(packed, (*at, k, place))
@@ -172,7 +172,7 @@ class Groups:
 
             zero = Broadcast(const(0, WORD), lanes)
             taken = Sub(zero, BufferLoad(total, (here,)))
-            return allocated(
+            return allocate(
                 [total],
                 BufferStore(total, zero, (here,)),
                 loop("k", depth, step),

@@ -11,21 +11,21 @@ from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from loomir.arith.fold import add, imm64, mul, sub
-from loomir.autoschedule.builders.loops import allocated, loop, parallel, scratch, unrolled
+from loomir.autoschedule.builders.loops import allocate, loop, parallel, scratch, unrolled
 from loomir.autoschedule.builders.operand_access import (
-    at,
     ceil_div,
     extent_of,
-    lesser,
+    is_contiguous_along,
     let,
-    reads_along,
+    minimum,
+    ramp,
+    ravel,
     size_of,
-    span,
-    split,
     stride_along,
+    unravel,
 )
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Axis, may_do_nothing
+from loomir.autoschedule.ir.stage import Axis, has_zero_trip_case
 from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.micro_kernel import choose_multiply
 from loomir.autoschedule.rules.matmul.operands import load_vector
@@ -118,7 +118,7 @@ def plan_dot_products(
     if m > (_MOST_ROWS if unknown or target.registers >= 32 else 2 * _MOST_ROWS):
         return None
     if lanes < 2 or not all(
-        reads_along(factor, found.reduced) for factor in (found.left, found.right)
+        is_contiguous_along(factor, found.reduced) for factor in (found.left, found.right)
     ):
         return None
     if stride_along(found.right, found.columns) == 1:
@@ -204,7 +204,7 @@ class _DotProducts:
             self.batch,
             lambda b: (parallel if worth else loop)("block", blocks, lambda j: self._block(b, j)),
         )
-        if may_do_nothing(self.found.stage):
+        if has_zero_trip_case(self.found.stage):
             stmt = IfThenElse(LT(imm64(0), extent_of(self.found.reduced)), stmt)
         held = self.rows * self.columns
         return Plan(
@@ -221,7 +221,7 @@ class _DotProducts:
     def _block(self, batch: PrimExpr, block: PrimExpr) -> Stmt:
         """Compute some columns of all rows, chunk by chunk."""
         first = mul(block, imm64(self.per_block))
-        strips = lesser(imm64(self.per_block), sub(self.strips, first))
+        strips = minimum(imm64(self.per_block), sub(self.strips, first))
         if isinstance(self.strips, IntImm) and self.strips.value % self.per_block == 0:
             strips = imm64(self.per_block)
         tiles = ceil_div(self.extent, self.rows)
@@ -240,7 +240,7 @@ class _DotProducts:
             )
 
         body = loop("chunk", self.chunks, chunk)
-        return body if part is None else allocated([part], body)
+        return body if part is None else allocate([part], body)
 
     def _tile(
         self,
@@ -260,7 +260,7 @@ class _DotProducts:
             sides = named[: self.rows], named[self.rows :]
             return self._compute(_Tile(batch, row, column, *sides), (slot, tile), chunk, part)
 
-        return _bind("at", places, body)
+        return _bind("ravel", places, body)
 
     def _compute(
         self, tile: _Tile, place: tuple[PrimExpr, PrimExpr], chunk: PrimExpr, part: Buffer | None
@@ -272,10 +272,10 @@ class _DotProducts:
             return unrolled("r", self.rows, lambda r: seq(body(r, c) for c in range(self.columns)))
 
         def held(c: int) -> PrimExpr:
-            return span(imm64(c * lanes), lanes)
+            return ramp(imm64(c * lanes), lanes)
 
         def step(place: PrimExpr) -> Stmt:
-            k = at(chunk, self.chunk or 0, mul(place, imm64(lanes)))
+            k = ravel(chunk, self.chunk or 0, mul(place, imm64(lanes)))
 
             return self._products(tile, k, lanes, lambda r, c: (sums, (imm64(r), held(c))))
 
@@ -285,18 +285,18 @@ class _DotProducts:
         if self.chunk is not None:
             steps = imm64(self.chunk // lanes)
             if self.k is None or self.k // lanes % steps.value:
-                steps = lesser(steps, sub(self.whole, mul(chunk, steps)))
+                steps = minimum(steps, sub(self.whole, mul(chunk, steps)))
         run = loop("k", steps, step)
         end = self._end(tile, sums, each)
         if part is None:
-            return allocated([sums], begin, run, end)
+            return allocate([sums], begin, run, end)
         again = each(
             lambda r, c: BufferStore(sums, BufferLoad(part, (*place, r, held(c))), (r, held(c)))
         )
         keep = each(
             lambda r, c: BufferStore(part, BufferLoad(sums, (r, held(c))), (*place, r, held(c)))
         )
-        return allocated(
+        return allocate(
             [sums],
             IfThenElse(Eq(chunk, imm64(0)), begin, again),
             run,
@@ -330,16 +330,16 @@ class _DotProducts:
         done = mul(self.whole, imm64(self.lanes))
         steps = sub(self.depth, done)
         more = [loop("k", steps, lambda k: step(add(done, k)))]
-        rows = lesser(imm64(self.rows), sub(self.extent, row))
+        rows = minimum(imm64(self.rows), sub(self.extent, row))
         columns = imm64(self.columns)
         if not self.even:
-            columns = lesser(columns, sub(self.width, column))
+            columns = minimum(columns, sub(self.width, column))
 
         def one(r: PrimExpr, c: PrimExpr) -> Stmt:
             return self._store(tile, r, c, BufferLoad(held, (r, c)))
 
         stored = loop("r", rows, lambda r: loop("c", columns, lambda c: one(r, c)))
-        return allocated([held], begin, *more[: self.k is None or self.k % self.lanes > 0], stored)
+        return allocate([held], begin, *more[: self.k is None or self.k % self.lanes > 0], stored)
 
     def _term(
         self, batch: PrimExpr, places: tuple[PrimExpr, PrimExpr], k: PrimExpr, total: PrimExpr
@@ -353,11 +353,11 @@ class _DotProducts:
     def _row(self, first: PrimExpr, r: int) -> PrimExpr:
         """Return a row to read, clamped to the last one; what is beyond is not stored."""
         index = add(first, imm64(r))
-        return index if self.complete else lesser(index, sub(self.extent, imm64(1)))
+        return index if self.complete else minimum(index, sub(self.extent, imm64(1)))
 
     def _column(self, first: PrimExpr, c: int) -> PrimExpr:
         index = add(first, imm64(c))
-        return index if self.even else lesser(index, sub(self.width, imm64(1)))
+        return index if self.even else minimum(index, sub(self.width, imm64(1)))
 
     @property
     def even(self) -> bool:
@@ -375,7 +375,7 @@ class _DotProducts:
         found = self.found
         table: dict[Var, PrimExpr] = {}
         for of, place in ((found.batch, batch), (axes, index), (found.reduced, k)):
-            table.update(split(of, place))
+            table.update(unravel(of, place))
         return substitute(factor, table)
 
     def _products(
@@ -412,7 +412,7 @@ class _DotProducts:
 
     def _sum_lanes(self, sums: Buffer, r: PrimExpr, c: int) -> PrimExpr:
         """Reduce the lanes of an element of a tile."""
-        total: PrimExpr = BufferLoad(sums, (r, span(imm64(c * self.lanes), self.lanes)))
+        total: PrimExpr = BufferLoad(sums, (r, ramp(imm64(c * self.lanes), self.lanes)))
         while total.dtype.lanes > 1:
             var = Var("half", total.dtype)
             low, high = call_builtin("vectorlow", var), call_builtin("vectorhigh", var)
@@ -423,9 +423,9 @@ class _DotProducts:
         """Store an element of a tile, with the epilogue."""
         found = self.found
         place = {
-            **split(found.batch, tile.batch),
-            **split(found.rows, add(tile.row, r)),
-            **split(found.columns, add(tile.column, c)),
+            **unravel(found.batch, tile.batch),
+            **unravel(found.rows, add(tile.row, r)),
+            **unravel(found.columns, add(tile.column, c)),
         }
         return store_element(found, self.inner, place, total)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from loomir.arith.fold import add, imm64
 from loomir.autoschedule.builders.loops import unrolled
-from loomir.autoschedule.builders.operand_access import span
+from loomir.autoschedule.builders.operand_access import ramp
 from loomir.autoschedule.rules.matmul.tile_sizes import Tiles
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -46,7 +46,7 @@ def _unroll_vectors(tiles: Tiles, body: Callable[[PrimExpr, PrimExpr], Stmt]) ->
     return unrolled(
         "r",
         tiles.rows,
-        lambda r: seq(body(r, span(imm64(v * lanes), lanes)) for v in range(tiles.vectors)),
+        lambda r: seq(body(r, ramp(imm64(v * lanes), lanes)) for v in range(tiles.vectors)),
     )
 
 

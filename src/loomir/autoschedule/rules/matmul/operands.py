@@ -11,12 +11,12 @@ from loomir.autoschedule.builders.operand_access import (
     ceil_div,
     conversions,
     extent_of,
-    lesser,
     let,
-    plain_load,
+    load_under_casts,
+    minimum,
+    ramp,
     size_of,
-    span,
-    split,
+    unravel,
 )
 from loomir.autoschedule.ir.stage import Axis
 from loomir.ir.substitution import substitute
@@ -104,20 +104,20 @@ class Side:
                 return each
             if self.tiles.value < self.per_block:
                 return self.tiles
-        return lesser(each, rest)
+        return minimum(each, rest)
 
     def first(self, tile: PrimExpr) -> PrimExpr:
         """Compute the first row of a tile."""
         start = mul(tile, imm64(self.width))
         if self.overlaps:
-            return lesser(start, sub(self.extent, imm64(self.width)))
+            return minimum(start, sub(self.extent, imm64(self.width)))
         return start
 
     def hoist_indices(self, first: PrimExpr, body: Callable[[Places], Stmt]) -> Stmt:
         """Hoist out of a tile the index arithmetic that all its rows share."""
         if not self.aligned or self.last is None:
-            return body(lambda i: split(self.axes, add(first, i)))
-        table = split(self.axes, first)
+            return body(lambda i: unravel(self.axes, add(first, i)))
+        table = unravel(self.axes, first)
         last = self.last.var
         return bind_values(
             list(table.items()), lambda t: body(lambda i: {**t, last: add(t[last], i)})
@@ -132,7 +132,7 @@ class Side:
 
     def vector(self, index: PrimExpr, *tables: Values) -> PrimExpr:
         """Load a vector of columns from the unpacked operand, with its conversions."""
-        first = plain_load(self.element(*tables, split(self.axes, imm64(0))))
+        first = load_under_casts(self.element(*tables, unravel(self.axes, imm64(0))))
         assert first is not None
         indices = (*first.indices[:-1], add(first.indices[-1], index))
         made: PrimExpr = BufferLoad(first.buffer, indices)
@@ -149,14 +149,14 @@ class Side:
         if self.even:
             return places
         most = sub(self.extent, imm64(1))
-        return lambda i: split(self.axes, lesser(add(first, i), most))
+        return lambda i: unravel(self.axes, minimum(add(first, i), most))
 
 
 def load_vector(factor: PrimExpr, element: PrimExpr, lanes: int) -> PrimExpr:
     """Load contiguous elements from one on, with the operand's conversions."""
-    first = plain_load(element)
+    first = load_under_casts(element)
     assert first is not None
-    made: PrimExpr = BufferLoad(first.buffer, (*first.indices[:-1], span(first.indices[-1], lanes)))
+    made: PrimExpr = BufferLoad(first.buffer, (*first.indices[:-1], ramp(first.indices[-1], lanes)))
     for dtype in conversions(factor):
         made = cast(made, dtype.with_lanes(lanes))
     return made

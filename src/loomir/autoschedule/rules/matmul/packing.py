@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.builders.loops import loop, unrolled, vectorized
-from loomir.autoschedule.builders.operand_access import at, lesser, let
-from loomir.autoschedule.builders.register_transpose import turned
-from loomir.autoschedule.rules.matmul.micro_kernel import broadcast, span
+from loomir.autoschedule.builders.operand_access import let, minimum, ramp, ravel
+from loomir.autoschedule.builders.register_transpose import transpose_in_registers
+from loomir.autoschedule.rules.matmul.micro_kernel import broadcast
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Values
 from loomir.tir.buffer import Buffer
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -93,7 +93,7 @@ def pack_tile(
         def rest(done: PrimExpr) -> Stmt:
             # One step may be partial; those after it are padding to a multiple.
             left = sub(depth, done)
-            some = lesser(left, imm64(1))
+            some = minimum(left, imm64(1))
             return seq(
                 [
                     loop(
@@ -113,11 +113,11 @@ def pack_tile(
             def zero(v: PrimExpr) -> Stmt:
                 buffer, indices = into(k, mul(v, imm64(lanes)))
                 nothing = broadcast(const(0, buffer.dtype), lanes)
-                return BufferStore(buffer, nothing, (*indices[:-1], span(indices[-1], lanes)))
+                return BufferStore(buffer, nothing, (*indices[:-1], ramp(indices[-1], lanes)))
 
             return loop("v", side.width // lanes, zero)
 
-        done = lesser(depth, sub(what.complete, start))
+        done = minimum(depth, sub(what.complete, start))
         return let("done", done, lambda d: seq([whole(d), rest(d)]))
 
     return let(
@@ -140,7 +140,7 @@ def _pack_full(
                 "v",
                 width // what.lanes,
                 lambda v: vectorized(
-                    "c", what.lanes, lambda c: put(k, at(v, what.lanes, c), False)
+                    "c", what.lanes, lambda c: put(k, ravel(v, what.lanes, c), False)
                 ),
             ),
         )
@@ -150,7 +150,7 @@ def _pack_full(
         "r",
         width // 8,
         lambda r: loop(
-            "k", depth, lambda k: unrolled("c", 8, lambda c: put(k, at(r, 8, c), False))
+            "k", depth, lambda k: unrolled("c", 8, lambda c: put(k, ravel(r, 8, c), False))
         ),
     )
 
@@ -177,7 +177,7 @@ def _pack_partial(
     def zeros(k: PrimExpr, v: PrimExpr) -> Stmt:
         buffer, indices = into(k, mul(v, imm64(lanes)))
         nothing = broadcast(const(0, buffer.dtype), lanes)
-        return BufferStore(buffer, nothing, (*indices[:-1], span(indices[-1], lanes)))
+        return BufferStore(buffer, nothing, (*indices[:-1], ramp(indices[-1], lanes)))
 
     def step(k: PrimExpr, whole: PrimExpr) -> Stmt:
         return seq(
@@ -211,7 +211,7 @@ def _pack_by_vectors(
         row = mul(v, imm64(lanes))
         buffer, indices = into(k, row)
         value = across(places(row), add(start, k))
-        return BufferStore(buffer, value, (*indices[:-1], span(indices[-1], lanes)))
+        return BufferStore(buffer, value, (*indices[:-1], ramp(indices[-1], lanes)))
 
     count = what.side.width // lanes
     return loop("k", depth, lambda k: loop("v", count, lambda v: one(k, v)))
@@ -236,16 +236,16 @@ def _pack_transposed(
 
     def block(v: PrimExpr, kb: PrimExpr) -> Stmt:
         first = mul(kb, imm64(size))
-        rows = [along(places(at(v, size, imm64(i))), add(start, first)) for i in range(size)]
+        rows = [along(places(ravel(v, size, imm64(i))), add(start, first)) for i in range(size)]
 
         def stored(columns: Sequence[PrimExpr]) -> Stmt:
             made: list[Stmt] = []
             for j, column in enumerate(columns):
                 buffer, indices = into(add(first, imm64(j)), mul(v, imm64(size)))
-                made.append(BufferStore(buffer, column, (*indices[:-1], span(indices[-1], size))))
+                made.append(BufferStore(buffer, column, (*indices[:-1], ramp(indices[-1], size))))
             return seq(made)
 
-        return turned(rows, stored)
+        return transpose_in_registers(rows, stored)
 
     done = mul(whole, imm64(size))
     rest = sub(depth, done)

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.builders.loops import loop
-from loomir.autoschedule.builders.operand_access import at, split
+from loomir.autoschedule.builders.operand_access import ravel, unravel
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Source
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, div_up
@@ -99,14 +99,14 @@ def prefetch_columns(
     if lines > _MOST_LINES:
         return None
     number, panels, start, depth = panel
-    column = at(across, right.per_block, slot)
+    column = ravel(across, right.per_block, slot)
     last = Eq(add(slot, imm64(1)), right.tiles_of(across))
     after = Select(last, mul(across, imm64(right.per_block)), add(column, imm64(1)))
     begin: PrimExpr = start
     if not (isinstance(panels, IntImm) and panels.value <= 1):
         more = LT(add(number, imm64(1)), panels)
         begin = Select(last, Select(more, add(start, depth), imm64(0)), start)
-    element = BufferLoad(packed, (at(batch, right.tiles, after), begin, imm64(0)))
+    element = BufferLoad(packed, (ravel(batch, right.tiles, after), begin, imm64(0)))
     return _prefetch_lines(element, mul(tile[1], FloorDiv(depth, imm64(GROUP))), lines)
 
 
@@ -117,7 +117,7 @@ def prefetch_stream(right: Side, batch: PrimExpr, tile: PrimExpr, start: PrimExp
     rows but the first prefetch lines that are cached already, which delays no product.
     """
     assert right.packed is not None
-    element = BufferLoad(right.packed, (at(batch, right.tiles, tile), start, imm64(0)))
+    element = BufferLoad(right.packed, (ravel(batch, right.tiles, tile), start, imm64(0)))
     size = GROUP * right.width * right.packed.dtype.itemsize
 
     def group(g: PrimExpr) -> Stmt:
@@ -142,7 +142,7 @@ def prefetch_result(
     def row(r: PrimExpr) -> Stmt:
         made: list[Stmt] = []
         for c in range(0, tiles.columns, step):
-            place = {**split(found.batch, batch), **places[0](r), **places[1](imm64(c))}
+            place = {**unravel(found.batch, batch), **places[0](r), **places[1](imm64(c))}
             place.update({var: substitute(whole, place) for var, whole in found.cut.items()})
             indices = tuple([substitute(index, place) for index in stored.indices])
             made.append(_prefetch_line(BufferLoad(stored.buffer, indices), imm64(0), writes=True))
@@ -159,7 +159,7 @@ def run_in_groups(
     whole = imm64(depth.value // GROUP) if isinstance(depth, IntImm) else FloorDiv(depth, size)
 
     def group(g: PrimExpr) -> Stmt:
-        steps = loop("k", size, lambda k: body(at(g, GROUP, k)), at_once=GROUP)
+        steps = loop("k", size, lambda k: body(ravel(g, GROUP, k)), at_once=GROUP)
         return seq([*[fetch(g) for fetch in fetches], steps])
 
     done = mul(whole, size)

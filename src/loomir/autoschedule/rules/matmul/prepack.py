@@ -6,7 +6,7 @@ from collections.abc import Callable, Set
 from typing import Final
 
 from loomir.autoschedule.builders.loops import loop
-from loomir.autoschedule.builders.operand_access import plain_load, size_of
+from loomir.autoschedule.builders.operand_access import load_under_casts, size_of
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.ir.visit import by_class
 from loomir.target import Target
@@ -21,7 +21,7 @@ FEW_ROWS: Final = 64
 
 def is_constant(found: Contraction, factor: PrimExpr, constants: Set[Var]) -> bool:
     """Whether an operand is a constant array of static size that packing does not widen."""
-    load = plain_load(factor)
+    load = load_under_casts(factor)
     if load is None or load.buffer.data not in constants or load.buffer.strides:
         return False
     if load.buffer.dtype.bits < factor.dtype.bits:
@@ -38,7 +38,7 @@ def keeps_narrow_panels(found: Contraction, constants: Set[Var]) -> bool:
 
     Each panel is then converted where it is read, for each tile of rows, and half as much is read.
     """
-    load, rows = plain_load(found.right), size_of(found.rows)
+    load, rows = load_under_casts(found.right), size_of(found.rows)
     if load is None or load.buffer.dtype.bits != 16 or not load.buffer.dtype.is_float:
         return False
     few = rows is None or rows <= FEW_ROWS

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from loomir.arith.fold import fold_node, imm64
 from loomir.autoschedule.builders.loops import INDEX
-from loomir.autoschedule.ir.stage import Axis, Combine, Stage, may_do_nothing
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage, has_zero_trip_case
 from loomir.autoschedule.rules.matmul.collapse_axes import Views, collapse_axes
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
@@ -73,7 +73,7 @@ def recognise(stages: Sequence[Stage], views: Views) -> Contraction | None:
     if _factors(stage.value, stage.buffer.dtype) is None or has_overlap(stages):
         return None
     after = find_epilogue([stage, *stages[1:]])
-    if after is None or (after and may_do_nothing(stage)):
+    if after is None or (after and has_zero_trip_case(stage)):
         return None
     stage, *epilogue = collapse_axes((stage, *after), views)
     factors = _factors(stage.value, stage.buffer.dtype)

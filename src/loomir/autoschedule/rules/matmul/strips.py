@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, sub
-from loomir.autoschedule.builders.loops import allocated, loop, scratch
+from loomir.autoschedule.builders.loops import allocate, loop, scratch
 from loomir.autoschedule.builders.operand_access import (
-    at,
     conversions,
-    lesser,
     let,
-    plain_load,
+    load_under_casts,
+    minimum,
+    ramp,
+    ravel,
     size_of,
-    span,
-    split,
+    unravel,
 )
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.rules.matmul.blocked import Blocked
@@ -94,7 +94,7 @@ def plan_strips(
         batch = (*found.batch, *(axis for axis in found.columns if axis is not many[-1]))
         found = replace(found, batch=batch, columns=(many[-1],))
     sizes = [size_of(axes) for axes in (found.batch, found.rows, found.columns, found.reduced)]
-    if None in sizes or plain_load(found.left) is None or conversions(found.right):
+    if None in sizes or load_under_casts(found.left) is None or conversions(found.right):
         return None
     plan = _Strips(found, target, inner(found), views, constants)
     return plan.plan() if plan.is_profitable() else None
@@ -150,7 +150,7 @@ class _Strips(Blocked):
         right.source = Source.DIRECT
         if not right.even:
             right.overlap()
-        if not left.ahead and (self._rows_in_place() or plain_load(left.factor) is not None):
+        if not left.ahead and (self._rows_in_place() or load_under_casts(left.factor) is not None):
             left.source = Source.DIRECT
 
     @property
@@ -170,7 +170,7 @@ class _Strips(Blocked):
             start = mul(p, imm64(self.tiles.depth))
             depth: PrimExpr = imm64(self.tiles.depth)
             if (self.k or 0) % self.tiles.depth:
-                depth = lesser(depth, sub(self.depth, start))
+                depth = minimum(depth, sub(self.depth, start))
 
             def tile(t: PrimExpr, depth: PrimExpr) -> Stmt:
                 self.here = _TilePosition(batch, (across, s), t, p)
@@ -194,7 +194,7 @@ class _Strips(Blocked):
         here = _TilePosition(batch, (across, imm64(0)), imm64(0), imm64(0))
         rows = min(self.tiles.depth, self.k or 1)
         first = loop("k", rows, lambda k: self._copy_row(here, 0, k))
-        return allocated([self.panel], first, made)
+        return allocate([self.panel], first, made)
 
     def _choices(self) -> tuple[str, ...]:
         return (*super()._choices(), self._describe_order())
@@ -226,7 +226,7 @@ class _Strips(Blocked):
         reduced, here = self.found.reduced, self.here
 
         def step(k: PrimExpr) -> Stmt:
-            return body(k, split(reduced, add(start, k)))
+            return body(k, unravel(reduced, add(start, k)))
 
         def some(turn: PrimExpr) -> Stmt:
             first = mul(turn, imm64(_AT_ONCE))
@@ -252,26 +252,26 @@ class _Strips(Blocked):
             strips, panel = panels, imm64(0)
         column = add(self._column(here), mul(strips, imm64(right.width)))
         most = imm64((self.n or 0) - right.width)
-        return mul(panel, imm64(self.tiles.depth)), lesser(column, most)
+        return mul(panel, imm64(self.tiles.depth)), minimum(column, most)
 
     def _slot(self, here: _TilePosition, panels: int) -> PrimExpr:
         """Return which of the two buffers holds the panel so many panels later."""
-        number = add(at(here.strip[1], self.last + 1, here.panel), imm64(panels))
+        number = add(ravel(here.strip[1], self.last + 1, here.panel), imm64(panels))
         return FloorMod(number, imm64(2))
 
     def _copy_row(self, here: _TilePosition, panels: int, row: PrimExpr) -> Stmt:
         """Pack one step of the panel so many panels later."""
         right, lanes = self.right, self.tiles.lanes
-        table = split(self.found.batch, here.batch)
+        table = unravel(self.found.batch, here.batch)
         start, column = self._panel_after(here, imm64(panels))
-        step = split(self.found.reduced, lesser(add(start, row), imm64((self.k or 1) - 1)))
+        step = unravel(self.found.reduced, minimum(add(start, row), imm64((self.k or 1) - 1)))
 
         def vectors(column: PrimExpr) -> Stmt:
             return seq(
                 BufferStore(
                     self.panel,
-                    right.vector(span(add(column, imm64(i)), lanes), table, step),
-                    (self._slot(here, panels), row, span(imm64(i), lanes)),
+                    right.vector(ramp(add(column, imm64(i)), lanes), table, step),
+                    (self._slot(here, panels), row, ramp(imm64(i), lanes)),
                 )
                 for i in range(0, right.width, lanes)
             )
@@ -282,7 +282,7 @@ class _Strips(Blocked):
         """Pack rows of the next panel: all tiles and turns together pack all of it."""
         depth, rows = self.tiles.depth, div_up(self.m or 1, self.left.width)
         each = div_up(depth, rows * self.fewest_turns)
-        first = mul(at(here.tile, turns, turn), imm64(each))
+        first = mul(ravel(here.tile, turns, turn), imm64(each))
 
         def copied(first: PrimExpr) -> Stmt:
             if self.turns == self.fewest_turns and rows * self.turns * each == depth:
@@ -290,7 +290,7 @@ class _Strips(Blocked):
             last = imm64(depth - 1)
             some = [self._copy_row(here, 1, first)]
             some += [
-                self._copy_row(here, 1, lesser(add(first, imm64(i)), last)) for i in range(1, each)
+                self._copy_row(here, 1, minimum(add(first, imm64(i)), last)) for i in range(1, each)
             ]
             return IfThenElse(LE(first, last), seq(some))
 
@@ -300,7 +300,7 @@ class _Strips(Blocked):
         """Prefetch rows of the next panel: all tiles and turns together fetch all of it."""
         right, depth = self.right, self.tiles.depth
         each = div_up(depth, div_up(self.m or 1, self.left.width) * self.turns)
-        row = mul(at(here.tile, self.turns, turn), imm64(each))
+        row = mul(ravel(here.tile, self.turns, turn), imm64(each))
         panels: PrimExpr = imm64(1)
         if self.copies_panels:  # few lines in flight, or they evict each other
             row = add(row, imm64(_AHEAD * each))
@@ -308,14 +308,16 @@ class _Strips(Blocked):
             row = FloorMod(row, imm64(depth))
         start, column = self._panel_after(here, panels)
         row = add(start, row)
-        table = split(self.found.batch, here.batch)
+        table = unravel(self.found.batch, here.batch)
 
         def line(row: PrimExpr, column: PrimExpr, i: int) -> list[Stmt]:
-            step = split(self.found.reduced, lesser(add(row, imm64(i)), imm64((self.k or 1) - 1)))
+            step = unravel(
+                self.found.reduced, minimum(add(row, imm64(i)), imm64((self.k or 1) - 1))
+            )
             made: list[Stmt] = []
             for end in self._ends():
-                place = split(right.axes, add(column, imm64(end)))
-                wanted = plain_load(right.element(table, step, place))
+                place = unravel(right.axes, add(column, imm64(end)))
+                wanted = load_under_casts(right.element(table, step, place))
                 made += [] if wanted is None else [_prefetch(wanted, 0)]
             return made
 
@@ -331,13 +333,13 @@ class _Strips(Blocked):
         """Prefetch in the last panel the lines to which the tile will be stored."""
         left, right = self.left, self.right
         each = div_up(left.width, self.turns)
-        table = split(self.found.batch, here.batch)
+        table = unravel(self.found.batch, here.batch)
 
         def line(column: PrimExpr, i: int) -> Iterator[Stmt]:
-            row = add(at(here.tile, left.width, mul(turn, imm64(each))), imm64(i))
-            rows = split(left.axes, lesser(row, imm64((self.m or 1) - 1)))
+            row = add(ravel(here.tile, left.width, mul(turn, imm64(each))), imm64(i))
+            rows = unravel(left.axes, minimum(row, imm64((self.m or 1) - 1)))
             for end in (0, *self._ends()):
-                place = {**table, **rows, **split(right.axes, add(column, imm64(end)))}
+                place = {**table, **rows, **unravel(right.axes, add(column, imm64(end)))}
                 stored = store_element(self.found, self.inner, place, const(0, self.found.dtype))
                 for store in pre_order(stored):
                     if isinstance(store, BufferStore):
@@ -364,7 +366,7 @@ class _Strips(Blocked):
         return div_up(self.k or 1, self.tiles.depth) - 1
 
     def _column(self, here: _TilePosition) -> PrimExpr:
-        return self.right.first(at(here.strip[0], self.right.per_block, here.strip[1]))
+        return self.right.first(ravel(here.strip[0], self.right.per_block, here.strip[1]))
 
     def _ends(self) -> range:
         """Return the last element of each vector: its line is not that of the vector before."""

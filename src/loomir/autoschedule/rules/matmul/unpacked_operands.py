@@ -7,8 +7,8 @@ from typing import Final
 
 from loomir.autoschedule.builders.operand_access import (
     conversions,
-    plain_load,
-    reads_along,
+    is_contiguous_along,
+    load_under_casts,
     stride_along,
 )
 from loomir.autoschedule.rules.matmul.recognise import Contraction
@@ -51,7 +51,7 @@ def is_1d_sum(found: Contraction) -> bool:
 def can_load_columns(found: Contraction, lead: int) -> bool:
     """Whether the micro-kernel can load vectors of columns from the unpacked right operand."""
     one = sum(axis.size != 1 for axis in found.columns) == 1
-    load = plain_load(found.right)
+    load = load_under_casts(found.right)
     if load is None or not one or not (lead or is_1d_sum(found)):
         return False
     last = next(axis.var for axis in found.columns if axis.size != 1)
@@ -65,7 +65,7 @@ def count_leading_axes(found: Contraction) -> int:
 
     0 where the left operand is better packed, or there is one reduced axis only.
     """
-    load = plain_load(found.left)
+    load = load_under_casts(found.left)
     reduced = found.reduced
     if load is None or is_1d_sum(found) or any(axis.size is None for axis in reduced):
         return 0
@@ -93,7 +93,9 @@ def is_left_unpacked(
     """
     n, k = sizes
     left = found.left
-    if plain_load(left) is None or (k is None and not reads_along(left, found.reduced)):
+    if load_under_casts(left) is None or (
+        k is None and not is_contiguous_along(left, found.reduced)
+    ):
         return False
     if lead:
         return True
@@ -102,7 +104,7 @@ def is_left_unpacked(
         return False  # each element would be converted again for every tile of columns
     few = strips is not None and strips <= _FEW_STRIPS
     near, size = target.caches[0] // 2, found.dtype.itemsize
-    if reads_along(left, found.reduced):
+    if is_contiguous_along(left, found.reduced):
         # Each row of a tile is a stream of its own: packing it would cost more than it saves.
         return few or tiles.rows * min(k or _STREAM, _STREAM) * size <= near
     assert k is not None

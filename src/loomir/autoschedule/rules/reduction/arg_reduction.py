@@ -1,10 +1,8 @@
-"""Reductions that select one element of several, by value and index: ``argmax`` and its like.
+"""Select one element of several by value and index (``argmax``), in all buffers alike.
 
-Such a block keeps several buffers at once, and takes for all of them either the kept element or the
-next. Along an axis that is not reduced, neighbours are vectorised in the order of the program.
-Along the reduced axis, each lane of a vector selects among its own elements, and lanes are reduced
-at the end. That is right only where the selection is associative and commutative. As it depends on
-comparisons alone, trying all orders of three elements is a proof.
+An axis of the result is vectorised in program order. Along the reduced axis each lane selects among
+its own elements, and the lanes are reduced last: right only where selection is associative and
+commutative. It depends on comparisons alone, so that trying all orders of three is a proof.
 """
 
 from __future__ import annotations
@@ -18,13 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from loomir.arith.fold import imm64, product
-from loomir.autoschedule.builders.evaluate import at, by_index, number, time_of, unfused, widest
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
-from loomir.autoschedule.builders.thread_partition import is_long, is_worth, items_together, shared
+from loomir.autoschedule.builders.evaluate import (
+    number,
+    storage_order,
+    time_of,
+    unravel_index,
+    value_at,
+    widest,
+)
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.strip_mine import strip_mine
+from loomir.autoschedule.builders.thread_partition import is_long, is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Stage
-from loomir.autoschedule.lift.lift_loops import Body, Moved, Reader
-from loomir.autoschedule.rules.reduction.row_sweep import in_steps
+from loomir.autoschedule.lift.lift_loops import Body, Reader, Rebased
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, fold, rewrite
@@ -110,7 +115,7 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     if found is None:
         return None
     first = found.first
-    outer = tuple(axis for axis in by_index(first) if axis.size != 1)
+    outer = tuple(axis for axis in storage_order(first) if axis.size != 1)
     inside = tuple(axis for axis in first.reduced if axis.size != 1)
     if not inside:
         return None
@@ -214,7 +219,7 @@ def _chosen(
             id(p.buffer.data) in known for p in loads
         ):
             return None
-    moved = Moved(body)
+    moved = Rebased(body)
     stages = [
         Stage(
             body.name,
@@ -242,7 +247,7 @@ def _is_place(term: PrimExpr) -> bool:
     return term.dtype == DataType("int64") and BufferLoad not in by_class(term)
 
 
-def _place(moved: Moved, term: PrimExpr) -> PrimExpr:
+def _place(moved: Rebased, term: PrimExpr) -> PrimExpr:
     """Lift an index, and compute it without conversions."""
     widened = moved.widener.widened
 
@@ -444,7 +449,7 @@ def _begin(found: _Choice, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt
 
 
 def _terms(found: _Choice, place: _Place) -> list[PrimExpr]:
-    return [at(stage.value, place) for stage in found.stages]
+    return [value_at(stage.value, place) for stage in found.stages]
 
 
 def _held(found: _Choice, size: int, name: str) -> list[Buffer]:
@@ -490,7 +495,7 @@ def _row(
 
             return _choose(found, size, keep, lanes if size > 1 else best, coming)
 
-        return seq(in_steps(first, extent, (width, 1), step))
+        return seq(strip_mine(first, extent, (width, 1), step))
 
     def join(size: int) -> Stmt:
         def coming(x: PrimExpr) -> list[PrimExpr]:
@@ -506,7 +511,7 @@ def _row(
     kept = _Kept(found, result)
     last = [kept.put(k, value) for k, value in enumerate(best(imm64(0)).values())]
     starts = [_begin(found, width, lanes), _begin(found, 1, best)]
-    return allocated([*wide, *single, keep], *starts, nested(0, place), *ends(), *last)
+    return allocate([*wide, *single, keep], *starts, nested(0, place), *ends(), *last)
 
 
 def _in_lanes(
@@ -526,11 +531,11 @@ def _in_lanes(
         return _in_pieces(found, outer, inside, width, each, text)
 
     def item(t: PrimExpr) -> Stmt:
-        place = {**_units(found), **unfused(t, outer)}
-        result = [(s.buffer, [at(i, place) for i in s.indices]) for s in found.stages]
+        place = {**_units(found), **unravel_index(t, outer)}
+        result = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
         return _row(found, place, inside, (imm64(0), inside[0].extent), width, result)
 
-    stmt, how = shared(count, each * steps, "rows", item)
+    stmt, how = parallelize(count, each * steps, "rows", item)
     return Plan("choice", stmt, (text, how))
 
 
@@ -547,7 +552,7 @@ def _in_pieces(
     for axis in inside[1:]:
         per *= _STEPS if axis.size is None else axis.size
     whole = inside[0].extent
-    size = items_together(per)
+    size = task_size(per)
     if inside[0].size is not None:
         size = max(size, -(-inside[0].size // _PIECES))
     if len(inside) == 1:
@@ -559,17 +564,17 @@ def _in_pieces(
 
     def piece(t: PrimExpr) -> Stmt:
         k = t % pieces
-        place = {**_units(found), **unfused(t // pieces, outer)}
+        place = {**_units(found), **unravel_index(t // pieces, outer)}
         where = (*(place[axis.var] for axis in outer), k)
         span = (k * imm64(size), Min(imm64(size), whole - k * imm64(size)))
         return _row(found, place, inside, span, width, [(buffer, where) for buffer in partial])
 
     count = product(axis.extent for axis in outer)
-    first, how = shared(count * pieces, per * size, "pieces", piece)
+    first, how = parallelize(count * pieces, per * size, "pieces", piece)
 
     def finish(t: PrimExpr) -> Stmt:
-        place = {**_units(found), **unfused(t, outer)}
-        result = [(s.buffer, [at(i, place) for i in s.indices]) for s in found.stages]
+        place = {**_units(found), **unravel_index(t, outer)}
+        result = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
         where = [place[axis.var] for axis in outer]
 
         def kept(_: PrimExpr) -> _Kept:
@@ -579,9 +584,9 @@ def _in_pieces(
             coming = [BufferLoad(buffer, (*where, k)) for buffer in partial]
             return _choose(found, 1, keep, kept, lambda _: coming)
 
-        return allocated([keep], _begin(found, 1, kept), loop("piece", pieces, join))
+        return allocate([keep], _begin(found, 1, kept), loop("piece", pieces, join))
 
-    stmt = allocated(partial, first, loop("item", count, finish))
+    stmt = allocate(partial, first, loop("item", count, finish))
     return Plan("choice", stmt, (text, f"pieces of {size} choose apart", how))
 
 
@@ -595,7 +600,7 @@ def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) 
     keep = scratch("keep", (width,), DataType("bool"), "local")
 
     def task(t: PrimExpr) -> Stmt:
-        row = {**_units(found), **unfused(t // blocks, rest)}
+        row = {**_units(found), **unravel_index(t // blocks, rest)}
         begin = t % blocks * imm64(block)
         even = across.size is not None and across.size % block == 0
         length = imm64(block) if even else Min(imm64(block), across.extent - begin)
@@ -603,13 +608,13 @@ def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) 
         def kept(first: PrimExpr) -> Callable[[PrimExpr], _Kept]:
             def at_lane(x: PrimExpr) -> _Kept:
                 place = {**row, across.var: first + x}
-                parts = [(s.buffer, [at(i, place) for i in s.indices]) for s in found.stages]
+                parts = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
                 return _Kept(found, parts)
 
             return at_lane
 
         def along(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
-            return seq(in_steps(begin, length, sorted({width, 1}, reverse=True), body))
+            return seq(strip_mine(begin, length, sorted({width, 1}, reverse=True), body))
 
         def nested(k: int, known: _Place) -> Stmt:
             if k == len(found.first.reduced):
@@ -627,9 +632,9 @@ def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) 
             return loop(name, axis.extent, lambda i: nested(k + 1, {**known, axis.var: i}))
 
         start = along(lambda first, size: _begin(found, size, kept(first)))
-        return allocated([keep], start, nested(0, row))
+        return allocate([keep], start, nested(0, row))
 
     count = product(axis.extent for axis in rest) * blocks
-    stmt, how = shared(count, time * block, "blocks of columns", task)
+    stmt, how = parallelize(count, time * block, "blocks of columns", task)
     text = f"{width} neighbours along {across.var.name_hint} choose at once, in order"
     return Plan("choice", stmt, (text, how))

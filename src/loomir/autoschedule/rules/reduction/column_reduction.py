@@ -12,11 +12,18 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import imm64, product
-from loomir.autoschedule.builders.evaluate import at, by_index, number, time_of, unfused, widest
-from loomir.autoschedule.builders.loops import INDEX, allocated, loop, scratch, vectorized
-from loomir.autoschedule.builders.reduction_ops import combined, identity
-from loomir.autoschedule.builders.strip_mine import in_steps
-from loomir.autoschedule.builders.thread_partition import is_long, is_worth, items_together, shared
+from loomir.autoschedule.builders.evaluate import (
+    number,
+    storage_order,
+    time_of,
+    unravel_index,
+    value_at,
+    widest,
+)
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.reduction_ops import accumulate, identity
+from loomir.autoschedule.builders.strip_mine import strip_mine
+from loomir.autoschedule.builders.thread_partition import is_long, is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rules.elementwise.elementwise import is_heavy, values_join
@@ -77,7 +84,7 @@ def _guard_empty(stage: Stage, stmt: Stmt) -> Stmt:
 def _combination(stage: Stage, partial: Buffer, pieces: PrimExpr, place: Place) -> Walk:
     """Return the stage that reduces partial results to the element at a place."""
     axis = Axis(Var("piece", INDEX), pieces)
-    where = tuple(place[a.var] for a in by_index(stage) if a.size != 1)
+    where = tuple(place[a.var] for a in storage_order(stage) if a.size != 1)
     value = BufferLoad(partial, (*where, axis.var))
     return Walk(replace(stage, reduced=(axis,), value=value, block=None), place, (axis,))
 
@@ -86,7 +93,7 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
     """Plan a split reduction of many elements to few results; None for others."""
     if not stage.free_order or not _is_plain(stage):
         return None
-    outer, inside = tuple(a for a in by_index(stage) if a.size != 1), _wide(stage.reduced)
+    outer, inside = tuple(a for a in storage_order(stage) if a.size != 1), _wide(stage.reduced)
     count, steps = _size(outer), _size(inside)
     if not inside or count is None or count >= FEW or not lies_inside(stage):
         return None
@@ -109,7 +116,7 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
 
     def piece(t: PrimExpr) -> Stmt:
         k = t % pieces
-        place = {**_units(stage), **unfused(t // pieces, outer)}
+        place = {**_units(stage), **unravel_index(t // pieces, outer)}
         indices = (*(axis.var for axis in outer), k)
         nothing = identity(stage.combine, stage.buffer.dtype)
         part = replace(stage, buffer=partial, indices=indices, init=nothing, block=None)
@@ -120,13 +127,13 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
         return run_pass([Walk(part, place, inside)], target, stretch, reading=reading)
 
     total = product(axis.extent for axis in outer)
-    first, how = shared(total * pieces, each * size, "pieces", piece)
+    first, how = parallelize(total * pieces, each * size, "pieces", piece)
 
     def finish(t: PrimExpr) -> Stmt:
-        place = {**_units(stage), **unfused(t, outer)}
+        place = {**_units(stage), **unravel_index(t, outer)}
         return run_pass([_combination(stage, partial, pieces, place)], target)
 
-    stmt = allocated([partial], first, loop("item", total, finish))
+    stmt = allocate([partial], first, loop("item", total, finish))
     unit = "elements" if start == 0 else f"steps of {cut[0].var.name_hint}"
     text = f"pieces of {size} {unit} are combined apart, then their results, in order"
     choices = (text, how, *reading.texts())
@@ -135,7 +142,7 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
 
 def _piece_size(whole: int | None, each: float, grain: int) -> int:
     """Choose how many steps make a piece: a task at least, and not too many pieces."""
-    size = items_together(each)
+    size = task_size(each)
     if whole is not None:
         size = max(size, -(-whole // _PIECES))
     return -(-size // grain) * grain
@@ -181,13 +188,13 @@ def plan_columns(stage: Stage, target: Target) -> Plan | None:
         return None
 
     def task(t: PrimExpr) -> Stmt:
-        row = {**_units(stage), **unfused(t // blocks, found.outer)}
+        row = {**_units(stage), **unravel_index(t // blocks, found.outer)}
         piece = _block(found, block, t % blocks)
         everything = Piece(imm64(0), found.reduced[0].extent)
         return _accumulate(found, row, piece, everything, None)
 
     total = product(a.extent for a in found.outer) * blocks
-    stmt, how = shared(total, each, "blocks of columns", task)
+    stmt, how = parallelize(total, each, "blocks of columns", task)
     text = f"rows are joined, in order, to {block} results at a time, which stay in the first cache"
     return Plan("columns", _guard_empty(stage, stmt), (text, how))
 
@@ -208,7 +215,7 @@ def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row
     partial = scratch(f"{stage.name}_parts", shape, stage.buffer.dtype)
 
     def piece(t: PrimExpr) -> Stmt:
-        place = {**_units(stage), **unfused(t // blocks // pieces, found.outer)}
+        place = {**_units(stage), **unravel_index(t // blocks // pieces, found.outer)}
         k = t // blocks % pieces
         extent: PrimExpr = Min(imm64(rows), whole - k * imm64(rows))
         if found.reduced[0].size is not None and found.reduced[0].size % rows == 0:
@@ -218,7 +225,7 @@ def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row
         return _accumulate(found, place, _block(found, block, t % blocks), steps, part)
 
     total = product(a.extent for a in found.outer) * blocks
-    first, how = shared(total * pieces, per_row * rows, "pieces", piece)
+    first, how = parallelize(total * pieces, per_row * rows, "pieces", piece)
     axis = Axis(Var("piece", INDEX), pieces)
     indices = (*(a.var for a in (*found.outer,)), axis.var, *(a.var for a in found.run))
     value = BufferLoad(partial, indices)
@@ -226,11 +233,11 @@ def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row
     ends = found._replace(stage=last, reduced=(axis,))
 
     def finish(t: PrimExpr) -> Stmt:
-        place = {**_units(stage), **unfused(t // blocks, found.outer)}
+        place = {**_units(stage), **unravel_index(t // blocks, found.outer)}
         everything = Piece(imm64(0), pieces)
         return _accumulate(ends, place, _block(found, block, t % blocks), everything, None)
 
-    stmt = allocated([partial], first, loop("item", total, finish))
+    stmt = allocate([partial], first, loop("item", total, finish))
     text = f"pieces of {rows} {found.reduced[0].var.name_hint} are joined apart, {block} columns "
     choices = (text + "at a time, then their results, in order", how)
     return Plan("columns in two steps", _guard_empty(stage, stmt), choices)
@@ -238,7 +245,7 @@ def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row
 
 def _columns(stage: Stage, target: Target) -> _Columns | None:
     """Match the axes of a reduction; None where results and terms are not contiguous alike."""
-    placed, reduced = [a for a in by_index(stage) if a.size != 1], _wide(stage.reduced)
+    placed, reduced = [a for a in storage_order(stage) if a.size != 1], _wide(stage.reduced)
     if not placed or not reduced:
         return None
     last = placed[-1]
@@ -301,26 +308,26 @@ def _accumulate(
     def held(place: Place) -> tuple[Buffer, tuple[PrimExpr, ...]]:
         if part is not None:
             return part[0], (*part[1], *(place[axis.var] for axis in found.run))
-        return stage.buffer, tuple(at(i, place) for i in stage.indices)
+        return stage.buffer, tuple(value_at(i, place) for i in stage.indices)
 
     def across(body: Callable[[Place], Stmt]) -> Stmt:
         """Do something for each column."""
 
         def one(first: PrimExpr, size: int) -> Stmt:
             def lane(x: PrimExpr) -> Stmt:
-                return body({**row, **unfused(first + x if size > 1 else first, found.run)})
+                return body({**row, **unravel_index(first + x if size > 1 else first, found.run)})
 
             return vectorized("lane", size, lane) if size > 1 else lane(imm64(0))
 
         sizes = sorted({found.width, found.lanes, 1}, reverse=True)
-        return seq(in_steps(columns.first, columns.extent, sizes, one))
+        return seq(strip_mine(columns.first, columns.extent, sizes, one))
 
     def start(place: Place) -> Stmt:
         buffer, indices = held(place)
         value = identity(stage.combine, stage.buffer.dtype)
         if part is None:
             assert stage.init is not None
-            value = at(stage.init, place)
+            value = value_at(stage.init, place)
         return BufferStore(buffer, value, indices)
 
     def join(known: Sequence[Place]) -> Stmt:
@@ -328,7 +335,9 @@ def _accumulate(
             buffer, indices = held(place)
             value: PrimExpr = BufferLoad(buffer, indices)
             for reduced in known:
-                value = combined(stage.combine, value, at(stage.value, {**place, **reduced}))
+                value = accumulate(
+                    stage.combine, value, value_at(stage.value, {**place, **reduced})
+                )
             return BufferStore(buffer, value, indices)
 
         return across(one)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
-from loomir.autoschedule.builders.evaluate import at, number, widest
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
-from loomir.autoschedule.builders.operand_access import reads_along, span, stride_along
-from loomir.autoschedule.builders.reduction_ops import combined
-from loomir.autoschedule.builders.register_transpose import turned
+from loomir.autoschedule.builders.evaluate import number, value_at, widest
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.operand_access import is_contiguous_along, ramp, stride_along
+from loomir.autoschedule.builders.reduction_ops import accumulate
+from loomir.autoschedule.builders.register_transpose import transpose_in_registers
 from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, pre_order, rewrite
@@ -93,7 +93,7 @@ def _find_transposes(
             continue
         if stride_along(load, along[-1:]) == 1:
             continue  # neighbouring rows are neighbours in memory
-        if load.dtype.lanes != 1 or not reads_along(load, [run]):
+        if load.dtype.lanes != 1 or not is_contiguous_along(load, [run]):
             return None
         if not any(structural_equal(load, other) for other in found):
             found.append(load)
@@ -165,16 +165,18 @@ class RowVectors:
             )
 
         def start(_: PrimExpr, mine: tuple[PrimExpr, PrimExpr], here: Place) -> Stmt:
-            indices = tuple(at(i, here) for i in stage.indices)
+            indices = tuple(value_at(i, here) for i in stage.indices)
             init = BufferLoad(stage.buffer, indices)
-            return BufferStore(held, init if stage.init is None else at(stage.init, here), mine)
+            return BufferStore(
+                held, init if stage.init is None else value_at(stage.init, here), mine
+            )
 
         def join(v: int, known: Place, of: PrimExpr) -> Stmt:
             def one(x: PrimExpr) -> Stmt:
                 mine = (imm64(v), x)
-                term = at(of, {**place(v, x), **known, lane: x})
+                term = value_at(of, {**place(v, x), **known, lane: x})
                 return BufferStore(
-                    held, combined(stage.combine, BufferLoad(held, mine), term), mine
+                    held, accumulate(stage.combine, BufferLoad(held, mine), term), mine
                 )
 
             return vectorized("lane", lanes, one)
@@ -184,13 +186,15 @@ class RowVectors:
 
             def along(load: BufferLoad, i: int) -> PrimExpr:
                 here = {**place(v, imm64(i)), **known}
-                indices = [at(index, here) for index in load.indices]
-                return BufferLoad(load.buffer, (*indices[:-1], span(indices[-1], lanes)))
+                indices = [value_at(index, here) for index in load.indices]
+                return BufferLoad(load.buffer, (*indices[:-1], ramp(indices[-1], lanes)))
 
             def turn(k: int, done: Sequence[Sequence[PrimExpr]]) -> Stmt:
                 if k < len(blocks):
                     vectors = [along(self.turns[k], i) for i in range(lanes)]
-                    return turned(vectors, lambda columns: turn(k + 1, [*done, columns]))
+                    return transpose_in_registers(
+                        vectors, lambda columns: turn(k + 1, [*done, columns])
+                    )
 
                 def one(j: PrimExpr) -> Stmt:
                     return join(v, {**known, self.run.var: add(first, j), step: j}, value)
@@ -198,7 +202,7 @@ class RowVectors:
                 made: list[Stmt] = []
                 for j in range(lanes):
                     for into, columns in zip(blocks, done):
-                        where = (imm64(j), span(imm64(0), lanes))
+                        where = (imm64(j), ramp(imm64(0), lanes))
                         made.append(BufferStore(into, columns[j], where))
                     made += [] if long else [one(imm64(j))]
                 return seq([*made, loop("step", lanes, one)] if long else made)
@@ -233,11 +237,11 @@ class RowVectors:
             return loop(name, axis.extent, lambda i: nested(k + 1, {**known, axis.var: i}))
 
         def end(x: PrimExpr, mine: tuple[PrimExpr, PrimExpr], here: Place) -> Stmt:
-            indices = tuple(at(i, here) for i in stage.indices)
+            indices = tuple(value_at(i, here) for i in stage.indices)
             return BufferStore(stage.buffer, BufferLoad(held, mine), indices)
 
         units: Place = {a.var: imm64(0) for a in stage.reduced if a.size == 1}
         ends = across(end)
         if left is not None:
             ends = loop("r", Min(left, imm64(lanes)), lambda x: end(x, (imm64(0), x), place(0, x)))
-        return allocated((held, *blocks), across(start), nested(0, units), ends)
+        return allocate((held, *blocks), across(start), nested(0, units), ends)

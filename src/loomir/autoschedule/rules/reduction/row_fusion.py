@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Final
 
 from loomir.arith.fold import imm64, int64, product
-from loomir.autoschedule.builders.evaluate import by_index, number, time_of, unfused
+from loomir.autoschedule.builders.evaluate import number, storage_order, time_of, unravel_index
 from loomir.autoschedule.builders.loops import INDEX, loop, scratch
-from loomir.autoschedule.builders.thread_partition import is_long, is_worth, shared
+from loomir.autoschedule.builders.thread_partition import is_long, is_worth, parallelize
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
@@ -141,7 +141,7 @@ class _Group:
         first = stages[place]
         if not lies_inside(first) or any(_is_empty(stage) for stage in stages[: place + 1]):
             return None
-        group = cls(_wide(by_index(first)))
+        group = cls(_wide(storage_order(first)))
         for k, stage in enumerate(stages[: place + 1]):
             needed = k == place or any(
                 id(stage.buffer.data) in reads_of(later) for later in stages[k + 1 : place + 1]
@@ -152,7 +152,7 @@ class _Group:
 
     def row_of(self, stage: Stage) -> list[Axis] | None:
         """Return the axes of a stage that correspond to the rows."""
-        axes = _wide(by_index(stage))[: len(self.rows)]
+        axes = _wide(storage_order(stage))[: len(self.rows)]
         if len(axes) < len(self.rows):
             return None
         same = all(structural_equal(a.extent, b.extent) for a, b in zip(axes, self.rows))
@@ -162,7 +162,7 @@ class _Group:
         """Return the axes of a stage inside of a row."""
         if stage.reduced:
             return tuple(_wide(stage.reduced))
-        return tuple(_wide(by_index(stage))[len(self.rows) :])
+        return tuple(_wide(storage_order(stage))[len(self.rows) :])
 
     def try_add(self, stage: Stage, *, follows: bool = True) -> bool:
         """Add a stage, if it works on the same rows."""
@@ -213,7 +213,7 @@ class _Group:
         made = [[_use_contracted(stage, small) for stage in stages_of] for stages_of in passes]
 
         def row(index: PrimExpr) -> Stmt:
-            table = unfused(index, self.rows)
+            table = unravel_index(index, self.rows)
             where = [table[axis.var] for axis in self.rows]
             return seq(
                 self._pass(stages_of, where, target, readings.get(k, Reading()))
@@ -226,7 +226,7 @@ class _Group:
         first = choose_reading(passes[0], elements, target, alone=len(passes) == 1)
         readings = {fetching: Reading(ahead)} if ahead else {0: first}
         count = product(axis.extent for axis in self.rows)
-        stmt, how = shared(count, each, "rows", row, held=held)
+        stmt, how = parallelize(count, each, "rows", row, held=held)
         names = ", ".join(axis.var.name_hint for axis in self.rows) or "nothing"
         choices = [f"rows over {names}: {len(passes)} passes over each of them", how]
         choices += [self._pass_text(stages_of, target) for stages_of in passes]
@@ -268,7 +268,7 @@ class _Group:
         count = product(axis.extent for axis in self.rows)
 
         def place(stage: Stage, row: PrimExpr, first: PrimExpr) -> Place:
-            table = unfused(row, self.rows)
+            table = unravel_index(row, self.rows)
             walk = self._walk(stage, [table[axis.var] for axis in self.rows])
             return {**walk.place, slot: row - first}
 
@@ -294,7 +294,7 @@ class _Group:
 
         held = [buffer for buffer, _ in small.values()]
         blocks = (count + imm64(size - 1)) // imm64(size)
-        stmt, how = shared(blocks, each * size, "blocks of rows", block, held=held)
+        stmt, how = parallelize(blocks, each * size, "blocks of rows", block, held=held)
         names = ", ".join(axis.var.name_hint for axis in self.rows)
         choices = [f"blocks of {size} rows over {names}: {len(passes)} passes over each", how]
         choices += [
@@ -513,7 +513,7 @@ def _use_contracted(
     found = small.get(stage.buffer)
     if found is None:
         return replace(stage, value=value, init=init)
-    axes = tuple(by_index(stage))  # from now on, indices do not say which of the rows comes first
+    axes = tuple(storage_order(stage))  # below, indices do not say which of the rows comes first
     indices = indices_of(stage.indices, found[1])
     return replace(stage, axes=axes, value=value, init=init, buffer=found[0], indices=indices)
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import imm64, int64, product
-from loomir.autoschedule.builders.evaluate import at, number, unfused, widest
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
+from loomir.autoschedule.builders.evaluate import number, unravel_index, value_at, widest
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
 from loomir.autoschedule.builders.reduction_ops import (
-    combined,
+    accumulate,
     identity,
-    joined_lanes,
-    joined_vectors,
-    vectors,
+    load_vectors,
+    reduce_lanes,
+    reduce_vectors,
 )
-from loomir.autoschedule.builders.strip_mine import in_steps, parts_of, plus
+from loomir.autoschedule.builders.strip_mine import add_offset, partial_vector_widths, strip_mine
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rules.elementwise.elementwise import is_heavy, values_join
 from loomir.autoschedule.rules.reduction.memory_streams import Reading
@@ -141,14 +141,14 @@ def run_pass(
         known = number(product(extents))
     width, lanes = width_of(walks, known, target)
     heavy = any(is_heavy(walk.stage.value) for walk in walks)
-    parts = parts_of(lanes, known) if heavy else []
+    parts = partial_vector_widths(lanes, known) if heavy else []
     most = reading.lanes or _MOST_LANES
     sums = {k: _sums(walk, width, lanes, most) for k, walk in enumerate(walks) if walk.combines()}
 
     def element(outer: Sequence[PrimExpr], index: PrimExpr, walk: Walk) -> Place:
         inside = walk.axes[start:]
         where = {axis.var: i for axis, i in zip(walk.axes[:start], outer, strict=True)}
-        return {**walk.place, **where, **unfused(index, inside)}
+        return {**walk.place, **where, **unravel_index(index, inside)}
 
     def step(outer: Sequence[PrimExpr], index: PrimExpr, size: int) -> Stmt:
         made: list[Stmt] = []
@@ -163,7 +163,7 @@ def run_pass(
 
     def run(outer: Sequence[PrimExpr]) -> Stmt:
         sizes = list(dict.fromkeys([width, lanes, *parts, 1]))
-        steps = in_steps(
+        steps = strip_mine(
             begin, length, sizes, lambda i, size: step(outer, i, size), ahead=reading.ahead
         )
         return seq(steps)
@@ -174,7 +174,9 @@ def run_pass(
         axis, low, extent = first.axes[k], imm64(0), extents[k]
         if piece is not None and k == 0:
             low, extent = piece
-        return loop(axis.var.name_hint, extent, lambda i: nested(k + 1, (*outer, plus(low, i))))
+        return loop(
+            axis.var.name_hint, extent, lambda i: nested(k + 1, (*outer, add_offset(low, i)))
+        )
 
     body = nested(0, ())
     if not sums:
@@ -182,7 +184,7 @@ def run_pass(
     starts = [_begin(walks[k], s, width, lanes) for k, s in sums.items()]
     ends = [_end(walks[k], s, width, lanes) for k, s in sums.items()]
     buffers = [b for s in sums.values() for b in dict.fromkeys((s.wide, s.narrow, s.single))]
-    made = allocated(buffers, *starts, body, *ends)
+    made = allocate(buffers, *starts, body, *ends)
     skips = any(may_skip(walk.stage) for walk in walks)
     if skips and any(axis.size is None for axis in first.axes):
         return IfThenElse(imm64(0) < product(extents), made)
@@ -197,7 +199,7 @@ def _in_parts(size: int, most: int, one: Callable[[PrimExpr], Stmt]) -> Stmt:
     if size <= most:
         return vectorized("lane", size, one)
     return seq(
-        vectorized("lane", most, lambda x, k=k: one(plus(imm64(k), x)))
+        vectorized("lane", most, lambda x, k=k: one(add_offset(imm64(k), x)))
         for k in range(0, size, most)
     )
 
@@ -216,15 +218,15 @@ def _element(walk: Walk, sums: _Sums | None, size: int, width: int) -> _Body:
     stage = walk.stage
 
     def store(_: PrimExpr, place: Place) -> Stmt:
-        indices = tuple(at(i, place) for i in stage.indices)
-        return BufferStore(stage.buffer, at(stage.value, place), indices)
+        indices = tuple(value_at(i, place) for i in stage.indices)
+        return BufferStore(stage.buffer, value_at(stage.value, place), indices)
 
     if sums is None:
         return store
     held = sums.single if size == 1 else sums.wide if size == width else sums.narrow
 
     def join(x: PrimExpr, place: Place) -> Stmt:
-        value = combined(stage.combine, BufferLoad(held, (x,)), at(stage.value, place))
+        value = accumulate(stage.combine, BufferLoad(held, (x,)), value_at(stage.value, place))
         return BufferStore(held, value, (x,))
 
     return join
@@ -232,11 +234,11 @@ def _element(walk: Walk, sums: _Sums | None, size: int, width: int) -> _Body:
 
 def _begin(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
     stage = walk.stage
-    indices = tuple(at(i, walk.place) for i in stage.indices)
+    indices = tuple(value_at(i, walk.place) for i in stage.indices)
     start = BufferLoad(stage.buffer, indices) if stage.init is None else None
     if start is None:
         assert stage.init is not None
-        start = at(stage.init, walk.place)
+        start = value_at(stage.init, walk.place)
     made: list[Stmt] = [BufferStore(sums.single, start, (imm64(0),))]
     if width > 1:
         nothing = identity(stage.combine, stage.buffer.dtype)
@@ -252,13 +254,15 @@ def _end(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
     total: PrimExpr = BufferLoad(sums.single, (imm64(0),))
     if width > 1:
         how, part = stage.combine, sums.part
-        held = joined_vectors(how, vectors(sums.wide, width // part, part), max(1, lanes // part))
-        held = [joined_lanes(how, vector, lanes // len(held)) for vector in held]
+        held = reduce_vectors(
+            how, load_vectors(sums.wide, width // part, part), max(1, lanes // part)
+        )
+        held = [reduce_lanes(how, vector, lanes // len(held)) for vector in held]
         if lanes < width:
-            others = vectors(sums.narrow, len(held), lanes // len(held))
+            others = load_vectors(sums.narrow, len(held), lanes // len(held))
             held = [
-                combined(how, vector, other) for vector, other in zip(held, others, strict=True)
+                accumulate(how, vector, other) for vector, other in zip(held, others, strict=True)
             ]
-        (vector,) = joined_vectors(how, held)
-        total = combined(how, total, joined_lanes(how, vector))
-    return BufferStore(stage.buffer, total, tuple(at(i, walk.place) for i in stage.indices))
+        (vector,) = reduce_vectors(how, held)
+        total = accumulate(how, total, reduce_lanes(how, vector))
+    return BufferStore(stage.buffer, total, tuple(value_at(i, walk.place) for i in stage.indices))

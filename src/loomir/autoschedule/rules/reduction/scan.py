@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from loomir.arith.fold import folded, int64, product
 from loomir.autoschedule.builders.evaluate import number, time_of
-from loomir.autoschedule.builders.thread_partition import is_worth, shared
+from loomir.autoschedule.builders.thread_partition import is_worth, parallelize
 from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
@@ -56,7 +56,7 @@ def plan_scan(stmt: Stmt) -> Plan | None:
             table[loop.loop_var] = cast(value, loop.loop_var.dtype)
         return _nested(found.bound, found.body, table)
 
-    made, how = shared(count, each * steps, "rows", item)
+    made, how = parallelize(count, each * steps, "rows", item)
     names = ", ".join(loop.loop_var.name_hint for loop in found.bound)
     return Plan("scan", made, (f"steps along {names} keep their order", how))
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.arith.fold import add, folded, imm64, int64, mul, product, sub
-from loomir.autoschedule.builders.evaluate import at, time_of, unfused, widest
-from loomir.autoschedule.builders.loops import allocated, loop, scratch, vectorized
+from loomir.autoschedule.builders.evaluate import time_of, unravel_index, value_at, widest
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
 from loomir.autoschedule.builders.operand_access import let
-from loomir.autoschedule.builders.thread_partition import shared
+from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.ir.stage import Axis, Stage
-from loomir.autoschedule.rewrite.affine_guards import Form, conjunction, form_of, test_of
+from loomir.autoschedule.rewrite.affine_guards import AffineForm, affine_form, conjuncts, guard_form
 from loomir.autoschedule.rules.convolution.image_panels import parts_of
 from loomir.autoschedule.rules.matmul.operands import bind_values
 from loomir.ir.visit import by_class, rewrite
@@ -143,7 +143,7 @@ def read_sliding(
         terms *= axis.size or 0
     if terms < _FEWEST_NARROW or across.size is None:
         return None
-    value = at(value, {axis.var: imm64(0) for axis in stage.reduced if axis.size == 1})
+    value = value_at(value, {axis.var: imm64(0) for axis in stage.reduced if axis.size == 1})
     axes, found = (*stage.axes, *stage.reduced), _moving(value, across)
     if found is None or Let in by_class(value):
         return None
@@ -194,7 +194,7 @@ def _parts(found: Call | BufferLoad) -> tuple[list[PrimExpr], PrimExpr, PrimExpr
     """Give the conditions of a read, what is read, and what instead."""
     if isinstance(found, BufferLoad):
         return [], found, None
-    return conjunction(found.args[0]), found.args[1], found.args[2]
+    return conjuncts(found.args[0]), found.args[1], found.args[2]
 
 
 def _ways(
@@ -206,7 +206,7 @@ def _ways(
     """See how reads move along two axes; None where they do not all move alike."""
     made: list[Along] = []
     loads: list[BufferLoad] = by_class(read).get(BufferLoad, [])
-    forms = [form_of(index, axes) for load in loads for index in load.indices]
+    forms = [affine_form(index, axes) for load in loads for index in load.indices]
     for axis in places:
         mine = [form for form in forms if form is not None and axis.var in form.terms]
         if not mine or any(form.terms != mine[0].terms for form in mine):
@@ -247,7 +247,7 @@ class _Moved:
         """Whether an expression is the same for all places."""
         return self.moving.isdisjoint(by_class(expr).get(Var, ()))
 
-    def way(self, form: Form) -> tuple[int, int] | None:
+    def way(self, form: AffineForm) -> tuple[int, int] | None:
         """Give which place a form is of, and how many times it."""
         for k, way in enumerate(self.ways):
             times, rest = divmod(form.terms.get(way.axis.var, 0), way.stride)
@@ -260,7 +260,7 @@ class _Moved:
 
     def index(self, index: PrimExpr) -> PrimExpr:
         """Give an index by the place."""
-        form = form_of(index, self.axes)
+        form = affine_form(index, self.axes)
         found = None if form is None else self.way(form)
         if form is None or found is None:
             return index
@@ -286,7 +286,7 @@ class _Moved:
         """
         rows: list[PrimExpr] = []
         low, high = self.ways[1].first, self._end()
-        wanted = [(test_of(part, self.axes), part) for part in conditions]
+        wanted = [(guard_form(part, self.axes), part) for part in conditions]
         for form, part in wanted:
             found = None if form is None else self.way(form)
             if form is None or found is None:
@@ -306,7 +306,7 @@ class _Moved:
                 high = min(high, rest.value // -times + 1)
         for load in by_class(read).get(BufferLoad, []):
             for index, size in zip(load.indices, load.buffer.shape, strict=True):
-                form = form_of(index, tuple(Axis(var, imm64(0)) for var in self.here))
+                form = affine_form(index, tuple(Axis(var, imm64(0)) for var in self.here))
                 if form is None or not form.terms:
                     continue
                 (var, times), *more = form.terms.items()
@@ -365,7 +365,7 @@ def slide(
     count = folded(mul(product(axis.extent for axis in outer), bands))
 
     def item(t: PrimExpr) -> Stmt:
-        row = unfused(FloorDiv(t, bands), outer)
+        row = unravel_index(FloorDiv(t, bands), outer)
         first = mul(FloorMod(t, bands), imm64(band))
         return let(
             "first",
@@ -403,7 +403,7 @@ def slide(
     terms = down.steps * across.steps
     each = terms * time_of(found.stage.value, found.stage.buffer.dtype) / 4
     each *= band * (across.axis.size or 1)
-    stmt, how = shared(count, each, f"bands of {band} rows", item, held=(copy,))
+    stmt, how = parallelize(count, each, f"bands of {band} rows", item, held=(copy,))
     sums = found.tile * found.vectors
     tile = (
         f"tile of {found.tile} x {found.width}: {sums} of {target.registers} registers hold results"
@@ -446,7 +446,7 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
             def lane(i: PrimExpr) -> Stmt:
                 k = add(first, i)
                 x = add(mul(k, imm64(across.stride)), imm64(across.first + phase))
-                made = at(value, {**row, found.y: y, found.x: x})
+                made = value_at(value, {**row, found.y: y, found.x: x})
                 return BufferStore(copy, made, (line, add(k, imm64(phase * run))))
 
             return lane(imm64(0)) if size == 1 else vectorized("lane", size, lane)
@@ -475,7 +475,7 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
 
     condition: PrimExpr = TRUE
     for part in found.rows:
-        test = at(part, {**row, found.y: y})
+        test = value_at(part, {**row, found.y: y})
         condition = test if condition is TRUE else And(condition, test)
     return filled(True) if condition is TRUE else IfThenElse(condition, filled(True), filled(False))
 
@@ -530,7 +530,7 @@ def _results(
     def start(r: int, x: PrimExpr) -> Stmt:
         assert stage.init is not None
         here, slot = lane(r, x)
-        return BufferStore(held, at(stage.init, here), (slot,))
+        return BufferStore(held, value_at(stage.init, here), (slot,))
 
     def end(r: int, x: PrimExpr) -> Stmt:
         here, slot = lane(r, x)
@@ -546,7 +546,7 @@ def _results(
         start = add(mul(FloorMod(moved, by), imm64(found.run)), FloorDiv(moved, by))
         x = add(folded(start), add(column, x))
         u = add(line, imm64(r * down.stride + j * down.apart))
-        value = at(found.whole, {**here, **steps, found.held: BufferLoad(copy, (u, x))})
+        value = value_at(found.whole, {**here, **steps, found.held: BufferLoad(copy, (u, x))})
         return BufferStore(held, join(BufferLoad(held, (slot,)), value), (slot,))
 
     def lines(k: PrimExpr) -> Stmt:
@@ -568,4 +568,4 @@ def _results(
                 ended.append(end(r, f))
             else:
                 ended.append(vectorized("lane", n, lambda x, r=r, f=f: end(r, add(f, x))))
-    return allocated([held], *begun, steps, *ended)
+    return allocate([held], *begun, steps, *ended)

@@ -12,16 +12,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.arith.fold import FOLDS, add, folded, imm64, int64, mul, product, sub
-from loomir.autoschedule.builders.evaluate import at, by_index, number, time_of, unfused, widest
-from loomir.autoschedule.builders.loops import INDEX, allocated, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.evaluate import (
+    number,
+    storage_order,
+    time_of,
+    unravel_index,
+    value_at,
+    widest,
+)
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, unrolled, vectorized
 from loomir.autoschedule.builders.operand_access import let
-from loomir.autoschedule.builders.thread_partition import items_together, shared
+from loomir.autoschedule.builders.reduction_ops import accumulate
+from loomir.autoschedule.builders.thread_partition import parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import Padding, form_of, read_padding
+from loomir.autoschedule.rewrite.affine_guards import (
+    PaddingGuards,
+    affine_form,
+    read_padding_guards,
+)
 from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise
 from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
-from loomir.autoschedule.rules.fallback import combined
 from loomir.autoschedule.rules.matmul.operands import bind_values
 from loomir.autoschedule.rules.matmul.recognise import find_epilogue, has_overlap
 from loomir.autoschedule.rules.stencil.line_buffer import read_sliding, slide
@@ -71,7 +82,7 @@ class _Window:
     outer: tuple[Axis, ...]
     down: Axis
     across: Axis
-    padding: Padding
+    padding: PaddingGuards
     rows: int
     vectors: int
     lanes: int
@@ -113,7 +124,7 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
     each = terms * time_of(stage.value, stage.buffer.dtype) / 4
     size = 1 if found.across.size is None else found.across.size
     low, high = found.inside(down)
-    block = -(-items_together(each * size) // found.rows) * found.rows
+    block = -(-task_size(each * size) // found.rows) * found.rows
     middle = number(sub(high, low))
     if middle is not None:
         block = max(1, min(block, middle))
@@ -122,7 +133,7 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
     count = folded(mul(product(axis.extent for axis in found.outer), blocks))
 
     def item(t: PrimExpr) -> Stmt:
-        row = unfused(FloorDiv(t, blocks), found.outer)
+        row = unravel_index(FloorDiv(t, blocks), found.outer)
         return let(
             "b", t % blocks, lambda b: bind_values(list(row.items()), lambda row: band(row, b))
         )
@@ -147,11 +158,11 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
         slow = _band(found, row, frozenset(names - border), start, end, b, blocks)
         return IfThenElse(condition, fast, slow)
 
-    stmt, how = shared(count, each * size * block, f"bands of {block} rows", item)
+    stmt, how = parallelize(count, each * size * block, f"bands of {block} rows", item)
     if found.copies:
         made = [plan_transpose(c, target) or plan_elementwise(c, target) for c in found.copies]
         copied = [plan.stmt for plan in made if plan is not None]
-        stmt = allocated((c.buffer for c in found.copies), *copied, stmt)
+        stmt = allocate((c.buffer for c in found.copies), *copied, stmt)
     return Plan("windows", stmt, (*_choices(found, target), how), _flops(found))
 
 
@@ -203,7 +214,7 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
     if any(stage.buffer.dtype.lanes != 1 for stage in stages):
         return None
     epilogue = find_epilogue(stages)
-    placed = [axis for axis in by_index(first) if axis.size != 1]
+    placed = [axis for axis in storage_order(first) if axis.size != 1]
     if epilogue is None or len(placed) < 2 or first.init is None:
         return None
     across, down = placed[-1], placed[-2]
@@ -211,7 +222,7 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
     value, copies = _copied(_plain(first), first, across)
     if not _slides(first, value, across):
         return None
-    padding = read_padding(value, first.axes, first.reduced)
+    padding = read_padding_guards(value, first.axes, first.reduced)
     if padding is None:
         return None
     lanes = target.lanes(max(8, widest(value, first.buffer.dtype)))
@@ -284,7 +295,7 @@ def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
     if any(load.dtype.lanes != 1 for load in loads):
         return False
     for load in loads:
-        forms = [form_of(index, axes) for index in load.indices]
+        forms = [affine_form(index, axes) for index in load.indices]
         for form in forms:
             if form is not None and form.terms.keys() & own and form.terms.keys() & steps:
                 moving |= {var for index in load.indices for var in by_class(index).get(Var, ())}
@@ -310,7 +321,7 @@ def _apart(
     left = set(steps)
     for load in loads:
         for index in load.indices:
-            form = form_of(index, axes)
+            form = affine_form(index, axes)
             if form is not None and form.terms.keys() & own:
                 left -= form.terms.keys()
     return left
@@ -456,7 +467,7 @@ def _is_fused(stage: Stage) -> bool:
 def _joined(found: _Window, held: PrimExpr, term: PrimExpr) -> PrimExpr:
     if found.fused and isinstance(term, Mul):
         return call_builtin("fma", term.a, term.b, held)
-    return combined(found.stage.combine, held, term)
+    return accumulate(found.stage.combine, held, term)
 
 
 def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width: int) -> Stmt:
@@ -480,13 +491,13 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
 
     def start(here: _Place, x: PrimExpr) -> Stmt:
         assert stage.init is not None
-        return BufferStore(held, at(stage.init, here), (x,))
+        return BufferStore(held, value_at(stage.init, here), (x,))
 
     def step(steps: _Place, term: PrimExpr) -> Stmt:
         return each(
             lambda here, x: BufferStore(
                 held,
-                _joined(found, BufferLoad(held, (x,)), at(term, {**here, **steps})),
+                _joined(found, BufferLoad(held, (x,)), value_at(term, {**here, **steps})),
                 (x,),
             )
         )
@@ -494,7 +505,7 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
     def end(here: _Place, x: PrimExpr) -> Stmt:
         return _finished(found, here, BufferLoad(held, (x,)))
 
-    return allocated((held,), each(start), _steps(found, value, place, step), each(end))
+    return allocate((held,), each(start), _steps(found, value, place, step), each(end))
 
 
 def _steps(
@@ -524,7 +535,7 @@ def _steps(
         if k == len(reduced):
             if condition is None:
                 return step(steps, value)
-            test = at(condition, {**place, **steps})
+            test = value_at(condition, {**place, **steps})
             return IfThenElse(test, step(steps, chosen(True)), step(steps, chosen(False)))
         axis = reduced[k]
         if axis.size == 1:
@@ -549,12 +560,12 @@ def _finished(found: _Window, place: _Place, total: PrimExpr) -> Stmt:
 
     for part in (found.stage, *found.epilogue):
         if part is not found.stage:
-            value = rewrite(at(part.value, place), {BufferLoad: known})
+            value = rewrite(value_at(part.value, place), {BufferLoad: known})
         var = Var(part.buffer.name, part.buffer.dtype)
         held[part.buffer] = var
         bound.append((var, value))
         if part.buffer not in found.inner:
-            indices = tuple(at(index, place) for index in part.indices)
+            indices = tuple(value_at(index, place) for index in part.indices)
             stores.append(BufferStore(part.buffer, var, indices))
     body = seq(stores)
     for var, made in reversed(bound):

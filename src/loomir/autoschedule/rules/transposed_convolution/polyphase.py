@@ -15,12 +15,12 @@ from math import prod
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, int64, mul, product, sub
-from loomir.autoschedule.builders.evaluate import number, unfused
-from loomir.autoschedule.builders.loops import INDEX, allocated, loop, scratch, vectorized
-from loomir.autoschedule.builders.operand_access import converted, span
-from loomir.autoschedule.builders.strip_mine import in_steps
-from loomir.autoschedule.builders.thread_partition import shared
-from loomir.autoschedule.ir.plan import Ahead, Plan
+from loomir.autoschedule.builders.evaluate import number, unravel_index
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.operand_access import convert, ramp
+from loomir.autoschedule.builders.strip_mine import strip_mine
+from loomir.autoschedule.builders.thread_partition import parallelize
+from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.autoschedule.rules.fallback import plan_general
@@ -132,7 +132,7 @@ class _Phases:
     rules: Rules
     apart: bool
     """Whether each phase is a sum of its own: nothing else is summed up."""
-    ahead: list[Ahead] = field(default_factory=list[Ahead])
+    ahead: list[Prepack] = field(default_factory=list[Prepack])
     notes: list[str] = field(default_factory=list[str])
     bordered: bool = False
     shared: tuple[Buffer, list[int]] | None = None
@@ -159,7 +159,7 @@ class _Phases:
             stmt, how = self._together(made)
             done.append(stmt)
             self.notes.append(f"phases are put together in rows: {how}")
-        stmt = allocated(held, *done) if held else seq(done)
+        stmt = allocate(held, *done) if held else seq(done)
         strides = " x ".join(str(line.stride) for line in self.found.lines)
         notes = [f"{strides} phases, as {counted(count, 'convolution')}", *self.notes]
         if self.bordered and self.found.kernel.load.dtype.is_float:
@@ -223,7 +223,7 @@ class _Phases:
             return self._planned([self._sum(phases, own, reduced, value, to)], ())
         before, image = self._image(phases)
         kernel, copy = self._kernel(phases, own, taps)
-        one, other = converted(image, found.image.to), converted(kernel, found.kernel.to)
+        one, other = convert(image, found.image.to), convert(kernel, found.kernel.to)
         value = Mul(other, one) if found.swapped else Mul(one, other)
         made = [*before, self._sum(phases, own, reduced, value, to)]
         if to is None:
@@ -274,8 +274,8 @@ class _Phases:
             if found.taps[i] >= 0:
                 first = add(imm64(p.kernel), mul(phase, imm64(p.skip)))
                 kernel[found.taps[i]] = add(mul(line.kernel.var, imm64(p.step)), first)
-        one = converted(BufferLoad(buffer, tuple(image)), found.image.to)
-        other = converted(BufferLoad(found.kernel.load.buffer, tuple(kernel)), found.kernel.to)
+        one = convert(BufferLoad(buffer, tuple(image)), found.image.to)
+        other = convert(BufferLoad(found.kernel.load.buffer, tuple(kernel)), found.kernel.to)
         return Mul(other, one) if found.swapped else Mul(one, other)
 
     def _image(self, phases: Sequence[Phases]) -> tuple[list[Stage], PrimExpr]:
@@ -391,13 +391,13 @@ class _Phases:
             for part in plan.ahead:
                 of = reads_of(part.stmt)
                 first = [(stmt, b) for stmt, b in fixed if id(b.data) in of]
-                whole = allocated([b for _, b in first], *(stmt for stmt, _ in first), part.stmt)
-                self.ahead.append(Ahead(whole, part.buffers))
+                whole = allocate([b for _, b in first], *(stmt for stmt, _ in first), part.stmt)
+                self.ahead.append(Prepack(whole, part.buffers))
         read = set[int]().union(*(reads_of(stmt) for stmt in made))
-        self.ahead += [Ahead(stmt, (b,)) for stmt, b in fixed if id(b.data) in read]
+        self.ahead += [Prepack(stmt, (b,)) for stmt, b in fixed if id(b.data) in read]
         packed = {b for _, b in fixed}
         held = [b for b in own if b not in packed and id(b.data) in read]
-        return allocated(held, *made) if held else seq(made)
+        return allocate(held, *made) if held else seq(made)
 
     def _by_rules(
         self, stages: Sequence[Stage], constants: Set[Var], own: Sequence[Buffer]
@@ -442,9 +442,9 @@ class _Phases:
         slow_stmts = [plan.stmt for plan in slow]
         choice = IfThenElse(Eq(BufferLoad(count, (imm64(0),)), zero), stmt, seq(slow_stmts))
         if load.buffer.data in self.constants:
-            self.ahead.append(Ahead(plan.stmt, (count,)))
+            self.ahead.append(Prepack(plan.stmt, (count,)))
             return choice
-        return allocated([count], plan.stmt, choice)
+        return allocate([count], plan.stmt, choice)
 
     # -- the end -----------------------------------------------------------------------------------
     def _together(self, parts: Sequence[_Part]) -> tuple[Stmt, str]:
@@ -463,7 +463,7 @@ class _Phases:
         row = _Row(self, last, None if last is None else self._line(last))
 
         def item(number: PrimExpr) -> Stmt:
-            turns = unfused(number, outer)
+            turns = unravel_index(number, outer)
 
             def at_phase(i: int, chosen: list[tuple[Phases, PrimExpr]], place: _Place) -> Stmt:
                 if i == len(lines):
@@ -493,7 +493,7 @@ class _Phases:
         size = number(product(a.extent for a in trailing)) if last is None else last.axis.size
         each = (size or 1) * prod(line.stride for line in lines) * found.stage.buffer.dtype.itemsize
         held = [] if row.line is None else [row.line]
-        return shared(product(a.extent for a in outer), each * 0.2, "rows", item, held=held)
+        return parallelize(product(a.extent for a in outer), each * 0.2, "rows", item, held=held)
 
     def _line(self, last: Line) -> Buffer:
         size = last.stride * last.turns
@@ -552,7 +552,7 @@ class _Phases:
             return body(first) if n == 1 else vectorized("lane", n, lambda x: body(add(first, x)))
 
         return seq(
-            in_steps(imm64(0), size, list(dict.fromkeys([lanes, max(1, lanes // 4), 1])), some)
+            strip_mine(imm64(0), size, list(dict.fromkeys([lanes, max(1, lanes // 4), 1])), some)
         )
 
 
@@ -585,7 +585,7 @@ class _Row:
                     BufferStore(line, value, (add(start, imm64(r)),))
                     for r, value in enumerate(read(first))
                 )
-            values = [broadcast(value, n) for value in read(span(first, n))]
+            values = [broadcast(value, n) for value in read(ramp(first, n))]
             if stride & (stride - 1):
                 return seq(
                     BufferStore(line, value, (Ramp(add(start, imm64(r)), imm64(stride), n),))
@@ -593,12 +593,12 @@ class _Row:
                 )
             lanes = tuple(IntImm(r * n + i, _INT32) for i in range(n) for r in range(stride))
             mixed = Shuffle(tuple(values), lanes) if stride > 1 else values[0]
-            return BufferStore(line, mixed, (span(start, n * stride),))
+            return BufferStore(line, mixed, (ramp(start, n * stride),))
 
         most = self.lanes if stride & (stride - 1) else max(1, min(self.lanes, _LANES // stride))
         while most > last.turns:
             most //= 2
-        mix = in_steps(imm64(0), imm64(last.turns // most * most), [most], some)
+        mix = strip_mine(imm64(0), imm64(last.turns // most * most), [most], some)
         if last.turns % most:  # some are mixed twice, to the same
             mix.append(some(imm64(last.turns - most), most))
         lead = imm64(last.lead)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from loomir.arith.fold import add, folded, imm64, mul
-from loomir.autoschedule.builders.evaluate import by_index
+from loomir.autoschedule.builders.evaluate import storage_order
 from loomir.autoschedule.builders.loops import INDEX, with_shape
-from loomir.autoschedule.builders.operand_access import conversions, plain_load
+from loomir.autoschedule.builders.operand_access import conversions, load_under_casts
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import Form, conjunction, form_of, test_of
+from loomir.autoschedule.rewrite.affine_guards import AffineForm, affine_form, conjuncts, guard_form
 from loomir.autoschedule.rules.matmul.recognise import is_zero
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
@@ -159,7 +159,7 @@ def read_spread(stage: Stage) -> Spread | None:
     stage, cut = _cut(stage)
     value = stage.value
     assert isinstance(value, Call)
-    lines = _lines(stage, conjunction(value.args[0]))
+    lines = _lines(stage, conjuncts(value.args[0]))
     product = value.args[1]
     if not lines or not isinstance(product, Mul):
         return None
@@ -210,7 +210,7 @@ def _cut(stage: Stage) -> tuple[Stage, dict[Var, PrimExpr]]:
 
 
 def _summed(index: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
-    form = form_of(index, axes)
+    form = affine_form(index, axes)
     if form is None:
         return index
     made = folded(form.rest)
@@ -224,13 +224,13 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
     axes = (*stage.axes, *stage.reduced)
     places = {axis.var: axis for axis in stage.axes}
     steps = {axis.var: axis for axis in stage.reduced}
-    found: dict[Var, tuple[Form, int]] = {}
+    found: dict[Var, tuple[AffineForm, int]] = {}
     for part in tests:
         if isinstance(part, Eq):
             of, zero = part.a, part.b
             if not isinstance(of, FloorMod) or not is_zero(zero) or not isinstance(of.b, IntImm):
                 return None
-            form = form_of(of.a, axes)
+            form = affine_form(of.a, axes)
             own = None if form is None else _own(form, places)
             if form is None or own is None or own in found or of.b.value < 1:
                 return None
@@ -269,13 +269,13 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
         made.append(Line(axis, kernel, stride, rest.value, gap, low, high))
     if len({line.kernel.var for line in made}) != len(made):
         return None
-    return sorted(made, key=lambda line: by_index(stage).index(line.axis))
+    return sorted(made, key=lambda line: storage_order(stage).index(line.axis))
 
 
 _FAR: Final = 1 << 60
 
 
-def _own(form: Form, places: Mapping[Var, Axis]) -> Var | None:
+def _own(form: AffineForm, places: Mapping[Var, Axis]) -> Var | None:
     """Give the axis of ``axis + shift - gap * step``; None where it is something else.
 
     A kernel of one element has no steps.
@@ -291,9 +291,9 @@ def _bound(
     part: PrimExpr,
     axes: Sequence[Axis],
     places: Mapping[Var, Axis],
-    found: dict[Var, tuple[Form, int]],
+    found: dict[Var, tuple[AffineForm, int]],
     element: Var,
-) -> tuple[Var, Form] | None:
+) -> tuple[Var, AffineForm] | None:
     """Match a comparison as a bound of an element; where nothing divides, stride is 1."""
     lines: set[Var] = set()
 
@@ -304,7 +304,7 @@ def _bound(
         lines.add(own)
         return element
 
-    form = test_of(rewrite(part, {FloorDiv: quotient}), (*axes, Axis(element, imm64(1))))
+    form = guard_form(rewrite(part, {FloorDiv: quotient}), (*axes, Axis(element, imm64(1))))
     if form is None:
         return None
     if lines:
@@ -315,30 +315,30 @@ def _bound(
     var, times = own[0], form.terms[own[0]]
     if var not in found:
         sign = 1 if times > 0 else -1
-        line = Form({v: sign * n for v, n in form.terms.items()}, imm64(0))
+        line = AffineForm({v: sign * n for v, n in form.terms.items()}, imm64(0))
         if _own(line, places) is None:
             return None
         found[var] = line, 1  # where the image is shifted, ``_read_line`` sees
     line, stride = found[var]
     # The test is ``times * line + rest``, and the line is ``stride * element``.
     left = form.plus(line, -times)
-    return None if left.terms else (var, Form({element: times * stride}, left.rest))
+    return None if left.terms else (var, AffineForm({element: times * stride}, left.rest))
 
 
 def _line_of(
-    e: PrimExpr, axes: Sequence[Axis], found: Mapping[Var, tuple[Form, int]]
+    e: PrimExpr, axes: Sequence[Axis], found: Mapping[Var, tuple[AffineForm, int]]
 ) -> Var | None:
     """Give the line of which an expression is the quotient by its stride."""
     if not isinstance(e, FloorDiv) or not isinstance(e.b, IntImm):
         return None
-    form = form_of(e.a, axes)
+    form = affine_form(e.a, axes)
     for var, (line, stride) in found.items():
         if form is not None and stride == e.b.value and _same(form, line):
             return var
     return None
 
 
-def _same(a: Form, b: Form) -> bool:
+def _same(a: AffineForm, b: AffineForm) -> bool:
     left = a.plus(b, -1)
     return not left.terms and is_zero(folded(left.rest))
 
@@ -357,7 +357,7 @@ def _factored(
         return None
     swapped = moving[1] or (not moving[0] and fixed[0])
     image, kernel = sides[::-1] if swapped else sides
-    load, weights = plain_load(image), plain_load(kernel)
+    load, weights = load_under_casts(image), load_under_casts(kernel)
     if load is None or weights is None or load.buffer.strides or weights.buffer.strides:
         return None
     if load.dtype.lanes != 1 or weights.dtype.lanes != 1 or _open(weights) or _open(load):
@@ -392,12 +392,12 @@ def _factored(
             taps[index] = place
     if any(line.kernel.var not in taps and line.kernel.size != 1 for line in moved):
         return None
-    moved.sort(key=lambda line: by_index(stage).index(line.axis))
+    moved.sort(key=lambda line: storage_order(stage).index(line.axis))
     kernels = {line.kernel.var for line in moved}
     return Spread(
         stage,
         tuple(moved),
-        tuple(by_index(stage)),
+        tuple(storage_order(stage)),
         tuple(axis for axis in stage.reduced if axis.var not in kernels),
         Factor(load, tuple(conversions(image))),
         Factor(weights, tuple(conversions(kernel))),
@@ -420,10 +420,10 @@ def _read_line(index: PrimExpr, lines: Sequence[Line], axes: Sequence[Axis]) -> 
         terms = {line.axis.var: 1, line.kernel.var: -line.gap}
         if line.kernel.size == 1:
             del terms[line.kernel.var]
-        whole = Form(terms, imm64(line.shift))
+        whole = AffineForm(terms, imm64(line.shift))
         if _line_of(index, axes, {line.axis.var: (whole, line.stride)}) is not None:
             return line
-        form = form_of(index, axes)
+        form = affine_form(index, axes)
         if line.stride == 1 and form is not None:
             left = form.plus(whole, -1)
             rest = folded(left.rest)
