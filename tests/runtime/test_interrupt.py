@@ -135,7 +135,8 @@ def interrupted(call, after=0.3):
         ended = True
     else:
         ended = False
-    over.set()
+    finally:
+        over.set()
     sender.join()
     return ended
 """
