@@ -27,6 +27,8 @@ import numpy as np
 import loomir
 from loomir.script import ir as I, relax as R, tir as T
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have us ignore it
+
 @T.prim_func
 def waits(x: T.Buffer((4,), "int64")):
     while x[0] < T.int64(1):
