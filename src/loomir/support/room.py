@@ -68,7 +68,7 @@ def _left() -> int:
 
 
 def _measured() -> _Stack | None:
-    attributes = ctypes.create_string_buffer(_ATTRIBUTES)
+    attributes = (ctypes.c_char * _ATTRIBUTES)()
     low, size, guard = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
     try:
         own = ctypes.c_size_t(threading.get_ident())
@@ -89,7 +89,7 @@ def _here() -> int:
     ask = getattr(_library, "getcontext", None)
     if place is None or ask is None:
         return 0
-    registers = ctypes.create_string_buffer(_REGISTERS)
+    registers = (ctypes.c_char * _REGISTERS)()
     ask(registers)
     return int.from_bytes(registers.raw[place : place + 8], sys.byteorder)
 
@@ -134,7 +134,7 @@ _endless: Final[list[Any]] = []
 def _started(start: Any) -> ctypes.c_size_t | None:
     """Make a thread, of the first size that is granted."""
     for size in _SIZES:
-        attributes = ctypes.create_string_buffer(_ATTRIBUTES)
+        attributes = (ctypes.c_char * _ATTRIBUTES)()
         thread = ctypes.c_size_t()
         _library.pthread_attr_init(attributes)
         _library.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size))
