@@ -127,6 +127,7 @@ __all__ = [
     "block_attr",
     "break_loop",
     "broadcast",
+    "buffer",
     "buffer_load",
     "buffer_store",
     "cast",
@@ -183,6 +184,7 @@ _V = TypeVar("_V")
 Assert = scopes.check
 Broadcast = expressions.broadcast
 Buffer = buffer_spec.BufferSpec
+buffer = buffer_spec.BufferSpec
 BufferLoad = scopes.buffer_load
 Call = loops.call
 Cast = expressions.cast_node

@@ -50,7 +50,7 @@ def test_many_rules_take_loops() -> None:
     ("module", "name", "passes"),
     [
         (parallelize, "carried_by", ""),
-        (loop_distribution, "_is_own", True),
+        (loop_distribution, "_is_iteration_private", True),
         (lift_loops, "_loads", False),
         (lift_loops, "_equal_all", True),
     ],

@@ -430,9 +430,9 @@ REACHED = {
     ("doc.py", "generic_visit"): "fields that classes of the Doc AST declare",
     ("macros.py", "*"): "fields that bodies stand in, written there",
     ("module_calls.py", "*"): "fields that bodies stand in, written there",
-    ("tir_binding.py", "*"): "fields that bodies stand in, written there",
-    ("relax_function.py", "_walk"): "fields that classes of the Doc AST declare",
-    ("relax_statements.py", "_bound_in"): "fields that bodies stand in, written there",
+    ("assignments.py", "*"): "fields that bodies stand in, written there",
+    ("function.py", "_walk"): "fields that classes of the Doc AST declare",
+    ("statements.py", "_bound_in"): "fields that bodies stand in, written there",
     ("table.py", "<module>"): "names of __all__",
 }
 
