@@ -266,6 +266,9 @@ def extern_func(name: str, struct_info: object = None, *, ty: object = None) -> 
 class Operator:
     """An operator as a function: calling it makes a call of the program."""
 
+    checks_arguments: Final = True
+    """Calls name arguments that are missing, unknown or too many by OPS0001."""
+
     def __init__(self, op: Op, doc: str) -> None:
         self.op = op
         self.__doc__ = doc
