@@ -184,7 +184,7 @@ def installed(name: str) -> bool:
 
 
 def as_array(value: Any) -> Any:
-    """Give a result as a NumPy array."""
+    """Return a result as a NumPy array."""
     return value if isinstance(value, np.ndarray) else value.numpy()
 
 

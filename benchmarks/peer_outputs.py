@@ -72,7 +72,7 @@ class Peer:
         other.close()
 
     def run(self, text: str, entry: str, arguments: list[Any]) -> tuple[str, Any, list[Any]]:
-        """Give what happened, the result, and the arrays as they are then."""
+        """Return what happened, the result, and the arrays as they are then."""
         try:
             self._pipe.send((text, entry, arguments))
             if self._pipe.poll(SECONDS):

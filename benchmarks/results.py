@@ -28,7 +28,7 @@ class Found:
     problems: dict[str, str]
 
     def seconds(self, peer: str) -> float:
-        """Give the least time."""
+        """Return the least time."""
         return min(self.times[peer], default=math.nan) if peer in self.times else math.nan
 
     def spread(self, peer: str) -> float:
@@ -44,7 +44,7 @@ class Found:
 
     @property
     def ratio(self) -> float:
-        """Give the best peer's time over Loomir's."""
+        """Return the best peer's time over Loomir's."""
         return self.seconds(self.best) / self.seconds("loomir") if self.best else math.nan
 
 
@@ -60,7 +60,7 @@ class Outcome:
     complaints: dict[str, str]
 
     def share(self, found: Found, peer: str) -> float:
-        """Give the share of the roof: the least time that this machine could take, over its own."""
+        """Return share of the roof: the least time that this machine could take, over its own."""
         work = found.row
         flops = self.roof.get(f"{work.dtype} flops", self.roof["flops"])
         least = max(work.flops / flops, work.bytes / self.roof["bandwidth"])
@@ -68,7 +68,7 @@ class Outcome:
 
     @property
     def mean(self) -> float:
-        """Give the geometric mean of the ratios."""
+        """Return the geometric mean of the ratios."""
         logs = [math.log(f.ratio) for f in self.found if not math.isnan(f.ratio)]
         return math.exp(sum(logs) / len(logs)) if logs else math.nan
 

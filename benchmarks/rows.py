@@ -36,7 +36,7 @@ class Row:
 
     @property
     def bytes(self) -> int:
-        """Give how much is read and written at least."""
+        """Return how much is read and written at least."""
         into = sum(math.prod(s) for s in self.shapes) * np.dtype(_dtype(self.dtype)).itemsize
         return into + math.prod(self.out) * np.dtype(_dtype(self.out_dtype)).itemsize
 

@@ -15,7 +15,7 @@ __all__ = ["measure", "print_table"]
 def measure(
     calls: Mapping[str, Callable[[], object]], *, rounds: int = 15, number: int = 1
 ) -> dict[str, float]:
-    """Give the median seconds of each call; they take turns, so that all meet the same noise."""
+    """Return the median seconds of each call; they take turns, so that all meet the same noise."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()

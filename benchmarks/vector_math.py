@@ -74,7 +74,7 @@ def compiled(name: str, dtype: str) -> Callable[..., object]:
 
 
 def others(name: str, a: Any, c: Any, out: Any) -> dict[str, Callable[[], object]]:
-    """Give the same work for NumPy and PyTorch, where they have the function."""
+    """Return the same work for NumPy and PyTorch, where they have the function."""
     calls: dict[str, Callable[[], object]] = {}
     args = [a, c][: arity(name)]
     theirs = getattr(np, NUMPY.get(name, name) or "", None)
@@ -95,7 +95,7 @@ def others(name: str, a: Any, c: Any, out: Any) -> dict[str, Callable[[], object
 
 
 def best(calls: dict[str, Callable[[], object]], rounds: int = 25, number: int = 8) -> list[float]:
-    """Give for each call the least ns per element; they take turns, so that all meet one noise."""
+    """Return for each call the least ns per element; in turns, so that all meet one noise."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for found, call in zip(times, calls.values(), strict=True):
@@ -111,7 +111,7 @@ COLUMNS = ("function", "Loomir", "NumPy", "PyTorch", "NumPy / Loomir", "PyTorch 
 
 
 def timed(name: str, dtype: str) -> dict[str, float]:
-    """Give ns per element by who does it."""
+    """Return ns per element by who does it."""
     rng = np.random.default_rng(0)
     low, high = RANGES.get(name, (0.1, 10.0) if name in POSITIVE else (-10.0, 10.0))
     a, c = (rng.uniform(low, high, SIZE).astype(dtype) for _ in range(2))

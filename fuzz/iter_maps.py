@@ -100,7 +100,7 @@ class Case:
     """Whether nothing was broken: a bijective map by construction."""
 
     def at(self, symbols: dict[Var, int]) -> Case:
-        """Give the case for given values of symbols."""
+        """Return the case for given values of symbols."""
         if not symbols:
             return self
         given = {var: const(value, var.dtype) for var, value in symbols.items()}
@@ -289,12 +289,12 @@ class Look:
         return len(set(zip(*(value.tolist() for value in self.values)))) == self.count
 
     def number(self, expr: PrimExpr) -> int:
-        """Give the value of an extent, a scale or a base."""
+        """Return the value of an extent, a scale or a base."""
         given = {var: np.array([value], "int64") for var, value in self.symbols.items()}
         return int(values_of(expr, given, 1)[0])
 
     def values_at(self, expr: PrimExpr) -> Any:
-        """Give the values of an expression at all points."""
+        """Return the values of an expression at all points."""
         given = dict(self.given)
         for var, value in self.symbols.items():
             given[var] = np.full(self.count, value, str(var.dtype))
@@ -377,7 +377,7 @@ def _is_over(expr: PrimExpr, inner: set[Var], wanted: bool) -> bool:
 
 
 def problem(case: Case, *, everything: bool = True) -> str | None:
-    """Give what is wrong with the answers for a case, None where all is right.
+    """Return what is wrong with the answers for a case, None where all is right.
 
     ``everything`` asks for more than the strictest level and the division.
     """
@@ -454,7 +454,7 @@ def make_symbolic(seed: int) -> tuple[Case, Var, Var]:
 
 
 def symbolic_problem(case: Case, n: Var, m: Var) -> tuple[str | None, bool]:
-    """Give what is wrong for some values of the symbols, and whether a bijection was found."""
+    """Return what is wrong for some values of the symbols, and whether a bijection was found."""
     analyzer = Analyzer()
     analyzer.assume_size(n, 1 << 15)
     analyzer.assume_size(m, 1 << 15)

@@ -114,7 +114,7 @@ def set_threads(count: int) -> None:
 
 
 def object_digest(module: IRModule, level: int = 2) -> str:
-    """Give a digest of the object file that a program becomes."""
+    """Return a digest of the object file that a program becomes."""
     signatures = {
         var.name_hint: signature_of(func, module)
         for var, func in module.functions.items()

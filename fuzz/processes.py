@@ -199,7 +199,7 @@ class Campaign:
         """Ask more about a program that was checked."""
 
     def next_seed(self) -> int | None:
-        """Give a seed that nobody has, or None where there are no more."""
+        """Return a seed that nobody has, or None where there are no more."""
         with self.lock:
             return None if self.stopped else next(self.seeds, None)
 

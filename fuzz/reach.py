@@ -60,7 +60,7 @@ class Recorder:
         sys.settrace(None)
 
     def new(self) -> list[Arc]:
-        """Give what was recorded since this was last asked."""
+        """Return what was recorded since this was last asked."""
         found = sorted(self._new - self._known)
         self._known |= self._new
         self._new.clear()

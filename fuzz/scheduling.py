@@ -25,7 +25,7 @@ def _worth_it() -> Iterator[None]:
 
 
 def scheduled(target: str) -> Callable[[IRModule], IRModule]:
-    """Give what schedules a module for a target, but for functions that it may round otherwise."""
+    """Return what schedules a module for a target, but for functions that it may round."""
 
     def change(module: IRModule) -> IRModule:
         with _worth_it():

@@ -48,7 +48,7 @@ def _texts() -> tuple[str, ...]:
 
 
 def text_of_seed(seed: int) -> str:
-    """Give the changed text of a seed."""
+    """Return the changed text of a seed."""
     random = Random(seed)
     return mutate(random.choice(_texts()), random)
 

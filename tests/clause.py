@@ -43,7 +43,7 @@ def read_list(path: Path) -> dict[str, str]:
 
 @cache
 def specifications() -> Mapping[str, Mapping[str, str]]:
-    """Give each specification's name and its clauses with their kinds."""
+    """Return each specification's name and its clauses with their kinds."""
     lists = sorted(LISTS.glob("clauses-*.txt"))
     return {p.stem.removeprefix("clauses-"): read_list(p) for p in lists}
 

@@ -64,7 +64,7 @@ def pytest_collection() -> Iterator[None]:
 
 # -- golden files -------------------------------------------------------------------------------
 def golden_path(test: pytest.Item) -> Path:
-    """Give the file of a test: golden/<path of the test file>/<name of the test>.txt."""
+    """Return the file of a test: golden/<path of the test file>/<name of the test>.txt."""
     where = test.path.relative_to(Path(__file__).parent).with_suffix("")
     name = re.sub(r"[^\w.=-]+", "_", test.name).strip("_")
     return GOLDEN / where / f"{name}.txt"

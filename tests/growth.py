@@ -13,7 +13,7 @@ _ATTEMPTS: Final = 6
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """Give the CPU time of some work, without what collecting others' garbage takes."""
+    """Return the CPU time of some work, without what collecting others' garbage takes."""
     gc.collect()
     gc.disable()
     try:

@@ -27,7 +27,7 @@ def declared() -> list[str]:
 
 @functools.cache
 def imported(folder: Path) -> frozenset[str]:
-    """Give the top-level names of the modules that the source imports, late imports included."""
+    """Return the top-level names of the modules that the source imports, late imports included."""
     names: set[str] = set()
     for file in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -72,7 +72,7 @@ def test_folder_shows_what_it_is(folder: Path):
 
 
 def tracked() -> list[Path]:
-    """Give the text files that the repository holds, or that an unpacked archive has."""
+    """Return the text files that the repository holds, or that an unpacked archive has."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -134,14 +134,14 @@ def stub_text() -> str:
 
 
 def names_of_language() -> dict[str, Any]:
-    """Give the names of ``R`` that are no operators, those of texts too."""
+    """Return the names of ``R`` that are no operators, those of texts too."""
     public: list[str] = vars(R)["__all__"]
     own = {name: getattr(R, name) for name in (*public, "Any", "str", "tuple")}
     return {**BUILDER_NAMES, **NAMES, **own}
 
 
 def _language() -> Iterator[str]:
-    """Give each name the type that it has where it is defined."""
+    """Yield each name the type that it has where it is defined."""
     for name, value in sorted(names_of_language().items()):
         if name in _WRITTEN:
             continue

@@ -60,7 +60,7 @@ class Peer:
         return self.called(row, FUNCTIONS[row.kind], [jnp.asarray(x) for x in inputs])
 
     def called(self, row: Row, function: Callable[..., Any], given: list[Any]) -> Prepared:
-        """Give a call of a function."""
+        """Return a call of a function."""
         wide = {"preferred_element_type": jnp.int32} if row.dtype == "int8" else {}
         jitted = jax.jit(lambda *xs: function(*xs, **row.settings, **wide))
         compiled = jitted.lower(*given).compile()

@@ -29,14 +29,14 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def as_tensor(array: Any) -> Any:
-    """Give an array to PyTorch, which has a bfloat16 of its own."""
+    """Return an array to PyTorch, which has a bfloat16 of its own."""
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view("uint16")).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
 def as_array(tensor: Any) -> Any:
-    """Give a tensor to NumPy, wide enough for all that it holds."""
+    """Return a tensor to NumPy, wide enough for all that it holds."""
     return (tensor.float() if tensor.dtype is torch.bfloat16 else tensor).numpy()
 
 
@@ -52,7 +52,7 @@ class Peer:
         return self.called(row, [as_tensor(x) for x in inputs])
 
     def called(self, row: Row, given: list[Any]) -> Prepared:
-        """Give a call of the operator."""
+        """Return a call of the operator."""
         into = self._into(row, given)
         if into is not None:
             return into

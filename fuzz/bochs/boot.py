@@ -48,7 +48,7 @@ def gate(handler: int, stack: int) -> bytes:
 
 
 def slot_address(slot: int, address: int) -> int:
-    """Give the physical address of an address whose GiB is at a slot."""
+    """Return the physical address of an address whose GiB is at a slot."""
     return slot * GIB + address % GIB
 
 
@@ -101,7 +101,7 @@ class Layout:
         self._put(self.stubs, b"\xf4" * (_VECTORS + 2))
 
     def stub(self, vector: int) -> int:
-        """Give the address that an exception ends at."""
+        """Return the address that an exception ends at."""
         return self.stubs + vector
 
     @property
@@ -130,6 +130,6 @@ class Layout:
         return True
 
     def host_address(self, physical: int) -> int:
-        """Give the address in this process of a physical one."""
+        """Return the address in this process of a physical one."""
         slot, rest = divmod(physical, GIB)
         return self._places[slot] * GIB + rest

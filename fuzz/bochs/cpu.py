@@ -143,7 +143,7 @@ class Cpu:
         return made
 
     def _thread_base(self) -> int:
-        """Give the address of the variables of this thread."""
+        """Return the address of the variables of this thread."""
         base = ctypes.c_uint64()
         self._libc.syscall(_ARCH_PRCTL, _GET_FS, ctypes.byref(base))
         return base.value
@@ -216,7 +216,7 @@ class Cpu:
         cpu.state = state
 
     def _written(self, code: bytes) -> int:
-        """Give the address of an instruction after which the CPU stops."""
+        """Return the address of an instruction after which the CPU stops."""
         found = self._rewritten.get(code)
         if found is None:
             found = self._rewritten[code] = self.outside.keep(code + b"\xf4")

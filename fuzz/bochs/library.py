@@ -119,14 +119,14 @@ void *loomir_stack(void) { return __builtin_frame_address(0); }
 
 
 def model_of(target: str) -> str:
-    """Give the model that code for a target runs on. Errors: EmulatorError where there is none."""
+    """Return model that code for a target runs on. Errors: EmulatorError where there is none."""
     if target not in MODELS:
         raise EmulatorError(f"Bochs has no CPU for {target}: it emulates x86-64")
     return MODELS[target]
 
 
 def found() -> str:
-    """Give the C compiler. Errors: NotInstalledError where it or the emulator is missing."""
+    """Return the C compiler. Errors: NotInstalledError where it or the emulator is missing."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None or importlib.util.find_spec("bochscpu") is None:
         raise NotInstalledError(_MISSING)
@@ -134,7 +134,7 @@ def found() -> str:
 
 
 def load(model: str) -> tuple[Any, Any, Any]:
-    """Give the package, its C++ library and the library in between, for a model of CPU.
+    """Return the package, its C++ library and the library in between, for a model of CPU.
 
     A process has one model. Errors: NotInstalledError.
     """

@@ -37,7 +37,7 @@ class _Info(ctypes.Structure):
 
 
 def library_of(address: int) -> str:
-    """Give the file name of the library that an address is in; '' where it is in none."""
+    """Return the file name of the library that an address is in; '' where it is in none."""
     info = _Info()
     dladdr: Any = ctypes.CDLL(None).dladdr
     dladdr.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Info)]
@@ -64,7 +64,7 @@ class Outside:
         self._functions: list[Any] = []
 
     def address(self, function: int, name: str = "") -> int:
-        """Give the address for emulated code of a function; on a real CPU it does the same."""
+        """Return the address for emulated code of a function; on a real CPU it does the same."""
         found = self._made.get(function)
         if found is None:
             number = len(self._functions)
@@ -90,7 +90,7 @@ class Outside:
         return found
 
     def at(self, halted: int) -> Any:
-        """Give the function whose stub stopped the CPU at an address, or None."""
+        """Return the function whose stub stopped the CPU at an address, or None."""
         number, rest = divmod(halted - self._start, _STUB)
         if rest != _HALT or not 0 <= number < len(self._functions):
             return None

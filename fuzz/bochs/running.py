@@ -66,7 +66,7 @@ class Machine:
         return library
 
     def _door(self, name: str, address: int) -> int:
-        """Give what the real CPU calls for a function: a callback that emulates it."""
+        """Return what the real CPU calls for a function: a callback that emulates it."""
         kind = _ADDRESS if name in _GIVES_ADDRESS else _ENTRY
         # A graph's result would be read; what an entry gives is read when its fault is known.
         failed = int(name == "loomir_enter")

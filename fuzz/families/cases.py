@@ -53,7 +53,7 @@ def fresh(argument: Any) -> Any:
 
 
 def _memory(array: Any) -> Any:
-    """Give the array whose memory an array is a view of."""
+    """Return the array whose memory an array is a view of."""
     made = part = array
     while (part := getattr(part, "base", None)) is not None:
         if isinstance(part, np.ndarray):

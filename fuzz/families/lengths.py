@@ -181,7 +181,7 @@ KINDS: Final = (
 
 
 def draw(seed: int) -> Case:
-    """Give the case of a seed; after all lengths they repeat, with other elements."""
+    """Return the case of a seed; after all lengths they repeat, with other elements."""
     kind, length = KINDS[seed % len(KINDS)], seed // len(KINDS) * _STEP % _LONGEST + 1
     random = np.random.default_rng(seed)
     shapes, text = _SHAPES[kind.form](kind, length)
@@ -209,7 +209,7 @@ def _elements(random: Any, dtype: str, shape: tuple[int, ...]) -> Any:
 
 
 def _exact(array: Any) -> Any:
-    """Give numbers that neither round nor wrap."""
+    """Return numbers that neither round nor wrap."""
     if array.dtype.kind in "iu":
         return array.astype(object) if array.itemsize == 8 else array.astype("int64")
     return array.astype("float64")

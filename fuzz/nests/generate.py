@@ -61,17 +61,17 @@ class Scope:
     scalars: list[str] = field(default_factory=list)
 
     def over(self, axis: str) -> list[str]:
-        """Give the loop variables of an axis."""
+        """Return the loop variables of an axis."""
         return [var for var, other in self.loops.items() if other == axis]
 
 
 def nests_of_seed(seed: int) -> Program:
-    """Give the program of a seed."""
+    """Return the program of a seed."""
     return _Nests(SeedChoices(f"nests {VERSION} {seed}")).program()
 
 
 def text_of_seed(seed: int) -> str:
-    """Give the text of the program of a seed."""
+    """Return the text of the program of a seed."""
     return _Nests(SeedChoices(f"nests {VERSION} {seed}")).text()
 
 
@@ -190,7 +190,7 @@ class _Nests:
         self.lines.append("    " * (depth + 2) + text)
 
     def name(self, stem: str) -> str:
-        """Give a new name."""
+        """Return a new name."""
         self.names += 1
         return f"{stem}{self.names}"
 

@@ -22,7 +22,7 @@ __all__ = ["inlined", "renamed", "with_dead_code"]
 
 
 def renamed(module: IRModule) -> IRModule:
-    """Give every variable one of two names: names are hints, and objects differ.
+    """Return every variable one of two names: names are hints, and objects differ.
 
     It goes through JSON, where every node is written once and made anew.
     """

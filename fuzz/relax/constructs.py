@@ -74,7 +74,7 @@ def branch(g: Grower, functions: list[Any]) -> Entry | None:
 
 
 def _like(g: Grower, wanted: Entry) -> Entry:
-    """Give a tensor of the same shape and dtype."""
+    """Return a tensor of the same shape and dtype."""
     shape, dtype = wanted.value.shape, wanted.dtype
     found = g.tensor(lambda e: e.value.shape == shape and e.dtype is dtype)
     return found if found is not None else g.constant(shape, str(dtype))

@@ -289,7 +289,7 @@ class Grower:
 
     # -- fitting -------------------------------------------------------------------------------
     def fitted(self, sample: TensorSample) -> Entry:
-        """Give a tensor as a sample asks for: one that there is, one made of it, or a constant."""
+        """Return a tensor as a sample asks for: one, one made of it, or a constant."""
         dtype, shape = str(DataType(sample.dtype)), tuple(sample.shape)
         if sample.values is not None:
             data = np.array(sample.values, dtype=numpy_of(DataType(dtype))).reshape(shape)
@@ -362,7 +362,7 @@ class Grower:
         return made
 
     def renamed_sizes(self, entry: Entry) -> Entry | None:
-        """Give names to some extents, which are sizes from here on."""
+        """Return names to some extents, which are sizes from here on."""
         shape: list[Any] = []
         fresh: list[ShapeVar] = []
         for extent in entry.value.shape:

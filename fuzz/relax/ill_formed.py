@@ -273,7 +273,7 @@ class _Mistaken(Rewriter):
         return self.change(call) if self.at == 0 else call
 
     def change(self, call: Call) -> Call:
-        """Give another argument, drop one, or give another option."""
+        """Return another argument, drop one, or give another option."""
         c, args, attrs = self.choices, list(call.args), dict(call.attrs)
         form = c.integer(0, 4)
         if form == 0 and args:
@@ -352,7 +352,7 @@ def accepted_mistake(program: RelaxProgram, seed: int) -> str:
 
 
 def _ended(run: Callable[[], Any]) -> str:
-    """Give the code of the error of a run, if any."""
+    """Return the code of the error of a run, if any."""
     try:
         with np.errstate(all="ignore"):
             run()

@@ -222,7 +222,7 @@ def _filled(g: Grower, shape: Entry | None) -> Entry | None:
 
 
 def new_sizes(g: Grower, functions: list[Any]) -> Entry | None:
-    """Give names to extents by a cast that must hold."""
+    """Return names to extents by a cast that must hold."""
     del functions
     x = g.tensor(lambda e: e.value.ndim > 0)
     return g.renamed_sizes(x) if x is not None else None

@@ -185,7 +185,7 @@ def _factors(g: Grower, count: int) -> list[int]:
 
 
 def reshape(g: Grower) -> Entry | None:
-    """Give other extents, one of them perhaps left to be found."""
+    """Return other extents, one of them perhaps left to be found."""
     entry = g.tensor()
     if entry is None:
         return None

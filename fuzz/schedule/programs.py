@@ -368,7 +368,7 @@ HARD: Final = (
 
 
 def hard(c: Choices) -> Hard:
-    """Give a program in which little is allowed."""
+    """Return a program in which little is allowed."""
     text, moves = c.pick(HARD)
     return Hard(_read(text), moves)
 

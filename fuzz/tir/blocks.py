@@ -43,7 +43,7 @@ __all__ = ["Blocks"]
 
 
 def _without_names(region: BufferRegion) -> BufferRegion:
-    """Give the region, or all of the buffer where it would bind a name a second time."""
+    """Return the region, or all of the buffer where it would bind a name a second time."""
     named = any(isinstance(p, Let) for p in pre_order(region))
     return region.buffer.whole() if named else region
 
@@ -57,7 +57,7 @@ class Blocks:
         self.exprs = statements.exprs
 
     def makers(self) -> list[tuple[float, Maker]]:
-        """Give the kinds of blocks with their weights."""
+        """Return the kinds of blocks with their weights."""
         weight = 3.0 if self.exprs.policy.favours == "blocks" else 1.0
         return [
             (1.2 * weight, self.spatial),
@@ -205,7 +205,7 @@ class Blocks:
     def _reducing(
         self, dtype: DataType, length: int, factor: int
     ) -> tuple[list[tuple[Var, int]], PrimExpr]:
-        """Give the loops of a reduced axis, split or not, and the axis's value in them."""
+        """Return the loops of a reduced axis, split or not, and the axis's value in them."""
         one = Var(self.exprs.name("k"), dtype)
         if factor == 1:
             return [(one, length)], one
@@ -214,7 +214,7 @@ class Blocks:
         return [(one, length // factor), (two, factor)], value
 
     def matched(self, ctx: Context, depth: int) -> Stmt | None:
-        """Give a region of a buffer a name of its own."""
+        """Return a region of a buffer a name of its own."""
         c = self.c
         fits = [k for k in ctx.buffers if all(k.extents) and k.extents and not k.pinned]
         if not fits or not ctx.private:

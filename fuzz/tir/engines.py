@@ -246,7 +246,7 @@ def _close(x: Any, y: Any, spec: ArraySpec) -> bool:
 
 
 def _order(x: Any, dtype: DataType) -> int:
-    """Give the place of a float among all of its dtype."""
+    """Return the place of a float among all of its dtype."""
     code = {16: "h", 32: "i", 64: "q"}[dtype.bits]
     (n,) = struct.unpack(f"<{code}", x.tobytes())
     return n if n >= 0 else -(1 << (dtype.bits - 1)) - n

@@ -75,7 +75,7 @@ FAVOURS = [
 
 
 def program_of_seed(seed: int) -> Program:
-    """Give the program of a seed."""
+    """Return the program of a seed."""
     return generate(SeedChoices(f"tirgen {VERSION} {seed}"))
 
 

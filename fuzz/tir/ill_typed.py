@@ -70,7 +70,7 @@ class Mistake(NamedTuple):
 
 
 def _other(dtype: DataType) -> DataType:
-    """Give another dtype with as many lanes."""
+    """Return another dtype with as many lanes."""
     return (INT32 if dtype.is_float else FLOAT32).with_lanes(dtype.lanes)
 
 
@@ -79,7 +79,7 @@ def _cast(value: PrimExpr) -> PrimExpr:
 
 
 def _lanes(node: PrimExpr) -> int:
-    """Give another number of lanes."""
+    """Return another number of lanes."""
     return 4 if node.dtype.lanes == 2 else 2
 
 

@@ -29,7 +29,7 @@ INT32 = DataType("int32")
 
 
 def renamed(module: IRModule) -> IRModule:
-    """Give every variable and buffer one of two names: names are hints, and objects differ.
+    """Return every variable and buffer one of two names: names are hints, and objects differ.
 
     It goes through JSON, where every node is written once and made anew.
     """

@@ -144,7 +144,7 @@ def values_of(choices: Choices, dtype: DataType, count: int, how: str) -> list[A
 
 
 def bits_of(array: Any, dtype: DataType) -> bytes:
-    """Give the bytes of an array with every NaN made the same."""
+    """Return the bytes of an array with every NaN made the same."""
     if not dtype.is_float:
         return bytes(np.ascontiguousarray(array).tobytes())
     flat = np.ascontiguousarray(array).copy()

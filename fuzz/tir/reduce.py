@@ -61,7 +61,7 @@ def isolated(test: Callable[[], bool]) -> bool:
 
 
 def reduced(module: IRModule, fails: Test, *, rounds: int = 6) -> IRModule:
-    """Give the smallest module found that is well-formed and still fails."""
+    """Return the smallest module found that is well-formed and still fails."""
     for _ in range(rounds):
         before = module
         for name in list(module):

@@ -266,7 +266,7 @@ class Statements:
         return For(var, least, extent, kind, body, thread)
 
     def _apart(self, ctx: Context, var: Var, start: int, stop: int) -> tuple[Known, ...]:
-        """Give what iterations may use: of each memory an axis of their own, or no writing."""
+        """Return what iterations may use: of each memory an axis of their own, or no writing."""
         kept: list[Known] = []
         by_root: dict[int, list[Known]] = {}
         for known in ctx.buffers:
@@ -418,7 +418,7 @@ class Statements:
         return BufferRealize(buffer, bounds, TRUE, seq([filled, body]))
 
     def alias(self, ctx: Context, depth: int) -> Stmt | None:
-        """Give memory another shape."""
+        """Return memory another shape."""
         fits = [k for k in ctx.buffers if k.passable and all(k.extents) and not k.pinned]
         if not fits or not ctx.private:
             return None
@@ -488,5 +488,5 @@ class Statements:
 
 
 def pointer_to(dtype: DataType) -> PointerType:
-    """Give the type of a pointer."""
+    """Return the type of a pointer."""
     return PointerType(PrimType(dtype))

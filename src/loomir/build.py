@@ -60,7 +60,7 @@ _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
 
 def as_module(program: Program) -> IRModule:
-    """Give the program as a module; a function alone becomes a module of one.
+    """Return the program as a module; a function alone becomes a module of one.
 
     Errors: TIR0005 for anything else.
     """
@@ -372,7 +372,7 @@ def _called(module: IRModule) -> tuple[str, ...]:
 
 
 def _added(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signature]:
-    """Give the signatures of the functions that lowering made."""
+    """Return the signatures of the functions that lowering made."""
     return {
         var.name_hint: signature_of(func, lowered)
         for var, func in lowered.functions.items()

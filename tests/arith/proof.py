@@ -199,7 +199,7 @@ def divides_safely(rule: Rule) -> Any:
 
 
 def prove(formula: Any, milliseconds: int) -> Any:
-    """Give ``unsat`` where a formula always holds."""
+    """Return ``unsat`` where a formula always holds."""
     solver = z3.Solver()
     solver.set("timeout", milliseconds)
     solver.add(z3.Not(formula))

@@ -37,7 +37,7 @@ class Paths:
         return way
 
     def run(self, fn: Callable[[], Any]) -> Iterator[Any]:
-        """Give the function's result on each path, with the solver knowing the path."""
+        """Yield the function's result on each path, with the solver knowing the path."""
         self.open: list[bool] = []
         while True:
             self.taken = []
@@ -65,7 +65,7 @@ def floor_divide(a: Any, b: Any) -> Any:
 
 
 def number(value: int, like: Any) -> Any:
-    """Give a constant of the sort of another term."""
+    """Return a constant of the sort of another term."""
     return z3.IntVal(value) if z3.is_int(like) else z3.BitVecVal(value, WIDE)
 
 
@@ -134,5 +134,5 @@ class Symbol:
 
 
 def term(value: Any, like: Any) -> Any:
-    """Give the term of a symbol or a number."""
+    """Return the term of a symbol or a number."""
     return value.term if isinstance(value, Symbol) else number(value, like)

@@ -225,7 +225,7 @@ def name_of(func: Callable[..., Any]) -> str:
 
 @cache
 def public_functions() -> dict[CodeType, Callable[..., Any]]:
-    """Give the public functions of the modules of rules, by their code."""
+    """Return the public functions of the modules of rules, by their code."""
     found: dict[CodeType, Callable[..., Any]] = {}
     for info in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
         module = importlib.import_module(info.name)

@@ -15,12 +15,12 @@ from tests.growth import assert_grows
 
 
 def exponentials(y: Any) -> Any:
-    """Give a stage that moves into its reader."""
+    """Return a stage that moves into its reader."""
     return te.compute((8, 8), lambda i, j: te.exp(y[i, j]) + 1.0)
 
 
 def shares(y: Any) -> Any:
-    """Give two stages that stay: sums of rows, and what divides by them."""
+    """Return two stages that stay: sums of rows, and what divides by them."""
     r: Var = te.reduce_axis((0, 8))
     total = te.compute((8,), lambda i: te.sum(y[i, r], axis=r))
     return te.compute((8, 8), lambda i, j: y[i, j] / total[i])

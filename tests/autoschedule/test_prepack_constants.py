@@ -34,7 +34,7 @@ def product(
 
 
 def numbers(shape: tuple[int, ...], dtype: str) -> Array:
-    """Give whole numbers, whose sums are exact in any order."""
+    """Return whole numbers, whose sums are exact in any order."""
     made = np.random.default_rng(sum(shape)).integers(-8, 8, shape)
     return made.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 

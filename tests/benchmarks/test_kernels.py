@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def small(row: Row) -> Row:
-    """Give a row of few elements, that a plain sum can check."""
+    """Return a row of few elements, that a plain sum can check."""
     shapes = {
         "linear": ((2, 3), (4, 3)),
         "attention": ((1, 2, 3, 4),) * 3,

@@ -41,7 +41,7 @@ def read(program: Program) -> PrimFunc | IRModule:
 
 
 def marked_line(program: Program) -> int | None:
-    """Give the number of the line that carries ``# <--``."""
+    """Return the number of the line that carries ``# <--``."""
     if not isinstance(program, str):
         return None
     lines = textwrap.dedent(program).lstrip("\n").splitlines()
@@ -128,7 +128,7 @@ def run_both(
 
 
 def both_ways(program: Program, **options: Any) -> list[Callable[..., Any]]:
-    """Give a function as the interpreter and as native code run it."""
+    """Return a function as the interpreter and as native code run it."""
     made, compiled = prepared(program, options)
     entry = entry_of(made, None)
     return [partial(interpret, made, entry), compiled[entry]]
@@ -178,7 +178,7 @@ def refused(code: str, program: Program) -> Diagnostic:
 
 
 def mistakes(program: Program) -> list[str]:
-    """Give the codes of what ``loomir.verify`` finds."""
+    """Return the codes of what ``loomir.verify`` finds."""
     return [d.code for d in verify(read(program))]
 
 

@@ -59,12 +59,12 @@ def bindings(program: Program) -> list[Binding]:
 
 
 def known(program: Program) -> str:
-    """Give what is known of a function's result, as written."""
+    """Return what is known of a function's result, as written."""
     return str(read(program).ret_struct_info)
 
 
 def marked_line(program: Program) -> int | None:
-    """Give the number of the line that carries ``# <--``."""
+    """Return the number of the line that carries ``# <--``."""
     if not isinstance(program, str):
         return None
     found = [n for n, line in enumerate(program.splitlines(), start=1) if "# <--" in line]
@@ -73,7 +73,7 @@ def marked_line(program: Program) -> int | None:
 
 # -- programs that run ---------------------------------------------------------------------------
 def ways(program: Program, name: str = "main") -> list[Callable[..., Any]]:
-    """Give a function as the interpreter and as native code run it."""
+    """Return a function as the interpreter and as native code run it."""
     made, compiled = prepared(program)
     alone = not isinstance(made, IRModule)
 
@@ -153,12 +153,12 @@ def refused(code: str, program: Program) -> Diagnostic:
 
 
 def mistakes(program: Program) -> list[str]:
-    """Give the codes of what ``loomir.verify`` finds."""
+    """Return the codes of what ``loomir.verify`` finds."""
     return [d.code for d in loomir.verify(read(program))]
 
 
 def warnings(program: Program) -> list[str]:
-    """Give the codes of what is left to run time, or is odd."""
+    """Return the codes of what is left to run time, or is odd."""
     return [d.code for d in warnings_of(read(program))]
 
 

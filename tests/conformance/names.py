@@ -29,13 +29,13 @@ class SuiteTest(NamedTuple):
 
 
 def clause_of(name: str) -> str | None:
-    """Give the clause in the name of a test."""
+    """Return the clause in the name of a test."""
     found = _CLAUSE.match(name)
     return "-".join(found.groups()) if found else None
 
 
 def decision_of(name: str) -> str | None:
-    """Give the decision in the name of a test."""
+    """Return the decision in the name of a test."""
     found = _DECISION.match(name)
     return found[1] if found else None
 
@@ -60,7 +60,7 @@ def _tests_in(path: Path) -> Iterator[SuiteTest]:
 
 @cache
 def decisions(specification: str) -> dict[str, str]:
-    """Give the decisions on a specification and their classes."""
+    """Return the decisions on a specification and their classes."""
     path = LISTS / f"decisions-{specification}.txt"
     rows = path.read_text(encoding="utf-8").splitlines()
     return dict(row.split(" ", 1) for row in rows if not row.startswith("#"))

@@ -24,7 +24,7 @@ class Block:
     line: int
 
     def option(self, name: str) -> str | None:
-        """Give the value of ``name=value`` in the fence, or None."""
+        """Return the value of ``name=value`` in the fence, or None."""
         values = [o.partition("=")[2] for o in self.options if o.startswith(name + "=")]
         return values[0] if values else None
 
@@ -34,12 +34,12 @@ class Block:
 
 @cache
 def pages() -> tuple[Path, ...]:
-    """Give every page: the Markdown files of the root and of docs/."""
+    """Return every page: the Markdown files of the root and of docs/."""
     return tuple(sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]))
 
 
 def name_of(page: Path) -> str:
-    """Give a page's path from the repository's root, for the names of tests."""
+    """Return a page's path from the repository's root, for the names of tests."""
     return str(page.relative_to(ROOT))
 
 
@@ -70,7 +70,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def prose(page: Path) -> list[tuple[int, str]]:
-    """Give the numbered lines of a page that are not in a code block."""
+    """Return the numbered lines of a page that are not in a code block."""
     lines: list[tuple[int, str]] = []
     inside = False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
@@ -82,18 +82,18 @@ def prose(page: Path) -> list[tuple[int, str]]:
 
 
 def headings(page: Path) -> list[str]:
-    """Give the headings of a page, in order."""
+    """Return the headings of a page, in order."""
     return [hit[1] for _, line in prose(page) if (hit := HEADING.match(line))]
 
 
 def anchor(heading: str) -> str:
-    """Give the name by which a link reaches a heading."""
+    """Return the name by which a link reaches a heading."""
     plain = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
     return plain.replace(" ", "-")
 
 
 def links(page: Path) -> list[tuple[int, str]]:
-    """Give the line number and target of every link of a page."""
+    """Return the line number and target of every link of a page."""
     return [
         (number, target)
         for number, line in prose(page)

@@ -69,7 +69,7 @@ def families() -> list[ModuleType]:
 
 
 def _given(operator: Any) -> Any:
-    """Give the operator itself of one whose arguments are checked first."""
+    """Return the operator itself of one whose arguments are checked first."""
     return getattr(operator, "__wrapped__", operator)
 
 
@@ -85,7 +85,7 @@ def signature(operator: Any) -> str:
 
 
 def prose(documented: object) -> str:
-    """Give a docstring in one line of Markdown."""
+    """Return a docstring in one line of Markdown."""
     return " ".join((inspect.getdoc(documented) or "").split()).replace("``", "`")
 
 

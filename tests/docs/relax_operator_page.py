@@ -29,7 +29,7 @@ are functions of `loomir.op`. This page is a copy of what the source says of eac
 
 
 def families() -> list[tuple[ModuleType, list[OpDef]]]:
-    """Give the modules of ``loomir.op`` with the operators that each defines."""
+    """Return the modules of ``loomir.op`` with the operators that each defines."""
     found: list[tuple[ModuleType, list[OpDef]]] = []
     for module in pkgutil.walk_packages(loomir.op.__path__, "loomir.op."):
         if module.ispkg:
@@ -56,7 +56,7 @@ def shown(default: object) -> str:
 
 
 def cell(text: str) -> str:
-    """Give text in one line of a table."""
+    """Return text in one line of a table."""
     return " ".join(text.split()).replace("``", "`").replace("|", "\\|")
 
 

@@ -141,7 +141,7 @@ def is_same(expected: str, actual: str) -> bool:
 
 
 def with_outputs(page: Path, folder: Path) -> str:
-    """Give the text of a page with its ``output`` blocks as they are now.
+    """Return the text of a page with its ``output`` blocks as they are now.
 
     Blocks that are right as they stand are kept, with their ``...``.
     """

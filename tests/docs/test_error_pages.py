@@ -24,7 +24,7 @@ SECTIONS = ["What it means", "Example", "What to do"]
 
 
 def codes_in(text: str) -> set[str]:
-    """Give the error codes among the string constants of a source text."""
+    """Return the error codes among the string constants of a source text."""
     return {
         node.value
         for node in ast.walk(ast.parse(text))
@@ -36,7 +36,7 @@ def codes_in(text: str) -> set[str]:
 
 @cache
 def codes_of_source() -> frozenset[str]:
-    """Give every error code that the package can report."""
+    """Return every error code that the package can report."""
     files = (ROOT / "src").rglob("*.py")
     return frozenset(c for f in files for c in codes_in(f.read_text(encoding="utf-8")))
 

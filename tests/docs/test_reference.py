@@ -22,7 +22,7 @@ TABLE = PAGE.with_name("builtins.md")
 
 
 def section(title: str) -> str:
-    """Give the text between a heading and the next one of its level."""
+    """Return the text between a heading and the next one of its level."""
     assert title in headings(PAGE)
     text = PAGE.read_text(encoding="utf-8")
     return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]

@@ -31,7 +31,7 @@ Node = Any
 
 
 def swapped(module: IRModule, old: type, new: type) -> IRModule:
-    """Give a module in which one operator is taken for another."""
+    """Return a module in which one operator is taken for another."""
     rule = {old: lambda node: new(node.a, node.b)}
     made = {var: rewrite(func, rule) for var, func in module.functions.items()}
     return IRModule(made)

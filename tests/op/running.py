@@ -97,7 +97,7 @@ class Made:
         return self.op.infer(context)
 
     def value(self, arg: Any) -> Any:
-        """Give an argument as the reference takes it."""
+        """Return an argument as the reference takes it."""
         if isinstance(arg, Var):
             return self.values[arg].copy()
         if isinstance(arg, Constant):
@@ -132,7 +132,7 @@ def info_of(expr: Any) -> StructInfo:
 
 
 def contents(sample: TensorSample, seed: int) -> Array:
-    """Give the values of a tensor: those of the sample, or random ones in its bounds."""
+    """Return the values of a tensor: those of the sample, or random ones in its bounds."""
     dtype = numpy_of(DataType(sample.dtype))
     if sample.values is not None:
         made = np.array(sample.values, dtype=dtype)
@@ -323,7 +323,7 @@ def takes_out(op: OpDef) -> bool:
 
 # -- comparing -----------------------------------------------------------------------------------
 def ordered(x: Array) -> Array:
-    """Give floats' places among all floats, so that a difference counts units in the last place."""
+    """Return floats' places among all floats, so that a difference counts units in the last place."""
     bits = x.view(f"int{8 * x.itemsize}").astype(object)
     return np.where(bits < 0, -(bits & ((1 << (8 * x.itemsize - 1)) - 1)), bits)
 

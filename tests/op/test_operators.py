@@ -211,7 +211,7 @@ def special_values(dtype: str) -> list[Any]:
 
 
 def special_sample(op: OpDef, dtype: str, like: Sample) -> Sample:
-    """Give a sample's call with all combinations of special values in place of its tensors."""
+    """Return a sample's call with all combinations of special values in place of its tensors."""
     tensors = [i for i, a in enumerate(like.args) if isinstance(a, TensorSample)]
     values = special_values(dtype)
     if len(tensors) > 2:

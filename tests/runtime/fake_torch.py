@@ -108,5 +108,5 @@ def elsewhere(values: object) -> Tensor:
 
 
 def module() -> ModuleType:
-    """Give this module, to be put where torch would be."""
+    """Return this module, to be put where torch would be."""
     return sys.modules[__name__]

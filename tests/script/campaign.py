@@ -48,7 +48,7 @@ def check_round_trip(seed: int) -> str:
 
 
 def text_of(seed: int) -> str:
-    """Give the changed text of a seed."""
+    """Return the changed text of a seed."""
     if not _CORPUS:
         _CORPUS.extend(corpus())
     random = Random(seed)

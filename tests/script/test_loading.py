@@ -12,7 +12,7 @@ LISTED = "import sys; from loomir.script import tir as T; print(*sorted(sys.modu
 
 @pytest.fixture(scope="module")
 def loaded() -> set[str]:
-    """Give the modules that a new process holds after the import."""
+    """Return the modules that a new process holds after the import."""
     done = subprocess.run(
         [sys.executable, "-c", LISTED], capture_output=True, text=True, check=True, timeout=60
     )

@@ -12,7 +12,7 @@ A = te.placeholder((4, 4), name="A")
 
 
 def pointed_at(make) -> str:
-    """Give the text that a mistake underlines."""
+    """Return the text that a mistake underlines."""
     with pytest.raises(CompileError) as caught:
         make()
     span = caught.value.diagnostic.span

@@ -54,7 +54,7 @@ FUNCTIONS = {
 
 
 def arguments(function: Any, chance: random.Random) -> tuple[list[Any], dict[str, Any]]:
-    """Give arguments of any kinds, as many as a signature asks for."""
+    """Return arguments of any kinds, as many as a signature asks for."""
     given: list[Any] = []
     named: dict[str, Any] = {}
 

@@ -37,7 +37,7 @@ def parse(text: str) -> IRModule:
 
 
 def only(mod: IRModule) -> PrimFunc:
-    """Give the only function of a module."""
+    """Return the only function of a module."""
     (func,) = mod.functions.values()
     assert isinstance(func, PrimFunc)
     return func

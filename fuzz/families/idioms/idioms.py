@@ -150,7 +150,7 @@ class _Drawn(Source):
 
     # -- elements ------------------------------------------------------------------------------
     def named(self, value: Value) -> Value:
-        """Give a value a name in the program, maybe."""
+        """Return a value a name in the program, maybe."""
         if not self.c.chance(0.5 if len(value.text) < 60 else 0.9):
             return value
         name = self.name("t")
@@ -294,7 +294,7 @@ class _Drawn(Source):
         return made, self.lets
 
     def spread(self, value: Value) -> Any:
-        """Give the elements at all places."""
+        """Return the elements at all places."""
         return np.broadcast_to(value.array, self.row.sizes())
 
     def result(self, reduced: bool) -> Result:

@@ -79,7 +79,7 @@ def condition(s: Source) -> Value:
 
 
 def compared(s: Source) -> Value:
-    """Give a truth value as it is, as a number, or as a mask."""
+    """Return a truth value as it is, as a number, or as a mask."""
     c = s.c
     made = condition(s)
     if c.chance(0.25):

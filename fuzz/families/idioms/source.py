@@ -58,7 +58,7 @@ class Source(ABC):
 
     @abstractmethod
     def named(self, value: Value) -> Value:
-        """Give a value a name in the program, maybe."""
+        """Return a value a name in the program, maybe."""
 
 
 def wider(c: Choices, *dtypes: str) -> str:

@@ -39,7 +39,7 @@ class Function(NamedTuple):
     results: tuple[tuple[str, str], ...]
 
     def apply(self, array: Array, number: int) -> list[tuple[str, Array]]:
-        """Give each result with the path to it."""
+        """Return each result with the path to it."""
         found: dict[str, Array] = {"x": array}
         with np.errstate(all="ignore"):
             for step in self.steps:

@@ -93,7 +93,7 @@ class Net:
 
     # -- values --------------------------------------------------------------------------------
     def fresh(self, stem: str) -> str:
-        """Give a name that nothing has."""
+        """Return a name that nothing has."""
         self.counter += 1
         return f"{stem}{self.counter}"
 
@@ -226,7 +226,7 @@ class Net:
         return None
 
     def scales(self) -> list[float]:
-        """Give factors in an order of their own."""
+        """Return factors in an order of their own."""
         found = [4.0, 8.0, 2.0, 1.0, 0.5]
         start = self.c.integer(0, len(found) - 1)
         return [*found[start:], *found[:start]]
@@ -239,13 +239,13 @@ class Net:
         return made
 
     def names(self) -> Mapping[str, int]:
-        """Give the open extents that parameters name."""
+        """Return the open extents that parameters name."""
         found = {d for p in self.frame.params if isinstance(p, Value) for d in p.dims}
         return {name: size for name, size in self.sizes.items() if name in found}
 
 
 def _unit(array: Array) -> float:
-    """Give a power of two that all elements are multiples of."""
+    """Return a power of two that all elements are multiples of."""
     found = array[array != 0]
     if array.dtype.kind != "f" or not found.size:
         return 1.0

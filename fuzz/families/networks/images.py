@@ -124,7 +124,7 @@ class Images:
         self.x = net.param(extents, dtype, array=array)
 
     def images(self, value: Value) -> Array:
-        """Give the images in the plain layout."""
+        """Return the images in the plain layout."""
         return plainly(value.array, self.plain, self.layout)
 
     def put(self, text: str, plain: Array) -> Value:

@@ -50,7 +50,7 @@ class Sequences:
             self.x = net.param([self.b, self.t, self.width], dtype)
 
     def dims(self, *more: str) -> tuple[str, ...]:
-        """Give the extents of the tensor, or others behind batch and time."""
+        """Return the extents of the tensor, or others behind batch and time."""
         return (self.b[0], self.t[0], *(more or (str(self.width),)))
 
     # -- products ------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class Sequences:
 
     # -- attention -----------------------------------------------------------------------------
     def split_heads(self, x: Value, heads: int) -> Value:
-        """Give each head its features."""
+        """Return each head its features."""
         size = int(x.shape[-1]) // heads
         dims = (*x.dims[:-1], str(heads), str(size))
         shape = ", ".join(dims)

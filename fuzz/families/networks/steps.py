@@ -70,7 +70,7 @@ class Steps:
         return self.c.integer(0, len(x.dims) - 1)
 
     def without(self, x: Value, axes: Sequence[int], keep: bool = False) -> list[str]:
-        """Give the extents without some axes, or with 1 there."""
+        """Return the extents without some axes, or with 1 there."""
         return [("1" if a in axes else d) for a, d in enumerate(x.dims) if keep or a not in axes]
 
     def number(self, x: Value, low: int = 1, high: int = 5) -> int:
@@ -203,7 +203,7 @@ class Steps:
         return net.emit(f"R.sort({x.name}, axis={axis}, descending={down})", made, x.dims)
 
     def chosen(self, x: Value) -> Value | None:
-        """Give the greatest elements along an axis, or the least."""
+        """Return the greatest elements along an axis, or the least."""
         net, axis, largest = self.net, self.axis(x), self.c.chance(0.6)
         if not x.dims[axis].isdigit():
             return None
@@ -403,7 +403,7 @@ class Steps:
         return net.emit(f'R.nn.pad({x.name}, {flat}, pad_mode="{name}")', made, dims)
 
     def viewed(self, x: Value) -> Value:
-        """Give another shape to the same elements."""
+        """Return another shape to the same elements."""
         net = self.net
         if self.c.chance(0.3):
             dims = [times(*x.dims)]

@@ -121,7 +121,7 @@ class Products(Pieces):
     def seen(
         self, value: Any, taps: Sequence[int], stride: int, gap: int, pad: int, border: Any
     ) -> Any:
-        """Give what each window sees, as axes at the end."""
+        """Return what each window sees, as axes at the end."""
         rank = len(taps)
         value = value.astype("float64") if value.dtype.kind not in "iu" else value
         wide = np.pad(value, [(0, 0), (0, 0), *[(pad, pad)] * rank], constant_values=border)

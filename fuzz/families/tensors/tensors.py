@@ -331,7 +331,7 @@ class _Tensors(Products):
         return self.made(lambda: topi.transpose(x.tensor, order), x.value.transpose(order), x.dtype)
 
     def reshape(self, x: Made) -> Made | None:
-        """Give another shape."""
+        """Return another shape."""
         c = self.c
         if not self.fixed(x) or not x.shape:
             return None

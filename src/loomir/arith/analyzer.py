@@ -248,7 +248,7 @@ class Analyzer:
 
     # -- questions ---------------------------------------------------------------------------------
     def const_int_bound(self, expr: PrimExpr) -> ConstIntBound:
-        """Give the least and greatest value of a scalar integer or condition."""
+        """Return the least and greatest value of a scalar integer or condition."""
         c = self._canonical
         form = c.read(expr)
         if isinstance(form, Form):
@@ -258,7 +258,7 @@ class Analyzer:
         return ConstIntBound(-inf, inf)
 
     def modular_set(self, expr: PrimExpr) -> ModularSet:
-        """Give the residue class of a scalar integer's value."""
+        """Return the residue class of a scalar integer's value."""
         c = self._canonical
         form = c.read(expr)
         if not isinstance(form, Form):
@@ -277,7 +277,7 @@ class Analyzer:
         return made if made is expr or _binds_once(made) else expr
 
     def simplify(self, expr: PrimExpr, *, rules: bool = True) -> PrimExpr:
-        """Give the cheapest expression of the same value that is found, or the same one.
+        """Return the cheapest expression of the same value that is found, or the same one.
 
         Without ``rules``, by canonical forms alone: a third of the time.
         """
@@ -364,14 +364,14 @@ class Analyzer:
         return c.nonnegative(form.terms, form.const - bound, FUEL)
 
     def int_set(self, expr: PrimExpr, dom_map: Mapping[Var, Range]) -> IntSet:
-        """Give an interval that holds all values of an expression while variables run their ranges.
+        """Return an interval of all values of an expression while variables run their ranges.
 
         Its ends are expressions of the other variables.
         """
         return set_of(self, expr, dom_map)
 
     def does(self, expr: PrimExpr) -> Does:
-        """Give what evaluating an expression may do; a divisor that cannot be 0 does not fail."""
+        """Return what evaluating an expression may do; a divisor that cannot be 0 does not fail."""
         self._canonical.read(expr)
         return self._canonical.does(expr)
 
@@ -385,7 +385,7 @@ class Analyzer:
         return isinstance(form, Form) and form.exact
 
     def interval_of(self, expr: PrimExpr) -> Interval:
-        """Give the bounds of a scalar integer, as integers."""
+        """Return the bounds of a scalar integer, as integers."""
         c = self._canonical
         form = c.read(expr)
         if not isinstance(form, Form):

@@ -203,7 +203,7 @@ def schedule_function(
     constants: Set[Var] = frozenset(),
     on_step: OnStep | None = None,
 ) -> Scheduled:
-    """Give a function loops that suit the target; the same function where nothing is to be done.
+    """Return a function loops that suit the target; the same function where nothing is to be done.
 
     ``constants`` are pointers of arrays that hold the same in every call. What plans compute ahead
     of them is read by the new loops, and is no parameter yet: ``prepare_constants`` sees to that.
@@ -300,7 +300,7 @@ def _schedule_body(
 def _prefix_steps(
     on_step: OnStep, before: Sequence[Stmt], whole: Callable[[Sequence[Stmt], int], Stmt]
 ) -> OnStep:
-    """Give what sees the steps of the next part, which is made in several of its own."""
+    """Return what sees the steps of the next part, which is made in several of its own."""
 
     def one(step: Step) -> None:
         place = len(before)

@@ -41,7 +41,7 @@ def prepare_constants(
 def schedule_with_constants(
     func: PrimFunc, constants: Set[int], target: Target, *, least: int = LEAST
 ) -> tuple[Scheduled, Prepared | None]:
-    """Give the schedule besides, with what was decided."""
+    """Return the schedule besides, with what was decided."""
     written = {buffer.data for buffer in written_buffers(func)}
     known = {
         func.buffer_map[param].data: place

@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 def default_sizes(signature: Signature, given: Mapping[str, int | float]) -> dict[str, int]:
-    """Give each variable of a shape a size: the one given, else 64; strides are the array's own.
+    """Return each variable of a shape a size: the one given, else 64; strides are the array's own.
 
     Errors: CLI0003 for what is no whole number.
     """
@@ -185,7 +185,7 @@ def compare(
 def difference(
     a: Array, b: Array, dtype: DataType, exact: bool, math: bool
 ) -> npt.NDArray[np.intp] | None:
-    """Give the index of the first element that differs, or None."""
+    """Return the index of the first element that differs, or None."""
     if not dtype.is_float:
         wrong = a != b
     else:

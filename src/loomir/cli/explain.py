@@ -121,7 +121,7 @@ class _Explained:
         self.report.fact(self.key, facts)
 
     def _kernels(self, module: IRModule) -> tuple[dict[str, PrimFunc], dict[Stmt, Scheduled]]:
-        """Give the kernels, and by their loops the schedules of those with packed constants."""
+        """Return the kernels, and by their loops the schedules of those with packed constants."""
         packed: dict[Stmt, Scheduled] = {}
 
         def prepare(func: PrimFunc, constants: Set[int]) -> Prepared | None:

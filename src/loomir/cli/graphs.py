@@ -73,7 +73,7 @@ def _variables(func: Function) -> Iterator[SizeVar]:
 
 
 def graph_sizes(func: Function, given: Mapping[str, int | float]) -> dict[str, int]:
-    """Give each shape variable of a graph's parameters a size: the one given, else 64.
+    """Return each shape variable of a graph's parameters a size: the one given, else 64.
 
     Errors: CLI0003 for what is no whole number.
     """

@@ -345,7 +345,7 @@ class _Job:
         return judge, compare(signature, got, wanted, exact=exact, math=math)
 
     def _smaller(self, constants: Mapping[str, int | float]) -> _Job:
-        """Give the job with other constants of the file."""
+        """Return the job with other constants of the file."""
         settings = {**self.settings, **constants}
         module = load_file(self.path, settings)
         return _Job(

@@ -276,7 +276,7 @@ def _floats(x: Any, y: Any, share: float) -> tuple[Any, Any]:
 
 
 def _rank(value: Any) -> int:
-    """Give the place of a float among those of its dtype."""
+    """Return the place of a float among those of its dtype."""
     item: Any = np.asarray(value)
     size: int = item.dtype.itemsize
     bits = int.from_bytes(item.astype(item.dtype.newbyteorder("=")).tobytes(), sys.byteorder)

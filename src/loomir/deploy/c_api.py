@@ -135,7 +135,7 @@ def _parameter(p: Parameter, names: set[str]) -> CParameter:
 
 
 def _stored(dtype: DataType) -> str:
-    """Give C's type of a number in memory: small floats are their bits."""
+    """Return C's type of a number in memory: small floats are their bits."""
     if dtype.is_handle:
         return "void *"
     if dtype.is_bool:

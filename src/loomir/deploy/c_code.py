@@ -235,7 +235,7 @@ def _faults(faults: Sequence[Fault]) -> list[str]:
 
 
 def _form(fault: Fault) -> tuple[str, list[Value]]:
-    """Give the form for ``snprintf``, and the values that it takes."""
+    """Return the form for ``snprintf``, and the values that it takes."""
     said = [f"{fault.code or fault.kind.value}: "]
     args: list[Value] = []
     for part in fault.message:

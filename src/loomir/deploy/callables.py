@@ -19,7 +19,7 @@ __all__ = ["callables"]
 
 
 def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunction]:
-    """Give the public functions, by name."""
+    """Return the public functions, by name."""
     functions: dict[str, Function | GraphFunction] = dict(
         graph_functions(tables.generated, native, _explain_graph)
     )

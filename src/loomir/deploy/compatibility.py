@@ -19,7 +19,7 @@ _CONVENTION: Final = 1
 
 
 def abi_stamp() -> str:
-    """Give a hash of the offsets, kinds and functions that compiled code has built in."""
+    """Return a hash of the offsets, kinds and functions that compiled code has built in."""
     said = [f"convention {_CONVENTION}"]
     for module in (layout, object_layout):
         numbers = sorted(vars(module).items())
@@ -42,7 +42,7 @@ _LEVELS: Final = {
 
 
 def _of_this(cpu: str) -> frozenset[str]:
-    """Give what code for the CPU at hand uses and a process may be refused."""
+    """Return what code for the CPU at hand uses and a process may be refused."""
     row = CPUS.get(cpu)
     return frozenset() if row is None else frozenset(EXTENSIONS[name] for name in row.extensions)
 

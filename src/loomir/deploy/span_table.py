@@ -21,7 +21,7 @@ class Places:
         self._texts: list[list[str]] = []
 
     def number(self, span: Span) -> int:
-        """Give the number of a span."""
+        """Return the number of a span."""
         found = self._numbers.get(span)
         if found is None:
             found = self._numbers[span] = len(self._numbers)
@@ -37,11 +37,11 @@ class Places:
         return found
 
     def optional(self, span: Span | None) -> int | None:
-        """Give the number of a span, None for None."""
+        """Return the number of a span, None for None."""
         return None if span is None else self.number(span)
 
     def data(self) -> dict[str, object]:
-        """Give all of them as plain data."""
+        """Return all of them as plain data."""
         return {
             "sources": [
                 [source.name, sorted(lines.items())]
@@ -55,7 +55,7 @@ class Places:
 
 
 def read_places(data: Mapping[str, Any]) -> list[Span]:
-    """Give the spans of ``Places.data``, by number."""
+    """Return the spans of ``Places.data``, by number."""
     sources = [_source(name, lines) for name, lines in data["sources"]]
     rows: list[list[int]] = data["spans"]
     return [Span(sources[row[0]], *row[1:5]) for row in rows]

@@ -47,7 +47,7 @@ class Tables:
 
 # -- writing -----------------------------------------------------------------------------------
 def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
-    """Give the tables as plain data, and the constants that they list.
+    """Return the tables as plain data, and the constants that they list.
 
     Errors: TIR0003 for attributes that are no plain data.
     """

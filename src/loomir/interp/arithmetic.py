@@ -51,7 +51,7 @@ Unary: TypeAlias = Callable[[Any], Any]
 
 
 def wrapper(dtype: DataType) -> Callable[[int], Scalar]:
-    """Give the function that takes any integer into an integer dtype, modulo 2**bits."""
+    """Return the function that takes any integer into an integer dtype, modulo 2**bits."""
     if dtype.is_bool:
         return lambda x: bool(x & 1)
     mask = (1 << dtype.bits) - 1
@@ -161,7 +161,7 @@ def _float_function(kind: type, dtype: DataType) -> Binary:
 
 @cache
 def binary_function(kind: type, dtype: DataType) -> Binary:
-    """Give what an operator or comparison does to two scalars of ``dtype``."""
+    """Return what an operator or comparison does to two scalars of ``dtype``."""
     element = dtype.element
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -177,7 +177,7 @@ class Inexact(ArithmeticError):
 
 
 def exact_function(kind: type, dtype: DataType) -> Binary:
-    """Give what an operator does to two scalars, where a result that does not fit is an error.
+    """Return what an operator does to two scalars, where a result that does not fit is an error.
 
     Errors: Inexact, for signed integers of 64 bits; others wrap.
     """
@@ -231,7 +231,7 @@ _WHOLE: Final = 1 << 53
 
 @cache
 def conversion(source: DataType, target: DataType) -> Unary:
-    """Give what a cast does to a scalar.
+    """Return what a cast does to a scalar.
 
     To Bool is ``x != 0``. Integers drop high bits. Floats to integers truncate and saturate, NaN
     gives 0. To floats rounds once.

@@ -66,7 +66,7 @@ CONTROL: Final = frozenset(
 
 # -- float64 functions that never raise ----------------------------------------------------------
 def _total(function: Callable[[float], float], over: Callable[[float], float]) -> Function:
-    """Give NaN outside of the domain, and ``over(x)`` beyond the range."""
+    """Return NaN outside of the domain, and ``over(x)`` beyond the range."""
 
     def total(x: float) -> float:
         try:
@@ -360,7 +360,7 @@ _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
 
 @cache
 def builtin_function(name: str, dtype: DataType) -> Function:
-    """Give what a builtin does to scalars, by the dtype of its first argument.
+    """Return what a builtin does to scalars, by the dtype of its first argument.
 
     It acts lane by lane. Those in ``CONTROL`` have no such function.
     """

@@ -51,7 +51,7 @@ def _bits(value: int, parts: Sequence[Part]) -> int:
 
 # -- elements at places --------------------------------------------------------------------------
 def read_at(memory: Memory, at: int, cell: Any, dtype: DataType) -> Value:
-    """Give the number of an element from its cell, which lies so many bytes from the start."""
+    """Return the number of an element from its cell, which lies so many bytes from the start."""
     kept: dict[int, Part] | None = memory.numbers
     if kept:
         size = dtype.itemsize
@@ -112,7 +112,7 @@ def forget(memory: Memory, at: int, size: int) -> None:
 def load(
     view_in: Callable[[Environment], View], span: Span | None, dtype: DataType, *, lanes: bool
 ) -> Callable[..., Value]:
-    """Give how to read an element, or ``lanes`` of them."""
+    """Return how to read an element, or ``lanes`` of them."""
     element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
     number = _number_of(element)
 
@@ -150,7 +150,7 @@ def load(
 
 
 def _number_of(dtype: DataType) -> Callable[[Any], Value]:
-    """Give the function from a cell to its number, where nothing more is known of it."""
+    """Return the function from a cell to its number, where nothing more is known of it."""
     decode = decoder(dtype)
     if not dtype.is_float:
         return _same if decode is None else decode
@@ -178,7 +178,7 @@ def store(
     *,
     lanes: bool,
 ) -> Callable[..., int]:
-    """Give how to set an element, or ``lanes`` of them."""
+    """Return how to set an element, or ``lanes`` of them."""
     element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
     encode = encoder(element)
     most = 1 << format_of(element).precision if element.is_float else -1

@@ -31,7 +31,7 @@ def integer_code(kind: type, dtype: DataType, a: Code, b: Code, *, exact: bool) 
 
 
 def _limits(dtype: DataType, *, exact: bool) -> tuple[int, int, Callable[[int], Any]]:
-    """Give the range of a dtype, and what becomes of an integer outside of it."""
+    """Return the range of a dtype, and what becomes of an integer outside of it."""
     if exact and dtype.is_int and dtype.bits == 64:
         return dtype.min_value, dtype.max_value, _raise
     return dtype.min_value, dtype.max_value, wrapper(dtype)

@@ -164,7 +164,7 @@ class View:
 
     # -- elements ------------------------------------------------------------------------------
     def locate(self, indices: Sequence[int], span: Span | None) -> int:
-        """Give the cell at ``indices``; raises outside of the buffer."""
+        """Return the cell at ``indices``; raises outside of the buffer."""
         at = 0
         for axis, index in zip(self.axes, indices, strict=True):
             if not axis.low <= index < axis.high:
@@ -173,7 +173,7 @@ class View:
         return self.start + at * self.dtype.lanes
 
     def places(self, indices: Sequence[Any]) -> list[int] | None:
-        """Give the cells at indices of which the last is a vector; None where one is outside.
+        """Return the cells at indices of which the last is a vector; None where one is outside.
 
         For a view whose valid indices need no other check.
         """
@@ -190,14 +190,14 @@ class View:
         return [at + index * stride for index in lanes]
 
     def cell(self, indices: Sequence[int], span: Span | None) -> int:
-        """Give the cell at ``indices``; raises outside of the buffer and of its memory."""
+        """Return the cell at ``indices``; raises outside of the buffer and of its memory."""
         at = self.locate(indices, span)
         if not 0 <= at <= len(self.cells) - self.dtype.lanes:
             raise self.outside(indices, span)
         return at
 
     def address(self, indices: Sequence[int], span: Span | None) -> Pointer:
-        """Give where the element at ``indices`` lies."""
+        """Return where the element at ``indices`` lies."""
         at = self.cell(indices, span)
         return Pointer(self.memory, at * (self.dtype.itemsize // self.dtype.lanes) + self.shift)
 
@@ -218,7 +218,7 @@ class View:
         return fault("memory", span, axes=len(indices), buffer=self.name).error(indices)
 
     def read(self, indices: Sequence[int], span: Span | None) -> Value:
-        """Give the element at ``indices``."""
+        """Return the element at ``indices``."""
         at = self.cell(indices, span)
         lanes = self.dtype.lanes
         if self.trackers is not None:
@@ -259,7 +259,7 @@ class View:
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Give the strides of a compact array whose last axis runs fastest."""
+    """Return the strides of a compact array whose last axis runs fastest."""
     strides: list[int] = []
     step = 1
     for extent in reversed(shape):

@@ -59,7 +59,7 @@ def interpret(
 
 
 def loops_of(program: IRModule) -> IRModule:
-    """Give the loop-level part of a program; the program itself where that is all."""
+    """Return the loop-level part of a program; the program itself where that is all."""
     loops = {v: f for v, f in program.functions.items() if not isinstance(f, Function)}
     return program if len(loops) == len(program.functions) else program.with_functions(loops)
 

@@ -33,7 +33,7 @@ _POWERS: Final = 64
 
 
 def exact_of(x: float) -> Exact:
-    """Give the number that a float is."""
+    """Return the number that a float is."""
     if x - x:  # NaN or, of an infinity, NaN too
         return x
     return int(x) if x.is_integer() else Fraction(x)

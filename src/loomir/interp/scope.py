@@ -49,7 +49,7 @@ class Scope:
         self._buffers: dict[int, list[Buffer]] = {}
 
     def fresh(self) -> int:
-        """Give a slot without a name."""
+        """Return a slot without a name."""
         self.size += 1
         return self.size - 1
 
@@ -76,7 +76,7 @@ class Scope:
         return id(name) in self._visible
 
     def slot(self, name: Var, span: Span | None = None) -> int:
-        """Give the slot of a visible variable."""
+        """Return the slot of a visible variable."""
         if id(name) not in self._visible:
             refuse(
                 f"variable {name.name_hint!r} is used where nothing binds it",
@@ -86,10 +86,10 @@ class Scope:
         return self._slots[id(name)]
 
     def buffer_slot(self, buffer: Buffer) -> int | None:
-        """Give the slot of a buffer, or None where only its data variable is visible."""
+        """Return the slot of a buffer, or None where only its data variable is visible."""
         return self._slots[id(buffer)] if id(buffer) in self._visible else None
 
     def buffer_of(self, data: Var) -> Buffer | None:
-        """Give the buffer whose data a variable is: the one declared first."""
+        """Return the buffer whose data a variable is: the one declared first."""
         found = self._buffers.get(id(data))
         return found[0] if found else None

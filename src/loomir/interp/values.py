@@ -63,7 +63,7 @@ FORMATS: Final[dict[str, FloatFormat]] = {
 
 
 def format_of(dtype: DataType) -> FloatFormat:
-    """Give the format of the elements of a float dtype."""
+    """Return the format of the elements of a float dtype."""
     return FORMATS[str(dtype.element)]
 
 
@@ -134,7 +134,7 @@ _ROUNDERS: Final[dict[str, Callable[[float], float]]] = {
 
 
 def rounder(dtype: DataType) -> Callable[[float], float]:
-    """Give the function that rounds a float64 to the elements of a float dtype."""
+    """Return the function that rounds a float64 to the elements of a float dtype."""
     return _ROUNDERS[str(dtype.element)]
 
 
@@ -157,7 +157,7 @@ _CELLS: Final[dict[str, str]] = {
 
 
 def cell_format(dtype: DataType) -> str:
-    """Give the ``memoryview`` format of one element, or of its bits where it has none."""
+    """Return the ``memoryview`` format of one element, or of its bits where it has none."""
     return _CELLS[str(dtype.element)]
 
 
@@ -192,7 +192,7 @@ _ENCODERS: Final[dict[str, Callable[[Any], int]]] = {
 
 
 def decoder(dtype: DataType) -> Callable[[int], Scalar] | None:
-    """Give the function from a memory cell to a value, or None where they are the same."""
+    """Return the function from a memory cell to a value, or None where they are the same."""
     element = dtype.element
     return _table(str(element)) if element.bits == 16 else _DECODERS.get(str(element))
 
@@ -205,12 +205,12 @@ def _table(name: str) -> Callable[[int], Scalar] | None:
 
 
 def encoder(dtype: DataType) -> Callable[[Any], int] | None:
-    """Give the function from a value to a memory cell, or None where they are the same."""
+    """Return the function from a value to a memory cell, or None where they are the same."""
     return _ENCODERS.get(str(dtype.element))
 
 
 def pack(value: Value, dtype: DataType) -> bytes:
-    """Give the bytes of a value, lanes in order, little end first."""
+    """Return the bytes of a value, lanes in order, little end first."""
     lanes = value if dtype.is_vector else (value,)
     encode = encoder(dtype)
     cells = lanes if encode is None else [encode(v) for v in lanes]
@@ -218,7 +218,7 @@ def pack(value: Value, dtype: DataType) -> bytes:
 
 
 def unpack(data: bytes, dtype: DataType) -> Value:
-    """Give the value that bytes hold."""
+    """Return the value that bytes hold."""
     cells = struct.unpack(f"<{dtype.lanes}{cell_format(dtype)}", data)
     decode = decoder(dtype)
     lanes = cells if decode is None else tuple(decode(c) for c in cells)

@@ -173,7 +173,7 @@ def _key(cls: type[Node], declared: str) -> type[Node] | None:
 
 
 def _compared(cls: type[Node]) -> dict[str, str]:
-    """Give the declared types of the fields that count, plain data first."""
+    """Return the declared types of the fields that count, plain data first."""
     declared = {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
     names = [f.name for f in cls.node_fields if f.role is Role.ATTR]
     return {name: declared[name] for name in (*names, *(f.name for f in cls.scan))}
@@ -490,7 +490,7 @@ COMPARERS: Final[dict[int, Callable[[Found], bool]]] = {}
 
 
 def comparer() -> Callable[[Found], bool]:
-    """Give the loop that compares pairs, as many as ``MOST``; those that are left stay listed."""
+    """Return the loop that compares pairs, as many as ``MOST``; those that are left stay listed."""
     if len(DECLARED) not in COMPARERS:  # what a field may hold has changed
         for table in (_NAMELESS, _USED, _MADE, COMPARERS):
             table.clear()

@@ -14,7 +14,7 @@ __all__ = ["structural_digest", "structural_hash"]
 
 
 def structural_digest(root: Node) -> bytes:
-    """Give 32 bytes that depend on the program's structure only, not on names or identity.
+    """Return 32 bytes that depend on the program's structure only, not on names or identity.
 
     Order: fields as the class declares them, definitions before what they scope over.
     """
@@ -71,5 +71,5 @@ _TEXT: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def structural_hash(root: Node) -> int:
-    """Give a 64-bit hash that structurally equal programs share."""
+    """Return a 64-bit hash that structurally equal programs share."""
     return int.from_bytes(structural_digest(root)[:8], "little")

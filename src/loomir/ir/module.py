@@ -111,14 +111,14 @@ class IRModule(Node):
 
     @explained
     def with_function(self, name: str, func: BaseFunc) -> IRModule:
-        """Give a module in which ``name`` is ``func``, replaced or added at the end."""
+        """Return a module in which ``name`` is ``func``, replaced or added at the end."""
         functions = dict(self.functions)
         var = next((v for v in functions if v.name_hint == name), None) or GlobalVar(name)
         functions[var] = func
         return self.with_functions(functions)
 
     def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
-        """Give a module of these functions, all else as here."""
+        """Return a module of these functions, all else as here."""
         return IRModule(functions, self.attrs, self.global_info, span=self.span)
 
     def script(self, *, constants: str = "stored") -> str:

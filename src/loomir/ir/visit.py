@@ -155,7 +155,7 @@ _PLANS: Final[dict[type, Plan]] = {}
 
 
 def plan_of(cls: type[Node]) -> Plan:
-    """Give the plan of a class."""
+    """Return the plan of a class."""
     found = _PLANS.get(cls)
     if found is None:
         found = _PLANS[cls] = Plan(cls)

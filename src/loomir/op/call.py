@@ -217,7 +217,7 @@ call_inplace_packed = define_op(
 
 
 def _fields(builder: Any, call: Call) -> tuple[RelaxExpr, ...]:
-    """Give the arguments that come as a tuple."""
+    """Return the arguments that come as a tuple."""
     given = call.args[1]
     if isinstance(given, Tuple):
         return given.fields

@@ -61,7 +61,7 @@ def _element(c: OpContext, dtype: DataType) -> DataType:
 
 # -- one value -------------------------------------------------------------------------------
 def _filling(c: OpContext, index: int) -> DataType:
-    """Give the dtype of the value to fill with, a scalar or a tensor without axes."""
+    """Return the dtype of the value to fill with, a scalar or a tensor without axes."""
     info = operand(c, index)
     if isinstance(info, TensorStructInfo):
         need_rank(c, index, 0)
@@ -238,7 +238,7 @@ zeros_like = _define_filled_like("zeros_like", 0)
 
 # -- matrices --------------------------------------------------------------------------------
 def _integer(c: OpContext, index: int) -> PrimExpr | None:
-    """Give the value of an argument that is an integer, None where it is unknown.
+    """Return the value of an argument that is an integer, None where it is unknown.
 
     Errors: OPS0004, OPS0007.
     """
@@ -438,7 +438,7 @@ def _infer_arange(c: OpContext) -> StructInfo:
 
 
 def _steps(c: OpContext, values: Sequence[PrimExpr]) -> PrimExpr | None:
-    """Give the number of steps, None where that depends on values that are unknown."""
+    """Return the number of steps, None where that depends on values that are unknown."""
     start, end, step = values
     if not isinstance(step, (IntImm, FloatImm)):
         return None
@@ -473,7 +473,7 @@ def _count(start: float, end: float, step: float) -> int:
 
 
 def _at_least_none(count: PrimExpr) -> PrimExpr:
-    """Give a number of steps that is no less than 0; shape variables are not either."""
+    """Return a number of steps that is no less than 0; shape variables are not either."""
     analyzer = Analyzer()
     for var in by_class(count).get(Var, ()):
         analyzer.assume_size(var)

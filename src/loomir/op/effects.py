@@ -74,7 +74,7 @@ def _moved(c: OpContext, info: StructInfo) -> Step[StructInfo]:
 
 
 def _infer_hint(c: OpContext) -> StructInfo:
-    """Give what is known of the tensor; one that is elsewhere is moved, so it is not there then."""
+    """Return what is known of the tensor; one that is elsewhere is moved, so so it is not there."""
     info = c.tensor(0)
     if info.vdevice is None or same_device(info.vdevice, c["dst_vdevice"]):
         return info

@@ -55,7 +55,7 @@ def _result_dtype(c: OpContext, infos: Sequence[TensorStructInfo], out: DataType
 
 
 def _inner(x: NPArray, out: DataType | None) -> tuple[Any, DataType]:
-    """Give the dtype to sum in, and that of the result."""
+    """Return the dtype to sum in, and that of the result."""
     own = dtype_of_numpy(x.dtype)
     assert own is not None
     wanted = own if out is None else out

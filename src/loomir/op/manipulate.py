@@ -313,7 +313,7 @@ flip = define_op(
 def _aligned(
     c: OpContext, found: Sequence[TensorStructInfo], joined: int | None
 ) -> list[PrimExpr] | None:
-    """Give the extents that tensors share, of which one axis may differ; None where unknown."""
+    """Return the extents that tensors share, of which one axis may differ; None where unknown."""
     known = [list(info.dims) for info in found if info.dims is not None]
     if not known:
         return None

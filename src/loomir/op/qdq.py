@@ -86,7 +86,7 @@ Place = Callable[[tuple[PrimExpr, ...]], PrimExpr]
 
 
 def _along(x: Tensor, values: Tensor, axis: int) -> Place:
-    """Give the value that belongs to an element."""
+    """Return the value that belongs to an element."""
     if not values.ndim:
         return lambda i: values()
     at = axis % x.ndim

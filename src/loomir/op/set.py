@@ -85,7 +85,7 @@ def _unique(
 
 
 def _groups(rows: NPArray) -> tuple[NPArray, NPArray, NPArray]:
-    """Give the first of each group of equal rows, the group of each row, and their sizes.
+    """Return the first of each group of equal rows, the group of each row, and their sizes.
 
     Groups are in the order of their contents. NaN equals NaN and is the greatest, and zeros of
     both signs are equal.

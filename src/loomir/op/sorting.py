@@ -27,7 +27,7 @@ _INT32 = DataType("int32")
 
 
 def _sorted(c: OpContext) -> TensorStructInfo:
-    """Give what is known of a tensor that has the axis to sort. Errors: OPS0005, OPS0030."""
+    """Return what is known of a tensor that has the axis to sort. Errors: OPS0005, OPS0030."""
     info = need_rank(c, 0, least=1)
     if info.ndim >= 0:
         c.axis(c["axis"], info.ndim)
@@ -35,7 +35,7 @@ def _sorted(c: OpContext) -> TensorStructInfo:
 
 
 def _places(c: OpContext) -> DataType:
-    """Give the dtype of places, which are integers. Errors: OPS0010."""
+    """Return the dtype of places, which are integers. Errors: OPS0010."""
     dtype: DataType = c["dtype"]
     if not dtype.is_integer:
         c.refuse(
@@ -47,7 +47,7 @@ def _places(c: OpContext) -> DataType:
 
 
 def _order(x: NPArray, axis: int, descending: bool, nan_greatest: bool = False) -> NPArray:
-    """Give the places along an axis that sort it."""
+    """Return the places along an axis that sort it."""
     wide = widened(x)
     # Numbers of the elements in order: negated, they sort the other way and stay stable.
     _, rank = xp.unique(wide, return_inverse=True)

@@ -70,7 +70,7 @@ _known: dict[str, tuple[_Measured, ...]] = {}
 
 
 def measured_roof(compile: Callable[[Any], Any]) -> Roof:
-    """Give the best that was measured of late; ``compile`` is the compiler.
+    """Return the best that was measured of late; ``compile`` is the compiler.
 
     Other work on the machine makes a measurement lower, never higher. So one is made each hour
     that somebody asks in, and the best of the last few counts, for a month at most.
@@ -101,7 +101,7 @@ def measure_roof(compile: Callable[[Any], Any]) -> Roof:
 
 
 def _of_late(measured: Iterable[_Measured], now: float) -> tuple[_Measured, ...]:
-    """Give the last few, in order. What the future dates was dated by a clock that was wrong."""
+    """Return the last few, in order. What the future dates was dated by a clock that was wrong."""
     return tuple(sorted(m for m in measured if now - _OLD <= m.when <= now))[-_KEPT:]
 
 
@@ -110,7 +110,7 @@ def _is_fresh(known: Sequence[_Measured], now: float) -> bool:
 
 
 def _read(path: Path) -> list[_Measured]:
-    """Give what a file holds; what cannot be read is as good as absent."""
+    """Return what a file holds; what cannot be read is as good as absent."""
     try:
         rows = cast("list[dict[str, Any]]", json.loads(read_own_file(path) or b"[]"))
         found = [
@@ -149,7 +149,7 @@ def _bandwidth(compile: Callable[[Any], Any], target: Target) -> float:
 
 
 def _best(function: Callable[..., object], *args: object) -> float:
-    """Give the least time of the calls that fit half a second, three at least."""
+    """Return the least time of the calls that fit half a second, three at least."""
     times: list[float] = []
     end = time.perf_counter() + _SECONDS
     while len(times) < 4 or time.perf_counter() < end:

@@ -442,7 +442,7 @@ REFUSALS: Final = tuple(_REFUSED)
 
 
 def refused_by_reference(name: str, error: Exception, span: Span | None = None) -> RunError:
-    """Give the error of the run for what the reference of an operator raised."""
+    """Return the error of the run for what the reference of an operator raised."""
     kind, code = next(row for raised, row in _REFUSED.items() if isinstance(error, raised))
     shown = "R." + name.removeprefix("relax.")
     return kind(Diagnostic(code, f"{shown}: {error}", span))

@@ -22,7 +22,7 @@ Dim: TypeAlias = int | PrimExpr
 
 
 def as_dim(value: Any, span: Span | None = None) -> PrimExpr:
-    """Give an extent as an int64 expression; narrower integers are widened.
+    """Return an extent as an int64 expression; narrower integers are widened.
 
     Errors: RLX0002 for what is no integer.
     """
@@ -42,7 +42,7 @@ def as_dim(value: Any, span: Span | None = None) -> PrimExpr:
 
 
 def as_dims(values: Iterable[Any], span: Span | None = None) -> tuple[PrimExpr, ...]:
-    """Give extents as int64 expressions.
+    """Return extents as int64 expressions.
 
     Errors: RLX0002 for what is no integer.
     """

@@ -170,7 +170,7 @@ class TensorStructInfo(StructInfo):
 
 
 def _rank_of_shape(shape: Expr | None) -> int | None:
-    """Give the rank of what may be a tensor's shape, None for what may not."""
+    """Return the rank of what may be a tensor's shape, None for what may not."""
     if isinstance(shape, ShapeExpr):
         return len(shape.values)
     if shape is not None and shape.is_definition:

@@ -40,7 +40,7 @@ _EXPORT_ERRORS: Final = (AttributeError, BufferError, RuntimeError, TypeError, V
 
 
 def adapt(parameters: Sequence[Parameter], args: Sequence[object]) -> tuple[object, ...]:
-    """Give each argument the form that native code takes; what needs none stays the same object.
+    """Return each argument the form that native code takes; what needs none stays the same object.
 
     Errors: RUN0103 to RUN0111.
     """
@@ -137,7 +137,7 @@ def _array(parameter: Parameter, array: Any) -> object:
 
 
 def _apart(parameter: Parameter, array: Any) -> Any:
-    """Give an array whose last axis holds the lanes of vectors, which lie side by side."""
+    """Return an array whose last axis holds the lanes of vectors, which lie side by side."""
     lanes, item = parameter.dtype.lanes, array.itemsize
     *steps, last = array.strides
     if array.size and (last != item or any(s % (item * lanes) for s in steps)):
@@ -276,7 +276,7 @@ def _scalar(parameter: Parameter, value: Any) -> object:
 
 
 def number_of(value: Any) -> bool | int | float | None:
-    """Give a number of Python's own, or None for what is none."""
+    """Return a number of Python's own, or None for what is none."""
     if type(value) in (int, float, bool):
         return value
     if is_array(value):

@@ -73,7 +73,7 @@ def is_read_only(capsule: object) -> bool:
 
 
 def byte_offset_of(capsule: object) -> int:
-    """Give where an array begins, counted in bytes from the address in its capsule."""
+    """Return where an array begins, counted in bytes from the address in its capsule."""
     address = _managed(capsule)
     if address is None:
         start: int = _get_pointer(capsule, _UNVERSIONED)
@@ -88,7 +88,7 @@ def is_array(value: object) -> bool:
 
 
 def plain_array(array: Any) -> Array:
-    """Give an array of NumPy's own class with the same memory."""
+    """Return an array of NumPy's own class with the same memory."""
     return array if type(array) is np.ndarray else array.view(np.ndarray)
 
 
@@ -119,7 +119,7 @@ def tensor_of_array(array: Any, lanes: int = 1) -> object:
 
 
 def _managed(capsule: object) -> int | None:
-    """Give the address of a capsule's versioned tensor, or None for the old form.
+    """Return the address of a capsule's versioned tensor, or None for the old form.
 
     Errors: BufferError for a layout newer than the one known here.
     """

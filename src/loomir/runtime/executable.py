@@ -64,7 +64,7 @@ class Executable:
         return self._functions
 
     def __getitem__(self, name: str) -> Function | GraphFunction:
-        """Give the function of that name. Errors: RUN0121 where there is none."""
+        """Return the function of that name. Errors: RUN0121 where there is none."""
         found = self._functions.get(name) if isinstance(cast("object", name), str) else None
         if found is None:
             guess = nearest(name, self._functions)
@@ -113,15 +113,15 @@ class Executable:
         return self._profile(self[name].name, args)
 
     def script(self) -> str:
-        """Give the program as TVMScript."""
+        """Return the program as TVMScript."""
         return self._script()
 
     def llvm_ir(self) -> str:
-        """Give the code as LLVM IR."""
+        """Return the code as LLVM IR."""
         return self._llvm_ir()
 
     def assembly(self) -> str:
-        """Give the machine code as text."""
+        """Return the machine code as text."""
         return self._assembly()
 
     def save(self, path: str | os.PathLike[str]) -> None:

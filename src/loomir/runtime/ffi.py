@@ -51,7 +51,7 @@ class NativeFault(Exception):
     """What native code raised: ``<site>;<v0>;<v1>;<v2>;<root>``, or with more values."""
 
     def split(self) -> tuple[int, tuple[int, ...]]:
-        """Give the site and the values."""
+        """Return the site and the values."""
         site, *values, _ = str(self).split(";")
         return int(site), tuple(map(int, values))
 
@@ -125,12 +125,12 @@ def function_from_address(address: int, keep_alive: object = None) -> Callable[.
 
 
 def global_function(name: str) -> Callable[..., object] | None:
-    """Give the function that C++ or Python code made known to tvm-ffi by that name, or None."""
+    """Return the function that C++ or Python code made known to tvm-ffi by that name, or None."""
     return _tvm_ffi().get_global_func(name, allow_missing=True)
 
 
 def native_symbols() -> dict[str, int]:
-    """Give the addresses of the C functions that compiled code may call."""
+    """Return the addresses of the C functions that compiled code may call."""
     library: Any = _tvm_ffi().LIB
     return {name: _address(getattr(library, name)) for name in _SYMBOLS}
 
@@ -153,7 +153,7 @@ def is_tensor(value: object) -> bool:
 
 
 def direct_classes() -> frozenset[type]:
-    """Give the classes whose objects may be passed to a native function as they are.
+    """Return the classes whose objects may be passed to a native function as they are.
 
     NumPy's arrays are among them as long as tvm-ffi refuses read-only ones, which native code could
     not tell from others; that is tried here, not assumed.

@@ -16,5 +16,5 @@ def connect_interrupts(take: Callable[[int], BaseException | None]) -> None:
 
 
 def interrupt_of(root: int) -> BaseException | None:
-    """Give what the handler of a signal raised and stopped that call by, once."""
+    """Return what the handler of a signal raised and stopped that call by, once."""
     return _connected[0](root) if _connected else None

@@ -46,7 +46,7 @@ def is_torch_tensor(value: object) -> bool:
 
 
 def plain_tensor(parameter: Parameter, value: Any) -> object:
-    """Give a tensor whose memory is what it looks like; the same object where possible.
+    """Return a tensor whose memory is what it looks like; the same object where possible.
 
     Only what native code would not notice is looked at; ``diagnose_tensor`` explains the rest.
 

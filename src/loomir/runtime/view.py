@@ -59,7 +59,7 @@ def array_at(
 def view_arguments(
     parameters: Sequence[Parameter], given: Sequence[object], adapted: Sequence[object]
 ) -> tuple[object, ...]:
-    """Give NumPy arrays for buffers and Python's numbers for scalars; nothing is copied.
+    """Return NumPy arrays for buffers and Python's numbers for scalars; nothing is copied.
 
     ``adapted`` is what ``adapt`` made of ``given``.
 

@@ -69,7 +69,7 @@ class Nest(NamedTuple):
 def block_regions(
     block: Block,
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """Give what a block reads and writes, by what it does and not by what it declares.
+    """Return what a block reads and writes, by what it does and not by what it declares.
 
     What a reduction updates counts as read as well.
     """
@@ -84,7 +84,7 @@ def _regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion
 
 
 def _declared(block: Block) -> Block:
-    """Give a block that declares what it does."""
+    """Return a block that declares what it does."""
     body = block.body if block.init is None else seq((block.init, block.body))
     reads, writes = _regions(rebuild(block, {"body": body, "init": None}))
     return rebuild(block, {"reads": reads, "writes": writes})
@@ -125,7 +125,7 @@ def nest_of(stmt: Stmt) -> Nest:
 
 
 def _known(access: Access, bound: set[int]) -> Access:
-    """Give an access all of an axis whose index is found in the nest: it may differ each time."""
+    """Return an access all of an axis whose index is found in the nest: it may differ each time."""
 
     def is_found(r: Range) -> bool:
         return any(isinstance(n, BufferLoad) or id(n) in bound for n in pre_order(r.min))
@@ -155,7 +155,7 @@ def _loads(part: object, found: list[Access]) -> None:
 
 
 def _box(node: BufferLoad | BufferStore) -> tuple[Range, ...]:
-    """Give an element as a box, all of an axis whose index is a vector."""
+    """Return an element as a box, all of an axis whose index is a vector."""
     pairs = zip(node.indices, node.buffer.whole().region)
     return tuple(
         whole if i.dtype.lanes != 1 else Range(i, IntImm(1, i.dtype)) for i, whole in pairs
@@ -172,7 +172,7 @@ def _block(node: BlockRealize, found: list[Access]) -> None:
 
 
 def _boxes(block: Block) -> list[Access]:
-    """Give one box for each buffer that a block reads, and for each that it writes."""
+    """Return one box for each buffer that a block reads, and for each that it writes."""
     reads, writes = block_regions(block)
     found = [Access(r.buffer, r.region, False) for r in reads]
     return found + [Access(r.buffer, r.region, True) for r in writes]
@@ -180,7 +180,7 @@ def _boxes(block: Block) -> list[Access]:
 
 @lru_cache(maxsize=_KEPT)
 def _elements(block: Block) -> tuple[Access, ...] | None:
-    """Give the single elements that a block reads and writes, None where these are not known.
+    """Return the single elements that a block reads and writes, None where these are not known.
 
     Regions are boxes around all of them: three neighbours are the whole axis there.
     """
@@ -214,7 +214,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def _element(node: BufferLoad | BufferStore, hidden: set[int]) -> tuple[Range, ...] | None:
-    """Give an element as a box: all of an axis whose index is found inside of the block."""
+    """Return an element as a box: all of an axis whose index is found inside of the block."""
     made: list[Range] = []
     for index, whole in zip(node.indices, node.buffer.whole().region):
         if index.dtype.lanes != 1:

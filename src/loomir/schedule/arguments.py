@@ -47,7 +47,7 @@ class Arguments:
         self.numbers: dict[Var, int] = {}
 
     def copied(self, refs: Mapping[int, Ref]) -> Arguments:
-        """Give the same for a copy of the program; ``refs`` are its, by the id of this one's."""
+        """Return the same for a copy of the program; ``refs`` are its, by the id of this one's."""
         made = Arguments()
         made.refs = {rv: refs[id(ref)] for rv, ref in self.refs.items() if id(ref) in refs}
         made.numbers = dict(self.numbers)
@@ -68,7 +68,7 @@ class Arguments:
             )
 
     def ref(self, rv: Any, primitive: str) -> Ref:
-        """Give the loop or block that a random variable stands for.
+        """Return the loop or block that a random variable stands for.
 
         Errors: SCH0002.
         """
@@ -78,7 +78,7 @@ class Arguments:
         return ref
 
     def number(self, value: Any, primitive: str, name: str = "") -> int:
-        """Give the number that an argument is, in terms of what was drawn.
+        """Return the number that an argument is, in terms of what was drawn.
 
         Errors: SCH0002, SCH0003.
         """
@@ -124,7 +124,7 @@ class Arguments:
         return value
 
     def read(self, param: Parameter, value: Any, primitive: str) -> Any:
-        """Give a primitive what it takes for what the user gave.
+        """Return a primitive what it takes for what the user gave.
 
         Errors: SCH0002, SCH0003.
         """

@@ -53,12 +53,12 @@ class Update(NamedTuple):
 
 
 def domains(block: Block) -> dict[Var, Range]:
-    """Give the domains of a block's iterators."""
+    """Return the domains of a block's iterators."""
     return {it.var: it.dom for it in block.iter_vars if it.dom is not None}
 
 
 def spatial(block: Block) -> dict[Var, Range]:
-    """Give the domains of a block's spatial iterators."""
+    """Return the domains of a block's spatial iterators."""
     return {
         it.var: it.dom
         for it in block.iter_vars

@@ -99,7 +99,7 @@ def _touched(group: list[Access], nest: Nest, outer: Mapping[Var, Range]) -> lis
 
 
 def _ends(r: Range, nest: Nest, analyzer: Analyzer) -> Ends | None:
-    """Give the first and the last index that a range has in any iteration."""
+    """Return the first and the last index that a range has in any iteration."""
     extent = IntImm(1, r.min.dtype) if r.extent is None else r.extent
     low = analyzer.int_set(r.min, nest.loops).min_value
     high = analyzer.int_set(r.min + extent - 1, nest.loops).max_value

@@ -72,7 +72,7 @@ def cannot_cover(ref: Ref) -> Refusal | None:
 
 
 def inner_buffer(ref: Ref) -> Buffer | Refusal:
-    """Give the buffer that a block writes, if it writes one that only its scope knows."""
+    """Return the buffer that a block writes, if it writes one that only its scope knows."""
     _, writes = block_regions(ref.block)
     name = ref.block.name_hint
     allocated = {id(b) for b in ref.scope.block.alloc_buffers}
@@ -111,7 +111,7 @@ def plain_indices(block: Block, indices: Sequence[PrimExpr]) -> dict[Var, int] |
 
 
 def common_place(a: Ref, b: Ref) -> Ref:
-    """Give the innermost loop or block around both of two references of one scope."""
+    """Return the innermost loop or block around both of two references of one scope."""
     above = {id(r) for r in (a, *a.around())}
     return next(r for r in (b, *b.around()) if id(r) in above)
 
@@ -124,7 +124,7 @@ def parts_of(place: Ref) -> list[tuple[Stmt, Nest]]:
 
 
 def part_with(parts: Sequence[tuple[Stmt, Nest]], place: Ref, inner: Ref) -> int:
-    """Give the number of the part in which a reference below ``place`` stands."""
+    """Return the number of the part in which a reference below ``place`` stands."""
     path = [inner, *inner.around()]
     below = path[next(n for n, r in enumerate(path) if r is place) - 1]
     for number, (part, _) in enumerate(parts):
@@ -273,7 +273,7 @@ def _put(owner: Stmt, old: Stmt, new: Stmt) -> Stmt:
 
 
 def refreshed(block: Block) -> Block:
-    """Give a block that declares what it reads and writes now."""
+    """Return a block that declares what it reads and writes now."""
     reads, writes = infer_access_regions(
         block.body, block.init, block.alloc_buffers, block.match_buffers
     )

@@ -75,7 +75,7 @@ def knowing(ranges: Mapping[Var, Range]) -> Analyzer:
 
 
 def ranges_in(stmt: Stmt) -> dict[Var, Range]:
-    """Give the ranges of the loops of a statement that are outside of its blocks."""
+    """Return the ranges of the loops of a statement that are outside of its blocks."""
     found: dict[Var, Range] = {}
     stack: list[Stmt] = [stmt]
     while stack:
@@ -88,7 +88,7 @@ def ranges_in(stmt: Stmt) -> dict[Var, Range]:
 
 
 def outer_ranges(ref: Ref) -> dict[Var, Range]:
-    """Give the ranges of what loops and blocks around bind, outermost first."""
+    """Return the ranges of what loops and blocks around bind, outermost first."""
     found: dict[Var, Range] = {}
     for around in reversed(list(ref.around())):
         if around.is_loop:
@@ -99,7 +99,7 @@ def outer_ranges(ref: Ref) -> dict[Var, Range]:
 
 
 def known_around(ref: Ref) -> dict[Var, Range]:
-    """Give the ranges of symbolic sizes, and of what loops and blocks around bind.
+    """Return the ranges of symbolic sizes, and of what loops and blocks around bind.
 
     Sizes are taken to be so small that rounding them up to a multiple does not wrap.
     """
@@ -107,7 +107,7 @@ def known_around(ref: Ref) -> dict[Var, Range]:
 
 
 def sizes_of(ref: Ref) -> dict[Var, Range]:
-    """Give the ranges of the variables that are extents of parameters."""
+    """Return the ranges of the variables that are extents of parameters."""
     return {
         e: Range(imm(0, e.dtype), imm(_LARGEST, e.dtype))
         for buffer in ref.home.func.buffer_map.values()
@@ -117,7 +117,7 @@ def sizes_of(ref: Ref) -> dict[Var, Range]:
 
 
 def positive(ranges: Mapping[Var, Range]) -> dict[Var, Range]:
-    """Give the ranges of variables that are extents, where there is a point within them all."""
+    """Return the ranges of variables that are extents, where there is a point within them all."""
     return {
         e: Range(imm(1, e.dtype), imm(_LARGEST, e.dtype))
         for r in ranges.values()
@@ -169,7 +169,7 @@ def _simplified(predicate: PrimExpr, ranges: Mapping[Var, Range]) -> PrimExpr:
 
 
 def joined(conditions: Iterable[PrimExpr]) -> PrimExpr:
-    """Give the condition that all of several hold."""
+    """Return the condition that all of several hold."""
     made: PrimExpr = TRUE
     for part in conditions:
         made = part if made is TRUE else And(made, part)

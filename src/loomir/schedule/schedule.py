@@ -113,7 +113,7 @@ class Schedule:
         self.mod.show(style)
 
     def copy(self: _S) -> _S:
-        """Give a schedule of its own in the same state; random variables are good in both."""
+        """Return a schedule of its own in the same state; random variables are good in both."""
         made = type(self).__new__(type(self))
         made._state, refs = self._state.copied()
         made._arguments = self._arguments.copied(refs)
@@ -136,7 +136,7 @@ class Schedule:
 
     # -- random variables ----------------------------------------------------------------------
     def get(self, rv: BlockRV | LoopRV | ExprLike) -> Any:
-        """Give what a random variable stands for: a block, a loop, a number.
+        """Return what a random variable stands for: a block, a loop, a number.
 
         Errors: SCH0002 for one that is gone, or of another schedule.
         """
@@ -146,7 +146,7 @@ class Schedule:
         return self._arguments.number(rv, "get")
 
     def get_sref(self, rv_or_stmt: BlockRV | LoopRV | Block | For) -> Ref:
-        """Give the reference of a random variable, or of a block or loop of the program.
+        """Return the reference of a random variable, or of a block or loop of the program.
 
         Errors: SCH0002.
         """
@@ -651,7 +651,7 @@ class Schedule:
         return self.perform("decompose_reduction", {"block": block, "loop": loop})
 
     def rfactor(self, loop: LoopRV, factor_axis: int = 0) -> BlockRV:
-        """Give each iteration of a reducing loop an element of its own, and reduce those after."""
+        """Make an element for each iteration of a reducing loop, and reduce those after."""
         return self.perform("rfactor", {"loop": loop, "factor_axis": factor_axis})
 
     def fuse_reduction_epilogue(
@@ -732,7 +732,7 @@ def _row(name: Any, arguments: Mapping[str, Any]) -> Primitive:
 
 
 def _named(buffer: Any) -> Any:
-    """Give the name of a buffer, which is what a trace keeps."""
+    """Return the name of a buffer, which is what a trace keeps."""
     return buffer.name if isinstance(buffer, Buffer) else buffer
 
 

@@ -102,7 +102,7 @@ class Place(NamedTuple):
 
 # -- arguments ---------------------------------------------------------------------------------
 def accessed(ref: Ref, given: object, how: str) -> Buffer:
-    """Give a buffer that a block reads or writes, by its place among those or by its name."""
+    """Return a buffer that a block reads or writes, by its place among those or by its name."""
     regions = ref.block.reads if how == "read" else ref.block.writes
     names = [r.buffer.name for r in regions]
     if isinstance(given, str) and names.count(given) == 1:
@@ -155,7 +155,7 @@ def is_parameter(ref: Ref, buffer: Buffer) -> bool:
 
 # -- what is copied ----------------------------------------------------------------------------
 def path_loops(place: Ref, inner: Ref) -> dict[Var, Range]:
-    """Give the ranges of the loops between a place and a block below it."""
+    """Return the ranges of the loops between a place and a block below it."""
     found: dict[Var, Range] = {}
     for ref in inner.around():
         if ref is place:
@@ -177,7 +177,7 @@ def accesses_in(ref: Ref, buffer: Buffer, *, writes: bool) -> list[Access]:
 def covered(
     place: Ref, users: Sequence[Ref], buffer: Buffer, *, written: bool = False
 ) -> list[Range]:
-    """Give a box, within the buffer, that holds what blocks below a place read of it.
+    """Return a box, within the buffer, that holds what blocks below a place read of it.
 
     With ``written``, it holds what they write as well.
     """
@@ -213,7 +213,7 @@ def _reads(place: Ref, ref: Ref, buffer: Buffer, written: bool) -> list[_Read]:
 
 
 def _known_in(place: Ref) -> dict[Var, Range]:
-    """Give the ranges of what is bound where a place runs its parts."""
+    """Return the ranges of what is bound where a place runs its parts."""
     own = domains(place.block) if not place.is_loop else {}
     if place.is_loop:
         own = {place.loop.loop_var: Range(place.loop.min, place.loop.extent)}
@@ -227,7 +227,7 @@ def _axis(
     hidden: set[int],
     analyzer: Analyzer,
 ) -> Range:
-    """Give the range of an axis that holds what is read."""
+    """Return the range of an axis that holds what is read."""
     dtype = shape.dtype
     one = imm(1, dtype)
     whole = (imm(0, dtype), analyzer.simplify(sub(shape, one)))
@@ -250,7 +250,7 @@ def _axis(
 def _ends(
     r: Range, inner: Mapping[Var, Range], hidden: set[int], analyzer: Analyzer, dtype: DataType
 ) -> tuple[PrimExpr, PrimExpr] | None:
-    """Give the least and the greatest index of a range, None where they are not known."""
+    """Return the least and the greatest index of a range, None where they are not known."""
     low = analyzer.int_set(r.min, inner).min_value
     top = r.min
     if r.extent is not None:
@@ -268,7 +268,7 @@ def _hides(value: PrimExpr, hidden: set[int]) -> bool:
 
 
 def _extreme(a: PrimExpr, b: PrimExpr, analyzer: Analyzer, *, is_max: bool) -> PrimExpr:
-    """Give the larger or the smaller of two values."""
+    """Return the larger or the smaller of two values."""
     small, large = (b, a) if is_max else (a, b)
     if analyzer.can_prove(small <= large):
         return a
@@ -278,7 +278,7 @@ def _extreme(a: PrimExpr, b: PrimExpr, analyzer: Analyzer, *, is_max: bool) -> P
 
 
 def exactly(place: Ref, ref: Ref, indices: Sequence[PrimExpr]) -> list[Range] | None:
-    """Give the box whose elements a block accesses below a place, each of them; None: no box.
+    """Return the box whose elements a block accesses below a place, each of them; None: no box.
 
     ``indices`` are in terms of the loops around the block.
     """
@@ -407,7 +407,7 @@ def copy_nest(
 def inserted(
     scope: Ref, place: Place, nest: Stmt, buffers: Sequence[Buffer], behind: Stmt | None = None
 ) -> BlockRealize:
-    """Give a scope with a nest put in a place below it, and with more buffers.
+    """Return a scope with a nest put in a place below it, and with more buffers.
 
     ``behind`` is put behind the part before which the nest is put.
     """

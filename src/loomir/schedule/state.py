@@ -109,7 +109,7 @@ def directly_below(stmt: Stmt) -> list[For | BlockRealize]:
 
 
 def rooted(func: PrimFunc) -> PrimFunc:
-    """Give the function with a block as its body, which it has already unless built by hand."""
+    """Return the function with a block as its body, which it has already unless built by hand."""
     body = func.body
     if isinstance(body, BlockRealize) and not body.block.iter_vars:
         return func
@@ -143,7 +143,7 @@ class FunctionState:
                 stack.append(self._enter(inner, ref))
 
     def ref(self, stmt: For | BlockRealize) -> Ref:
-        """Give the reference to a loop or block of the program as it is now."""
+        """Return the reference to a loop or block of the program as it is now."""
         return self._refs[id(stmt)]
 
     def refs(self) -> Iterable[Ref]:
@@ -234,7 +234,7 @@ class FunctionState:
         self.func = rebuild(self.func, {"body": new})
 
     def copied(self) -> tuple[FunctionState, dict[int, Ref]]:
-        """Give a state of its own on the same program, and its references by the ids of these."""
+        """Return a state of its own on the same program, and its references by the ids of these."""
         made = FunctionState(self.func)
         return made, {id(ref): made._refs[key] for key, ref in self._refs.items()}
 
@@ -256,7 +256,7 @@ class _Known:
         self._names = {r.block.name_hint: r for r in old}
 
     def take(self, node: For | BlockRealize) -> Ref | None:
-        """Give the reference that goes on as this loop or block."""
+        """Return the reference that goes on as this loop or block."""
         if isinstance(node, For):
             found = self._loops.get(id(node.loop_var))
         else:
@@ -296,7 +296,7 @@ class State:
         return self._mod
 
     def function(self, name: str) -> FunctionState | None:
-        """Give the state of a function, None where there is no such loop-level function."""
+        """Return the state of a function, None where there is no such loop-level function."""
         found = self._functions.get(name)
         if found is None and name in self._mod:
             func = self._mod[name]
@@ -309,7 +309,7 @@ class State:
         return [v.name_hint for v, f in self._mod.functions.items() if isinstance(f, PrimFunc)]
 
     def copied(self) -> tuple[State, dict[int, Ref]]:
-        """Give a state of its own on the same program, and its references by the ids of these."""
+        """Return a state of its own on the same program, and its references by the ids of these."""
         made = State(self.mod)
         refs: dict[int, Ref] = {}
         for name, function in self._functions.items():

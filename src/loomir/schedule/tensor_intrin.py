@@ -22,7 +22,7 @@ def _refuse(why: str, help: str) -> None:
 
 
 def body_of(func: PrimFunc) -> Block:
-    """Give the block that is all of a description's or an implementation's body."""
+    """Return the block that is all of a description's or an implementation's body."""
     body = rooted(func).body
     assert isinstance(body, BlockRealize)
     return body.block
@@ -40,7 +40,7 @@ class TensorIntrin(NamedTuple):
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
-        """Give a description and an implementation a name for ``tensorize``.
+        """Return a description and an implementation a name for ``tensorize``.
 
         Errors: SCH0003 where their parameters differ, or the name is taken.
         """
@@ -59,7 +59,7 @@ class TensorIntrin(NamedTuple):
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
-        """Give what is registered under a name; None, if allowed, where nothing is.
+        """Return what is registered under a name; None, if allowed, where nothing is.
 
         Errors: SCH0001.
         """

@@ -70,7 +70,7 @@ class _Names:
         self._names: dict[int, tuple[str, Any]] = {}
 
     def of(self, rv: Any) -> str:
-        """Give the name of a random variable."""
+        """Return the name of a random variable."""
         found = self._names.get(id(rv))
         if found is None:
             letter = "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
@@ -78,7 +78,7 @@ class _Names:
         return found[0]
 
     def named(self, expr: PrimExpr) -> PrimExpr:
-        """Give an expression in which drawn numbers have their names."""
+        """Return an expression in which drawn numbers have their names."""
         names = [v for v in free_definitions(expr) if isinstance(v, Var)]
         return substitute(expr, {v: Var(self.of(v), v.dtype) for v in names})
 
@@ -106,7 +106,7 @@ class _Names:
 
     # -- JSON ----------------------------------------------------------------------------------
     def plain(self, value: Any) -> Any:
-        """Give a value as JSON has it; what JSON lacks is a table of one tagged entry."""
+        """Return a value as JSON has it; what JSON lacks is a table of one tagged entry."""
         if isinstance(value, (BlockRV, LoopRV, Var)):
             return {"$rv": self.of(value)}
         if isinstance(value, IndexMap):
@@ -173,7 +173,7 @@ class Trace:
         return {n: i.decision for n, i in enumerate(self.insts) if i.primitive.is_sampling}
 
     def get_decision(self, inst: Instruction) -> Any:
-        """Give what an instruction decided, None where it decides nothing."""
+        """Return what an instruction decided, None where it decides nothing."""
         return inst.decision
 
     def append(self, inst: Instruction) -> None:
@@ -185,11 +185,11 @@ class Trace:
         return self.insts.pop() if self.insts else None
 
     def with_decision(self, inst: Instruction, decision: Any) -> Trace:
-        """Give a trace in which one instruction decides otherwise."""
+        """Return a trace in which one instruction decides otherwise."""
         return Trace([i._replace(decision=decision) if i is inst else i for i in self.insts])
 
     def simplified(self) -> Trace:
-        """Give a trace without the queries and drawings whose results are not used."""
+        """Return a trace without the queries and drawings whose results are not used."""
         used: set[int] = set()
         kept: list[Instruction] = []
         for inst in reversed(self.insts):
@@ -217,7 +217,7 @@ class Trace:
 
     # -- JSON ----------------------------------------------------------------------------------
     def as_json(self) -> list[Any]:
-        """Give the trace as data that ``json.dumps`` takes and ``from_json`` reads."""
+        """Return the trace as data that ``json.dumps`` takes and ``from_json`` reads."""
         names = _Names()
         rows: list[Any] = []
         for inst in self.insts:

@@ -14,7 +14,7 @@ _V = TypeVar("_V")
 
 
 def meta_var(value: _V) -> _V:
-    """Give the value; in a program, a name assigned so stands for it while the program is read."""
+    """Return the value; in a program, a name assigned so stands for it during parsing."""
     return value
 
 

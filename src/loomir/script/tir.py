@@ -211,14 +211,14 @@ sblock_attr = blocks.block_attr
 
 
 def meta_var(value: _V) -> _V:
-    """Give the value; in a program, a name assigned so stands for it while the program is read."""
+    """Return the value; in a program, a name assigned so stands for it during parsing."""
     return value
 
 
 if not TYPE_CHECKING:  # a checker of types must see that these names are missing
 
     def __getattr__(name: str) -> object:
-        """Give an instruction of a GPU, or say what to use in place of a name that others have."""
+        """Return an instruction of a GPU, or say what to use for a name that others have."""
         if name in DEVICE_NAMES:
             return DEVICE_NAMES[name]
         message = f"module {__name__!r} has no attribute {name!r}"

@@ -69,7 +69,7 @@ class _Misfit(NamedTuple):
 
 # -- calls ---------------------------------------------------------------------------------------
 def explained(function: _F, code: str = CODE) -> _F:
-    """Give a function again, which says what it declares where it fails by what it was given.
+    """Return a function again, which says what it declares where it fails by what it was given.
 
     Mistakes that Loomir tells, and those of functions that users give, stay what they are.
     """
@@ -90,7 +90,7 @@ def explained(function: _F, code: str = CODE) -> _F:
 def explain_exported(
     names: Mapping[str, Any], exported: Sequence[str], code: str = CODE
 ) -> Iterator[tuple[str, Any]]:
-    """Give the exported functions of a package again, explained."""
+    """Yield the exported functions of a package again, explained."""
     for name in exported:
         if inspect.isfunction(names[name]):
             yield name, explained(cast("Callable[..., Any]", names[name]), code)
@@ -234,7 +234,7 @@ def _refuse_root(node: Any) -> typing.NoReturn:
 
 @cache
 def _fields(cls: Any) -> dict[str, tuple[Declared, Declared]]:
-    """Give what each field of a class of nodes may be given, and what it then holds."""
+    """Return what each field of a class of nodes may be given, and what it then holds."""
     hints = typing.get_type_hints(cls)
     made: dict[str, tuple[Declared, Declared]] = {}
     for field in dataclasses.fields(cls) if cls.node_fields else ():

@@ -29,7 +29,7 @@ _SAMPLE: Final = 1024
 
 
 def empty_on_line(shape: Sequence[int], dtype: Any) -> Any:
-    """Give memory for an array that begins with a line of the cache.
+    """Return memory for an array that begins with a line of the cache.
 
     NumPy's begin 16 bytes behind it where they are large, and a vector as long as a line then lies
     in two: to read weights once takes 1.2 of the time.
@@ -96,7 +96,7 @@ class Array:
         return Array(flat.reshape(tuple(shape)))
 
     def to_bytes(self) -> bytes:
-        """Give the elements in row-major order."""
+        """Return the elements in row-major order."""
         return self.data.tobytes()
 
     @property
@@ -105,7 +105,7 @@ class Array:
         return self.data.shape
 
     def digest(self) -> str:
-        """Give a hash of dtype, shape and bytes as text."""
+        """Return a hash of dtype, shape and bytes as text."""
         if self._digest is None:
             seen = hashlib.sha256(f"{self.dtype}{self.shape}".encode())
             seen.update(self._bytes())
@@ -123,7 +123,7 @@ class Array:
         )
 
     def _bytes(self) -> Any:
-        """Give the elements' bytes, not copied."""
+        """Return the elements' bytes, not copied."""
         held: Any = self.data
         return held.reshape(-1).view("uint8")
 

@@ -22,7 +22,7 @@ _OURS: Final = __name__.partition(".")[0]
 
 
 def user_span() -> Span | None:
-    """Give the place in the user's code that led here."""
+    """Return the place in the user's code that led here."""
     frame: FrameType | None = inspect.currentframe()
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
@@ -82,7 +82,7 @@ def _span(code: CodeType, line: int, instruction: int) -> Span:
 def _positions(
     code: CodeType, line: int, instruction: int, text: str
 ) -> tuple[int, int, int, int] | None:
-    """Give first line, last line, and columns in bytes of what an instruction evaluates."""
+    """Return first line, last line, and columns in bytes of what an instruction evaluates."""
     positions: Any = getattr(code, "co_positions", None)
     if instruction < 0:
         return None

@@ -37,7 +37,7 @@ _KINDS: Final[dict[str, type[ast.expr]]] = {
 def columns_of(
     code: CodeType, instruction: int, line: int, text: str
 ) -> tuple[int, int, int, int] | None:
-    """Give first line, last line, and columns in bytes of what an instruction evaluates.
+    """Return first line, last line, and columns in bytes of what an instruction evaluates.
 
     None where that is in doubt.
     """
@@ -68,7 +68,7 @@ def _parsed(text: str) -> ast.Module | None:
 
 
 def _lines(code: CodeType, offsets: list[int]) -> dict[int, int]:
-    """Give the line of each instruction."""
+    """Return the line of each instruction."""
     starts = dict(dis.findlinestarts(code))
     made: dict[int, int] = {}
     line = code.co_firstlineno

@@ -41,11 +41,11 @@ class Diagnostic:
     severity: str = field(default="error")
 
     def at(self, span: Span | None) -> Diagnostic:
-        """Give the same diagnostic with a place, where it has none yet."""
+        """Return the same diagnostic with a place, where it has none yet."""
         return self if self.span is not None or span is None else replace(self, span=span)
 
     def as_dict(self) -> dict[str, object]:
-        """Give plain data for ``--json``."""
+        """Return plain data for ``--json``."""
         return {
             "code": self.code,
             "severity": self.severity,
@@ -135,7 +135,7 @@ _GUESSED: Final = 3
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
-    """Give the known name closest to a misspelt one, or None where none is close.
+    """Return the known name closest to a misspelt one, or None where none is close.
 
     One or two letters are too few to be a misspelling of another name, but for their case.
     """

@@ -186,7 +186,7 @@ class DataType:
         return self if self.lanes == 1 else DataType(self.code, self.bits)
 
     def with_lanes(self, lanes: int) -> DataType:
-        """Give the same element in ``lanes`` lanes."""
+        """Return the same element in ``lanes`` lanes."""
         if lanes == self.lanes:
             return self
         found = self._interned.get((self.code, self.bits, lanes))
@@ -308,10 +308,10 @@ def _our_dtypes() -> dict[np.dtype[np.generic], DataType]:
 
 
 def numpy_of(dtype: DataType) -> np.dtype[np.generic]:
-    """Give the NumPy dtype of one lane; bfloat16 is ``ml_dtypes.bfloat16``."""
+    """Return the NumPy dtype of one lane; bfloat16 is ``ml_dtypes.bfloat16``."""
     return _numpy_dtypes()[str(dtype.element)]
 
 
 def dtype_of_numpy(dtype: np.dtype[np.generic]) -> DataType | None:
-    """Give the dtype of a NumPy array's elements, or None where the language has none."""
+    """Return the dtype of a NumPy array's elements, or None where the language has none."""
     return _our_dtypes().get(dtype)

@@ -99,7 +99,7 @@ def _term() -> str:
 
 
 def _notebook_display() -> Any:
-    """Give IPython's ``display`` in a notebook, else None; IPython is not loaded for that."""
+    """Return IPython's ``display`` in a notebook, else None; IPython is not loaded for that."""
     shell_of = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = None if shell_of is None else shell_of()
     if getattr(shell, "kernel", None) is None:

@@ -84,7 +84,7 @@ def _measured() -> _Stack | None:
 
 
 def _here() -> int:
-    """Give where the stack is by now, or 0 where nothing tells."""
+    """Return where the stack is by now, or 0 where nothing tells."""
     place = _STACK_POINTER.get(platform.machine())
     ask = getattr(_library, "getcontext", None)
     if place is None or ask is None:

@@ -22,7 +22,7 @@ class Source:
     told: set[tuple[str, str, int]] = field(default_factory=set[tuple[str, str, int]], repr=False)
 
     def line(self, number: int) -> str | None:
-        """Give the line of that number in the file, or None outside of the text."""
+        """Return the line of that number in the file, or None outside of the text."""
         lines = _lines_of(self.text)
         index = number - self.first_line
         return lines[index] if 0 <= index < len(lines) else None
@@ -30,7 +30,7 @@ class Source:
 
 @lru_cache(maxsize=8)
 def _lines_of(text: str) -> list[str]:
-    """Give the lines of a text; one and the same is asked for many of its lines."""
+    """Return the lines of a text; one and the same is asked for many of its lines."""
     return text.splitlines()
 
 

@@ -65,7 +65,7 @@ def host() -> Host:
 
 @functools.lru_cache(maxsize=1)
 def features_here() -> dict[str, bool]:
-    """Give LLVM's features of this CPU that this process may use."""
+    """Return LLVM's features of this CPU that this process may use."""
     flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
     if any(flags.get(name) for name in _TILES) and not _may_use_tiles():
         flags.update(dict.fromkeys((name for name in flags if name.startswith("amx-")), False))

@@ -97,7 +97,7 @@ class Target:
         return extension in self.extensions
 
     def lanes(self, bits: int) -> int:
-        """Give how many elements of so many bits one vector register holds."""
+        """Return how many elements of so many bits one vector register holds."""
         return max(1, self.vector_bits // bits)
 
     def __eq__(self, other: object) -> bool:

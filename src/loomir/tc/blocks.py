@@ -52,7 +52,7 @@ class Update(NamedTuple):
 
 
 def blocks_of(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer) -> list[Stmt]:
-    """Give the statements that carry out an update."""
+    """Return the statements that carry out an update."""
     made: list[Stmt] = []
     starts = update.op.endswith("!")
     if starts and update.reduced:
@@ -106,7 +106,7 @@ def _nest(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer) ->
 
 
 def _stored(update: Update, value: PrimExpr, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-    """Give what is stored: the value, or its combination with what is there, as C computes it."""
+    """Return what is stored: the value, or its combination with what is there, as C computes it."""
     dtype = update.buffer.dtype
     if update.op == "=":
         return convert(value, dtype)

@@ -64,7 +64,7 @@ class Comprehension:
         return self._lowered.warnings
 
     def __getitem__(self, name: str) -> Operator:
-        """Give the function of that name. Errors: TC0401 where there is none."""
+        """Return the function of that name. Errors: TC0401 where there is none."""
         found = self._operators.get(name)
         if found is None:
             close = nearest(name, self._operators)
@@ -100,11 +100,11 @@ class Comprehension:
         return next(iter(self._operators.values()))(*args, out=out)
 
     def to_tir(self) -> IRModule:
-        """Give the functions as a module of TIR."""
+        """Return the functions as a module of TIR."""
         return self._lowered.module()
 
     def to_te(self) -> dict[str, tuple[tuple[te.Tensor, ...], tuple[te.Tensor, ...]]]:
-        """Give inputs and outputs of each function as tensors. Errors: TC0203."""
+        """Return inputs and outputs of each function as tensors. Errors: TC0203."""
         return {name: operator.to_te() for name, operator in self._operators.items()}
 
     def fmt(self) -> str:
@@ -112,7 +112,7 @@ class Comprehension:
         return fmt(self._program)
 
     def specialize(self, **sizes: int) -> Comprehension:
-        """Give the same functions with numbers for some of their size variables."""
+        """Return the same functions with numbers for some of their size variables."""
         known = {s.name for f in self._program.functions for p in f.params for s in p.sizes or ()}
         for name, value in sizes.items():
             if name not in known:
@@ -167,7 +167,7 @@ class Operator:
         return results[0] if len(results) == 1 else results
 
     def to_te(self) -> tuple[tuple[te.Tensor, ...], tuple[te.Tensor, ...]]:
-        """Give inputs and outputs as tensors of ``loomir.te``, for further formulas.
+        """Return inputs and outputs as tensors of ``loomir.te``, for further formulas.
 
         Errors: TC0203 for changes in place, writes of parts, and checks before the loops.
         """
@@ -175,7 +175,7 @@ class Operator:
         return to_te(unit.name, unit.taken, unit.made, unit.steps, unit.unchecked)
 
     def output_shapes(self, *args: Array) -> tuple[tuple[int, ...], ...]:
-        """Give the shapes of the arrays that a call would make. Errors: TC0401, TC0402."""
+        """Return the shapes of the arrays that a call would make. Errors: TC0401, TC0402."""
         sizes = _sizes_of(self._unit, args)
         if sizes is None:
             raise _wrong(

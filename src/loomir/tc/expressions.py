@@ -77,11 +77,11 @@ class Expressions:
         self.names, self.indices, self.mistakes = names, indices, mistakes
 
     def make(self, expr: Expr) -> Value:
-        """Give the TIR of an expression, or None after a mistake."""
+        """Return the TIR of an expression, or None after a mistake."""
         return fold(expr, self._node)
 
     def integer(self, expr: Expr) -> Value:
-        """Give an expression that must be an integer as an index."""
+        """Return an expression that must be an integer as an index."""
         return self._index(expr, self.make(expr))
 
     def _index(self, expr: Expr, value: Value) -> Value:

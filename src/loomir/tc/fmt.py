@@ -146,7 +146,7 @@ def fmt_expr(root: Expr) -> str:
 
 
 def _pieces(expr: Expr) -> tuple[int, list[str | tuple[Expr, int]]]:
-    """Give how tightly an expression binds, and its text with operands in place."""
+    """Return how tightly an expression binds, and its text with operands in place."""
     if isinstance(expr, Number):
         return 8, [expr.text]
     if isinstance(expr, Name):

@@ -25,7 +25,7 @@ _HEX_FLOAT: Final = re.compile(
 
 
 def read_number(text: str) -> PrimExpr | str:
-    """Give the constant of a literal, or say what is wrong with it.
+    """Return the constant of a literal, or say what is wrong with it.
 
     Types: int32, int64 or uint64, the first that holds it; uint32 with ``u``, at least 64 bits with
     ``l``; float64, float32 with ``f``.

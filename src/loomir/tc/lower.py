@@ -57,13 +57,13 @@ class Lowered(NamedTuple):
     warnings: tuple[Diagnostic, ...]
 
     def module(self) -> IRModule:
-        """Give the functions as a module."""
+        """Return the functions as a module."""
         functions: dict[GlobalVar, BaseFunc] = {GlobalVar(u.name): u.func for u in self.units}
         return IRModule(functions)
 
 
 def lower(program: Program, sizes: Mapping[str, int] | None = None) -> Lowered:
-    """Give every function as TIR; ``sizes`` puts numbers for size variables.
+    """Return every function as TIR; ``sizes`` puts numbers for size variables.
 
     Errors: all mistakes of the text, in one ``CompileError``.
     """
@@ -294,7 +294,7 @@ class _Body:
         )
 
     def block_name(self, name: str) -> str:
-        """Give a name that no other block of the function has."""
+        """Return a name that no other block of the function has."""
         number = self.block_names.get(name, -1) + 1
         self.block_names[name] = number
         if number == 0:

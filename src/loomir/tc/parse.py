@@ -151,7 +151,7 @@ class _Chunk:
         return cast("Def", made) if len(self.mistakes.found) == before else None
 
     def span(self, token: Token) -> Span:
-        """Give the place of a token in the whole text."""
+        """Return the place of a token in the whole text."""
         start = self.start + (token.start_pos or 0)
         return self.places.span(start, start + len(token))
 

@@ -34,7 +34,7 @@ _OUTSIDE = "it may lie outside"
 
 
 def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
-    """Give the conjunction of at least one condition."""
+    """Return the conjunction of at least one condition."""
     made = conditions[0]
     for condition in conditions[1:]:
         made = And(made, condition)
@@ -42,7 +42,7 @@ def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
 
 
 def extent_of(interval: Interval, analyzer: Analyzer) -> PrimExpr:
-    """Give how many values a range has, below 1 where it is empty."""
+    """Return how many values a range has, below 1 where it is empty."""
     if isinstance(interval.start, IntImm) and interval.start.value == 0:
         return interval.stop
     return analyzer.simplify(Sub(interval.stop, interval.start))
@@ -216,7 +216,7 @@ def _listed(guards: Any) -> list[PrimExpr]:
 
 
 def _renamed(statement: Stmt, fresh: Mapping[Var, Var]) -> Stmt:
-    """Give each loop a variable of its own: a variable is bound once in a program."""
+    """Return each loop a variable of its own: a variable is bound once in a program."""
     wrapped: list[For | IfThenElse] = []
     body = statement
     while isinstance(body, (For, IfThenElse)):

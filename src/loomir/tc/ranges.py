@@ -198,7 +198,7 @@ def find_accesses(
 
 # -- rounds ----------------------------------------------------------------------------------------
 def extremes(form: Linear, ranges: Mapping[Var, Interval]) -> tuple[PrimExpr, PrimExpr]:
-    """Give the least and the greatest value of a form whose variables all have ranges."""
+    """Return the least and the greatest value of a form whose variables all have ranges."""
     least = greatest = form.rest
     for var, factor in form.factors.items():
         first, last = ranges[var].start, _sub(ranges[var].stop, _int(1))
@@ -222,7 +222,7 @@ def _solved(var: Var, form: Linear, size: PrimExpr, ranges: Mapping[Var, Interva
 
 
 def _picked(analyzer: Analyzer, terms: Sequence[PrimExpr], greatest: bool) -> PrimExpr:
-    """Give the greatest (or least) of expressions, without those that cannot be it."""
+    """Return the greatest (or least) of expressions, without those that cannot be it."""
     order = GE if greatest else LE
     kept: list[PrimExpr] = []
     for term in map(analyzer.simplify, terms):
@@ -241,7 +241,7 @@ def infer(
     accesses: Sequence[Access],
     analyzer: Analyzer,
 ) -> tuple[dict[Var, Interval], list[Access], list[Var]]:
-    """Give the ranges, the accesses that gave none, and the variables that are without a range."""
+    """Return ranges, the accesses that gave none, and the variables that are without a range."""
     ranges = dict(fixed)
     left: list[tuple[Access, Linear | None]] = [(a, linear_of(a.at, variables)) for a in accesses]
     missing = [v for v in variables if v not in ranges]

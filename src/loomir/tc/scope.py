@@ -57,12 +57,12 @@ class Indices:
     spans: dict[str, Span] = field(default_factory=_empty)
 
     def use(self, name: str, span: Span) -> Var:
-        """Give the variable of that name, new at its first use."""
+        """Return the variable of that name, new at its first use."""
         if name not in self.vars:
             self.vars[name] = Var(name, INDEX, span=span)
             self.spans[name] = span
         return self.vars[name]
 
     def use_ident(self, ident: Ident) -> Var:
-        """Give the variable of a name where it stands."""
+        """Return the variable of a name where it stands."""
         return self.use(ident.name, ident.span)

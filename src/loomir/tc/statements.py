@@ -37,7 +37,7 @@ class Work(Protocol):
     locals: dict[int, Tensor]
 
     def block_name(self, name: str) -> str:
-        """Give a name that no other block has."""
+        """Return a name that no other block has."""
         ...
 
 
@@ -146,7 +146,7 @@ class _Assign:
         return None
 
     def _left(self) -> tuple[Var, ...]:
-        """Give the variables of the left side."""
+        """Return the variables of the left side."""
         found: list[Var] = []
         seen: dict[str, Span] = {}
         for ident in self.statement.indices:

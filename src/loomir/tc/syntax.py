@@ -198,17 +198,17 @@ class Program:
 
 
 def joined(first: Span, last: Span) -> Span:
-    """Give the stretch from the start of one span to the end of another."""
+    """Return the stretch from the start of one span to the end of another."""
     return Span(first.source, first.line, first.column, last.end_line, last.end_column)
 
 
 def with_span(expr: Expr, span: Span) -> Expr:
-    """Give an expression another place, such as that of the parentheses around it."""
+    """Return an expression another place, such as that of the parentheses around it."""
     return replace(expr, span=span)
 
 
 def parts_of(expr: Expr) -> tuple[Expr, ...]:
-    """Give the operands of an expression, in order."""
+    """Return the operands of an expression, in order."""
     if isinstance(expr, Binary):
         return expr.left, expr.right
     if isinstance(expr, Apply):

@@ -38,7 +38,7 @@ class Step(NamedTuple):
 def to_te(
     name: str, taken: Sequence[Tensor], made: Sequence[Tensor], steps: Sequence[Step], free: bool
 ) -> tuple[tuple[te.Tensor, ...], tuple[te.Tensor, ...]]:
-    """Give the inputs and the outputs of a function as tensors of ``loomir.te``.
+    """Return the inputs and the outputs of a function as tensors of ``loomir.te``.
 
     ``free`` tells that nothing has to be checked before the loops.
     Errors: TC0203 for what tensor expressions cannot say.
@@ -85,7 +85,7 @@ def _computed(step: Step, now: Mapping[int, te.Tensor]) -> te.Tensor:
 def _combined(
     update: Update, value: PrimExpr, there: Any, axes: tuple[Any, ...], dtype: DataType
 ) -> PrimExpr:
-    """Give the element: the value, or its reduction, from what was there where that takes part."""
+    """Return element: the value, or its reduction, from what was there where that takes part."""
     if update.op == "=":
         return convert(value, dtype)
     symbol = update.op.rstrip("!=")

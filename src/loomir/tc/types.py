@@ -32,14 +32,14 @@ SCALARS: Final[dict[str, DataType]] = {
 
 
 def promoted(dtype: DataType) -> DataType:
-    """Give the dtype in which C computes with a value: integers narrower than int32 widen."""
+    """Return the dtype in which C computes with a value: integers narrower than int32 widen."""
     if dtype.is_bool or (dtype.is_integer and dtype.bits < 32):
         return _INT
     return dtype
 
 
 def joined(a: DataType, b: DataType) -> DataType | None:
-    """Give the dtype in which C computes with two values; None for float16 beside bfloat16."""
+    """Return the dtype in which C computes with two values; None for float16 beside bfloat16."""
     if a.is_float or b.is_float:
         if not (a.is_float and b.is_float):
             return a if a.is_float else b
@@ -67,7 +67,7 @@ def convert(value: PrimExpr, dtype: DataType) -> PrimExpr:
 
 
 def as_truth(value: PrimExpr) -> PrimExpr:
-    """Give whether a value is not zero."""
+    """Return whether a value is not zero."""
     return value if value.dtype.is_bool else NE(value, const(0, value.dtype))
 
 
@@ -77,7 +77,7 @@ def as_index(value: PrimExpr) -> PrimExpr:
 
 
 def identity(op: str, dtype: DataType) -> PrimExpr:
-    """Give what a reduction starts from."""
+    """Return what a reduction starts from."""
     if op[0] in "+*":
         return const(0 if op[0] == "+" else 1, dtype)
     low = op.startswith("max")

@@ -20,7 +20,7 @@ _AXES: Final = 64
 
 
 def check_arguments(names: Mapping[str, Any], exported: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Give the exported functions of a package again, which refuse what they do not declare."""
+    """Yield the exported functions of a package again, which refuse what they do not declare."""
     for name in exported:
         if inspect.isfunction(names[name]):
             yield name, _checked(cast("Callable[..., Any]", names[name]))
@@ -29,7 +29,7 @@ def check_arguments(names: Mapping[str, Any], exported: Sequence[str]) -> Iterat
 def explain_failures(
     names: Mapping[str, Any], exported: Sequence[str]
 ) -> Iterator[tuple[str, Any]]:
-    """Give the exported functions again, which say what they declare where they fail otherwise.
+    """Return the exported functions again, which say what they declare where they fail otherwise.
 
     For functions that refuse most by themselves, in better words.
     """
@@ -48,7 +48,7 @@ def _checked(function: _F) -> _F:
 
 
 def _plain(value: Any) -> Any:
-    """Give numbers of NumPy, and short lists of them, as those of Python."""
+    """Return numbers of NumPy, and short lists of them, as those of Python."""
     if isinstance(value, np.ndarray):
         given = cast("np.ndarray[Any, Any]", value)
         return given.tolist() if given.ndim < 2 and given.size <= _AXES else given

@@ -110,7 +110,7 @@ class _Maker:
         return made
 
     def _buffer(self, tensor: Tensor) -> Buffer:
-        """Give the buffer of a tensor; one that is no argument is allocated."""
+        """Return the buffer of a tensor; one that is no argument is allocated."""
         found = self.buffers.get(tensor)
         if found is None:
             found = self._declare(tensor)

@@ -357,7 +357,7 @@ def _stand_ins(
     name: str,
     span: Span | None,
 ) -> tuple[Buffer, ...]:
-    """Give the buffers that stand for tensors in the statement of an extern."""
+    """Return the buffers that stand for tensors in the statement of an extern."""
     if given is None:
         return tuple(decl_buffer(s, d, n) for (s, d), n in zip(kinds, names, strict=True))
     fits = len(given) == len(kinds) and all(

@@ -166,7 +166,7 @@ def comm_reducer(
 
 
 def listed(value: Any) -> tuple[Any, ...]:
-    """Give the items of a tuple or list, or the value itself as the only item."""
+    """Return the items of a tuple or list, or the value itself as the only item."""
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 

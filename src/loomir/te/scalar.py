@@ -57,135 +57,135 @@ def const(value: int | float | bool, dtype: str | DataType = "int32") -> PrimExp
 
 
 def if_then_else(condition: ExprLike, then: ExprLike, other: ExprLike) -> PrimExpr:
-    """Give one value or the other; the one that is not given is not evaluated."""
+    """Return one value or the other; the one that is not given is not evaluated."""
     return _call("if_then_else", convert(condition), *match_dtypes(then, other))
 
 
 def select(condition: ExprLike, then: ExprLike, other: ExprLike) -> PrimExpr:
-    """Give one value or the other; both are evaluated."""
+    """Return one value or the other; both are evaluated."""
     with located():
         return Select(convert(condition), *match_dtypes(then, other))
 
 
 def all_of(*conditions: ExprLike) -> PrimExpr:
-    """Give whether all conditions hold; those after one that does not are not evaluated."""
+    """Return whether all conditions hold; those after one that does not are not evaluated."""
     with located():
         return reduce(And, map(convert, conditions)) if conditions else const(True, "bool")
 
 
 def any_of(*conditions: ExprLike) -> PrimExpr:
-    """Give whether a condition holds; those after one that does are not evaluated."""
+    """Return whether a condition holds; those after one that does are not evaluated."""
     with located():
         return reduce(Or, map(convert, conditions)) if conditions else const(False, "bool")
 
 
 def power(base: ExprLike, exponent: ExprLike) -> PrimExpr:
-    """Give ``base`` to the power ``exponent``, as floats."""
+    """Return ``base`` to the power ``exponent``, as floats."""
     return _call("pow", *match_dtypes(_float(base), exponent))
 
 
 def abs(x: ExprLike) -> PrimExpr:  # noqa: A001 - the name of the field
-    """Give the magnitude of x."""
+    """Return the magnitude of x."""
     return _call("abs", convert(x))
 
 
 def min_value(dtype: str | DataType) -> PrimExpr:
-    """Give the least finite value of a dtype."""
+    """Return the least finite value of a dtype."""
     kind = DataType(str(dtype))
     return constant(-kind.max_finite if kind.is_float else kind.min_value, kind)
 
 
 def max_value(dtype: str | DataType) -> PrimExpr:
-    """Give the greatest finite value of a dtype."""
+    """Return the greatest finite value of a dtype."""
     kind = DataType(str(dtype))
     return constant(kind.max_finite if kind.is_float else kind.max_value, kind)
 
 
 def exp(x: ExprLike) -> PrimExpr:
-    """Give e to the power x."""
+    """Return e to the power x."""
     return _call("exp", _float(x))
 
 
 def exp2(x: ExprLike) -> PrimExpr:
-    """Give 2 to the power x."""
+    """Return 2 to the power x."""
     return _call("exp2", _float(x))
 
 
 def log(x: ExprLike) -> PrimExpr:
-    """Give the natural logarithm."""
+    """Return the natural logarithm."""
     return _call("log", _float(x))
 
 
 def log2(x: ExprLike) -> PrimExpr:
-    """Give the logarithm to base 2."""
+    """Return the logarithm to base 2."""
     return _call("log2", _float(x))
 
 
 def sqrt(x: ExprLike) -> PrimExpr:
-    """Give the square root."""
+    """Return the square root."""
     return _call("sqrt", _float(x))
 
 
 def rsqrt(x: ExprLike) -> PrimExpr:
-    """Give 1 over the square root."""
+    """Return 1 over the square root."""
     return _call("rsqrt", _float(x))
 
 
 def tanh(x: ExprLike) -> PrimExpr:
-    """Give the hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     return _call("tanh", _float(x))
 
 
 def sigmoid(x: ExprLike) -> PrimExpr:
-    """Give 1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x))."""
     return _call("sigmoid", _float(x))
 
 
 def erf(x: ExprLike) -> PrimExpr:
-    """Give the error function."""
+    """Return the error function."""
     return _call("erf", _float(x))
 
 
 def sin(x: ExprLike) -> PrimExpr:
-    """Give the sine."""
+    """Return the sine."""
     return _call("sin", _float(x))
 
 
 def cos(x: ExprLike) -> PrimExpr:
-    """Give the cosine."""
+    """Return the cosine."""
     return _call("cos", _float(x))
 
 
 def floor(x: ExprLike) -> PrimExpr:
-    """Give the greatest whole number not above x."""
+    """Return the greatest whole number not above x."""
     return _call("floor", _float(x))
 
 
 def ceil(x: ExprLike) -> PrimExpr:
-    """Give the least whole number not below x."""
+    """Return the least whole number not below x."""
     return _call("ceil", _float(x))
 
 
 def trunc(x: ExprLike) -> PrimExpr:
-    """Give x without its fraction."""
+    """Return x without its fraction."""
     return _call("trunc", _float(x))
 
 
 def round(x: ExprLike) -> PrimExpr:  # noqa: A001 - the name of the field
-    """Give the nearest whole number, halves to even."""
+    """Return the nearest whole number, halves to even."""
     return _call("round", _float(x))
 
 
 def isnan(x: ExprLike) -> PrimExpr:
-    """Give whether x is NaN."""
+    """Return whether x is NaN."""
     return _call("isnan", _float(x))
 
 
 def isinf(x: ExprLike) -> PrimExpr:
-    """Give whether x is infinite."""
+    """Return whether x is infinite."""
     return _call("isinf", _float(x))
 
 
 def isfinite(x: ExprLike) -> PrimExpr:
-    """Give whether x is neither infinite nor NaN."""
+    """Return whether x is neither infinite nor NaN."""
     return _call("isfinite", _float(x))

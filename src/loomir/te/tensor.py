@@ -33,7 +33,7 @@ class Operation:
         return ()
 
     def output(self, index: int) -> Tensor:
-        """Give one of the outputs."""
+        """Return one of the outputs."""
         return self.outputs[index]
 
     @override
@@ -69,7 +69,7 @@ class Tensor(Node):
         return TensorLoad(self, tuple(convert(i) for i in items), span=user_span())
 
     def __call__(self, *indices: ExprLike) -> TensorLoad:
-        """Give an element, as ``A[indices]`` does."""
+        """Return an element, as ``A[indices]`` does."""
         return TensorLoad(self, tuple(convert(i) for i in indices), span=user_span())
 
 

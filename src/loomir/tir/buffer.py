@@ -197,7 +197,7 @@ class Buffer(Node):
         return BufferLoad(self, tuple(convert(i) for i in items if not isinstance(i, slice)))
 
     def region(self, items: Sequence[IndexLike]) -> BufferRegion:
-        """Give the region of indices and slices; a slice without an end runs to the axis's."""
+        """Return the region of indices and slices; a slice without an end runs to the axis's."""
         ranges: list[Range] = []
         for axis, item in enumerate(items):
             if isinstance(item, slice):
@@ -211,7 +211,7 @@ class Buffer(Node):
         return BufferRegion(self, tuple(ranges))
 
     def whole(self) -> BufferRegion:
-        """Give the region of all elements."""
+        """Return the region of all elements."""
         return BufferRegion(self, tuple(Range(IntImm(0, e.dtype), e) for e in self.shape))
 
 
@@ -219,7 +219,7 @@ IndexLike: TypeAlias = ExprLike | slice
 
 
 def extent_between(start: PrimExpr, stop: PrimExpr) -> PrimExpr:
-    """Give ``stop - start``, as a constant where both are, without a subtraction of zero."""
+    """Return ``stop - start``, as a constant where both are, without a subtraction of zero."""
     if isinstance(start, IntImm) and isinstance(stop, IntImm):
         dtype = stop.dtype if stop.dtype.bits >= start.dtype.bits else start.dtype
         return IntImm(stop.value - start.value, dtype)

@@ -27,7 +27,7 @@ class Equality:
         return (self.a is self.b) == self.equal
 
     def as_expr(self) -> Any:
-        """Give the expression that compares the values."""
+        """Return the expression that compares the values."""
         return self.a.equal(self.b) if self.equal else self.a.not_equal(self.b)
 
 

@@ -885,7 +885,7 @@ def _literal(expr: PrimExpr, value: Any) -> tuple[PrimExpr, PrimExpr]:
 
 
 def _joined(a: DataType, b: DataType) -> DataType | None:
-    """Give the dtype that holds the values of both, or None."""
+    """Return the dtype that holds the values of both, or None."""
     if a.lanes != b.lanes or a.is_handle or b.is_handle:
         return None
     if a.code is b.code:

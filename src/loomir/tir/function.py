@@ -74,7 +74,7 @@ class PrimFunc(BaseFunc):
 
 
 def type_of_returns(body: Stmt) -> Type:
-    """Give the type that all ``T.ret`` in ``body`` return, the empty tuple where there is none.
+    """Return the type that all ``T.ret`` in ``body`` return, the empty tuple where there is none.
 
     Errors: TIR0305.
     """

@@ -65,7 +65,7 @@ _POINTER_TYPES: Final[dict[tuple[DataType, str], PointerType]] = {}
 
 
 def prim_type(dtype: DataType) -> PrimType:
-    """Give the type of values of a dtype, one object for each."""
+    """Return the type of values of a dtype, one object for each."""
     found = _PRIM_TYPES.get(dtype)
     if found is None:
         found = _PRIM_TYPES[dtype] = PrimType(dtype)
@@ -73,7 +73,7 @@ def prim_type(dtype: DataType) -> PrimType:
 
 
 def pointer_type(dtype: DataType, scope: str = "global") -> PointerType:
-    """Give the type of pointers to elements of a dtype, one object for each kind of memory."""
+    """Return the type of pointers to elements of a dtype, one object for each kind of memory."""
     found = _POINTER_TYPES.get((dtype, scope))
     if found is None:
         found = _POINTER_TYPES[dtype, scope] = PointerType(prim_type(dtype), scope)
@@ -81,7 +81,7 @@ def pointer_type(dtype: DataType, scope: str = "global") -> PointerType:
 
 
 def dtype_of_type(annotation: Type) -> DataType:
-    """Give the dtype of a variable annotated so.
+    """Return the dtype of a variable annotated so.
 
     Errors: TIR0111 for a tuple that has fields.
     """

@@ -146,7 +146,7 @@ class Drawer:
         return made
 
     def _bound(self, buffer: Buffer, known: Mapping[Var, Any]) -> int | None:
-        """Give below what the elements of an array must be, None where it does not matter."""
+        """Return below what the elements of an array must be, None where it does not matter."""
         bounds = [_STEERED] if id(buffer.data) in self.steering else []
         for extent in self.limits.get(id(buffer.data), ()):
             size = _value(extent, known)
@@ -189,7 +189,7 @@ def _shape(buffer: Buffer, known: Mapping[Var, Any]) -> tuple[int, ...]:
 def _layout(
     buffer: Buffer, shape: Sequence[int], known: dict[Var, Any], lanes: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Give the shape and the strides in bytes; strides that are names are bound to row-major."""
+    """Return the shape and the strides in bytes; strides that are names are bound to row-major."""
     item = numpy_of(buffer.dtype).itemsize
     steps: list[int] = []
     step = 1
@@ -277,7 +277,7 @@ def _roles(func: PrimFunc) -> tuple[Mapping[int, Sequence[PrimExpr]], set[int]]:
 
 
 def _sources(expr: Node) -> set[int]:
-    """Give the arrays and names of which an expression is made."""
+    """Return the arrays and names of which an expression is made."""
     found = by_class(expr)
     loads = {id(load.buffer.data) for load in found.get(BufferLoad, ())}
     return loads | {id(var) for var in found.get(Var, ())}

@@ -104,12 +104,12 @@ class ScheduleReport:
 
     @property
     def wrong(self) -> tuple[FunctionReport, ...]:
-        """Give the functions whose schedule gives something else."""
+        """Return the functions whose schedule gives something else."""
         return tuple(f for f in self.functions if f.status == "wrong")
 
     @property
     def not_compared(self) -> tuple[FunctionReport, ...]:
-        """Give the functions that are scheduled, and of which no call was compared."""
+        """Return the functions that are scheduled, and of which no call was compared."""
         return tuple(f for f in self.functions if f.status == "not compared")
 
     @property

@@ -99,7 +99,7 @@ class _Asked(NamedTuple):
 
 
 def _loops_of(module: IRModule) -> IRModule:
-    """Give the kernels of graphs, and the functions of loops."""
+    """Return the kernels of graphs, and the functions of loops."""
     linked = link_calls(module)
     if any(isinstance(f, Function) for f in linked.functions.values()):
         linked = link_calls(lower_relax(linked, None))

@@ -35,7 +35,7 @@ class Smaller(NamedTuple):
 
 
 def smaller_ones(module: IRModule, name: str) -> Iterator[Smaller]:
-    """Give modules in which a function has smaller sizes, each smaller than the one before.
+    """Yield modules in which a function has smaller sizes, each smaller than the one before.
 
     A number is replaced wherever it stands: what depends on it in another way may not fit any more.
     """

@@ -28,7 +28,7 @@ def array(*shape: int, dtype: str = "float32") -> Any:
 
 
 def shapes_of(func: PrimFunc) -> list[list[int]]:
-    """Give the number of axes of each stage, one list for each group."""
+    """Return the number of axes of each stage, one list for each group."""
     return [[len(s.axes) for s in plan.stages] for plan in scheduled(func).plans]
 
 

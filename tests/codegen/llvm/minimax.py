@@ -20,7 +20,7 @@ def value(coefficients: Sequence[mpf], z: mpf) -> mpf:
 
 
 def remez(f: Real, low: mpf, high: mpf, count: int, weight: Real) -> list[mpf]:
-    """Give the ``count`` coefficients of the best fit to ``f``.
+    """Return the ``count`` coefficients of the best fit to ``f``.
 
     The largest ``weight * error`` on the interval is the smallest one that there is.
     """
@@ -65,7 +65,7 @@ def _exchange(errors: list[tuple[mpf, mpf]], count: int) -> tuple[list[mpf], lis
 def worst(
     f: Real, low: mpf, high: mpf, coefficients: Sequence[float], weight: Real, steps: int = 400
 ) -> mpf:
-    """Give the largest ``weight * error`` of a polynomial, on Chebyshev points."""
+    """Return the largest ``weight * error`` of a polynomial, on Chebyshev points."""
     middle, half = (high + low) / 2, (high - low) / 2
     exact = [mpf(c) for c in coefficients]
     points = [middle - half * mpmath.cos(mpmath.pi * (i + 0.5) / steps) for i in range(steps)]
@@ -87,7 +87,7 @@ class Fit(NamedTuple):
 
 
 def best(fit: Fit, count: int) -> list[mpf]:
-    """Give the best coefficients, not rounded."""
+    """Return the best coefficients, not rounded."""
     return remez(fit.function, fit.low, fit.high, count, fit.weight)
 
 

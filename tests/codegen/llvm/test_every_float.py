@@ -39,7 +39,7 @@ def main(rounds: T.int64, step: T.int64, E: T.Buffer(({width},), "float64"), W: 
 
 
 def worst(name: str, step: int) -> tuple[float, np.float32]:
-    """Give the largest error in units in the last place, and where it is."""
+    """Return the largest error in units in the last place, and where it is."""
     run = loomir.compile(from_source(PROGRAM.format(name=name, width=WIDTH)), cache=False)["main"]
     errors, where = np.zeros(WIDTH), np.zeros(WIDTH, np.uint32)
     run(2**32 // (step * WIDTH) + 1, step, errors, where)

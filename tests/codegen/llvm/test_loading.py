@@ -25,7 +25,7 @@ REACHES_ANYTHING = {257, 282, 283, 311, 312}
 
 
 def outside(data: bytes) -> dict[str, set[int]]:
-    """Give the kinds of the relocations that refer to each symbol that an ELF object lacks."""
+    """Return the kinds of the relocations that refer to each symbol that an ELF object lacks."""
     (start,) = struct.unpack_from("<Q", data, 0x28)
     (count,) = struct.unpack_from("<H", data, 0x3C)
     sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + 64 * i) for i in range(count)]

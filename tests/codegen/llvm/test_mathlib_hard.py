@@ -63,7 +63,7 @@ def real(bits: int) -> type:
 
 
 def around(points: list[float], bits: int, steps: int = 20) -> np.ndarray:
-    """Give numbers and their neighbours, near and farther."""
+    """Return numbers and their neighbours, near and farther."""
     kind = real(bits)
     with np.errstate(all="ignore"):
         base = np.array(points).astype(kind)
@@ -76,7 +76,7 @@ def around(points: list[float], bits: int, steps: int = 20) -> np.ndarray:
 
 
 def error(got: float, true: mpf, bits: int) -> float:
-    """Give the error in units in the last place of the true value, or infinity."""
+    """Return the error in units in the last place of the true value, or infinity."""
     digits, least, most = (24, -149, 128) if bits == 32 else (53, -1074, 1024)
     half_way = mpf(2) ** most - mpf(2) ** (most - digits - 1)
     if abs(true) >= half_way or math.isinf(got):
@@ -165,7 +165,7 @@ def test_the_bounds_hold_at_limits_and_near_poles(name, bits):
 
 
 def _true(name: str, x: float) -> mpf | None:
-    """Give the true value, or None outside of the domain and where it is far beyond the range."""
+    """Return the true value, or None outside of the domain and where it is far beyond the range."""
     domains = {
         "log": x > 0,
         "log2": x > 0,

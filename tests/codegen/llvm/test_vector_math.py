@@ -31,7 +31,7 @@ def compiled(name: str, dtype: str) -> str:
 
 
 def called(ir: str) -> set[str]:
-    """Give the functions that ``main`` calls, but for intrinsics, checks and faults."""
+    """Return the functions that ``main`` calls, but for intrinsics, checks and faults."""
     names = set(re.findall(r'call [^@]*@"?([\w.$]+)"?\(', ir))
     own = ("llvm.", "loomir.", "main", "__tvm_ffi")
     return {n for n in names if not n.startswith(own)}.difference(CHECK_FUNCTIONS)

@@ -597,7 +597,7 @@ def test_blocks_in_a_row() -> None:
 
 # -- memory ------------------------------------------------------------------------------------
 def in_storage(bytes_: int, offset: int, *dims: int, dtype: str = "float32") -> Any:
-    """Give a program that makes a tensor in storage, has a kernel write it, and gives it."""
+    """Return a program that makes a tensor in storage, has a kernel write it, and gives it."""
     x, s, y, u = (
         var("x", tensor(4)),
         var("s", OBJECT),

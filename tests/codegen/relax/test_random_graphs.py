@@ -43,7 +43,7 @@ def packed() -> Iterator[None]:
 
 
 def outcome(run: Any) -> Any:
-    """Give a result, or what was raised: its class, and its code if it has one."""
+    """Return a result, or what was raised: its class, and its code if it has one."""
     try:
         return run()
     except RunError as error:

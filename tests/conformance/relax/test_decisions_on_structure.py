@@ -38,7 +38,7 @@ def main(signature: str, *lines: str, pure: bool = True) -> Function:
 
 
 def branches(first: str, second: str) -> str:
-    """Give what is known of a value that is one of two, as written."""
+    """Return what is known of a value that is one of two, as written."""
     made = main(
         f'c: R.Tensor((), "bool"), x: {first}, y: {second})',
         "if c:",

@@ -484,12 +484,12 @@ def on(number: int) -> str:
 
 
 def realized(*functions: str) -> str:
-    """Give a module with its devices filled in, as text."""
+    """Return a module with its devices filled in, as text."""
     return str(realize_vdevice(read(module(LISTED, *functions))))
 
 
 def devices(signature: str, *lines: str, ret: str = "") -> list[str]:
-    """Give what is known of each variable of a function after devices are filled in."""
+    """Return what is known of each variable of a function after devices are filled in."""
     made = realize_vdevice(read(module(LISTED, graph(signature, *lines, ret=ret))))["main"]
     infos = [p.struct_info for p in made.params] + [b.var.struct_info for b in bindings(made)]
     return [

@@ -565,7 +565,7 @@ def test_RX_CC_11e_parameters_and_results():
 
 # -- auxiliary procedures ------------------------------------------------------------------------
 def derived(*claims: str) -> str:
-    """Give what is known of the result of a packed function."""
+    """Return what is known of the result of a packed function."""
     listed = f", sinfo_args=[{', '.join(claims)}]"
     return known(graph("", f'return R.call_packed("f"{listed})'))
 

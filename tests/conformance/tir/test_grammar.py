@@ -55,7 +55,7 @@ NOTHING = Evaluate(convert(0))
 
 
 def fields(made: Node) -> dict[str, object]:
-    """Give a node's fields, by name."""
+    """Return a node's fields, by name."""
     return {f.name: getattr(made, f.name) for f in type(made).node_fields if f.name != "span"}
 
 

@@ -248,7 +248,7 @@ def test_dataflow_variables_are_not_captured():
 
 
 def countdown(own: Any) -> Function:
-    """Give f(n) = n if n == 0 else own(n - 1), on scalars."""
+    """Return f(n) = n if n == 0 else own(n - 1), on scalars."""
     n = size("n")
     p = var("p", prim("int64", n))
     again = Call(own, (PrimValue(n - 1),))

@@ -65,7 +65,7 @@ def matched(info: StructInfo, value: Any) -> Any:
 
 
 def refusal(program: Any, *args: Any) -> tuple[str, str]:
-    """Give code and message of what a run raises."""
+    """Return code and message of what a run raises."""
     with pytest.raises(RunError) as caught:
         run(program, *args)
     return caught.value.diagnostic.code, caught.value.diagnostic.message
@@ -362,7 +362,7 @@ def test_sizes_that_are_known_take_part_in_the_comparison_of_signatures():
 
 # -- entry and exit ------------------------------------------------------------------------------
 def product() -> Function:
-    """Give f(x: (M * N,), y: (M, N)) -> (N * N, M * M), which returns its third argument."""
+    """Return f(x: (M * N,), y: (M, N)) -> (N * N, M * M), which returns its third argument."""
     m, n = size("M"), size("N")
     x, y, z = var("x", tensor(m * n)), var("y", tensor(m, n)), var("z", OBJECT)
     return func([x, y, z], z, tensor(n * n, m * m))
@@ -478,7 +478,7 @@ K = PrimStructInfo(DataType("int64"), N)
 
 
 def sized(expr: PrimExpr) -> Function:
-    """Give f(n) = R.shape([expr])."""
+    """Return f(n) = R.shape([expr])."""
     return func([var("k", K)], ShapeExpr((expr,)))
 
 

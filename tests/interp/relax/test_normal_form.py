@@ -96,7 +96,7 @@ class Maker:
         return op("add", self._marked(inner) if noted else inner, self._marked(self.x))
 
     def _marked(self, value: Any) -> Any:
-        """Give a tensor after a call of ``note``."""
+        """Return a tensor after a call of ``note``."""
         self.calls += 1
         u = var("u", OBJECT)
         return seq(value, bind(u, packed(NOTE, PrimValue(self.calls))))

@@ -37,7 +37,7 @@ def nothing(*params: Buffer | Var) -> PrimFunc:
 
 
 def refused(f: PrimFunc, *args: object, **kwargs: Any) -> RunError:
-    """Give the error of a call; explaining the same call gives the same."""
+    """Return the error of a call; explaining the same call gives the same."""
     with pytest.raises(RunError) as caught:
         interpret(f, "main", *args, **kwargs)
     if not kwargs and len(args) == len(f.params):

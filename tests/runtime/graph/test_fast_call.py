@@ -99,7 +99,7 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def opened(program: Any, name: str) -> GraphFunction:
-    """Give a function whose quick way is open, whatever was called before."""
+    """Return a function whose quick way is open, whatever was called before."""
     function = program[name]
     assert isinstance(function, GraphFunction)
     function._open()  # pyright: ignore[reportPrivateUsage]

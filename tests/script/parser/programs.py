@@ -44,7 +44,7 @@ def refused_body(*lines: str) -> list[Diagnostic]:
 
 
 def marked(text: str, found: Diagnostic) -> str:
-    """Give the part of the text that a diagnostic underlines, in its first line."""
+    """Return the part of the text that a diagnostic underlines, in its first line."""
     span = found.span
     assert span is not None
     line = text.split("\n")[span.line - 1]

@@ -16,7 +16,7 @@ from tests.script.parser.programs import HEAD, refused, refused_body
 
 
 def lines(*body: str) -> str:
-    """Give the text of a function with a body."""
+    """Return the text of a function with a body."""
     return HEAD + "".join(f"    {line}\n" for part in body for line in part.split("\n"))
 
 

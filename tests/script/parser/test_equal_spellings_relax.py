@@ -19,7 +19,7 @@ HEAD = (
 
 
 def lines(*body: str) -> str:
-    """Give the text of a function with a body."""
+    """Return the text of a function with a body."""
     return HEAD + "".join(f"    {line}\n" for part in body for line in part.split("\n"))
 
 

@@ -19,7 +19,7 @@ def refused(text: str) -> tuple[Diagnostic, ...]:
 
 
 def places(found: tuple[Diagnostic, ...]) -> list[tuple[str, int, int]]:
-    """Give codes and places; lines are counted from the first statement of the function."""
+    """Return codes and places; lines are counted from the first statement of the function."""
     return [(d.code, d.span.line - 3, d.span.column) for d in found if d.span]
 
 

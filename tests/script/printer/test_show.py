@@ -80,7 +80,7 @@ def test_a_terminal_may_refuse_colours(
 
 
 def text_of(page: str) -> str:
-    """Give the text of a piece of HTML."""
+    """Return the text of a piece of HTML."""
     return html.unescape(re.sub(r"<[^>]*>", "", page))
 
 

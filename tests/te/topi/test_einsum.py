@@ -15,7 +15,7 @@ def values(shape, dtype="float32"):
 
 
 def products(text: str, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Give the shapes of the products that come before the last one."""
+    """Return the shapes of the products that come before the last one."""
     made = topi.einsum(text, *(te.placeholder(s) for s in shapes))
     found: list[tuple[int, ...]] = []
     left = list(made.op.inputs())

@@ -12,7 +12,7 @@ from tests.tir.refusal import refused
 
 
 def spread(dtype, count: int) -> np.ndarray:
-    """Give values with ties, all special ones among them where the dtype has such."""
+    """Return values with ties, all special ones among them where the dtype has such."""
     found = np.random.default_rng(count).integers(-20, 20, count)
     if np.dtype(dtype).kind == "u":
         found = abs(found)

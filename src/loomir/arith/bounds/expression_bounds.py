@@ -58,17 +58,17 @@ class Bounds:
         self._known.clear()
 
     def of_loop(self, loop: For) -> Interval:
-        """Give the bounds of a loop's variable; all of its dtype where the end may not fit it."""
+        """Return the bounds of a loop's variable; all of its dtype where the end may not fit it."""
         return self.of_range(loop.loop_var, loop.min, loop.extent)
 
     def of_range(self, var: Var, start: PrimExpr, extent: PrimExpr) -> Interval:
-        """Give the bounds of a variable that runs over a range."""
+        """Return the bounds of a variable that runs over a range."""
         first, count = self.of(start), self.of(extent)
         reached = Interval(first.low, max(first.low, first.high + count.high - 1))
         return reached if fits(reached, var.dtype) else full(var.dtype)
 
     def of(self, e: PrimExpr) -> Interval:
-        """Give the bounds of an integer expression's value, over all lanes."""
+        """Return the bounds of an integer expression's value, over all lanes."""
         known = self._known
         found = known.get(id(e))
         if found is not None:
@@ -105,7 +105,7 @@ class Bounds:
         return self.of(e) if found is None else found[1]
 
     def _exact(self, e: PrimExpr) -> Interval:
-        """Give the bounds of a node's value as if integers did not end."""
+        """Return the bounds of a node's value as if integers did not end."""
         if not e.dtype.is_integer:
             return Interval(0, 0)
         if isinstance(e, IntImm):

@@ -105,7 +105,7 @@ class _Reader:
         return self.analyzer.simplify(end)
 
     def join(self, e: Any, parts: list[IntSet]) -> IntSet:
-        """Give the interval of a node from those of its parts."""
+        """Return the interval of a node from those of its parts."""
         if not isinstance(e, PrimExpr):
             return _EVERYTHING
         if isinstance(e, Var) and id(e) in self.domains:

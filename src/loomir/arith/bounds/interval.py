@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 
 def full(dtype: DataType) -> Interval:
-    """Give all values of an integer dtype."""
+    """Return all values of an integer dtype."""
     return Interval(dtype.min_value, dtype.max_value)
 
 
@@ -43,7 +43,7 @@ def fits(interval: Interval, dtype: DataType) -> bool:
 
 
 def wrapped(interval: Interval, dtype: DataType) -> Interval:
-    """Give the values that a dtype makes of an interval of exact results."""
+    """Return the values that a dtype makes of an interval of exact results."""
     low, high = dtype.min_value, dtype.max_value
     return _wrapped(interval, low, high, high - low + 1)
 
@@ -58,7 +58,7 @@ def _wrapped(interval: Interval, low: int, high: int, period: int) -> Interval:
 
 
 def union(a: Interval, b: Interval) -> Interval:
-    """Give the least interval that holds both."""
+    """Return the least interval that holds both."""
     return Interval(min(a.low, b.low), max(a.high, b.high))
 
 
@@ -96,7 +96,7 @@ def _negated(a: Interval) -> Interval:
 
 
 def _nonzero(b: Interval) -> tuple[Interval | None, Interval | None]:
-    """Give the parts above and below 0; division by 0 gives no value at all."""
+    """Return the parts above and below 0; division by 0 gives no value at all."""
     above = Interval(max(b.low, 1), b.high) if b.high > 0 else None
     below = Interval(b.low, min(b.high, -1)) if b.low < 0 else None
     return above, below
@@ -176,24 +176,24 @@ TRANSFER: Final[dict[type, Callable[[Interval, Interval], Interval]]] = {
 
 
 def span(base: Interval, stride: Interval, steps: int) -> Interval:
-    """Give the values of ``base + t * stride`` for ``t`` from 0 to ``steps``."""
+    """Return the values of ``base + t * stride`` for ``t`` from 0 to ``steps``."""
     low, high = stride.low * steps, stride.high * steps
     return Interval(base.low + min(low, 0), base.high + max(high, 0))
 
 
 def shift_right(a: Interval, amount: int) -> Interval:
-    """Give the values of an arithmetic shift to the right."""
+    """Return the values of an arithmetic shift to the right."""
     return Interval(a.low >> amount, a.high >> amount)
 
 
 def mask(a: Interval, b: Interval) -> Interval | None:
-    """Give the values of a bitwise and, or None where neither side is certain to be at least 0."""
+    """Return values of a bitwise and, or None where neither side is certain to be at least 0."""
     tops = [x.high for x in (a, b) if x.low >= 0]
     return Interval(0, min(tops)) if tops else None
 
 
 def call(name: str, args: list[Any], bits: int) -> Interval | None:
-    """Give the values of a builtin of integers, or None where only its dtype bounds them.
+    """Return the values of a builtin of integers, or None where only its dtype bounds them.
 
     Shifts are by the amount modulo the width, ``bits``.
     """

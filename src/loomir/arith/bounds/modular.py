@@ -41,12 +41,12 @@ def constant(value: int) -> ModularSet:
 
 
 def join(a: ModularSet, b: ModularSet) -> ModularSet:
-    """Give the least class that holds both."""
+    """Return the least class that holds both."""
     return residue(gcd(a.coeff, b.coeff, a.base - b.base), a.base)
 
 
 def wrapped(a: ModularSet, dtype: DataType) -> ModularSet:
-    """Give the class of what a dtype makes of exact results that may not fit it."""
+    """Return the class of what a dtype makes of exact results that may not fit it."""
     return residue(gcd(a.coeff, 1 << dtype.bits), a.base)
 
 

@@ -52,7 +52,7 @@ class Widener:
         return kind(a, b, span=getattr(e, "span", None))
 
     def widened(self, e: PrimExpr) -> PrimExpr:
-        """Give the int64 expression of the same value."""
+        """Return the int64 expression of the same value."""
         stack = [e]
         while stack:
             top = stack[-1]

@@ -110,7 +110,7 @@ class Digits:
         self.limited: list[Mark] = []
 
     def overlap(self, group: list[Digit]) -> tuple[Digit, Digit] | None:
-        """Give two digits of one mark of which neither stands above the other, sorting them."""
+        """Return two digits of one mark of which neither stands above the other, sorting them."""
         group.sort(key=_place)
         for below, above in pairwise(group):
             end = self.sizes.mul(below.lower, below.extent)
@@ -120,7 +120,7 @@ class Digits:
 
     # -- sums --------------------------------------------------------------------------------------
     def whole(self, mark: Mark) -> Digit:
-        """Give a mark as its only digit."""
+        """Return a mark as its only digit."""
         return Digit(mark, ONE, mark.extent, ONE)
 
     def gather(self, digits: Iterable[Digit], base: Poly) -> Sum:
@@ -142,7 +142,7 @@ class Digits:
         return Sum(made, base)
 
     def plus(self, a: Sum, b: Sum, factor: int) -> Sum:
-        """Give ``a + factor * b``."""
+        """Return ``a + factor * b``."""
         more = b.digits.values()
         if factor != 1:
             more = [d._replace(scale=Size(d.scale.number * factor, d.scale.atoms)) for d in more]
@@ -152,7 +152,7 @@ class Digits:
         return self.gather((*a.digits.values(), *more), base)
 
     def times(self, a: Sum, factor: Poly) -> Sum:
-        """Give ``factor * a``."""
+        """Return ``factor * a``."""
         base = self.sizes.times(a.base, factor)
         if not a.digits:
             return Sum({}, base)
@@ -184,7 +184,7 @@ class Digits:
         return high, Digit(digit.mark, digit.lower, at, digit.scale)
 
     def _end(self, digit: Digit) -> Size | None:
-        """Give where a digit ends, None where its mark ends too."""
+        """Return where a digit ends, None where its mark ends too."""
         return None if self.is_top(digit) else self.sizes.mul(digit.lower, digit.extent)
 
     def _toward(self, digit: Digit, part: Digit, owner: Mark) -> tuple[list[Digit], Poly] | None:
@@ -218,7 +218,7 @@ class Digits:
     def _lifted(
         self, digit: Digit, part: Digit, owner: Mark, lower: Size
     ) -> tuple[list[Digit], Poly] | None:
-        """Give a digit within a part as the digit of the part's owner that stands at ``lower``."""
+        """Return a digit within a part as the digit of the part's owner at ``lower``."""
         sizes = self.sizes
         reaches = sizes.mul(lower, digit.extent)
         top = (
@@ -361,7 +361,7 @@ class Digits:
 
     # -- quotients ---------------------------------------------------------------------------------
     def divided(self, e: Sum, by: Size, expr: PrimExpr) -> tuple[Sum, Sum]:
-        """Give quotient and remainder by a size that is not negative."""
+        """Return quotient and remainder by a size that is not negative."""
         sizes = self.sizes
         e = self.tidy(e)
         whole, base = self._parted(e.base, by)
@@ -422,7 +422,7 @@ class Digits:
         return self.sizes.is_nonnegative(low) and self.sizes.is_nonnegative(gap)
 
     def bounds(self, digits: Iterable[Digit], base: Poly) -> tuple[Poly, Poly] | None:
-        """Give the least and the greatest value of a sum, None where signs are not known."""
+        """Return the least and the greatest value of a sum, None where signs are not known."""
         sizes = self.sizes
         low, high = base, base
         for digit in digits:

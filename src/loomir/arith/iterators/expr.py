@@ -85,7 +85,7 @@ def marks_of(sums: tuple[IterSumExpr, ...]) -> list[IterMark]:
 
 
 def variable_of(mark: IterMark) -> tuple[Var, PrimExpr | None] | None:
-    """Give the variable that a mark counts, and its first value where that is not 0."""
+    """Return the variable that a mark counts, and its first value where that is not 0."""
     source, first = mark.source, None
     if isinstance(source, Sub):
         source, first = source.a, source.b

@@ -87,7 +87,7 @@ class IndexMap:
     def map_indices(
         self, indices: Sequence[PrimExpr | int], *, analyzer: Analyzer | None = None
     ) -> tuple[PrimExpr, ...]:
-        """Give the new indices of what has given old ones."""
+        """Return the new indices of what has given old ones."""
         self._count(indices)
         analyzer = Analyzer() if analyzer is None else analyzer
         given = {
@@ -103,7 +103,7 @@ class IndexMap:
     def map_ranges(
         self, ranges: Sequence[Range], *, analyzer: Analyzer | None = None
     ) -> tuple[Range, ...]:
-        """Give ranges that hold the new indices of what lies in given ranges of the old ones."""
+        """Return ranges that hold the new indices of what lies in given ranges of the old ones."""
         self._count(ranges)
         analyzer = Analyzer() if analyzer is None else analyzer
         iters = dict(zip(self.initial_indices, ranges))
@@ -134,7 +134,7 @@ class IndexMap:
     def map_shape(
         self, shape: Sequence[PrimExpr | int], *, analyzer: Analyzer | None = None
     ) -> tuple[PrimExpr, ...]:
-        """Give the shape of the new layout of what has a given shape in the old one."""
+        """Return the shape of the new layout of what has a given shape in the old one."""
         analyzer = Analyzer() if analyzer is None else analyzer
         ranges = self.map_ranges(self._ranges(shape), analyzer=analyzer)
         made: list[PrimExpr] = []
@@ -176,13 +176,13 @@ class IndexMap:
     def inverse(
         self, shape: Sequence[PrimExpr | int], *, analyzer: Analyzer | None = None
     ) -> IndexMap:
-        """Give the map from new indices back to those within a shape."""
+        """Return the map from new indices back to those within a shape."""
         return self._inverse(shape, "bijective", analyzer)[0]
 
     def non_surjective_inverse(
         self, shape: Sequence[PrimExpr | int], *, analyzer: Analyzer | None = None
     ) -> tuple[IndexMap, PrimExpr]:
-        """Give the map back, and the condition on new indices that they are of no old ones.
+        """Return the map back, and the condition on new indices that they are of no old ones.
 
         That is where the new shape has elements that only fill it up.
         """

@@ -27,7 +27,7 @@ def inverse_affine_iter_map(
     *,
     analyzer: Analyzer | None = None,
 ) -> dict[Var, PrimExpr]:
-    """Give the values of variables for which an iterator map has given values.
+    """Return the values of variables for which an iterator map has given values.
 
     ``iter_map`` are indices that ``detect_iter_map`` found. Digits that no index has are taken as
     0, and variables that no index depends on are left out. An analyzer simplifies the results.
@@ -48,7 +48,7 @@ def inverse_affine_iter_map(
 def mark_values(
     iter_map: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]
 ) -> list[tuple[IterMark, PrimExpr]]:
-    """Give the value of each mark for given values of indices; fused marks before their parts."""
+    """Return the value of each mark for given values of indices; fused marks before their parts."""
     if len(iter_map) != len(outputs):
         raise InternalError(f"{len(iter_map)} indices have no {len(outputs)} values")
     values: dict[int, PrimExpr] = {}

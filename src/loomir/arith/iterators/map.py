@@ -187,7 +187,7 @@ class _Check:
 
 
 def _origin(mark: Mark) -> PrimExpr | None:
-    """Give a variable below a mark."""
+    """Return a variable below a mark."""
     while mark.var is None:
         mark = mark.parts[-1].mark
     return mark.var

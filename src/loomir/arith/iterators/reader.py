@@ -51,7 +51,7 @@ def _is_index(dtype: DataType) -> bool:
 
 
 def index_dtype(exprs: list[PrimExpr], iters: Mapping[Var, Range]) -> DataType:
-    """Give the dtype that sizes are written in: the one dtype of all, or else int64."""
+    """Return the dtype that sizes are written in: the one dtype of all, or else int64."""
     found = {e.dtype for e in (*exprs, *iters)}
     if len(found) == 1:
         (only,) = found

@@ -124,7 +124,7 @@ class Sizes:
         return found[1]
 
     def size(self, poly: Poly) -> Size:
-        """Give a sum as a size; one of several terms becomes a symbol."""
+        """Return a sum as a size; one of several terms becomes a symbol."""
         if not poly:
             return ZERO
         if len(poly) == 1:
@@ -142,7 +142,7 @@ class Sizes:
 
     # -- computing ---------------------------------------------------------------------------------
     def plus(self, a: Poly, b: Poly, factor: int = 1) -> Poly:
-        """Give ``a + factor * b``."""
+        """Return ``a + factor * b``."""
         made = dict(a)
         for atoms, number in b.items():
             total = made.get(atoms, 0) + factor * number
@@ -153,7 +153,7 @@ class Sizes:
         return made
 
     def times(self, a: Poly, b: Poly) -> Poly:
-        """Give ``a * b``."""
+        """Return ``a * b``."""
         made: Poly = {}
         for atoms, number in a.items():
             for others, factor in b.items():
@@ -166,7 +166,7 @@ class Sizes:
         return made
 
     def mul(self, a: Size, b: Size) -> Size:
-        """Give ``a * b``."""
+        """Return ``a * b``."""
         number = a.number * b.number
         if not number:
             return ZERO
@@ -175,7 +175,7 @@ class Sizes:
         return Size(number, a.atoms or b.atoms)
 
     def divide(self, a: Size, b: Size) -> Size | None:
-        """Give ``a / b`` where ``b`` divides ``a`` for all values of the symbols."""
+        """Return ``a / b`` where ``b`` divides ``a`` for all values of the symbols."""
         if not b.number or a.number % b.number:
             return None
         if not a.number or not b.atoms:
@@ -188,14 +188,14 @@ class Sizes:
         return Size(a.number // b.number, tuple(left))
 
     def sum(self, a: Size, b: Size) -> Size:
-        """Give ``a + b``."""
+        """Return ``a + b``."""
         if a.atoms == b.atoms:
             number = a.number + b.number
             return Size(number, a.atoms) if number else ZERO
         return self.size(self.plus(self.poly(a), self.poly(b)))
 
     def poly(self, size: Size) -> Poly:
-        """Give a size as a sum, with the symbols that stand for sums taken apart."""
+        """Return a size as a sum, with the symbols that stand for sums taken apart."""
         if not size.number:
             return {}
         made: Poly = {(): size.number}
@@ -205,7 +205,7 @@ class Sizes:
         return made
 
     def ceil_divide(self, a: Size, b: Size) -> Size:
-        """Give ``a / b``, rounded up, for positive ``b``."""
+        """Return ``a / b``, rounded up, for positive ``b``."""
         exact = self.divide(a, b)
         if exact is not None:
             return exact
@@ -242,7 +242,7 @@ class Sizes:
         return True
 
     def sign(self, size: Size) -> int:
-        """Give 1 where a size cannot be negative, -1 where not positive, 0 where unknown."""
+        """Return 1 where a size cannot be negative, -1 where not positive, 0 where unknown."""
         if not self._signed(size.atoms):
             return 0
         return 1 if size.number >= 0 else -1

@@ -105,7 +105,7 @@ class Canonical(Facts):
         self._memo.pop(id(e), None)
 
     def expr_of(self, result: Result) -> PrimExpr:
-        """Give the canonical expression of what was read."""
+        """Return the canonical expression of what was read."""
         return self.written(result) if isinstance(result, Form) else result
 
     # -- reading -----------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Canonical(Facts):
         return made
 
     def _effects(self, node: Any) -> int:
-        """Give what a node with all its parts may do; a divisor whose bounds exclude 0 is safe."""
+        """Return what a node and its parts may do; a divisor whose bounds exclude 0 is safe."""
         flags = self._flags
         does = 0
         for part in children(node):
@@ -179,11 +179,11 @@ class Canonical(Facts):
         return does
 
     def get(self, e: Any) -> Result:
-        """Give what a part was read as."""
+        """Return what a part was read as."""
         return self._memo[id(e)][2]
 
     def given(self, e: Any) -> Form:
-        """Give the form of a part that is a scalar integer, as its value itself."""
+        """Return the form of a part that is a scalar integer, as its value itself."""
         result = self._memo[id(e)][2]
         assert isinstance(result, Form)
         return result if result.exact else self.exact(result)
@@ -293,7 +293,7 @@ class Canonical(Facts):
         return folded_remainders(self, self.form(terms, const, dtype, within))
 
     def _short(self, form: Form) -> Form:
-        """Give a form of one term, where it has many."""
+        """Return a form of one term, where it has many."""
         if len(form.terms) <= _MOST_TERMS // 2:
             return form
         low, high = self.value_bounds(form)
@@ -453,7 +453,7 @@ class Canonical(Facts):
     def _at_least(
         self, terms: Terms, const: int, dtype: DataType, sides: tuple[Form, Form, bool]
     ) -> PrimExpr:
-        """Give the condition that a polynomial is at least 0."""
+        """Return the condition that a polynomial is at least 0."""
         low, high = self.bounds(terms, const)
         if low >= 0:
             return TRUE
@@ -502,7 +502,7 @@ class Canonical(Facts):
         return self.cons(LT if strict else LE, x, y)
 
     def _equal(self, terms: Terms, const: int, dtype: DataType, negated: bool) -> PrimExpr | None:
-        """Give the condition that a polynomial is 0, or is not."""
+        """Return the condition that a polynomial is 0, or is not."""
         low, high = self.bounds(terms, const)
         no, yes = (TRUE, FALSE) if negated else (FALSE, TRUE)
         if low > 0 or high < 0:
@@ -536,12 +536,12 @@ class Canonical(Facts):
         return found
 
     def does(self, e: PrimExpr) -> Does:
-        """Give what evaluating an expression that was read may do."""
+        """Return what evaluating an expression that was read may do."""
         found = self._flags.get(id(e))
         return Does.NOTHING if found is None else Does(found[1])
 
     def test_of(self, condition: PrimExpr) -> tuple[bool, Terms, int] | None:
-        """Give ``(True, p)`` for the condition ``p >= 0``, ``(False, p)`` for ``p == 0``."""
+        """Return ``(True, p)`` for the condition ``p >= 0``, ``(False, p)`` for ``p == 0``."""
         found = self._tests.get(id(condition))
         return None if found is None else found[1:]
 

@@ -67,11 +67,11 @@ class Canonical(Protocol):
         ...
 
     def find(self, key: Key) -> Atom:
-        """Give an atom that there is."""
+        """Return an atom that there is."""
         ...
 
     def form_of_atom(self, atom: Atom, dtype: DataType) -> Form:
-        """Give an atom as a form."""
+        """Return an atom as a form."""
         ...
 
     def cons(self, kind: Any, *parts: Any) -> Any:
@@ -79,12 +79,12 @@ class Canonical(Protocol):
         ...
 
     def write(self, terms: Terms, const: int, dtype: DataType) -> PrimExpr:
-        """Give the expression of a polynomial."""
+        """Return the expression of a polynomial."""
         ...
 
 
 def floor_divided(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
-    """Give the quotient, or None where nothing is known about it."""
+    """Return the quotient, or None where nothing is known about it."""
     if b.is_constant:
         if b.const < 0:
             down = _negated(c, a, b.const, dtype)
@@ -107,7 +107,7 @@ def floor_divided(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | Non
 
 
 def remainder(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
-    """Give the remainder, or None where nothing is known about it."""
+    """Return the remainder, or None where nothing is known about it."""
     if b.is_constant:
         if b.const < 0:
             down = _negated(c, a, b.const, dtype)
@@ -149,7 +149,7 @@ def _below(c: Canonical, rest: Form, b: Form) -> bool:
 
 
 def _quotient(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form:
-    """Give a quotient by what is above 0 as an atom."""
+    """Return a quotient by what is above 0 as an atom."""
     low = a.low // (b.low if a.low < 0 else b.high)
     high = a.high // (b.high if a.high < 0 else b.low)
     return _atom(c, AtomKind.FLOORDIV, a, b, dtype, Interval(low, high))
@@ -229,7 +229,7 @@ def _over(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
 
 
 def _coarse(c: Canonical, a: Form, by: int) -> ModularSet:
-    """Give the residue class of a quotient."""
+    """Return the residue class of a quotient."""
     known = residue_of(a, c.atoms)
     if known.coeff and known.coeff % by == 0:
         coeff = known.coeff // by
@@ -238,7 +238,7 @@ def _coarse(c: Canonical, a: Form, by: int) -> ModularSet:
 
 
 def _modulo(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
-    """Give the remainder by a constant above 0: whole multiples go, common factors come out."""
+    """Return the remainder by a constant above 0: whole multiples go, common factors come out."""
     known = residue_of(a, c.atoms)
     if known.coeff % by == 0:
         return c.constant(known.base % by, dtype)

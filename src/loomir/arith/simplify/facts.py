@@ -91,7 +91,7 @@ class Facts:
 
     # -- what is known about atoms -----------------------------------------------------------------
     def range_of(self, number: int) -> tuple[int, int]:
-        """Give the bounds of an atom."""
+        """Return the bounds of an atom."""
         return self._ranges[number]
 
     def tighten(self, number: int, low: int | None, high: int | None) -> None:
@@ -131,7 +131,7 @@ class Facts:
         return low, high
 
     def lower(self, terms: Terms, const: int) -> int:
-        """Give a lower bound of a polynomial by the bounds of its atoms."""
+        """Return a lower bound of a polynomial by the bounds of its atoms."""
         return self.bounds(terms, const)[0]
 
     def nonnegative(self, terms: Terms, const: int, fuel: int = _SEARCH) -> bool:
@@ -161,11 +161,11 @@ class Facts:
         return found
 
     def find(self, key: Key) -> Atom:
-        """Give an atom that there is."""
+        """Return an atom that there is."""
         return self.table[key]
 
     def form_of_atom(self, atom: Atom, dtype: DataType) -> Form:
-        """Give an atom as a form; its value must fit the dtype modulo its width."""
+        """Return an atom as a form; its value must fit the dtype modulo its width."""
         low, high = self._ranges[atom.number]
         return Form({atom.mono: 1}, 0, low, high, dtype)
 
@@ -200,7 +200,7 @@ class Facts:
         return Form({}, value, value, value, dtype)
 
     def exact(self, form: Form) -> Form:
-        """Give a form that is the value itself: an atom where the polynomial may wrap."""
+        """Return a form that is the value itself: an atom where the polynomial may wrap."""
         if form.exact:
             return form
         key = ("wrap", form.dtype, *key_of(form.terms, form.const))
@@ -239,13 +239,13 @@ class Facts:
         return found
 
     def written(self, form: Form) -> PrimExpr:
-        """Give the expression of a form."""
+        """Return the expression of a form."""
         if form.expr is None:
             form.expr = self.write(form.terms, form.const, form.dtype)
         return form.expr
 
     def write(self, terms: Terms, const: int, dtype: DataType) -> PrimExpr:
-        """Give the expression of a polynomial: what is added first, then what is subtracted."""
+        """Return the expression of a polynomial: what is added first, then what is subtracted."""
         made: PrimExpr | None = None
         minus: list[tuple[Monomial, int]] = []
         low = dtype.min_value

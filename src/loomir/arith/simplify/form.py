@@ -99,7 +99,7 @@ class Form:
 
 
 def key_of(terms: Terms, const: int) -> Key:
-    """Give what two polynomials share exactly where they are the same."""
+    """Return what two polynomials share exactly where they are the same."""
     if len(terms) == 1:
         ((mono, factor),) = terms.items()
         return (const, mono, factor)
@@ -107,7 +107,7 @@ def key_of(terms: Terms, const: int) -> Key:
 
 
 def added(a: Terms, b: Terms, factor: int) -> Terms:
-    """Give ``a + factor * b``."""
+    """Return ``a + factor * b``."""
     made = dict(a)
     for mono, times in b.items():
         total = made.get(mono, 0) + factor * times
@@ -119,14 +119,14 @@ def added(a: Terms, b: Terms, factor: int) -> Terms:
 
 
 def scaled(a: Terms, factor: int) -> Terms:
-    """Give ``factor * a``."""
+    """Return ``factor * a``."""
     if factor == 0:
         return {}
     return {mono: times * factor for mono, times in a.items()}
 
 
 def multiplied(a: Form, b: Form) -> Terms:
-    """Give the monomials of a product, the constant left aside."""
+    """Return the monomials of a product, the constant left aside."""
     made: Terms = {}
     rows = [*a.terms.items(), ((), a.const)]
     columns = [*b.terms.items(), ((), b.const)]
@@ -200,12 +200,12 @@ def divided(
 
 
 def common_factor(values: Iterable[int]) -> int:
-    """Give the greatest common divisor of factors."""
+    """Return the greatest common divisor of factors."""
     return gcd(*values)
 
 
 def residue_of(form: Form, atoms: list[Atom]) -> ModularSet:
-    """Give the residue class of a polynomial."""
+    """Return the residue class of a polynomial."""
     coeff, base = 0, form.const
     for mono, factor in form.terms.items():
         grain, rest = 0, factor

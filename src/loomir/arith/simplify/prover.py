@@ -50,11 +50,11 @@ class Knowledge(Protocol):
     """What is assumed."""
 
     def range_of(self, number: int) -> tuple[int, int]:
-        """Give the bounds of an atom."""
+        """Return the bounds of an atom."""
         ...
 
     def lower(self, terms: Terms, const: int) -> int:
-        """Give a lower bound by the bounds of atoms alone."""
+        """Return a lower bound by the bounds of atoms alone."""
         ...
 
 
@@ -80,7 +80,7 @@ def nonnegative(
 
 
 def _choice(known: Knowledge, terms: Terms) -> Atom | None:
-    """Give the latest atom that is one of its operands."""
+    """Return the latest atom that is one of its operands."""
     found = -1
     for mono in terms:
         for number in mono:
@@ -135,7 +135,7 @@ def _search(known: Knowledge, terms: Terms, const: int, fuel: int) -> bool:
 
 
 def _smaller(known: Knowledge, terms: Terms, const: int) -> Iterator[tuple[Terms, int]]:
-    """Give polynomials that are at most this one, each with a monomial eliminated.
+    """Yield polynomials that are at most this one, each with a monomial eliminated.
 
     The latest atoms come first: they are made of earlier ones.
     """
@@ -172,7 +172,7 @@ def _smaller(known: Knowledge, terms: Terms, const: int) -> Iterator[tuple[Terms
 
 
 def _sign(known: Knowledge, mono: Monomial) -> int:
-    """Give 1 where a product of atoms is certainly at least 0, else 0."""
+    """Return 1 where a product of atoms is certainly at least 0, else 0."""
     for number in mono:
         if known.range_of(number)[0] < 0:
             return 0
@@ -180,7 +180,7 @@ def _sign(known: Knowledge, mono: Monomial) -> int:
 
 
 def _bounds_in(known: Knowledge, mono: Monomial) -> Iterator[tuple[Monomial, Inequality]]:
-    """Give the inequalities about a monomial, or about atoms and products that divide it."""
+    """Yield the inequalities about a monomial, or about atoms and products that divide it."""
     for number in reversed(mono):
         atom = known.atoms[number]
         for bound in known.relations.get(number, ()):
@@ -194,12 +194,12 @@ def _bounds_in(known: Knowledge, mono: Monomial) -> Iterator[tuple[Monomial, Ine
 
 
 def _minus(a: Form, terms: Terms, extra: int = 0) -> Inequality:
-    """Give ``a - terms + extra >= 0``."""
+    """Return ``a - terms + extra >= 0``."""
     return Inequality(added(a.terms, terms, -1), a.const + extra)
 
 
 def _plus(terms: Terms, a: Form, extra: int = 0) -> Inequality:
-    """Give ``terms - a + extra >= 0``."""
+    """Return ``terms - a + extra >= 0``."""
     return Inequality(added(terms, a.terms, -1), extra - a.const)
 
 

@@ -30,11 +30,11 @@ class Known(Protocol):
     """What rules ask about operands."""
 
     def interval_of(self, expr: PrimExpr) -> Interval:
-        """Give the bounds of a scalar integer."""
+        """Return the bounds of a scalar integer."""
         ...
 
     def does(self, expr: PrimExpr) -> Does:
-        """Give what evaluating an expression may do."""
+        """Return what evaluating an expression may do."""
         ...
 
 
@@ -162,7 +162,7 @@ def _made(pattern: Pattern, names: Names, like: DataType, truth: DataType, known
 
 
 def _element(e: Any) -> DataType:
-    """Give the dtype of the integers below a node."""
+    """Return the dtype of the integers below a node."""
     while e.dtype.is_bool:
         parts = children(e)
         if not parts:
@@ -172,7 +172,7 @@ def _element(e: Any) -> DataType:
 
 
 def apply_rule(rule: Rule, e: Any, known: Known) -> PrimExpr | None:
-    """Give what a rule makes of a node, or None where it does not apply."""
+    """Return what a rule makes of a node, or None where it does not apply."""
     names: Names = {}
     if not matches(rule.left, e, names):
         return None

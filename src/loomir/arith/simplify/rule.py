@@ -158,7 +158,7 @@ def is_constant(pattern: Pattern) -> bool:
 
 
 def measure(pattern: Pattern) -> tuple[int, int, int]:
-    """Give what every rule makes smaller: weight, constants on the left, weight that is divided."""
+    """Return what each rule makes smaller: weight, constants on the left, divided weight."""
     if pattern.is_leaf or is_constant(pattern):
         return (1, 0, 0)
     parts = [measure(part) for part in pattern.args]

@@ -44,7 +44,7 @@ def value_at(expr: PrimExpr, table: Mapping[Var, PrimExpr]) -> PrimExpr:
 
 
 def number(expr: PrimExpr) -> int | None:
-    """Give the value of an expression of constants, None for others."""
+    """Return the value of an expression of constants, None for others."""
     made = folded(expr)
     return made.value if isinstance(made, IntImm) else None
 

@@ -32,12 +32,12 @@ __all__ = [
 
 
 def extent_of(axes: Sequence[Axis]) -> PrimExpr:
-    """Give the number of values that axes take together."""
+    """Return the number of values that axes take together."""
     return product(axis.extent for axis in axes)
 
 
 def size_of(axes: Sequence[Axis]) -> int | None:
-    """Give the number of values, where it is known."""
+    """Return the number of values, where it is known."""
     extent = extent_of(axes)
     return extent.value if isinstance(extent, IntImm) else None
 
@@ -50,7 +50,7 @@ def ceil_div(size: PrimExpr, step: int) -> PrimExpr:
 
 
 def minimum(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """Give the lesser of two sizes."""
+    """Return the lesser of two sizes."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a if a.value <= b.value else b
     return Min(a, b)
@@ -69,7 +69,7 @@ def unravel(axes: Sequence[Axis], index: PrimExpr) -> dict[Var, PrimExpr]:
 
 
 def let(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
-    """Give a name to a value that is more than a constant or a name."""
+    """Return a name to a value that is more than a constant or a name."""
     if isinstance(value, (IntImm, Var)):
         return body(value)
     var = Var(name, value.dtype)
@@ -77,7 +77,7 @@ def let(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
 
 
 def ramp(start: PrimExpr, lanes: int) -> PrimExpr:
-    """Give the indices of ``lanes`` neighbours."""
+    """Return the indices of ``lanes`` neighbours."""
     return start if lanes == 1 else Ramp(start, imm64(1), lanes)
 
 

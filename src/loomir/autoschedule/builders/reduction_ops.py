@@ -39,7 +39,7 @@ def accumulate(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
 
 
 def identity(combine: Combine, dtype: DataType) -> PrimExpr:
-    """Give the identity element of a combiner."""
+    """Return the identity element of a combiner."""
     if combine in (Combine.MAX, Combine.LAST_MAX):
         return const(float("-inf") if dtype.is_float else dtype.min_value, dtype)
     if combine in (Combine.MIN, Combine.LAST_MIN):

@@ -78,7 +78,7 @@ class Stage:
     _reads: frozenset[int] | None = field(default=None, init=False, repr=False)
 
     def reads(self) -> frozenset[int]:
-        """Give the memory that is read, by the identity of its pointer; found once."""
+        """Return the memory that is read, by the identity of its pointer; found once."""
         if self._reads is None:
             values = [self.value] if self.init is None else [self.value, self.init]
             found = {id(p.buffer.data) for v in values for p in by_class(v).get(BufferLoad, ())}

@@ -88,7 +88,7 @@ _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
 
 
 def lift_kernel(func: PrimFunc) -> Kernel:
-    """Give the parts of a function, in order."""
+    """Return the parts of a function, in order."""
     between: tuple[Buffer, ...] = ()
     body = func.body
     if isinstance(body, BlockRealize) and _only_allocates(body):
@@ -121,7 +121,7 @@ def _merge_fill(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) 
 
 
 def _private_to(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
-    """Give the buffers that one part alone uses, by its place and their pointers' identity."""
+    """Return the buffers that one part alone uses, by its place and their pointers' identity."""
     inner = {id(b.data): b for b in between}
     users: dict[int, set[int]] = {}
     for place, part in enumerate(parts):
@@ -240,7 +240,7 @@ class Reader:
         return None if body is None else self._stage(self.counted(body), may_fail=may_fail)
 
     def counted(self, body: Body) -> Body:
-        """Give loops that may end before they begin no iterations.
+        """Return loops that may end before they begin no iterations.
 
         Rules divide extents, and what is left of a negative one would be iterations.
         """
@@ -248,7 +248,7 @@ class Reader:
         return body._replace(axes=axes, reduced=reduced)
 
     def _at_least_none(self, loop: Loop) -> Loop:
-        """Give a loop that may end before it begins no iterations."""
+        """Return a loop that may end before it begins no iterations."""
         if isinstance(loop.extent, IntImm) and loop.extent.value >= 0:
             return loop
         if self.analyzer.can_prove(loop.extent >= 0):
@@ -363,7 +363,7 @@ class Reader:
 
 
 def _neutral_term(body: Body, combine: Combine) -> PrimExpr | None:
-    """Give what leaves an element as it is, where there is such a value."""
+    """Return what leaves an element as it is, where there is such a value."""
     if body.block is not None:
         start = None if body.init is None else body.init.value
         return start if start is not None and _is_neutral(start, combine) else None

@@ -271,7 +271,7 @@ def _expand_buffer(loops: Sequence[For], buffer: Buffer) -> Buffer:
 
 
 def _counts(loops: Sequence[For]) -> list[PrimExpr]:
-    """Give what the variables of loops stay below."""
+    """Return what the variables of loops stay below."""
     return [add(int64(loop.min), int64(loop.extent)) for loop in loops]
 
 

@@ -49,7 +49,7 @@ class AffineForm(NamedTuple):
     rest: PrimExpr
 
     def plus(self, other: AffineForm, factor: int) -> AffineForm:
-        """Give ``self + factor * other``."""
+        """Return ``self + factor * other``."""
         terms = dict(self.terms)
         for var, times in other.terms.items():
             terms[var] = terms.get(var, 0) + factor * times
@@ -101,7 +101,7 @@ class PaddingGuards:
         self._tests = tests
 
     def without(self, known: Callable[[Var], bool]) -> PrimExpr:
-        """Give the value without the conditions on axes that are known to be inside."""
+        """Return the value without the conditions on axes that are known to be inside."""
 
         def choice(e: Call) -> PrimExpr:
             if e.op is not IF_THEN_ELSE:
@@ -173,7 +173,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 
 def guard_form(part: PrimExpr, axes: Sequence[Axis]) -> AffineForm | None:
-    """Give the form that is 0 or more where a comparison holds."""
+    """Return the form that is 0 or more where a comparison holds."""
     if not isinstance(part, _TESTS):
         return None
     a, b = affine_form(part.a, axes), affine_form(part.b, axes)

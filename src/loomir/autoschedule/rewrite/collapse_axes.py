@@ -52,7 +52,7 @@ class _Summary(NamedTuple):
 
 
 def collapse_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
-    """Give the kernel with fewer axes, and how to declare shapes of arrays from outside."""
+    """Return the kernel with fewer axes, and how to declare shapes of arrays from outside."""
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     if not any(axis.size is None for s in stages for axis in (*s.axes, *s.reduced)):
         return kernel, lambda stmt: stmt
@@ -85,7 +85,7 @@ def _summarize(stage: Stage) -> _Summary:
 
 
 def _direct_vars(expr: PrimExpr) -> frozenset[Var]:
-    """Give the variables of an expression that are not in what it loads."""
+    """Return the variables of an expression that are not in what it loads."""
     if BufferLoad in by_class(expr):
         expr = rewrite(expr, {BufferLoad: lambda load: Var("element", load.dtype)})
     return frozenset(by_class(expr).get(Var, ()))

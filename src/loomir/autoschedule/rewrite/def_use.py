@@ -19,7 +19,7 @@ __all__ = ["Usage", "reads_of", "writes_of"]
 
 
 def reads_of(part: Stage | Stmt) -> frozenset[int]:
-    """Give the memory that a part reads, by the identity of its pointer."""
+    """Return the memory that a part reads, by the identity of its pointer."""
     if isinstance(part, Stage):
         return part.reads()
     found = by_class(part)
@@ -32,7 +32,7 @@ def reads_of(part: Stage | Stmt) -> frozenset[int]:
 
 
 def writes_of(part: Stage | Stmt) -> frozenset[int]:
-    """Give the memory that a part may write."""
+    """Return the memory that a part may write."""
     return frozenset((id(part.buffer.data),)) if isinstance(part, Stage) else reads_of(part)
 
 
@@ -60,11 +60,11 @@ class Usage:
         self.parts[place], self._reads[place], self._writes[place] = part, reads, writes
 
     def readers(self, data: int) -> list[int]:
-        """Give the places of the parts that read some memory, in order."""
+        """Return the places of the parts that read some memory, in order."""
         return sorted(self._readers[data])
 
     def writers(self, data: int) -> Iterable[int]:
-        """Give the places of the parts that may write some memory."""
+        """Return the places of the parts that may write some memory."""
         return self._writers[data]
 
     def only_in(self, data: int, first: int, last: int) -> bool:
@@ -73,7 +73,7 @@ class Usage:
         return all(first <= place < last for place in places)
 
     def used(self) -> set[int]:
-        """Give all memory that the parts read or write."""
+        """Return all memory that the parts read or write."""
         return set[int]().union(*self._reads, *self._writes)
 
 

@@ -55,7 +55,7 @@ class _SplitError(Exception):
 
 
 def delinearize(stage: Stage, sizes: Set[Var] = frozenset()) -> Stage | None:
-    """Give the stage with an axis for each digit, which stores to a view; None for others.
+    """Return the stage with an axis for each digit, which stores to a view; None for others.
 
     ``sizes`` are never negative.
     """
@@ -263,7 +263,7 @@ def _times(a: _Sum, factor: Monomial) -> _Sum | None:
 def _divide(
     a: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]
 ) -> tuple[_Sum | None, _Sum | None]:
-    """Give quotient and rest: what is no multiple of the divisor has to stay below it."""
+    """Return quotient and rest: what is no multiple of the divisor has to stay below it."""
     if divisor.names and a.rest:
         return None, None
     high, low = _Sum(), _Sum()

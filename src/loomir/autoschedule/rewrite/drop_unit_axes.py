@@ -26,7 +26,7 @@ Declare = Callable[[Stmt], Stmt]
 
 
 def drop_unit_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
-    """Give the kernel with shorter shapes, and how to declare those of arrays from outside."""
+    """Return the kernel with shorter shapes, and how to declare those of arrays from outside."""
     made = _trimmed_buffers(kernel)
     if not made:
         return kernel, lambda stmt: stmt
@@ -66,7 +66,7 @@ def declare_in_prepacking(plan: Plan, declare: Declare) -> Plan:
 
 
 def _trimmed_buffers(kernel: Kernel) -> dict[Buffer, Buffer]:
-    """Give new shapes for arrays that only stages use."""
+    """Return new shapes for arrays that only stages use."""
     found: dict[Buffer, Buffer] = {}
     for part in kernel.parts:
         for buffer in _buffers(part) if isinstance(part, Stage) else ():

@@ -102,7 +102,7 @@ def _split_at_constants(
 
 
 def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, AffineForm]:
-    """Give the places in an index that are kept within bounds, with where the first is no less."""
+    """Return places in an index that are kept within bounds, with where the first is no less."""
     made: dict[int, AffineForm] = {}
     found = by_class(index)
     for node in (*found.get(Max, ()), *found.get(Min, ())):
@@ -155,7 +155,7 @@ def _depends(part: PrimExpr, moving: Set[Var]) -> bool:
 
 
 def _bound(value: PrimExpr) -> set[Var]:
-    """Give the names that a value binds."""
+    """Return the names that a value binds."""
     lets: list[Let] = by_class(value).get(Let, [])
     return {let.var for let in lets}
 
@@ -241,7 +241,7 @@ def _find_clamp(
 
 
 def _difference(node: Max | Min, axes: Sequence[Axis]) -> AffineForm | None:
-    """Give what is 0 or more where the first of two places is no less."""
+    """Return what is 0 or more where the first of two places is no less."""
     a, b = affine_form(node.a, axes), affine_form(node.b, axes)
     return None if a is None or b is None else a.plus(b, -1)
 

@@ -16,7 +16,7 @@ __all__ = ["constants", "made_inputs"]
 
 
 def constants(file: ModuleType | None, name: str) -> dict[str, int | float]:
-    """Give the numbers by name that a file defines, or none. Errors: CLI0012 for what is no such.
+    """Return the numbers by name that a file defines, or none. Errors: CLI0012 for what is no such.
 
     ``name``: SIZES or INTERPRET.
     """

@@ -16,7 +16,7 @@ __all__ = ["size_of", "whole"]
 
 
 def whole(name: str, value: int | float) -> int:
-    """Give a size as an integer. Errors: CLI0003 where it is none that int64 holds."""
+    """Return a size as an integer. Errors: CLI0003 where it is none that int64 holds."""
     if abs(value) < 1 << 63 and int(value) == value:
         return int(value)
     raise CompileError(

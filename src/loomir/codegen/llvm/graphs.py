@@ -31,7 +31,7 @@ def graph_functions(
     native: Native,
     explain: Callable[[FunctionInfo, tuple[object, ...]], None],
 ) -> dict[str, GraphFunction]:
-    """Give the public graph functions of compiled code, by name.
+    """Return the public graph functions of compiled code, by name.
 
     ``explain`` raises all that is wrong with arguments of a function.
     """

@@ -89,7 +89,7 @@ class Generated:
 
 
 def machine_of(target: Target) -> TargetMachine:
-    """Give the engine's view of a target."""
+    """Return the engine's view of a target."""
     return TargetMachine.of(target.cpu, target.features, target.triple)
 
 
@@ -197,7 +197,7 @@ def _found(signatures: Mapping[str, Signature], name: str) -> Signature:
 
 # -- names -------------------------------------------------------------------------------------
 def _symbols(functions: Mapping[str, PrimFunc]) -> dict[str, str]:
-    """Give each function a symbol of letters, digits and underscores, of its own."""
+    """Return each function a symbol of letters, digits and underscores, of its own."""
     taken: set[str] = set()
     symbols: dict[str, str] = {}
     for name in sorted(functions, key=lambda n: (_plain(n) != n, n)):

@@ -30,7 +30,7 @@ __all__ = ["Native"]
 
 
 def _data(arrays: Mapping[str, Array]) -> dict[str, int]:
-    """Give the addresses of constants, which live as long as the code."""
+    """Return the addresses of constants, which live as long as the code."""
     return {symbol: array.data.__array_interface__["data"][0] for symbol, array in arrays.items()}
 
 
@@ -84,7 +84,7 @@ class Native:
         return self._machine
 
     def address(self, name: str) -> int:
-        """Give the address of the entry of a public function.
+        """Return the address of the entry of a public function.
 
         Errors: RUN0464 where the code is for another machine, TIR0511 for a C function that is not
         there any more.
@@ -92,7 +92,7 @@ class Native:
         return self.symbol(self._generated.entries[name])
 
     def symbol(self, symbol: str) -> int:
-        """Give the address of a symbol that is seen from outside. Errors: as for ``address``."""
+        """Return the address of a symbol that is seen from outside. Errors: as for ``address``."""
         with self._lock:
             if self._library is None:
                 self._check_machine()
@@ -131,16 +131,16 @@ class Native:
         return found
 
     def object(self) -> bytes:
-        """Give the object file."""
+        """Return the object file."""
         with self._lock:
             return self._compiled()
 
     def llvm_ir(self) -> str:
-        """Give the IR as it was generated, before LLVM's passes."""
+        """Return the IR as it was generated, before LLVM's passes."""
         return self._generated.text
 
     def assembly(self) -> str:
-        """Give the machine code as text."""
+        """Return the machine code as text."""
         return engine.assembly(
             self._generated.text, self._machine, self._level, passes=self._passes
         )

@@ -289,7 +289,7 @@ def _would_gain(store: BufferStore, var: Var) -> bool:
 
 
 def _step(indices: tuple[PrimExpr, ...], var: Var) -> int | None:
-    """Give by how much an index grows in each iteration; None where that is not plain to see."""
+    """Return by how much an index grows in each iteration; None where that is not plain to see."""
     (index,) = indices
     step = 0
     todo = [(index, 1)]

@@ -82,7 +82,7 @@ def timed(unit: Unit, number: int, linked: Linked, body: Function) -> tuple[Call
 
 
 def _sizes(b: Builder, linked: Linked, made: Function) -> tuple[tuple[str, ...], list[Value]]:
-    """Give the integers that a body takes: variables of shapes, then scalars."""
+    """Return the integers that a body takes: variables of shapes, then scalars."""
     signature = linked.signature
     arrays = sum(p.buffer is not None for p in signature.parameters)
     listed = [(v.var.name_hint, v.var.dtype) for v in signature.bindings]
@@ -113,7 +113,7 @@ def new_buffer() -> Buffer:
 
 
 def timing_symbols(buffer: Buffer) -> dict[str, int]:
-    """Give the addresses of what timed code refers to."""
+    """Return the addresses of what timed code refers to."""
     return {_BUFFER: buffer.ctypes.data, _CLOCK: address_in_process(_CLOCK)}
 
 

@@ -142,7 +142,7 @@ def _give(
 
 
 def _to_torch(array: Any) -> object:
-    """Give an array as a tensor of PyTorch, which has been imported."""
+    """Return an array as a tensor of PyTorch, which has been imported."""
     torch: Any = sys.modules["torch"]
     held: Any = array if array.flags.writeable else array.copy()
     return torch.from_dlpack(tensor_of_array(held))

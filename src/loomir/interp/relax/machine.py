@@ -140,7 +140,7 @@ class Machine:
 
     # -- values --------------------------------------------------------------------------------
     def global_value(self, name: str) -> ProgramFunction:
-        """Give a function of the module as a value; the same one each time."""
+        """Return a function of the module as a value; the same one each time."""
         found = self._globals.get(name)
         if found is None:
             func = self.program[name]
@@ -154,7 +154,7 @@ class Machine:
         return found
 
     def extern(self, name: str, span: Span | None) -> Value:
-        """Give a packed function: one of the module's own by its symbol, or one registered.
+        """Return a packed function: one of the module's own by its symbol, or one registered.
 
         Errors: RUN0304.
         """
@@ -213,7 +213,7 @@ class Machine:
         return values
 
     def variable(self, node: Var, frame: Frame) -> Step[Value]:
-        """Give the value of a variable."""
+        """Return the value of a variable."""
         yield from ()
         if node not in frame.values:
             refuse(
@@ -224,7 +224,7 @@ class Machine:
         return frame.values[node]
 
     def constant(self, node: Constant, frame: Frame) -> Step[Value]:
-        """Give a tensor that nobody may write."""
+        """Return a tensor that nobody may write."""
         yield from ()
         held: Any = node.data.data
         self._constants[id(held)] = held
@@ -235,7 +235,7 @@ class Machine:
         return tuple((yield self.evaluate_all(node.fields, frame)))
 
     def field(self, node: TupleGetItem, frame: Frame) -> Step[Value]:
-        """Give the field of a tuple. Errors: RUN0401, RUN0412."""
+        """Return the field of a tuple. Errors: RUN0401, RUN0412."""
         value = yield self.evaluate(node.tuple_value, frame)
         if not is_tuple(value):
             fault = faults.wrong_kind(node.span, "the value that a field is taken of", "a tuple")
@@ -257,17 +257,17 @@ class Machine:
         return Shape([int(self.sizes.value(e, sizes, node.span)) for e in node.values])
 
     def immediate(self, node: StringImm | DataTypeImm, frame: Frame) -> Step[Value]:
-        """Give a string or a dtype."""
+        """Return a string or a dtype."""
         yield from ()
         return node.value
 
     def global_var(self, node: GlobalVar, frame: Frame) -> Step[Value]:
-        """Give a function of the module."""
+        """Return a function of the module."""
         yield from ()
         return self.global_value(node.name_hint)
 
     def extern_func(self, node: ExternFunc, frame: Frame) -> Step[Value]:
-        """Give a packed function. Errors: RUN0304."""
+        """Return a packed function. Errors: RUN0304."""
         yield from ()
         return self.extern(node.global_symbol, node.span)
 

@@ -229,7 +229,7 @@ class Matcher:
     def _expected(
         self, expr: PrimExpr, found: Scalar, where: str, span: Span | None
     ) -> Scalar | None:
-        """Give what an expression demands; None where it was bound, or nothing can be said."""
+        """Return what an expression demands; None where it was bound, or nothing can be said."""
         sizes = self._frame.sizes
         if isinstance(expr, SizeVar) and expr not in sizes and self._bind:
             sizes[expr] = found
@@ -253,7 +253,7 @@ class Matcher:
     def _of_dtype(
         self, value: Value, given: DataType, wanted: DataType, place: Place
     ) -> Value | None:
-        """Give a scalar in the dtype that is asked for; None where it is of another."""
+        """Return a scalar in the dtype that is asked for; None where it is of another."""
         if type(value) not in (bool, int, float):
             if given is wanted:
                 return value
@@ -349,7 +349,7 @@ def require_parameter(value: Value, p: Parameter, span: Span | None) -> None:
 
 
 def truth(value: Value, span: Span | None) -> bool:
-    """Give what a condition says. Errors: RUN0408."""
+    """Return what a condition says. Errors: RUN0408."""
     if is_tensor(value):
         dtype = dtype_of_numpy(value.dtype)
         assert dtype is not None

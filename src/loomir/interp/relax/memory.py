@@ -25,14 +25,14 @@ def new_storage(size: int, span: Span | None) -> Array:
 def in_storage(
     storage: Any, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
 ) -> Array:
-    """Give the tensor that lies at an offset of a storage. Errors: RUN0450, RUN0451."""
+    """Return the tensor that lies at an offset of a storage. Errors: RUN0450, RUN0451."""
     return _bytes_as(storage, offset, shape, dtype, what, span)
 
 
 def viewed(
     data: Array, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
 ) -> Array:
-    """Give another view of a tensor's bytes. Errors: RUN0450, RUN0451."""
+    """Return another view of a tensor's bytes. Errors: RUN0450, RUN0451."""
     whole: Any = np.ascontiguousarray(data)
     flat = whole.reshape(-1).view(np.uint8)
     return _bytes_as(flat, offset, shape, dtype, what, span)

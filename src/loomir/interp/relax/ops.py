@@ -168,7 +168,7 @@ def _checked(made: Any, info: StructInfo, s: Site) -> Value:
 
 
 def _fresh(made: Any, s: Site) -> Array:
-    """Give a tensor of its own: results of operators are new."""
+    """Return a tensor of its own: results of operators are new."""
     array: Array = np.asarray(made)
     if array.base is not None or any(array is a for a in _tensors(s.args)):
         return np.array(array, order="C")
@@ -189,7 +189,7 @@ def _tensors(values: Sequence[Value]) -> list[Array]:
 
 # -- calls of loop-level functions -----------------------------------------------------------------
 def _outputs(s: Site) -> tuple[list[TensorStructInfo], bool]:
-    """Give what the results are to be, and whether they come as a tuple."""
+    """Return what the results are to be, and whether they come as a tuple."""
     infos = s.node.sinfo_args
     if len(infos) == 1 and isinstance(infos[0], TupleStructInfo):
         return cast("list[TensorStructInfo]", list(infos[0].fields)), True
@@ -207,7 +207,7 @@ def _made(info: TensorStructInfo, s: Site) -> Array:
 
 
 def _given(value: Value) -> tuple[Value, ...]:
-    """Give the arguments that come as a tuple; a lone tensor is one."""
+    """Return the arguments that come as a tuple; a lone tensor is one."""
     return value if is_tuple(value) else (value,)
 
 
@@ -341,7 +341,7 @@ def _invoke_closure(s: Site) -> Step[Value]:
 
 
 def _make_closure(s: Site) -> Value:
-    """Give a function whose last arguments are the fields of a tuple."""
+    """Return a function whose last arguments are the fields of a tuple."""
     function, bound = s.args[0], _given(s.args[1])
     if not isinstance(function, ProgramFunction):
         _other_kind(s, 0, "a function")
@@ -353,7 +353,7 @@ def _make_closure(s: Site) -> Value:
 
 # -- values ----------------------------------------------------------------------------------------
 def _null_value(s: Site) -> Value:
-    """Give null."""
+    """Return null."""
     return None
 
 
@@ -364,7 +364,7 @@ def _tensor(s: Site, index: int) -> Array:
 
 
 def _shape_of(s: Site) -> Value:
-    """Give the shape of a tensor."""
+    """Return the shape of a tensor."""
     return Shape(_tensor(s, 0).shape)
 
 
@@ -376,7 +376,7 @@ def _dtype_number(tensor: Array) -> int:
 
 
 def _tensor_to_shape(s: Site) -> Value:
-    """Give the shape whose extents are the elements of a tensor.
+    """Return the shape whose extents are the elements of a tensor.
 
     Errors: RUN0402, RUN0403, RUN0409.
     """
@@ -393,7 +393,7 @@ def _tensor_to_shape(s: Site) -> Value:
 
 
 def _shape_to_tensor(s: Site) -> Value:
-    """Give the extents of a shape as a tensor of int64."""
+    """Return the extents of a shape as a tensor of int64."""
     if not isinstance(s.args[0], Shape):
         _other_kind(s, 0, "a shape")
     return np.array(s.args[0], np.int64)
@@ -455,7 +455,7 @@ def _extents(s: Site, index: int) -> list[int]:
 
 
 def _alloc_tensor(s: Site) -> Value:
-    """Give a tensor in a storage."""
+    """Return a tensor in a storage."""
     shape, dtype = _extents(s, 2), s.node.attrs["dtype"]
     return in_storage(_tensor(s, 0), int(s.args[1]), shape, dtype, s.shown, s.span)
 
@@ -466,7 +466,7 @@ def _fresh_tensor(s: Site) -> Value:
 
 
 def _view(s: Site) -> Value:
-    """Give a tensor of the same memory."""
+    """Return a tensor of the same memory."""
     data = _tensor(s, 0)
     dtype: Any = s.node.attrs["dtype"] or dtype_of_numpy(data.dtype)
     shape = _extents(s, 1) if len(s.args) > 1 else list(data.shape)

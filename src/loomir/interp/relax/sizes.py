@@ -50,7 +50,7 @@ class Sizes:
     def value(
         self, expr: PrimExpr, values: Mapping[Var, Scalar], span: Span | None = None
     ) -> Scalar:
-        """Give the value of an expression.
+        """Return the value of an expression.
 
         Errors: TIR0401 for a variable without a value, RUN0201, RUN0410.
         """

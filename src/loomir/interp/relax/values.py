@@ -173,7 +173,7 @@ def is_packed(value: object) -> bool:
 
 
 def kind_number(value: object) -> int:
-    """Give a value's kind, as its place in ``KINDS``."""
+    """Return a value's kind, as its place in ``KINDS``."""
     return faults.KINDS.index(_kind(value))
 
 
@@ -202,7 +202,7 @@ def _dtype(value: Any) -> Any:
 
 
 def dtype_number(dtype: DataType) -> int:
-    """Give a dtype as its place in ``DTYPES``."""
+    """Return a dtype as its place in ``DTYPES``."""
     return faults.DTYPES.index(str(dtype))
 
 
@@ -246,14 +246,14 @@ def require_size(shape: Sequence[int], dtype: DataType, what: str, span: Span | 
 
 
 def compact(array: Array) -> Array:
-    """Give an array in row-major order: itself, or a copy."""
+    """Return an array in row-major order: itself, or a copy."""
     made: Any = np.ascontiguousarray(array)
     return made.reshape(array.shape)  # NumPy gives one of rank 1 for one of rank 0
 
 
 # -- what is known of values ---------------------------------------------------------------------
 def describe(value: Value) -> StructInfo:
-    """Give all that can be known of a value."""
+    """Return all that can be known of a value."""
     return values.describe(value, _described_function)
 
 

@@ -225,7 +225,7 @@ class Binder:
         return self._bind(values, size, allow_alias, mistakes)
 
     def views(self, env: Environment) -> list[View | None]:
-        """Give the arrays of a call by position, None for scalars."""
+        """Return the arrays of a call by position, None for scalars."""
         return [None if slots is None else env[slots[0]] for slots in self._buffers]
 
     # -- steps ---------------------------------------------------------------------------------

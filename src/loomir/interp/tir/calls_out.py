@@ -102,7 +102,7 @@ CALLS: Final[dict[Op, Callable[[Call, DataType | None], Callable[[list[object]],
 
 # -- arguments ---------------------------------------------------------------------------------
 def _pass(value: Value, dtype: DataType) -> object:
-    """Give a value the form that Python's functions take."""
+    """Return a value the form that Python's functions take."""
     if isinstance(value, View):
         return _lend(value)
     if isinstance(value, str) or not dtype.is_handle:
@@ -114,7 +114,7 @@ def _pass(value: Value, dtype: DataType) -> object:
 
 
 def address_of(value: Value) -> int:
-    """Give the number of a handle: where its memory lies in this process."""
+    """Return the number of a handle: where its memory lies in this process."""
     if isinstance(value, Pointer):
         return _start(value.memory.data) + value.offset
     if isinstance(value, ctypes.c_void_p):

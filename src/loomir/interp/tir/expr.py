@@ -270,7 +270,7 @@ def _shuffle(node: Shuffle, parts: list[Code], scope: Scope) -> Code:
 
 # -- memory ------------------------------------------------------------------------------------
 def find_view(buffer: Buffer, scope: Scope, span: Span | None) -> Callable[[Environment], View]:
-    """Give how to find a buffer's view: in its slot, or anew where only its data is in scope."""
+    """Return how to find a buffer's view: in its slot, or anew where only its data is in scope."""
     slot = scope.buffer_slot(buffer)
     if slot is not None:
         return operator.itemgetter(slot)
@@ -443,7 +443,7 @@ def _check(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 
 def _watched(node: Call, parts: list[Code], scope: Scope) -> Code:
-    """Give the value only: memory is watched by the interpreter itself."""
+    """Return the value only: memory is watched by the interpreter itself."""
     return parts[0]
 
 

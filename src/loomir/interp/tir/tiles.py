@@ -142,7 +142,7 @@ def _flushed(x: _Singles) -> _Singles:
 
 
 def _fused(x: _Singles, y: _Singles, z: _Singles) -> _Singles:
-    """Give ``x * y + z``, rounded once: float64 holds the product, and the sum rounded to odd."""
+    """Return ``x * y + z``, rounded once: float64 holds the product, and the sum rounded to odd."""
     p, c = x.astype(np.float64) * y, z.astype(np.float64)
     s = p + c
     back = s - p

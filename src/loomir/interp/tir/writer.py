@@ -56,7 +56,7 @@ class Writer:
         self.add((), lambda after: go)
 
     def place(self, label: Label) -> Callable[[], None]:
-        """Give the task that puts a label here."""
+        """Return the task that puts a label here."""
 
         def put() -> None:
             label.number = len(self._makers)
@@ -72,7 +72,7 @@ class Writer:
         return [compile_expr(v, self.scope) for v in values]
 
     def unbind(self, name: Var | Buffer) -> Callable[[], None]:
-        """Give the task that ends the scope of a name."""
+        """Return the task that ends the scope of a name."""
         return lambda: self.scope.unbind(name)
 
     def set(self, slot: int, value: Code) -> None:

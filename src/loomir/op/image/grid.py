@@ -63,7 +63,7 @@ class _Axis:
         return const(value, self.dtype)
 
     def place(self, at: PrimExpr) -> PrimExpr:
-        """Give where a coordinate stands, counted in elements."""
+        """Return where a coordinate stands, counted in elements."""
         one, half = self.number(1.0), self.number(0.5)
         if self.align:
             return (at + one) * half * (self.size - one)
@@ -92,7 +92,7 @@ class _Axis:
 
 
 def _weights(axis: _Axis, at: PrimExpr, method: str) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Give the elements next to a place, and how much each weighs."""
+    """Return the elements next to a place, and how much each weighs."""
     if method == "nearest":
         return [(round(at), axis.number(1.0))]
     base = floor(at)

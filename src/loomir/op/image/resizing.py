@@ -33,7 +33,7 @@ _ROUNDINGS: Final = ("round", "round_prefer_floor", "round_prefer_ceil", "floor"
 
 
 def _axes(layout: str) -> tuple[int, ...] | None:
-    """Give the axes of images in their order, None for what is no layout of images."""
+    """Return the axes of images in their order, None for what is no layout of images."""
     for spatial in ("HW", "DHW"):
         if sorted(layout) == sorted("NC" + spatial):
             return tuple([layout.index(letter) for letter in spatial])
@@ -120,7 +120,7 @@ def _resized(
 
 # -- meaning -------------------------------------------------------------------------------------
 def _places(n: int, m: int, mode: str) -> tuple[NPArray, NPArray]:
-    """Give where the elements of an axis stand, as numerators and denominators."""
+    """Return where the elements of an axis stand, as numerators and denominators."""
     i = xp.arange(m, dtype="int64")
     one = xp.ones(m, "int64")
     if mode == "asymmetric":

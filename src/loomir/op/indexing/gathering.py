@@ -105,7 +105,7 @@ gather_elements = define_op(
 def row_length(
     c: OpContext, x: TensorStructInfo, indices: TensorStructInfo, batch: int
 ) -> int | None:
-    """Give how many axes a row of indices names, None where that is unknown.
+    """Return how many axes a row of indices names, None where that is unknown.
 
     Errors: OPS0030 for more than there are.
     """
@@ -200,7 +200,7 @@ gather_nd = define_op(
 
 # -- places, axis by axis ------------------------------------------------------------------------
 def places_of(c: OpContext, x: TensorStructInfo, index: int) -> tuple[TensorStructInfo, ...] | None:
-    """Give what is known of tensors of places, one for each of the first axes.
+    """Return what is known of tensors of places, one for each of the first axes.
 
     Errors: OPS0004, OPS0007, OPS0030 for more tensors than axes, OPS0035.
     """

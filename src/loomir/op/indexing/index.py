@@ -44,7 +44,7 @@ X = T((2, 3, 4))
 
 # -- places --------------------------------------------------------------------------------------
 def as_places(indices: Any) -> NPArray:
-    """Give places as int64; those that are greater are outside of any axis all the same."""
+    """Return places as int64; those that are greater are outside of any axis all the same."""
     found = np.asarray(indices)
     if found.dtype == np.uint64:
         found = np.minimum(found, np.uint64(2**63 - 1))
@@ -52,7 +52,7 @@ def as_places(indices: Any) -> NPArray:
 
 
 def _indices(c: OpContext, index: int) -> TensorStructInfo:
-    """Give what is known of places: a tensor of integers, or a scalar, which has no axes."""
+    """Return what is known of places: a tensor of integers, or a scalar, which has no axes."""
     info = c.args[index]
     if isinstance(info, PrimStructInfo):
         need(c, "integer", info.dtype, index)
@@ -284,7 +284,7 @@ def _dynamic_strided_slice(c: OpContext) -> StructInfo:
 def _ends(
     x: Tensor, at: int, begin: PrimExpr, end: PrimExpr, step: PrimExpr
 ) -> tuple[PrimExpr, PrimExpr]:
-    """Give where a slice starts and how many elements it has."""
+    """Return where a slice starts and how many elements it has."""
     extent, zero = wide(x.shape[at]), as_dim(0)
     up = step > 0
     low, high = Select(up, zero, as_dim(-1)), Select(up, extent, extent - 1)

@@ -35,7 +35,7 @@ _MOST: Final = 1 << 16
 
 # -- split ---------------------------------------------------------------------------------------
 def _bounds(analyzer: Analyzer, extent: PrimExpr, parts: Parts) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Give where each part of an axis starts, and how many elements it has."""
+    """Return where each part of an axis starts, and how many elements it has."""
     if isinstance(parts, int):
         length = analyzer.simplify(FloorDiv(extent, as_dim(parts)))
         return [(product([length, k]), length) for k in range(parts)]

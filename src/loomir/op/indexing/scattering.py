@@ -302,7 +302,7 @@ def _put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bo
 
 
 def _broadcast(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
-    """Give the shape that shapes broadcast to, also where it is not certain which is 1."""
+    """Return the shape that shapes broadcast to, also where it is not certain which is 1."""
     places = range(-max(map(len, shapes)), 0)
     return [spread([s[at] for s in shapes if len(s) >= -at], equal_sizes) for at in places]
 

@@ -105,7 +105,7 @@ def _infer(c: OpContext) -> StructInfo:
 
 # -- lowering ------------------------------------------------------------------------------------
 def _fitted(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Give keys and values of surely fitting extents."""
+    """Return keys and values of surely fitting extents."""
     batch, _, _, features = dims(query)
     _, positions, groups, _ = dims(key)
     keys = topi.assume_shape(key, [batch, positions, groups, features])
@@ -270,7 +270,7 @@ _BIAS_MISTAKES = (
 
 
 def _with_bias(call: Call) -> Call:
-    """Give a call with a bias the operator that has one."""
+    """Return a call with a bias the operator that has one."""
     if len(call.args) < 4:
         return call
     found = Op.get("relax.nn.attention_bias")

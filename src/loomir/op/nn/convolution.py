@@ -103,7 +103,7 @@ def _infer(count: int, transposed: bool) -> Callable[[OpContext], StructInfo]:
 def _slid_extents(
     c: OpContext, image: Sequence[PrimExpr], kernel: Sequence[PrimExpr], windows: Sequence[Any]
 ) -> list[PrimExpr]:
-    """Give the extents of a convolution, where the kernel's are (O, I, …)."""
+    """Return the extents of a convolution, where the kernel's are (O, I, …)."""
     taken = c.analyzer.simplify(Mul(kernel[1], as_dim(c["groups"])))
     must_equal(c, image[1], taken, "the channels of the data, and those that the kernel takes,")
     _groups(c, kernel[0], "output")
@@ -117,7 +117,7 @@ def _slid_extents(
 def _spread_extents(
     c: OpContext, image: Sequence[PrimExpr], kernel: Sequence[PrimExpr], windows: Sequence[Any]
 ) -> list[PrimExpr]:
-    """Give the extents of a transposed convolution, where the kernel's are (I, O, …)."""
+    """Return the extents of a transposed convolution, where the kernel's are (I, O, …)."""
     must_equal(c, image[1], kernel[0], "the channels of the data, and those that the kernel takes,")
     _groups(c, kernel[0], "input")
     made = [image[0], c.analyzer.simplify(Mul(kernel[1], as_dim(c["groups"])))]

@@ -91,7 +91,7 @@ def known_layout(c: OpContext, option: str, letters: str) -> Layout:
 def extents(
     c: OpContext, index: int, info: TensorStructInfo, layout: Layout, letters: str
 ) -> list[PrimExpr] | None:
-    """Give the extents of an argument in the order of ``letters``, blocks joined.
+    """Return the extents of an argument in the order of ``letters``, blocks joined.
 
     None where they are unknown. Errors: OPS0030, OPS0060 for blocks of another size.
     """
@@ -123,7 +123,7 @@ def extents(
 def arranged(
     c: OpContext, made: Sequence[Dim], layout: Layout, letters: str
 ) -> list[PrimExpr] | None:
-    """Give extents, which are in the order of ``letters``, in a layout.
+    """Return extents, which are in the order of ``letters``, in a layout.
 
     None where an axis may not be made of whole blocks. Errors: OPS0037 where one surely is not.
     """
@@ -144,7 +144,7 @@ def arranged(
 
 # -- tensor expressions --------------------------------------------------------------------------
 def spread(x: Tensor, text: str, letters: str) -> tuple[Tensor, str]:
-    """Give a tensor without blocks, and the layout that it has then."""
+    """Return a tensor without blocks, and the layout that it has then."""
     layout = _read_known(text)
     if not layout.blocks:
         return x, text
@@ -159,7 +159,7 @@ def fitted(x: Tensor, own: str, text: str) -> Tensor:
 
 # -- arrays --------------------------------------------------------------------------------------
 def unpacked(x: NPArray, text: str, letters: str) -> NPArray:
-    """Give an array with its axes in the order of ``letters``, blocks joined."""
+    """Return an array with its axes in the order of ``letters``, blocks joined."""
     names = [letter for letter, _ in _read_known(text).parts]
     order = [names.index(n) for a in letters for n in (a, a.lower()) if n in names]
     sizes = [
@@ -171,7 +171,7 @@ def unpacked(x: NPArray, text: str, letters: str) -> NPArray:
 
 
 def packed(x: NPArray, letters: str, text: str) -> NPArray:
-    """Give an array, whose axes are in the order of ``letters``, in a layout."""
+    """Return an array, whose axes are in the order of ``letters``, in a layout."""
     layout = _read_known(text)
     sizes: list[int] = []
     names: list[str] = []

@@ -62,7 +62,7 @@ def _epsilon(c: OpContext) -> None:
 
 
 def _over(c: OpContext, rank: int) -> Axes:
-    """Give the axes to normalise over, which are no channels. Errors: OPS0005, OPS0031."""
+    """Return the axes to normalise over, which are no channels. Errors: OPS0005, OPS0031."""
     over = each_axis(c, c["axes"], rank)
     channel = c.axis(c["channel_axis"], rank)
     if channel in over:
@@ -90,7 +90,7 @@ def _infer_layer(count: int) -> Callable[[OpContext], StructInfo]:
 
 
 def _scales(data: Tensor, over: Axes, *given: Tensor) -> list[Tensor]:
-    """Give the tensors that scale with their axes in the order of the data's."""
+    """Return the tensors that scale with their axes in the order of the data's."""
     at = [axis % data.ndim for axis in over]
     order = sorted(range(len(at)), key=at.__getitem__)
     made = [topi.assume_shape(t, [dims(data)[a] for a in at]) for t in given]

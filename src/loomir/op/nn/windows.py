@@ -47,7 +47,7 @@ def with_axes(count: int, **defaults: Any) -> Callable[[dict[str, Any]], dict[st
 
 
 def numbers(c: OpContext, option: str, count: int, least: int = 1) -> tuple[int, ...]:
-    """Give the numbers of an option, one for each axis. Errors: OPS0039, OPS0061."""
+    """Return the numbers of an option, one for each axis. Errors: OPS0039, OPS0061."""
     made: tuple[int, ...] = c[option]
     if len(made) != count:
         c.refuse(
@@ -65,7 +65,7 @@ def numbers(c: OpContext, option: str, count: int, least: int = 1) -> tuple[int,
 
 
 def padding_of(c: OpContext, count: int) -> list[tuple[int, int]]:
-    """Give what is added before and after each axis. Errors: OPS0039, OPS0061."""
+    """Return what is added before and after each axis. Errors: OPS0039, OPS0061."""
     made = numbers(c, "padding", 2 * count, least=0)
     return list(zip(made[:count], made[count:], strict=True))
 

@@ -39,7 +39,7 @@ __all__ = [
 
 # -- extents -------------------------------------------------------------------------------------
 def number_of(dim: Dim) -> int | None:
-    """Give an extent as a number, None where it is symbolic."""
+    """Return an extent as a number, None where it is symbolic."""
     if isinstance(dim, int):
         return dim
     return dim.value if isinstance(dim, IntImm) else None
@@ -65,14 +65,14 @@ def plain(dim: Dim) -> str:
 
 
 def dims_of(info: Any) -> list[Any]:
-    """Give the extents that were inferred for a result, those that are known as numbers."""
+    """Return the extents that were inferred for a result, those that are known as numbers."""
     dims = cast("TensorStructInfo", info).dims
     assert dims is not None, "a result of unknown extents is not lowered"
     return [d.value if isinstance(d, IntImm) else d for d in dims]
 
 
 def combined(a: Dim, b: Dim) -> PrimExpr:
-    """Give the plainer of two extents that are equal: a number where one is."""
+    """Return the plainer of two extents that are equal: a number where one is."""
     return as_dim(b) if number_of(a) is None and number_of(b) is not None else as_dim(a)
 
 
@@ -91,7 +91,7 @@ def must_equal(c: OpContext, a: Dim, b: Dim, what: str, *, arg: int | None = Non
 def each_axis(
     c: OpContext, axes: Sequence[int], rank: int, *, arg: int = 0, extra: int = 0
 ) -> tuple[int, ...]:
-    """Give axes counted from 0, each named once. Errors: OPS0005, OPS0031."""
+    """Return axes counted from 0, each named once. Errors: OPS0005, OPS0031."""
     made = tuple(c.axis(axis, rank, arg=arg, extra=extra) for axis in axes)
     if len(set(made)) < len(made):
         twice = next(axis for axis in made if made.count(axis) > 1)
@@ -105,7 +105,7 @@ def each_axis(
 
 
 def need_rank(c: OpContext, index: int, *ranks: int, least: int = 0) -> TensorStructInfo:
-    """Give what is known of a tensor that must be of one of ``ranks``, or of a rank of ``least``.
+    """Return what is known of a tensor that must be of one of ``ranks``, or of a rank of ``least``.
 
     Errors: OPS0004, OPS0030.
     """
@@ -124,7 +124,7 @@ def need_rank(c: OpContext, index: int, *ranks: int, least: int = 0) -> TensorSt
 
 # -- dtypes --------------------------------------------------------------------------------------
 def same_dtype(c: OpContext, infos: Sequence[TensorStructInfo]) -> DataType:
-    """Give the dtype that tensors share, ``void`` where none is known. Errors: OPS0006."""
+    """Return the dtype that tensors share, ``void`` where none is known. Errors: OPS0006."""
     found = VOID
     for info in infos:
         if not info.dtype.is_void and not found.is_void and info.dtype is not found:
@@ -139,14 +139,14 @@ def same_dtype(c: OpContext, infos: Sequence[TensorStructInfo]) -> DataType:
 
 
 def integers(c: OpContext, index: int) -> TensorStructInfo:
-    """Give what is known of a tensor of integers. Errors: OPS0004, OPS0007."""
+    """Return what is known of a tensor of integers. Errors: OPS0004, OPS0007."""
     info = c.tensor(index)
     need(c, "integer", info.dtype, index)
     return info
 
 
 def shared_device(infos: Iterable[TensorStructInfo]) -> VDevice | None:
-    """Give the first device that is known."""
+    """Return the first device that is known."""
     return next((i.vdevice for i in infos if i.vdevice is not None), None)
 
 
@@ -184,7 +184,7 @@ def as_floats(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 # -- values --------------------------------------------------------------------------------------
 def values_of(c: OpContext, index: int) -> tuple[PrimExpr | None, ...] | None:
-    """Give the scalars of a tuple, None where one is unknown, or where their number is.
+    """Return the scalars of a tuple, None where one is unknown, or where their number is.
 
     Errors: OPS0004 for what is no tuple of scalars.
     """
@@ -209,7 +209,7 @@ def values_of(c: OpContext, index: int) -> tuple[PrimExpr | None, ...] | None:
 
 
 def known_tensor(call: Call, index: int) -> TensorStructInfo | None:
-    """Give what is known of an argument of a call in normal form, where that is a tensor."""
+    """Return what is known of an argument of a call in normal form, where that is a tensor."""
     arg = call.args[index]
     if isinstance(arg, Constant):
         return arg.struct_info

@@ -52,7 +52,7 @@ class Arguments(NamedTuple):
 
 
 def arguments_of(c: OpContext, index: int = 1) -> Arguments | None:
-    """Give the fields of the argument that is a tuple, None where not even their number is known.
+    """Return the fields of the argument that is a tuple, None where not even their number is known.
 
     Errors: RLX0231 for what is no tuple.
     """
@@ -89,7 +89,7 @@ def literal_arguments(call: Call) -> Call:
 
 
 def outputs_of(c: OpContext) -> tuple[TensorStructInfo, ...]:
-    """Give what describes the results: tensors, whose extents and dtypes are known.
+    """Return what describes the results: tensors, whose extents and dtypes are known.
 
     Errors: RLX0232 for others.
     """
@@ -110,7 +110,7 @@ def outputs_of(c: OpContext) -> tuple[TensorStructInfo, ...]:
 
 
 def result_of(c: OpContext) -> StructInfo:
-    """Give what the call returns: what is described, a tuple unless that is one."""
+    """Return what the call returns: what is described, a tuple unless that is one."""
     infos = c.call.sinfo_args
     return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
 
@@ -146,7 +146,7 @@ def check_kernel(c: OpContext, inplace: tuple[int, ...]) -> None:
 
 
 def kernel_of(c: OpContext) -> FuncStructInfo | None:
-    """Give what is known of the kernel. Errors: RLX0230 for what is none."""
+    """Return what is known of the kernel. Errors: RLX0230 for what is none."""
     callee, info = c.call.args[0], c.args[0]
     found = c.definition(callee) if isinstance(callee, GlobalVar) else None
     is_kernel = isinstance(callee, GlobalVar) and (found is None or isinstance(found, PrimFunc))
@@ -166,7 +166,7 @@ def _name(c: OpContext) -> str:
 
 
 def _integers(c: OpContext) -> tuple[Any, ...] | None:
-    """Give the integers passed besides tensors, None where their number is not known."""
+    """Return the integers passed besides tensors, None where their number is not known."""
     if not c.has(2):
         return ()
     info = c.shape(2)

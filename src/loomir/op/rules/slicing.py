@@ -21,7 +21,7 @@ __all__ = ["slice_bounds", "sliced"]
 def slice_bounds(
     analyzer: Analyzer, extent: Dim, begin: Dim, end: Dim, step: Dim, *, inbound: bool = False
 ) -> tuple[PrimExpr, PrimExpr]:
-    """Give where a slice of an axis starts, and how many elements it has.
+    """Return where a slice of an axis starts, and how many elements it has.
 
     Negative places count from the end, and those beyond an end are brought to it, unless the slice
     is claimed to be ``inbound``.

@@ -32,7 +32,7 @@ def tensors_in(info: StructInfo) -> Iterator[TensorStructInfo]:
 
 
 def only_device(info: StructInfo) -> VDevice | None:
-    """Give the device of a tensor, or the one of all tensors of a tuple that have one."""
+    """Return the device of a tensor, or the one of all tensors of a tuple that have one."""
     found: VDevice | None = None
     for tensor in tensors_in(info):
         if tensor.vdevice is not None:

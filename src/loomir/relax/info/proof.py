@@ -44,7 +44,7 @@ class Match(Enum):
     YES = 2
 
     def __and__(self, other: Match) -> Match:
-        """Give how sure it is that both relations hold."""
+        """Return how sure it is that both relations hold."""
         return self if self.value <= other.value else other
 
 
@@ -131,7 +131,7 @@ def each_equal(pairs: Iterable[tuple[PrimExpr, PrimExpr]], analyzer: Analyzer) -
 
 
 def dims_of(shape: Expr | None) -> tuple[PrimExpr, ...] | None:
-    """Give the extents of what may be a tensor's shape, None where they are not known."""
+    """Return the extents of what may be a tensor's shape, None where they are not known."""
     if isinstance(shape, ShapeExpr):
         return shape.values
     info: Any = getattr(shape, "struct_info_annotation", None)

@@ -214,7 +214,7 @@ def join(
     *,
     bound: ShapeVars = NOTHING,
 ) -> StructInfo:
-    """Give what is true of every value that ``a`` or ``b`` describes.
+    """Return what is true of every value that ``a`` or ``b`` describes.
 
     The most that can be said, but of functions of different parameters, which become objects.
     Source: relax.md, ``unify_struct_info``; decisions R1 to R6.

@@ -83,7 +83,7 @@ class ObjectType(Type):
 
 
 def erase_struct_info(info: StructInfo) -> Type:
-    """Give the type of what is described.
+    """Return the type of what is described.
 
     Source: relax.md, Traditional Types.
     """

@@ -101,7 +101,7 @@ class BlockBuilder:
         self._functions.update(gv, func)
 
     def get_unique_name(self, name: str) -> str:
-        """Give a name that no function of the module has: the name, or a number after it."""
+        """Return a name that no function of the module has: the name, or a number after it."""
         return self._functions.free_name(name)
 
     @contextmanager
@@ -168,14 +168,14 @@ class BlockBuilder:
         return frame.result
 
     def get(self) -> IRModule:
-        """Give the module of all functions that were added.
+        """Return the module of all functions that were added.
 
         Errors: RLX0307 for a function that was declared and never made.
         """
         return self._functions.module()
 
     def finalize(self) -> IRModule:
-        """Give the module, as ``get`` does."""
+        """Return the module, as ``get`` does."""
         return self.get()
 
     # -- scopes and blocks -----------------------------------------------------------------------
@@ -228,11 +228,11 @@ class BlockBuilder:
 
     # -- bindings --------------------------------------------------------------------------------
     def normalize(self, expr: RelaxExpr | Sequence[RelaxExpr]) -> RelaxExpr:
-        """Give a right-hand side in place of an expression; what was nested in it is emitted."""
+        """Return a right-hand side in place of an expression; what was nested in it is emitted."""
         return self.normalizer.run(self.normalizer.value(_expression(expr)))
 
     def normalize_leaf(self, expr: RelaxExpr | Sequence[RelaxExpr]) -> RelaxExpr:
-        """Give a leaf in place of an expression; what was none is emitted."""
+        """Return a leaf in place of an expression; what was none is emitted."""
         return self.normalizer.run(self.normalizer.leaf(_expression(expr)))
 
     def struct_info_of(self, expr: RelaxExpr) -> StructInfo:
@@ -332,13 +332,13 @@ class BlockBuilder:
         return self.emit(self.call_te(te_func, *args, **keywords), name)
 
     def lookup_binding(self, var: Var) -> RelaxExpr | None:
-        """Give the value that a variable was bound to here; None for a parameter."""
+        """Return the value that a variable was bound to here; None for a parameter."""
         found = self.normalizer.bound.get(var)
         return found.value if isinstance(found, (VarBinding, MatchCast)) else None
 
 
 def _expression(given: RelaxExpr | Sequence[RelaxExpr]) -> RelaxExpr:
-    """Give an expression; Python's tuples and lists are those of the program."""
+    """Return an expression; Python's tuples and lists are those of the program."""
     if isinstance(given, (tuple, list)):
         return Tuple(tuple([_expression(item) for item in given]))
     assert isinstance(given, Node)

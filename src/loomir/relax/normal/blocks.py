@@ -75,7 +75,7 @@ class Scope:
         self._blocks[-1].bindings.append(binding)
 
     def close(self) -> BindingBlock:
-        """Give what was added since a block was opened last."""
+        """Return what was added since a block was opened last."""
         last = self._blocks[-1]
         return made_block(last.dataflow, last.bindings[self._start :])
 

@@ -70,7 +70,7 @@ Definitions = Callable[[GlobalVar], "BaseFunc | None"]
 
 
 def struct_info_of(expr: RelaxExpr | Op, functions: Functions | None = None) -> StructInfo:
-    """Give what is known of a leaf: a variable, a constant, a tuple of leaves, a function's name.
+    """Return what is known of a leaf: a variable, a constant, a tuple of leaves, a function's name.
 
     Errors: RLX0003 for a variable of which nothing is known, RLX0217 for what is no leaf, or has no
     structural information of its own.
@@ -148,7 +148,7 @@ class Deriver:
         self._deep = False
 
     def derive(self, expr: RelaxExpr | Op) -> StructInfo:
-        """Give the structural information of a value that is to be bound.
+        """Return the structural information of a value that is to be bound.
 
         Errors: RLX0201 to RLX0249, and those of operators.
         """
@@ -166,7 +166,7 @@ class Deriver:
             self._deep = before
 
     def lookup(self, expr: RelaxExpr | Op) -> StructInfo:
-        """Give what is known of a leaf. Errors: RLX0003, RLX0216, RLX0217."""
+        """Return what is known of a leaf. Errors: RLX0003, RLX0216, RLX0217."""
         if isinstance(expr, Var):
             return self._variable(expr)
         if isinstance(expr, GlobalVar):
@@ -175,7 +175,7 @@ class Deriver:
         return trampoline(self._visit(expr)) if rule is None else rule(expr)
 
     def _value(self, expr: RelaxExpr | Op) -> StructInfo:
-        """Give what is known of a leaf that is a value, and not only called."""
+        """Return what is known of a leaf that is a value, and not only called."""
         found = self.lookup(expr)
         # What is derived of it may stay here, and shape variables are bound in one function only.
         return self.scope.apart(found) if isinstance(expr, GlobalVar) else found
@@ -459,7 +459,7 @@ class Deriver:
         return self.scope.erased(ret)
 
     def simplified(self, info: StructInfo) -> StructInfo:
-        """Give structural information with its extents and values in their simplest form."""
+        """Return structural information with its extents and values in their simplest form."""
 
         def dims(values: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
             made = tuple([self.analyzer.simplify(v) for v in values])
@@ -502,7 +502,7 @@ class Deriver:
 
 
 def packed_result(call: Call, callee: FuncStructInfo) -> StructInfo:
-    """Give what a call of a packed function claims to return, by the way its callee derives it.
+    """Return what a call of a packed function claims to return, by the way its callee derives it.
 
     Source: relax.md, ``derive_func``; the claim is checked when the call returns (R22).
     """

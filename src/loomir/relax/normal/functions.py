@@ -95,7 +95,7 @@ class Functions:
         self._put(name, func)
 
     def free_name(self, name: str) -> str:
-        """Give the name, with a number where it is taken."""
+        """Return the name, with a number where it is taken."""
         made, count = name, 0
         while made in self._vars:
             count += 1
@@ -103,7 +103,7 @@ class Functions:
         return made
 
     def info_of(self, gv: GlobalVar) -> FuncStructInfo:
-        """Give what is known of a function. Errors: RLX0307 where there is none."""
+        """Return what is known of a function. Errors: RLX0307 where there is none."""
         name = gv.name_hint
         found = self._infos.get(name)
         if found is None:
@@ -118,7 +118,7 @@ class Functions:
         return found
 
     def definition(self, gv: GlobalVar) -> BaseFunc | None:
-        """Give a function, None where it is not made yet."""
+        """Return a function, None where it is not made yet."""
         return self._made.get(gv.name_hint)
 
     def _unknown(self, gv: GlobalVar) -> NoReturn:
@@ -131,7 +131,7 @@ class Functions:
         )
 
     def module(self) -> IRModule:
-        """Give the module. Errors: RLX0307 for a function that is only declared."""
+        """Return the module. Errors: RLX0307 for a function that is only declared."""
         for name in self._declared:
             if name not in self._made:
                 refuse(
@@ -145,7 +145,7 @@ class Functions:
 
 
 def _outline(func: BaseFunc) -> tuple[object, ...]:
-    """Give what equal functions share and is soon seen."""
+    """Return what equal functions share and is soon seen."""
     if not isinstance(func, PrimFunc):
         return ()
     buffers = tuple((b.dtype, len(b.shape)) for b in func.buffer_map.values())

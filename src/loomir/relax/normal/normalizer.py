@@ -129,7 +129,7 @@ class Normalizer:
         self.deriver.in_dataflow = scope is not None and scope.dataflow
 
     def info(self, info: StructInfo) -> StructInfo:
-        """Give structural information with the variables that took others' places."""
+        """Return structural information with the variables that took others' places."""
         return self._substituted(info) if self.renamed else info
 
     def _substituted(self, part: _N) -> _N:
@@ -191,7 +191,7 @@ class Normalizer:
         return (DataflowVar if dataflow else Var)(hint, info, span=span)
 
     def outside(self, info: StructInfo) -> StructInfo:
-        """Give what is known of a value after the dataflow block in which it is bound."""
+        """Return what is known of a value after the dataflow block in which it is bound."""
         if not self.scopes or not self.scope.dataflow:
             return info
         return without_variables(info, lambda var: isinstance(var, DataflowVar))
@@ -211,12 +211,12 @@ class Normalizer:
 
     # -- expressions -----------------------------------------------------------------------------
     def leaf(self, expr: RelaxExpr) -> Step[RelaxExpr]:
-        """Give a leaf in place of an expression, bound where it was none."""
+        """Return a leaf in place of an expression, bound where it was none."""
         made = yield self.value(expr)
         return made if is_leaf(made) else self.bind(made)
 
     def leaves(self, given: Sequence[RelaxExpr]) -> Step[tuple[RelaxExpr, ...]]:
-        """Give leaves in place of expressions; the same tuple where they were."""
+        """Return leaves in place of expressions; the same tuple where they were."""
         made: list[RelaxExpr] = []
         for expr in given:
             if expr.__class__ in ATOMS:
@@ -234,7 +234,7 @@ class Normalizer:
         return expr
 
     def value(self, expr: RelaxExpr) -> Step[RelaxExpr]:
-        """Give a right-hand side in place of an expression: nothing in it but leaves."""
+        """Return a right-hand side in place of an expression: nothing in it but leaves."""
         if expr.__class__ in ATOMS:
             return self._atom(expr)
         if isinstance(expr, Call):
@@ -280,7 +280,7 @@ class Normalizer:
         return call
 
     def _arguments(self, call: Call) -> Step[tuple[RelaxExpr, ...]]:
-        """Give leaves for the arguments; a packed function that an operator calls is one."""
+        """Return leaves for the arguments; a packed function that an operator calls is one."""
         if not calls_packed(call):
             return (yield self.leaves(call.args))
         rest = call.args[1:]
@@ -305,7 +305,7 @@ class Normalizer:
 
     # -- sequences -------------------------------------------------------------------------------
     def sequence(self, expr: RelaxExpr, pure: bool) -> Step[SeqExpr]:
-        """Give a sequence in normal form, in a scope of its own."""
+        """Return a sequence in normal form, in a scope of its own."""
         held_pure = self._finished.get(expr) if isinstance(expr, SeqExpr) else None
         if isinstance(expr, SeqExpr) and held_pure is not None and held_pure >= pure:
             return expr
@@ -354,7 +354,7 @@ class Normalizer:
                     self._give_up(binding)
 
     def function(self, func: Function) -> Step[Function]:
-        """Give a function in normal form that tells its result; the same one where it was."""
+        """Return a function in normal form that tells its result; the same one where it was."""
         params = tuple([self.parameter(p) for p in func.params])
         self.known.enter(params)
         try:
@@ -372,7 +372,7 @@ class Normalizer:
         return Function(params, body, ret, func.is_pure, func.attrs, span=func.span)
 
     def parameter(self, param: Var) -> Var:
-        """Give a parameter with an annotation."""
+        """Return a parameter with an annotation."""
         return self._annotated(param, OBJECT)
 
     # -- bindings --------------------------------------------------------------------------------
@@ -431,7 +431,7 @@ class Normalizer:
             self.add(VarBinding(var, value, span=span))
 
     def _annotated(self, var: Var, derived: StructInfo) -> Var:
-        """Give a variable with an annotation, what was derived where it has none."""
+        """Return a variable with an annotation, what was derived where it has none."""
         given = var.struct_info_annotation
         info = derived if given is None else self.info(given)
         if given is None and not isinstance(var, DataflowVar):

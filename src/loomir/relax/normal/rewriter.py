@@ -55,35 +55,35 @@ class Rewriter:
 
     # -- hooks -----------------------------------------------------------------------------------
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Give an expression in place of a call."""
+        """Return an expression in place of a call."""
         return call
 
     def rewrite_tuple(self, value: Tuple) -> RelaxExpr:
-        """Give an expression in place of a tuple that is bound."""
+        """Return an expression in place of a tuple that is bound."""
         return value
 
     def rewrite_tuple_get_item(self, value: TupleGetItem) -> RelaxExpr:
-        """Give an expression in place of a field."""
+        """Return an expression in place of a field."""
         return value
 
     def rewrite_if(self, value: If) -> RelaxExpr:
-        """Give an expression in place of a branch."""
+        """Return an expression in place of a branch."""
         return value
 
     def rewrite_closure(self, value: Function) -> RelaxExpr:
-        """Give an expression in place of a function that is bound to a variable."""
+        """Return an expression in place of a function that is bound to a variable."""
         return value
 
     def rewrite_leaf(self, value: RelaxExpr) -> RelaxExpr:
-        """Give an expression in place of a bound leaf: a variable, a constant, a shape."""
+        """Return an expression in place of a bound leaf: a variable, a constant, a shape."""
         return value
 
     def rewrite_parameter(self, param: Var) -> Var:
-        """Give a variable in place of a parameter."""
+        """Return a variable in place of a parameter."""
         return param
 
     def rewrite_return(self, body: SeqExpr, ret: StructInfo | None) -> StructInfo | None:
-        """Give the annotation of what a function returns; ``body`` was rewritten."""
+        """Return the annotation of what a function returns; ``body`` was rewritten."""
         del body
         return ret
 
@@ -97,7 +97,7 @@ class Rewriter:
 
     # -- what hooks use --------------------------------------------------------------------------
     def lookup(self, expr: RelaxExpr) -> RelaxExpr:
-        """Give the value of a variable that was bound before; else the expression itself."""
+        """Return the value of a variable that was bound before; else the expression itself."""
         found = self.builder.lookup_binding(expr) if isinstance(expr, Var) else None
         return expr if found is None else found
 

@@ -169,7 +169,7 @@ class _Maker:
         return found
 
     def _inside(self, value: PrimExpr) -> PrimExpr:
-        """Give an expression of shape variables in those of the kernel."""
+        """Return an expression of shape variables in those of the kernel."""
         for part in pre_order(value):
             if isinstance(part, ShapeVar) and part not in self.inner:
                 self.inner[part] = fresh_var(part)

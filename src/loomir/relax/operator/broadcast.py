@@ -26,12 +26,12 @@ UNKNOWN = Extents(None, -1)
 
 
 def extents_of(info: TensorStructInfo) -> Extents:
-    """Give what is known of a tensor's shape."""
+    """Return what is known of a tensor's shape."""
     return Extents(info.shape, info.ndim)
 
 
 def broadcast(c: OpContext, infos: Sequence[TensorStructInfo]) -> Extents:
-    """Give the shape that tensors broadcast to, aligned at their last axes.
+    """Return the shape that tensors broadcast to, aligned at their last axes.
 
     On an axis, extents that are 1 give way to the other; equal ones stay. Where it is not certain
     whether two are equal the shape is unknown, and checked when the program runs; a context that
@@ -52,7 +52,7 @@ def broadcast(c: OpContext, infos: Sequence[TensorStructInfo]) -> Extents:
 
 
 def _same_shape(infos: Sequence[TensorStructInfo], ndim: int) -> Expr | None:
-    """Give the variable that holds the shape of all tensors, where one does."""
+    """Return the variable that holds the shape of all tensors, where one does."""
     shapes = [info.shape for info in infos]
     if not shapes or shapes[0] is None or isinstance(shapes[0], ShapeExpr):
         return None
@@ -66,7 +66,7 @@ def _axis(
     known: Sequence[tuple[PrimExpr, ...] | None],
     at: int,
 ) -> PrimExpr | None:
-    """Give the extent at an axis counted from the end, None where it is uncertain."""
+    """Return the extent at an axis counted from the end, None where it is uncertain."""
     here = [d[at] for d in known if d is not None and len(d) >= -at]
     one = next((d for d in here if isinstance(d, IntImm)), None)
     wide = [d for d in here if not (isinstance(d, IntImm) and d.value == 1)]
@@ -89,7 +89,7 @@ def _axis(
 
 
 def spread(extents: Sequence[Dim], equal: Callable[[Dim, Dim], bool | None]) -> PrimExpr:
-    """Give the extent that extents broadcast to if they do, also where it is open which is 1."""
+    """Return the extent that extents broadcast to if they do, also where it is open which is 1."""
     found: list[PrimExpr] = []
     for extent in map(as_dim, extents):
         if isinstance(extent, IntImm) and extent.value != 1:

@@ -81,7 +81,7 @@ class OpContext:
         return self.call.attrs
 
     def __getitem__(self, name: str) -> Any:
-        """Give an option."""
+        """Return an option."""
         return self.call.attrs[name]
 
     # -- refusing --------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class OpContext:
 
     # -- arguments -------------------------------------------------------------------------------
     def tensor(self, index: int) -> TensorStructInfo:
-        """Give what is known of an argument that must be a tensor; nothing of any object.
+        """Return what is known of an argument that must be a tensor; nothing of any object.
 
         Errors: OPS0004 for another kind of value.
         """
@@ -120,7 +120,7 @@ class OpContext:
         )
 
     def tensors(self, index: int) -> tuple[TensorStructInfo, ...] | None:
-        """Give what is known of a tuple of tensors, None where not even their number is.
+        """Return what is known of a tuple of tensors, None where not even their number is.
 
         Errors: OPS0004 for another kind of value.
         """
@@ -142,7 +142,7 @@ class OpContext:
         )
 
     def shape(self, index: int) -> ShapeStructInfo:
-        """Give what is known of an argument that must be a shape.
+        """Return what is known of an argument that must be a shape.
 
         Errors: OPS0004 for another kind of value.
         """
@@ -159,7 +159,7 @@ class OpContext:
         )
 
     def prim(self, index: int) -> PrimStructInfo | None:
-        """Give what is known of an argument that must be a scalar, None where nothing is.
+        """Return what is known of an argument that must be a scalar, None where nothing is.
 
         Errors: OPS0004 for another kind of value.
         """
@@ -204,11 +204,11 @@ class OpContext:
         return self.never_equal(a, b) and self.never_equal(a, one) and self.never_equal(b, one)
 
     def simplified(self, dims: Sequence[Dim]) -> tuple[PrimExpr, ...]:
-        """Give extents in their simplest form."""
+        """Return extents in their simplest form."""
         return tuple([self.analyzer.simplify(as_dim(d)) for d in dims])
 
     def axis(self, axis: int, rank: int, *, arg: int = 0, extra: int = 0) -> int:
-        """Give an axis counted from 0. ``extra`` axes more may be named (a new one).
+        """Return an axis counted from 0. ``extra`` axes more may be named (a new one).
 
         Errors: OPS0005 for one that the tensor lacks.
         """

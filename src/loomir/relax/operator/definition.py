@@ -142,7 +142,7 @@ class OpDef:
         check_bound("R." + self.name.removeprefix("relax."), self.params, call)
 
     def normalized(self, call: Call) -> Call:
-        """Give the call as the operator wants it. Errors: OPS0001, OPS0002, those of its rule."""
+        """Return the call as the operator wants it. Errors: OPS0001, OPS0002, those of its rule."""
         if self.normalize is None:
             return call
         self.check(call)
@@ -209,7 +209,7 @@ def _described(op: OpDef) -> str:
 
 
 def op_def(op: Op) -> OpDef:
-    """Give the definition of an operator of Relax."""
+    """Return the definition of an operator of Relax."""
     found = find_op(op.name)
     if found is None:
         raise InternalError(f"operator {op.name} has no definition")

@@ -28,7 +28,7 @@ _ALLOWED: Final = (
 
 
 def index_function(text: str) -> Callable[..., Any]:
-    """Give the function that a text says, of index expressions or of arrays of indices.
+    """Return the function that a text says, of index expressions or of arrays of indices.
 
     Errors: ``ValueError`` for a text that is no such function.
     """
@@ -53,7 +53,7 @@ def index_function(text: str) -> Callable[..., Any]:
 
 
 def index_map_of(text: str) -> IndexMap:
-    """Give the map that a text says, of int64 indices."""
+    """Return the map that a text says, of int64 indices."""
     return IndexMap.from_func(index_function(text), dtype="int64")
 
 

@@ -213,7 +213,7 @@ def text(name: str, default: Any = REQUIRED, choices: Sequence[str] = ()) -> Par
 
 
 def signature_of(params: Sequence[Param]) -> inspect.Signature:
-    """Give the signature of a function that takes these parameters.
+    """Return the signature of a function that takes these parameters.
 
     Other names of a parameter come last and are given by name; as one of them may be given in its
     place, it and what follows can be left out then.
@@ -240,7 +240,7 @@ def signature_of(params: Sequence[Param]) -> inspect.Signature:
 
 # -- what users write ----------------------------------------------------------------------------
 def convert_option(op: str, param: Param, value: Any) -> Any:
-    """Give an option as plain data: numbers, strings, dtypes, tuples of integers, None.
+    """Return an option as plain data: numbers, strings, dtypes, tuples of integers, None.
 
     Errors: OPS0002.
     """
@@ -365,7 +365,7 @@ _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
 
 
 def convert_input(op: str, param: Param, value: Any, like: DataType | None = None) -> Any:
-    """Give an input as an expression; Python's tuples and numbers are made those of the program.
+    """Return an input as an expression; Python's tuples and numbers are made those of the program.
 
     A number in place of a tensor takes the dtype ``like``, if that holds it.
     Errors: OPS0003 for what cannot be an input.
@@ -407,7 +407,7 @@ def _as_arguments(value: Expr | GlobalVar) -> Expr | GlobalVar:
 
 
 def _as_infos(op: str, param: Param, value: Any) -> tuple[StructInfo, ...]:
-    """Give what describes the results. Errors: OPS0003."""
+    """Return what describes the results. Errors: OPS0003."""
     if isinstance(value, StructInfo):
         return (value,)
     if isinstance(value, (list, tuple)):
@@ -432,7 +432,7 @@ def _holds(dtype: DataType, value: Any) -> bool:
 
 
 def _dtype_of_numbers(params: Sequence[Param], given: dict[str, Any]) -> DataType | None:
-    """Give the dtype that numbers among the inputs take: that asked for, or that of a tensor."""
+    """Return the dtype that numbers among the inputs take: that asked for, or that of a tensor."""
     for param in params:
         if param.kind is Kind.DTYPE and given.get(param.name) is not None:
             return _dtype(given[param.name])
@@ -555,7 +555,7 @@ def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
 
 
 def _form(option: Any) -> Any:
-    """Give the Python type of plain data, and of what a tuple holds."""
+    """Return the Python type of plain data, and of what a tuple holds."""
     if isinstance(option, tuple):
         return tuple(map(_form, cast("tuple[Any, ...]", option)))
     return cast("type[object]", type(option))

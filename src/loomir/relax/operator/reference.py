@@ -34,12 +34,12 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Give the dtype to compute in: floats of 16 bits are computed in float32, rounded once."""
+    """Return the dtype to compute in: floats of 16 bits are computed in float32, rounded once."""
     return _FLOAT32 if is_float(dtype) and dtype.itemsize == 2 else dtype
 
 
 def widened(x: NPArray) -> NPArray:
-    """Give an array in the dtype to compute in."""
+    """Return an array in the dtype to compute in."""
     return x.astype(working(x.dtype), copy=False)
 
 
@@ -60,7 +60,7 @@ def converted(x: NPArray, dtype: DataType | str) -> NPArray:
 
 
 def _odd(x: NPArray) -> NPArray:
-    """Give float32 that rounds to what ``x`` does: NumPy converts to bfloat16 by way of it.
+    """Return float32 that rounds to what ``x`` does: NumPy converts to bfloat16 by way of it.
 
     What is cut off leaves the last bit set, so that no half is seen where there is none.
     """
@@ -74,7 +74,7 @@ def _odd(x: NPArray) -> NPArray:
 
 
 def _short(x: NPArray) -> NPArray:
-    """Give integers of more than 53 bits as others that a float64 holds, in the same way."""
+    """Return integers of more than 53 bits as others that a float64 holds, in the same way."""
     if x.dtype.kind not in "iu":
         return x
     plain = xp.asarray(x, "uint64")

@@ -29,7 +29,7 @@ Operand: TypeAlias = TensorStructInfo | PrimStructInfo
 
 
 def operand(c: OpContext, index: int) -> Operand:
-    """Give what is known of an argument that is a tensor or a scalar.
+    """Return what is known of an argument that is a tensor or a scalar.
 
     Errors: OPS0004 for another kind of value.
     """
@@ -38,7 +38,7 @@ def operand(c: OpContext, index: int) -> Operand:
 
 
 def shape_argument(c: OpContext, index: int) -> Extents:
-    """Give what is known of the shape that an argument is; a variable may hold unknown extents.
+    """Return what is known of the shape that an argument is; a variable may hold unknown extents.
 
     Errors: OPS0004 for another kind of value.
     """
@@ -85,7 +85,7 @@ def need(c: OpContext, kind: str, dtype: DataType, arg: int = 0) -> None:
 
 
 def common_dtype(c: OpContext, indices: Sequence[int]) -> DataType:
-    """Give the one dtype that arguments have, ``void`` where that of one is unknown.
+    """Return the one dtype that arguments have, ``void`` where that of one is unknown.
 
     A scalar that is written as a number takes the dtype of the tensors beside it; any other scalar
     has its own. At least one argument must be a tensor.
@@ -141,7 +141,7 @@ def _takes(info: Operand, dtype: DataType) -> bool:
 
 # -- devices ---------------------------------------------------------------------------------
 def common_device(c: OpContext, indices: Sequence[int]) -> VDevice | None:
-    """Give the device on which tensors are, None where that of none is known.
+    """Return the device on which tensors are, None where that of none is known.
 
     Errors: OPS0009 for two devices.
     """

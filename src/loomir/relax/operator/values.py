@@ -40,7 +40,7 @@ Describe = Callable[[Any], StructInfo]
 
 
 def scalar_dtype(value: object) -> DataType | None:
-    """Give the dtype of a scalar: of Python's numbers the widest; None for what is no scalar."""
+    """Return the dtype of a scalar: of Python's numbers the widest; None for what is no scalar."""
     if isinstance(value, np.generic):
         return dtype_of_numpy(cast("Any", value).dtype)
     if isinstance(value, bool):
@@ -56,7 +56,7 @@ def literal(value: Any, dtype: DataType) -> PrimExpr:
 
 
 def describe(value: Any, other: Describe = lambda value: OBJECT) -> StructInfo:
-    """Give all that can be known of a value; ``other`` describes functions and objects."""
+    """Return all that can be known of a value; ``other`` describes functions and objects."""
     return trampoline(_describe(value, other))
 
 

@@ -36,7 +36,7 @@ _PROTOTYPE: Final = ctypes.CFUNCTYPE(
 
 
 def begin(caller: Caller) -> int:
-    """Give a call its token."""
+    """Return a call its token."""
     token = next(_tokens)
     _active[token] = caller
     return token
@@ -66,7 +66,7 @@ _callback: Final = _PROTOTYPE(_answer)
 
 
 def graph_symbols() -> dict[str, int]:
-    """Give the address of the C function that compiled graphs call."""
+    """Return the address of the C function that compiled graphs call."""
     address = ctypes.cast(_callback, ctypes.c_void_p).value
     assert address is not None
     return {"loomir_call_object": address}

@@ -98,7 +98,7 @@ def _reads(array: Any) -> bool:
 
 
 def _numpy_functions() -> tuple[int, int] | None:
-    """Give the addresses of NumPy's functions by its stable table; None where that is another."""
+    """Return the addresses of NumPy's functions by its stable table; None where that is another."""
     module: Any = importlib.import_module("numpy._core._multiarray_umath")
     get = ctypes.PYFUNCTYPE(_VOID, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -136,7 +136,7 @@ _kept: Final[list[object]] = []
 
 
 def host_symbols() -> dict[str, int] | None:
-    """Give what the code is linked with; None where the quick way is closed."""
+    """Return what the code is linked with; None where the quick way is closed."""
     host = _host()
     if host is None:
         return None

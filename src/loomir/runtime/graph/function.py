@@ -65,7 +65,7 @@ class Code(Protocol):
     """Machine code that is loaded when first asked for."""
 
     def symbol(self, symbol: str) -> int:
-        """Give an address."""
+        """Return an address."""
         ...
 
 
@@ -135,11 +135,11 @@ class GraphProgram:
         return found
 
     def function(self, number: int, signature: int) -> GraphFunction:
-        """Give a public function by its number among them."""
+        """Return a public function by its number among them."""
         return GraphFunction(self, self.signatures[signature], number=number)
 
     def at(self, address: int) -> GraphFunction:
-        """Give the function that an object of this program is."""
+        """Return the function that an object of this program is."""
         number = word(word(address, at.INFO), at.INFO_NUMBER)
         known = self.signatures[number]
         if word(address, at.COUNT) > 0:
@@ -289,7 +289,7 @@ _infos: Final[dict[int, Any]] = {}
 
 
 def _info_at(parameters: int) -> int:
-    """Give the address of what is known of a function of Python's: how many arguments it takes."""
+    """Return address of what is known of a function of Python's: how many arguments it takes."""
     if parameters not in _infos:
         _infos[parameters] = (_INT * 3)(parameters, -1, 0)
     return ctypes.addressof(_infos[parameters])
@@ -472,7 +472,7 @@ class _Call:
 
 
 def _name_of(address: int) -> str:
-    """Give the name of a packed function."""
+    """Return the name of a packed function."""
     name: str = python_of(word(address, at.CAPTURED), _no_leaf)
     return name
 
@@ -492,7 +492,7 @@ def _match_function(call: _Call, args: Sequence[int]) -> int:
 
 
 def _number(call: _Call, args: Sequence[int]) -> int:
-    """Give a number of Python the dtype that a place of the program asks for, if it may have it."""
+    """Convert a number of Python to the dtype that the program asks for, if it may have it."""
     value, dtype, where = args
     try:
         fits = retype(value, call.value_of(dtype), call.value_of(where))

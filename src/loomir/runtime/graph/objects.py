@@ -67,7 +67,7 @@ def connect(symbols: Mapping[str, int]) -> None:
 
 
 def functions() -> Functions:
-    """Give the functions on objects."""
+    """Return the functions on objects."""
     if not _connected:
         raise InternalError("the functions on objects are not connected")
     return _connected[0]
@@ -189,5 +189,5 @@ def foreign(value: object) -> int:
 
 
 def handle_of(address: int) -> object:
-    """Give the Python object that an object holds."""
+    """Return the Python object that an object holds."""
     return _handles[word(address, at.HANDLE)]

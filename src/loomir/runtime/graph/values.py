@@ -70,7 +70,7 @@ _dtypes: Final[dict[int, DataType]] = {}
 
 
 def _dtype_word(dtype: Any) -> int | None:
-    """Give the word of NumPy's dtype, None for one that programs lack."""
+    """Return the word of NumPy's dtype, None for one that programs lack."""
     if dtype not in _words:
         found = dtype_of_numpy(dtype)
         _words[dtype] = None if found is None else _word_of(found)
@@ -78,7 +78,7 @@ def _dtype_word(dtype: Any) -> int | None:
 
 
 def dtype_at(number: int) -> DataType:
-    """Give the dtype of a word."""
+    """Return the dtype of a word."""
     found = _dtypes.get(number)
     if found is None:
         code, bits = TypeCode(number & 0xFF), number >> 8 & 0xFF
@@ -97,7 +97,7 @@ def array_of(tensor: Tensor, owner: object) -> Array:
 
 
 def origin_of(tensor: Tensor) -> Array | None:
-    """Give the array of Python's that a tensor was made of, if any."""
+    """Return the array of Python's that a tensor was made of, if any."""
     if not tensor.owner or kind_of(tensor.owner) != at.FOREIGN:
         return None
     found: Any = handle_of(tensor.owner)
@@ -107,14 +107,14 @@ def origin_of(tensor: Tensor) -> Array | None:
 
 
 def scalar_of(address: int) -> Any:
-    """Give a scalar as NumPy's."""
+    """Return a scalar as NumPy's."""
     dtype = numpy_of(dtype_at(word(address, at.DTYPE_WORD)))
     raw = ctypes.string_at(address + at.PRIM_VALUE, np.dtype(dtype).itemsize)
     return np.frombuffer(raw, dtype)[0]
 
 
 def to_torch(array: Any) -> object:
-    """Give an array as a tensor of PyTorch, which has been imported."""
+    """Return an array as a tensor of PyTorch, which has been imported."""
     torch: Any = sys.modules["torch"]
     held: Any = array if array.flags.writeable else array.copy()
     return torch.from_dlpack(tensor_of_array(held))
@@ -348,7 +348,7 @@ def _walk(
 
 # -- scalars -----------------------------------------------------------------------------------
 def _extended(value: Any) -> bytes:
-    """Give the 64 bits of NumPy's scalar: integers extended, floats in the lowest bits."""
+    """Return the 64 bits of NumPy's scalar: integers extended, floats in the lowest bits."""
     kind = value.dtype.kind
     if kind in "iu":
         return struct.pack("=Q", int(value) % 2**64)
@@ -374,7 +374,7 @@ def _number(value: bool | int | float, name: str, wanted: DataType | None) -> in
 
 
 def retype(address: int, wanted: DataType, name: str) -> bool:
-    """Give a scalar that came as a number of Python another dtype; tell whether that is possible.
+    """Return a scalar that came as a number of Python another dtype; tell whether that is possible.
 
     Errors: RUN0009 for a number that does not fit.
     """

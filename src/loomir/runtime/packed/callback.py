@@ -48,7 +48,7 @@ class _Plan(NamedTuple):
 
 
 def take(root: int, ticket: int) -> BaseException | None:
-    """Give the exception of a ticket, and forget all others of the same call.
+    """Return the exception of a ticket, and forget all others of the same call.
 
     None where the call was interrupted before it could say by what.
     """
@@ -177,7 +177,7 @@ _callback: Final = _PROTOTYPE(_answer)
 
 
 def callback_symbols() -> dict[str, int]:
-    """Give the address of the C function that compiled code calls."""
+    """Return the address of the C function that compiled code calls."""
     address = ctypes.cast(_callback, ctypes.c_void_p).value
     assert address is not None
     return {"loomir_call_packed": address}

@@ -94,7 +94,7 @@ def _address_of(function: Any) -> int:
 
 
 def find_extern(name: str) -> int:
-    """Give the address of a C function, or 0."""
+    """Return the address of a C function, or 0."""
     found = _registered.get(name)
     if found is not None:
         return found[0]
@@ -154,7 +154,7 @@ def c_function(
 
 
 def packed_extern(name: str) -> Callable[..., object]:
-    """Give a C function that follows the calling convention of packed functions.
+    """Return a C function that follows the calling convention of packed functions.
 
     Its symbol is ``name``, or that behind ``__tvm_ffi_``.
     Errors: RUN0304 where there is none.
@@ -199,7 +199,7 @@ def _opened(name: str | None) -> ctypes.CDLL | None:
 
 @functools.lru_cache(maxsize=4096)
 def address_in_process(name: str) -> int:
-    """Give the address of a function of the process, or 0."""
+    """Return the address of a function of the process, or 0."""
     for library in _process_libraries():
         found = getattr(library, name, None)
         if found is not None:

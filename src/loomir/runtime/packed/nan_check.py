@@ -18,7 +18,7 @@ CHECK_NAN: Final = "loomir.check_nan"
 
 
 def check_nan(value: Any, name: str, kernel: str, *inputs: Any) -> Any:
-    """Give the value, which ``kernel`` made of ``inputs``, if it is as sound as they are.
+    """Return the value, which ``kernel`` made of ``inputs``, if it is as sound as they are.
 
     A NaN is told of where no input has one, an infinity where no input has either.
     Errors: RUN0481.

@@ -64,7 +64,7 @@ def own(error: RunError) -> RunError:
 
 
 def placed(error: BaseException, span: Any) -> BaseException:
-    """Give an error of a call the place of the call; leave a function's own as they are."""
+    """Return an error of a call the place of the call; leave a function's own as they are."""
     if isinstance(error, RunError) and hasattr(error, _OURS):
         return type(error)(*(d.at(span) for d in error.diagnostics))
     return error
@@ -137,7 +137,7 @@ def _call_lending(
 
 
 def find_function(name: str) -> Callable[..., object]:
-    """Give the function of that name. Errors: RUN0304 where there is none."""
+    """Return the function of that name. Errors: RUN0304 where there is none."""
     found = find_func(name) or global_function(name)
     if found is not None:
         return found

@@ -56,7 +56,7 @@ def register_func(name: str, f: F | None = None, override: bool = False) -> F | 
 
 @explained
 def get_func(name: str) -> Callable[..., Any]:
-    """Give the function registered under ``name``.
+    """Return the function registered under ``name``.
 
     Errors: RUN0304 where there is none.
     """
@@ -70,7 +70,7 @@ def get_func(name: str) -> Callable[..., Any]:
 
 
 def find_func(name: str) -> Callable[..., Any] | None:
-    """Give the function registered under ``name``, or None."""
+    """Return the function registered under ``name``, or None."""
     return _table.get(name)
 
 
@@ -89,7 +89,7 @@ def remove_func(name: str) -> None:
 
 
 def list_funcs() -> tuple[str, ...]:
-    """Give the names of all registered functions in alphabetical order."""
+    """Return the names of all registered functions in alphabetical order."""
     with _lock:
         return tuple(sorted(_table))
 

@@ -70,7 +70,7 @@ def pack(header: Mapping[str, object], parts: Mapping[str, bytes]) -> tuple[byte
 
 
 def sealed(unsealed: bytes, digest: bytes, seal: bytes) -> bytes:
-    """Give the bytes of a file: what ``pack`` gave, under a seal."""
+    """Return the bytes of a file: what ``pack`` gave, under a seal."""
     return b"".join([unsealed, seal, hashlib.sha256(digest + seal).digest()])
 
 

@@ -51,7 +51,7 @@ class ObjectCache:
         self._warned = False
 
     def get(self, key: str) -> bytes | None:
-        """Give the object stored under ``key``, or None if there is none that can be trusted."""
+        """Return the object stored under ``key``, or None if there is none that can be trusted."""
         path = self._path(key)
         if path is None:
             return None

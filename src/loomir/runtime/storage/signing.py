@@ -27,7 +27,7 @@ NO_SEAL: Final = bytes(_SIZE)
 
 
 def seal(digest: bytes) -> bytes:
-    """Give the seal of this user; zeros, and a warning, where no key can be kept."""
+    """Return the seal of this user; zeros, and a warning, where no key can be kept."""
     key = _key(make=True)
     if key is not None:
         return _sealed(key, digest)

@@ -64,7 +64,7 @@ def _kind(ref: Ref, why: str, advice: str) -> Refusal:
 
 
 def nest_below(place: Ref) -> list[Ref] | Refusal:
-    """Give the loops from a place on to its only block, and that block as the last."""
+    """Return the loops from a place on to its only block, and that block as the last."""
     path = [place]
     while path[-1].is_loop:
         body, below = path[-1].loop.body, path[-1].below()
@@ -438,7 +438,7 @@ def transform_block_layout(context: Context, block: Sblock, index_map: IndexMap)
 
 
 def _typed(index_map: IndexMap, block: Block) -> IndexMap:
-    """Give the map for indices of the dtypes that a block's iterators have."""
+    """Return the map for indices of the dtypes that a block's iterators have."""
     names = zip(index_map.initial_indices, block.iter_vars)
     own = tuple(Var(var.name_hint, it.var.dtype) for var, it in names)
     return IndexMap(own, index_map.map_indices(own))

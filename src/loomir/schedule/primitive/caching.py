@@ -77,7 +77,7 @@ def cannot_cache(ref: Ref, buffer: Buffer, scope: str) -> Refusal | None:
 
 # -- a stage before blocks that read ---------------------------------------------------------------
 def _readers(ref: Ref, buffer: Buffer, given: list[Ref] | None) -> list[Ref]:
-    """Give the blocks that are to read the stage."""
+    """Return the blocks that are to read the stage."""
     scope = ref.scope
     _, readers, _ = users(scope, buffer)
     if not given:
@@ -295,7 +295,7 @@ def commit(
 
 
 def _using(users: list[Ref], buffer: Buffer, stage: Buffer) -> dict[Ref, BlockRealize]:
-    """Give blocks that use a stage where they used a buffer."""
+    """Return blocks that use a stage where they used a buffer."""
     return {user: substitute(user.realize, {buffer: stage}) for user in users}
 
 
@@ -360,7 +360,7 @@ def place_behind(
 
 
 def _written(ref: Ref, place: Place, buffer: Buffer) -> list[Range] | None:
-    """Give the box of a buffer that a block writes below a place, each element of it."""
+    """Return the box of a buffer that a block writes below a place, each element of it."""
     block = ref.block
     store = store_of(block, buffer)
     assert store is not None

@@ -75,12 +75,12 @@ def _cannot_place(ref: Ref, loop: Ref) -> Refusal | None:
 
 
 def _known_in(loop: Ref) -> dict[Var, Range]:
-    """Give the ranges of what is bound where a loop's body stands."""
+    """Return the ranges of what is bound where a loop's body stands."""
     return {**known_around(loop), loop.loop.loop_var: _range(loop.loop)}
 
 
 def _boxes(accesses: Sequence[Access], inner: Mapping[Var, Range], loop: Ref) -> list[_Box]:
-    """Give what boxes cover accesses in one iteration of a loop."""
+    """Return what boxes cover accesses in one iteration of a loop."""
     analyzer = knowing(_known_in(loop))
     hidden = {id(n) for n in definitions_in(loop.loop.body)}
     buffer = accesses[0].buffer
@@ -169,7 +169,7 @@ def _range(loop: For) -> Range:
 
 
 def _moved(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
-    """Give the scope in which a block is taken away, and put as a part of a loop's body."""
+    """Return the scope in which a block is taken away, and put as a part of a loop's body."""
     scope = ref.scope
     body = loop.loop.body
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]

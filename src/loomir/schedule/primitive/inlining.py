@@ -114,12 +114,12 @@ def cannot_inline(ref: Ref) -> Refusal | None:
 
 
 def part_in(ref: Ref, inner: Ref) -> int:
-    """Give the number of the part of a block's scope in which another one stands."""
+    """Return the number of the part of a block's scope in which another one stands."""
     return part_with(parts_of(ref.scope), ref.scope, inner)
 
 
 def removed(scope: Ref, leaf: Ref, buffer: Buffer) -> BlockRealize:
-    """Give the scope without a block and the buffer that it writes."""
+    """Return the scope without a block and the buffer that it writes."""
     assert leaf.stmt is not None
     old = scope.block
     body = without(old.body, leaf.stmt)

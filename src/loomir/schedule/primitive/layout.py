@@ -128,7 +128,7 @@ def set_scope(context: Context, block: Sblock, buffer_index: Value, storage_scop
 
 # -- rows that start at multiples --------------------------------------------------------------
 def _aligned(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> list[int]:
-    """Give the strides where one of them is a multiple plus an offset."""
+    """Return the strides where one of them is a multiple plus an offset."""
     if not -len(buffer.shape) <= axis < len(buffer.shape):
         advice = f"it has axes 0 to {len(buffer.shape) - 1}"
         refuse(_refusal(ref, buffer, f"has no axis {axis}", advice, "SCH0003"))
@@ -258,7 +258,7 @@ def _rewrite(
 
 # -- another order of elements -----------------------------------------------------------------
 def by_kind(block: Ref, given: object) -> Buffer:
-    """Give a buffer of a block: ``("read", 0)``, ``("write", 0)``, or its name."""
+    """Return a buffer of a block: ``("read", 0)``, ``("write", 0)``, or its name."""
     if isinstance(given, (list, tuple)):
         pair: list[Any] = list(given)  # pyright: ignore[reportUnknownArgumentType]
         if len(pair) == 2 and pair[0] in ("read", "write"):
@@ -281,7 +281,7 @@ def by_kind(block: Ref, given: object) -> Buffer:
 
 
 def _mapped(ref: Ref, buffer: Buffer, index_map: IndexMap) -> tuple[PrimExpr, ...]:
-    """Give the shape of a new layout, or stop with the reason why there is none."""
+    """Return the shape of a new layout, or stop with the reason why there is none."""
     other = foreign(index_map.final_indices, index_map.initial_indices)
     if other is not None:
         advice = "use the map's own indices, and constants"
@@ -310,7 +310,7 @@ def _mapped(ref: Ref, buffer: Buffer, index_map: IndexMap) -> tuple[PrimExpr, ..
 
 
 def _held(ref: Ref, buffer: Buffer, value: Any, own: list[Var]) -> PrimExpr:
-    """Give what an element of the padding holds, or stop with the reason why it cannot."""
+    """Return what an element of the padding holds, or stop with the reason why it cannot."""
     advice = "give a number that the dtype has, or a function of the new indices"
     why = f"cannot hold {value}"
     try:

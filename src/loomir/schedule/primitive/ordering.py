@@ -20,7 +20,7 @@ __all__ = ["cannot_reorder", "chain_of", "reorder", "reorder_block_iter_var"]
 
 
 def chain_of(loops: Sequence[Ref]) -> list[Ref]:
-    """Give the nest from the outermost to the innermost of loops, or stop with the reason."""
+    """Return the nest from the outermost to the innermost of loops, or stop with the reason."""
     deepest = max(loops, key=lambda r: sum(1 for _ in r.around()))
     wanted = {id(r) for r in loops}
     chain: list[Ref] = []

@@ -41,7 +41,7 @@ def _names(expr: PrimExpr) -> set[Node]:
 
 
 def _bound_by(ref: Ref, kind: IterVarType) -> set[Node]:
-    """Give what the bindings of iterators of a kind mention."""
+    """Return what the bindings of iterators of a kind mention."""
     found: set[Node] = set()
     for it, value in zip(ref.block.iter_vars, ref.realize.values):
         if it.iter_type is kind:
@@ -50,7 +50,7 @@ def _bound_by(ref: Ref, kind: IterVarType) -> set[Node]:
 
 
 def _chain(ref: Ref, loop: Ref) -> list[Ref] | None:
-    """Give the loops from one to a block, None where something else stands between."""
+    """Return the loops from one to a block, None where something else stands between."""
     loops = ref.loops()
     place = next((n for n, r in enumerate(loops) if r is loop), None)
     if place is None:
@@ -161,7 +161,7 @@ def decompose_reduction(context: Context, block: Sblock, loop: Loop) -> Ref:
 def _init_loops(
     ref: Ref, chain: list[Ref], spatial: set[Node]
 ) -> tuple[dict[Var, PrimExpr], list[Ref], list[PrimExpr]]:
-    """Give the first iterations of loops that init does not run over, the others, and conditions.
+    """Return the first iterations of loops that init does not run over, the others, and conditions.
 
     Init runs where each loop that only reduces is at its start, if it starts at all.
     """
@@ -183,7 +183,7 @@ def _init_loops(
 
 # -- rfactor ---------------------------------------------------------------------------------------
 def identity_of(operator: type[PrimExpr], dtype: DataType) -> float | int | None:
-    """Give the value that an operator leaves others as they are with."""
+    """Return the value that an operator leaves others as they are with."""
     if operator is Add:
         return 0
     if operator is Mul:
@@ -304,7 +304,7 @@ def _cannot_fill(ref: Ref, loop: Ref, chain: list[Ref], reducing: set[Node]) -> 
 
 @primitive
 def rfactor(context: Context, loop: Loop, factor_axis: Int = 0) -> Ref:
-    """Give each iteration of a reducing loop an element of its own, and reduce those after.
+    """Return each iteration of a reducing loop an element of its own, and reduce those after.
 
     for i in range(4):
         for k0 in range(2):

@@ -49,7 +49,7 @@ class _Axes(NamedTuple):
 
 
 def _element(ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
-    """Give the one element of a buffer that a block uses, or stop where there are several."""
+    """Return the one element of a buffer that a block uses, or stop where there are several."""
     found: list[tuple[PrimExpr, ...]] = []
     for node in pre_order(ref.block):
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer is buffer:
@@ -156,7 +156,7 @@ def _copy(
 
 
 def _using(ref: Ref, axes: _Axes, buffer: Buffer, stage: Buffer) -> BlockRealize:
-    """Give a block that uses a stage where it used a buffer."""
+    """Return a block that uses a stage where it used a buffer."""
 
     def load(node: BufferLoad) -> PrimExpr:
         return BufferLoad(stage, axes.here) if node.buffer is buffer else node

@@ -221,7 +221,7 @@ def _parts(expr: PrimExpr) -> list[Node]:
 def _regions(
     ref: Ref, intrin: TensorIntrin, outer: Block, matcher: _Matcher
 ) -> list[MatchBufferRegion] | Refusal:
-    """Give each parameter of an implementation its region, or say why it has none."""
+    """Return each parameter of an implementation its region, or say why it has none."""
     block = ref.stmt
     analyzer = knowing(
         {**known_around(ref), **{it.var: it.dom for it in outer.iter_vars if it.dom is not None}}
@@ -267,7 +267,7 @@ def _regions(
 
 
 def _aligned(own: Buffer, source: Buffer) -> Buffer:
-    """Give a parameter's buffer as one that may lie anywhere in a source."""
+    """Return a parameter's buffer as one that may lie anywhere in a source."""
     offset = None if isinstance(own.elem_offset, IntImm) else own.elem_offset
     aligned = math.gcd(own.data_alignment, source.data_alignment)
     return rebuild(own, {"elem_offset": offset, "data_alignment": aligned})

@@ -254,7 +254,7 @@ def as_plain(value: object, what: str) -> object:
 
 # -- buffers -----------------------------------------------------------------------------------
 def difference(stop: PrimExpr, start: PrimExpr) -> PrimExpr:
-    """Give ``stop - start``, simplified where ``stop`` is written as ``start`` plus something."""
+    """Return ``stop - start``, simplified where ``stop`` is written as ``start`` plus something."""
     if isinstance(start, IntImm) and start.value == 0:
         return stop
     if isinstance(start, IntImm) and isinstance(stop, IntImm):
@@ -320,7 +320,7 @@ def _check_constant_index(buffer: Buffer, axis: int, index: object) -> None:
 
 
 def region_of(buffer: Buffer, items: Sequence[object]) -> BufferRegion:
-    """Give the region that indices and slices cover; a slice's open end is the axis's."""
+    """Return the region that indices and slices cover; a slice's open end is the axis's."""
     ranges: list[Range] = []
     for axis, item in enumerate(items):
         if isinstance(item, Range):
@@ -358,7 +358,7 @@ def vector_load(region: BufferRegion) -> BufferLoad:
 
 
 def vector_indices(region: BufferRegion) -> tuple[PrimExpr, ...]:
-    """Give the indices that access a region as a vector.
+    """Return the indices that access a region as a vector.
 
     Errors: SCR0008 where the region is not one row of a fixed number of elements, SCR0019.
     """
@@ -428,5 +428,5 @@ def as_region(value: object, what: str) -> BufferRegion:
 
 
 def plain(value: object) -> ExprLike:
-    """Give a number as it is, anything else as an expression."""
+    """Return a number as it is, anything else as an expression."""
     return value if isinstance(value, (int, float)) else as_expr(value, "an operand")

@@ -129,7 +129,7 @@ def declared(spec: BufferSpec, name: str, names: dict[str, Var], span: Span | No
 
 
 def _elements(given: object, dtype: DataType, offset: PrimExpr | None) -> PrimExpr:
-    """Give an offset in bytes as one in elements.
+    """Return an offset in bytes as one in elements.
 
     Errors: SCR0005 for one that is no multiple of the element, or beside an offset in elements.
     """

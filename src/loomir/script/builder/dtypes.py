@@ -93,7 +93,7 @@ class HandleFunction(DTypeFunction):
 
 
 def min_value(dtype: DTypeLike) -> PrimExpr:
-    """Give the smallest finite value of a dtype."""
+    """Return the smallest finite value of a dtype."""
     wanted = as_dtype(dtype)
     if wanted.element.is_float:
         return const(-wanted.max_finite, wanted)
@@ -102,7 +102,7 @@ def min_value(dtype: DTypeLike) -> PrimExpr:
 
 
 def max_value(dtype: DTypeLike) -> PrimExpr:
-    """Give the largest finite value of a dtype."""
+    """Return the largest finite value of a dtype."""
     wanted = as_dtype(dtype)
     if wanted.element.is_float:
         return const(wanted.max_finite, wanted)
@@ -111,7 +111,7 @@ def max_value(dtype: DTypeLike) -> PrimExpr:
 
 
 def infinity(dtype: DTypeLike) -> PrimExpr:
-    """Give plus infinity in a float dtype."""
+    """Return plus infinity in a float dtype."""
     wanted = as_dtype(dtype)
     if not wanted.is_float:
         raise wrong_argument(

@@ -126,7 +126,7 @@ def raise_to(x: ExprLike, y: ExprLike) -> PrimExpr:
 
 
 def remainder(a: ExprLike, b: ExprLike) -> PrimExpr:
-    """Give the remainder of a / b truncated, with the sign of a; of floats by ``T.fmod``."""
+    """Return the remainder of a / b truncated, with the sign of a; of floats by ``T.fmod``."""
     x, y = match_dtypes(plain(a), plain(b))
     return call_builtin("fmod", x, y) if x.dtype.is_float else nodes.Mod(x, y)
 
@@ -137,19 +137,19 @@ def ldexp(x: ExprLike, e: ExprLike) -> PrimExpr:
 
 
 def if_then_else(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> PrimExpr:
-    """Give one of two values; the other is not evaluated."""
+    """Return one of two values; the other is not evaluated."""
     values = match_dtypes(plain(true_value), plain(false_value))
     return call_builtin("if_then_else", as_expr(condition, "the condition"), *values)
 
 
 def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> PrimExpr:
-    """Give one of two values; both are evaluated."""
+    """Return one of two values; both are evaluated."""
     values = match_dtypes(plain(true_value), plain(false_value))
     return nodes.Select(as_expr(condition, "the condition"), *values)
 
 
 def ceildiv(a: ExprLike, b: ExprLike) -> PrimExpr:
-    """Give ``(a + b - 1) // b``: a / b rounded up, for b above 0 and sums that do not wrap."""
+    """Return ``(a + b - 1) // b``: a / b rounded up, for b above 0 and sums that do not wrap."""
     x, y = match_dtypes(plain(a), plain(b))
     if not x.dtype.is_integer:
         raise wrong_argument(

@@ -67,12 +67,12 @@ class IRBuilder:
 
     @staticmethod
     def active() -> IRBuilder | None:
-        """Give the innermost builder of this thread, or None."""
+        """Return the innermost builder of this thread, or None."""
         return _ACTIVE.builders[-1] if _ACTIVE.builders else None
 
     @staticmethod
     def current() -> IRBuilder:
-        """Give the innermost builder of this thread."""
+        """Return the innermost builder of this thread."""
         if not _ACTIVE.builders:
             raise mistake(
                 "SCR0024",
@@ -82,7 +82,7 @@ class IRBuilder:
         return _ACTIVE.builders[-1]
 
     def get(self) -> Built:
-        """Give the program whose outermost frame was left."""
+        """Return the program whose outermost frame was left."""
         if self.result is None:
             raise mistake(
                 "SCR0024",
@@ -92,21 +92,21 @@ class IRBuilder:
         return self.result
 
     def find(self, kind: type[_F]) -> _F | None:
-        """Give the innermost frame of a kind, or None."""
+        """Return the innermost frame of a kind, or None."""
         for frame in reversed(self.frames):
             if isinstance(frame, kind):
                 return frame
         return None
 
     def need(self, kind: type[_F], what: str, help: str) -> _F:
-        """Give the innermost frame of a kind; ``what`` says in the error what needs it."""
+        """Return the innermost frame of a kind; ``what`` says in the error what needs it."""
         found = self.find(kind)
         if found is None:
             raise mistake("SCR0024", f"{what} is used outside of {kind.what}", help=help)
         return found
 
     def scope(self) -> Frame[Any] | None:
-        """Give the innermost frame, those aside that hold for the rest of it."""
+        """Return the innermost frame, those aside that hold for the rest of it."""
         for frame in reversed(self.frames):
             if not frame.rest:
                 return frame
@@ -195,5 +195,5 @@ class StmtFrame(Frame[_V]):
         self.statements.append(statement)
 
     def body(self) -> Stmt:
-        """Give the statements as one."""
+        """Return the statements as one."""
         return seq(self.statements) if self.statements else SeqStmt(())

@@ -53,7 +53,7 @@ class IRModuleFrame(Frame[None]):
         """Bind nothing."""
 
     def declare(self, name: str) -> GlobalVar:
-        """Give the variable of a function's name."""
+        """Return the variable of a function's name."""
         return self.names.setdefault(name, GlobalVar(name))
 
     def finish(self, builder: IRBuilder) -> None:

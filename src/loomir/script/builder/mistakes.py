@@ -41,7 +41,7 @@ def wrong_argument(
 
 
 def placed(error: CompileError, span: Span | None) -> CompileError:
-    """Give the same error with a place for each mistake that has none."""
+    """Return the same error with a place for each mistake that has none."""
     if span is None or all(d.span is not None for d in error.diagnostics):
         return error
     return CompileError(*(d.at(span) for d in error.diagnostics))

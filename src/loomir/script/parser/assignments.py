@@ -114,7 +114,7 @@ def _assigned(node: doc.AST) -> set[str]:
 
 
 def named(value: Any, name: str) -> Any:
-    """Give a variable or buffer that has no name yet the one it is assigned to."""
+    """Return a variable or buffer that has no name yet the one it is assigned to."""
     if isinstance(value, Var):
         if not value.name_hint:
             reset(value, "name_hint", name)

@@ -94,20 +94,20 @@ class Places:
         self.is_plain = all(self.plain)
 
     def column(self, line: int, offset: int) -> int:
-        """Give the column of a byte offset in a line of the text."""
+        """Return the column of a byte offset in a line of the text."""
         if not 0 < line <= len(self.lines) or self.plain[line - 1]:
             return offset + 1
         head = self.lines[line - 1].encode("utf-8", "surrogatepass")[:offset]
         return len(head.decode("utf-8", "replace")) + 1
 
     def at(self, offset: int, text: str) -> Span:
-        """Give the span of the character at an offset in a text."""
+        """Return the span of the character at an offset in a text."""
         head = text[:offset].split("\n")
         line, column = len(head) + self.shift, len(head[-1]) + 1
         return Span(self.source, line, column, line, column + 1)
 
     def span(self, node: Any) -> Span:
-        """Give the span of one of Python's nodes."""
+        """Return the span of one of Python's nodes."""
         line, end = node.lineno, node.end_lineno
         column, stop = node.col_offset, node.end_col_offset
         if not self.is_plain:
@@ -290,7 +290,7 @@ POISONED_NAME: Final = ""
 
 
 def _items(values: list[Any], stack: list[_Task]) -> list[Any]:
-    """Give a list to be filled with the mirrors of a list's nodes; operators are put in at once."""
+    """Return a list to be filled with the mirrors of a list's nodes; operators at once."""
     items: list[Any] = [_OPERATORS.get(cast("type[ast.AST]", type(item))) for item in values]
     for index, item in enumerate(values):
         if items[index] is None and isinstance(item, ast.AST):
@@ -299,7 +299,7 @@ def _items(values: list[Any], stack: list[_Task]) -> list[Any]:
 
 
 def _no_place(node: ast.AST, places: Places) -> Span:
-    """Give a place to the few nodes that Python gives none (parameters, with-items, texts)."""
+    """Return a place to the few nodes that Python gives none (parameters, with-items, texts)."""
     parts = [places.span(n) for n in ast.iter_child_nodes(node) if hasattr(n, "lineno")]
     if parts:
         return min(parts, key=lambda span: (span.line, span.column))

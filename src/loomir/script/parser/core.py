@@ -193,11 +193,11 @@ class Parser(doc.NodeVisitor):
 
     # -- values --------------------------------------------------------------------------------
     def evaluate(self, node: doc.ExprNode) -> Any:
-        """Give the value of an expression."""
+        """Return the value of an expression."""
         return self.evaluator.evaluate(node)
 
     def lookup(self, node: doc.Name) -> object:
-        """Give what a name means.
+        """Return what a name means.
 
         Errors: SCR0003.
         """
@@ -251,7 +251,7 @@ class Parser(doc.NodeVisitor):
         )
 
     def declare_shape_name(self, node: doc.Name, dtype: DataType) -> object:
-        """Give what a name in a shape means; a new one is a variable, of int64 in extents (S10)."""
+        """Return what a name in a shape means; a new one is an int64 variable in extents (S10)."""
         found = self._find(node.id)
         if found is not MISSING or self.function is None:
             return self.lookup(node) if found is MISSING else found
@@ -306,7 +306,7 @@ _STATEMENTS: Final = {
 
 
 def header(node: doc.AST) -> Span:
-    """Give the place of a statement's head, without its body."""
+    """Return the place of a statement's head, without its body."""
     span = node.span
     end: doc.AST | None = None
     if isinstance(node, doc.For):

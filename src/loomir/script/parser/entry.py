@@ -229,7 +229,7 @@ def read_rewriter(cls: type, frame: FrameType) -> IRModule:
 
 
 def _undecorated(node: Any) -> Any:
-    """Give a definition without its decorators, which Python has applied.
+    """Return a definition without its decorators, which Python has applied.
 
     A copy: the tree of a file is kept, and the file may be loaded again.
     """
@@ -351,7 +351,7 @@ def _read_macro(func: FunctionType, frame: FrameType, hygienic: bool) -> Macro:
 
 
 def _macro_node(func: FunctionType) -> doc.FunctionDef:
-    """Give the definition of a macro, checked for what no call can mend."""
+    """Return the definition of a macro, checked for what no call can mend."""
     found = source.find_function(func.__code__, func.__globals__)
     problems: list[Diagnostic] = []
     node = cast("doc.FunctionDef", convert(_undecorated(found.node), found.places, problems))

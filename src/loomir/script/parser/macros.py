@@ -170,7 +170,7 @@ def _signature(node: doc.FunctionDef) -> inspect.Signature:
 
 
 def _bound(call: Expansion) -> dict[str, object]:
-    """Give each parameter its argument, or its default."""
+    """Return each parameter its argument, or its default."""
     macro = call.macro
     try:
         found = _signature(macro.node).bind(*call.args, **call.keywords)

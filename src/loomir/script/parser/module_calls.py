@@ -134,7 +134,7 @@ def _head(evaluator: ExprEvaluator, node: doc.FunctionDef) -> Head:
 
 
 def unquoted(node: doc.ExprNode) -> doc.ExprNode:
-    """Give the expression in an annotation that is a string."""
+    """Return the expression in an annotation that is a string."""
     if isinstance(node, doc.Constant) and isinstance(node.value, str):
         return read_expression(node.value, node.span)
     return node

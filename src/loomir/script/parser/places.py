@@ -18,7 +18,7 @@ __all__ = ["blamed", "stamped"]
 
 
 def stamped(made: object, span: Span, given: Sequence[object]) -> object:
-    """Give a new node its place; what was given is left as it is."""
+    """Return a new node its place; what was given is left as it is."""
     if isinstance(made, PrimExpr):
         known: Any = made  # every class of expressions but the root has a span
         if known.span is None and type(made) is not Var:
@@ -62,7 +62,7 @@ def blamed(
 
 
 def index_span(node: doc.AST, axis: int | None) -> Span:
-    """Give the place of one index of an access, or of all of it."""
+    """Return the place of one index of an access, or of all of it."""
     if axis is None or not isinstance(node, doc.Subscript):
         return node.span
     parts = node.slice.elts if isinstance(node.slice, doc.Tuple) else [node.slice]

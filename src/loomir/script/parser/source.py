@@ -133,7 +133,7 @@ def find_class(cls: type, frame: FrameType) -> Definition:
 
 
 def class_around(definition: Definition) -> ast.ClassDef | None:
-    """Give the class whose body a definition stands in, or None."""
+    """Return the class whose body a definition stands in, or None."""
     last = definition.around[-1] if definition.around else None
     return last if isinstance(last, ast.ClassDef) else None
 

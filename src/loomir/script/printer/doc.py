@@ -53,15 +53,15 @@ class ExprDoc(Doc):
     __slots__ = ()
 
     def attr(self, name: str) -> AttrAccessDoc:
-        """Give ``self.name``."""
+        """Return ``self.name``."""
         return AttrAccessDoc(self, name)
 
     def call(self, *args: ExprDoc, **keywords: ExprDoc) -> CallDoc:
-        """Give ``self(args, keywords)``."""
+        """Return ``self(args, keywords)``."""
         return CallDoc(self, args, tuple(keywords.items()))
 
     def index(self, items: tuple[ExprDoc, ...]) -> IndexDoc:
-        """Give ``self[items]``."""
+        """Return ``self[items]``."""
         return IndexDoc(self, items)
 
 

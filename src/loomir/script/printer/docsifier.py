@@ -211,10 +211,10 @@ class Docsifier:
         return doc
 
     def known(self, definition: Node) -> ExprDoc | None:
-        """Give what a definition is written as, or None where it is not in scope."""
+        """Return what a definition is written as, or None where it is not in scope."""
         found = self.docs.get(id(definition))
         return None if found is None else found[1]
 
     def name_of(self, definition: Node, hint: str) -> ExprDoc:
-        """Give what a definition is written as; one that is not in scope gets a name of its own."""
+        """Return what a definition is written as; one that is not in scope gets a name ."""
         return self.known(definition) or self.declare(definition, hint)

@@ -40,7 +40,7 @@ class Names:
         self._ever.add(name)
 
     def take(self, hint: str, *, fresh: bool = False) -> str:
-        """Give a name like ``hint`` that is not alive; ``fresh`` asks for one never given."""
+        """Return a name like ``hint`` that is not alive; ``fresh`` asks for one never given."""
         base = identifier(hint)
         taken = self._ever if fresh else self._live
         name = base

@@ -41,22 +41,22 @@ R = IdDoc("R")
 
 
 def text(value: str) -> LiteralDoc:
-    """Give a string literal."""
+    """Return a string literal."""
     return LiteralDoc(value)
 
 
 def dtype_doc(dtype: DataType) -> LiteralDoc:
-    """Give a dtype as the string that arguments take."""
+    """Return a dtype as the string that arguments take."""
     return LiteralDoc(str(dtype))
 
 
 def typed(value: int, dtype: DataType) -> CallDoc:
-    """Give a constant that says its dtype, as ``T.int64(5)``."""
+    """Return a constant that says its dtype, as ``T.int64(5)``."""
     return T.attr(str(dtype)).call(LiteralDoc(bool(value) if dtype.is_bool else value))
 
 
 def type_doc(annotation: Type) -> ExprDoc:
-    """Give a type as annotations write it."""
+    """Return a type as annotations write it."""
     if isinstance(annotation, PrimType):
         return T.attr(str(annotation.dtype))
     if isinstance(annotation, PointerType) and isinstance(annotation.element_type, PrimType):
@@ -70,7 +70,7 @@ def type_doc(annotation: Type) -> ExprDoc:
 
 
 def declaration(annotation: Type) -> ExprDoc:
-    """Give what a variable of a type is assigned where it is declared, as ``T.int64()``."""
+    """Return what a variable of a type is assigned where it is declared, as ``T.int64()``."""
     doc = type_doc(annotation)
     return doc if isinstance(doc, CallDoc) else doc.call()
 

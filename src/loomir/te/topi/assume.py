@@ -53,7 +53,7 @@ def _copied(
 
 
 def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
-    """Give a tensor another shape, whose extents turn out to be its own where the program runs.
+    """Return a tensor another shape, whose extents turn out to be its own where the program runs.
 
     Shapes: ``shape``. Errors: TE0101 where an extent surely differs; RUN0212 where one turns out
     to.
@@ -101,7 +101,7 @@ def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
 
 
 def assume_elements(made: Tensor, x: Tensor, axes: Sequence[int], count: Size = 1) -> Tensor:
-    """Give ``made`` where axes of ``x`` turn out to have ``count`` elements or more.
+    """Return ``made`` where axes of ``x`` turn out to have ``count`` elements or more.
 
     Shapes: that of ``made``. Errors: RUN0212 where an axis turns out to have less.
     """

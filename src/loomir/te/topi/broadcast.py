@@ -140,7 +140,7 @@ def _signs_differ(rest: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 def _float_remainder(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """Give what is left of ``a``, with the sign of ``b`` also where it is zero."""
+    """Return what is left of ``a``, with the sign of ``b`` also where it is zero."""
     zero = const(0, a.dtype)
     rest = call_builtin("fmod", a, b)
     signed = select(rest.equal(zero), call_builtin("copysign", zero, b), rest)

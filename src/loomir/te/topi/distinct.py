@@ -31,7 +31,7 @@ def _holds(value: PrimExpr) -> PrimExpr:
 
 
 def _below(place: PrimExpr, extent: Size, name: str) -> PrimExpr:
-    """Give a place, or raise where there is none: more was found than was counted."""
+    """Return a place, or raise where there is none: more was found than was counted."""
     return call_builtin("checked_index", place, wide(extent), StringImm(name), const(0, "int32"))
 
 
@@ -52,7 +52,7 @@ def count_nonzero(x: Tensor) -> Tensor:
 
 
 def nonzero(x: Tensor, count: Size) -> Tensor:
-    """Give the places of the elements that are not 0, in their order.
+    """Return the places of the elements that are not 0, in their order.
 
     Shapes: (the number of axes, ``count``), int64; ``count`` is what ``count_nonzero`` gives.
     """
@@ -153,7 +153,7 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def distinct_rows(order: Tensor, group: Tensor, count: Size) -> tuple[Tensor, Tensor, Tensor]:
-    """Give the place of the first row of each group, the group of each row, and groups' sizes.
+    """Return the place of the first row of each group, the group of each row, and groups' sizes.
 
     The inputs are what ``group_rows`` gives.
     Shapes: (``count``), (the number of rows), (``count``); int64.

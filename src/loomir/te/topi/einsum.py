@@ -130,7 +130,7 @@ class _Counts:
         return prod(self.size[c] for c in {*letters})
 
     def kept(self, letters: str, inside: int) -> str:
-        """Give the letters that the result has, or an operand that does not take part."""
+        """Return the letters that the result has, or an operand that does not take part."""
         others = {c for k, x in enumerate(self.inputs) if not inside >> k & 1 for c in x}
         return "".join(dict.fromkeys(c for c in letters if c in others or c in self.output))
 
@@ -152,7 +152,7 @@ class _Counts:
 
 
 def _order(inputs: Sequence[str], output: str, extents: dict[str, Size]) -> list[_Step]:
-    """Give the products to make before the last one, none where one nest of loops does as well."""
+    """Return products to make before the last one, none where one nest of loops does as well."""
     counts = _Counts(inputs, output, extents)
     at_once = counts.elements("".join(inputs))
     if len(inputs) < 2 or not {*"".join(inputs)} - {*output} or not at_once:

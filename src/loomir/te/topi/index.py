@@ -57,7 +57,7 @@ def _from_end(index: PrimExpr, extent: Size) -> PrimExpr:
 
 
 def place_of(index: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
-    """Give the place along an axis that an index names, or raise where there is none."""
+    """Return the place along an axis that an index names, or raise where there is none."""
     return checked(_from_end(index, dims(x)[axis]), x, axis)
 
 
@@ -69,7 +69,7 @@ def checked(place: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
 def _along(
     i: Sequence[PrimExpr], at: PrimExpr, x: Tensor, along: int, within: Sequence[Size]
 ) -> list[PrimExpr]:
-    """Give indices with a place at one axis; those not surely inside are checked."""
+    """Return indices with a place at one axis; those not surely inside are checked."""
     made: list[PrimExpr] = []
     for a, (v, d, e) in enumerate(zip(i, dims(x), within, strict=True)):
         inside = equal_sizes(d, e) or (isinstance(d, int) and isinstance(e, int) and e <= d)
@@ -218,7 +218,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
 
 
 def _depth(name: str, x: Tensor, indices: Tensor, batch_dims: int) -> int:
-    """Give how many axes a row of indices names."""
+    """Return how many axes a row of indices names."""
     count = dims(indices)[-1] if indices.ndim else 0
     if not isinstance(count, int) or not 0 <= batch_dims < max(indices.ndim, 1):
         bad(name, "the length of an index is unknown", "give indices of shape (..., k), k a number")

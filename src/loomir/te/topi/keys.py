@@ -49,7 +49,7 @@ class Keys:
         self.dtype = DataType(f"uint{bits}")
 
     def of(self, x: PrimExpr) -> PrimExpr:
-        """Give the key of an element: zeros of both signs share one, and so do all NaNs."""
+        """Return the key of an element: zeros of both signs share one, and so do all NaNs."""
         if self.plain:  # floats of 8 bits, of which float32 has all
             x = cast(x, "float32")
         wanted, bits = self.dtype, self.dtype.bits

@@ -21,14 +21,14 @@ def default_layout(ndim: int) -> str:
 
 
 def places(name: str, layout: str, axes: str) -> list[int]:
-    """Give where each of ``axes`` stands in a layout. Errors: TE0104."""
+    """Return where each of ``axes`` stands in a layout. Errors: TE0104."""
     if sorted(layout) != sorted(axes):
         bad(name, f"{layout!r} is no layout here", f"order the letters {', '.join(axes)}")
     return [layout.index(letter) for letter in axes]
 
 
 def spatial_axes(name: str, x: Tensor, layout: str | None, count: int) -> tuple[str, list[int]]:
-    """Give the layout of a tensor and its spatial axes. Errors: TE0104."""
+    """Return the layout of a tensor and its spatial axes. Errors: TE0104."""
     wanted = default_layout(count)
     made = wanted if layout is None else layout
     at = places(name, made, wanted)
@@ -42,7 +42,7 @@ def spatial_axes(name: str, x: Tensor, layout: str | None, count: int) -> tuple[
 
 
 def per_axis(name: str, what: str, value: PerAxis, count: int, least: int = 1) -> list[int]:
-    """Give a number for each spatial axis, of one number or as many. Errors: TE0104."""
+    """Return a number for each spatial axis, of one number or as many. Errors: TE0104."""
     made = [value] * count if isinstance(value, int) else list(value)
     if len(made) != count or any(v < least for v in made):
         bad(name, f"{what} is {value}", f"give {count} numbers of {least} or more, or one for all")
@@ -50,7 +50,7 @@ def per_axis(name: str, what: str, value: PerAxis, count: int, least: int = 1) -
 
 
 def pads_of(name: str, padding: PerAxis, count: int) -> list[tuple[int, int]]:
-    """Give what is added before and after each axis, of 1, ``count`` or twice ``count`` numbers."""
+    """Return what each axis gets before and after, of 1, ``count`` or twice ``count`` numbers."""
     made = [padding] * count if isinstance(padding, int) else list(padding)
     if len(made) == count:
         made = made * 2
@@ -74,11 +74,11 @@ class Window:
         self.before, self.after = pads
 
     def reach(self) -> Size:
-        """Give how many elements lie from the window's first to its last."""
+        """Return how many elements lie from the window's first to its last."""
         return (self.size - 1) * self.dilation + 1
 
     def steps(self, name: str, extent: Size, ceil_mode: bool = False) -> Size:
-        """Give how many windows fit; ``ceil_mode`` counts a last one that only starts inside.
+        """Return how many windows fit; ``ceil_mode`` counts a last one that only starts inside.
 
         Errors: TE0104 where not one does.
         """

@@ -25,12 +25,12 @@ __all__ = ["counting", "greater_size", "holding", "lesser_size", "nest", "satura
 
 
 def wide(value: ExprLike) -> PrimExpr:
-    """Give an integer as int64, where products of extents have room."""
+    """Return an integer as int64, where products of extents have room."""
     return cast(convert(value), "int64")
 
 
 def saturated(value: PrimExpr) -> PrimExpr:
-    """Give an integer as int64, the greatest of that where it is greater."""
+    """Return an integer as int64, the greatest of that where it is greater."""
     if value.dtype == "uint64":
         value = Min(value, const(2**63 - 1, "uint64"))
     return wide(value)
@@ -59,10 +59,10 @@ def holding(buffers: Sequence[Buffer], body: Sequence[Stmt]) -> Stmt:
 
 
 def greater_size(a: Size, b: Size) -> Size:
-    """Give the greater of two extents."""
+    """Return the greater of two extents."""
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else Max(*match_dtypes(a, b))
 
 
 def lesser_size(a: Size, b: Size) -> Size:
-    """Give the lesser of two extents."""
+    """Return the lesser of two extents."""
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else Min(*match_dtypes(a, b))

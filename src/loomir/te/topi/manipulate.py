@@ -68,7 +68,7 @@ def _factors(sizes: Sequence[Size]) -> list[Size]:
 
 
 def _without_shared(a: Sequence[Size], b: Sequence[Size]) -> tuple[Size, Size]:
-    """Give two products without the symbolic factors that both have."""
+    """Return two products without the symbolic factors that both have."""
     left: list[Size] = []
     right = _factors(b)
     for s in _factors(a):
@@ -82,7 +82,7 @@ def _without_shared(a: Sequence[Size], b: Sequence[Size]) -> tuple[Size, Size]:
 
 
 def _resolved(x: Tensor, shape: Sequence[Size]) -> list[Size]:
-    """Give the shape with its -1 replaced by what is left."""
+    """Return the shape with its -1 replaced by what is left."""
     wanted = [size(s) for s in shape]
     unknown = [k for k, s in enumerate(wanted) if _is(-1, s)]
     if len(unknown) > 1 or any(isinstance(s, int) and s < -1 for s in wanted):
@@ -109,7 +109,7 @@ def _not_of(x: Tensor, wanted: Sequence[Size]) -> None:
 
 
 def _flat(indices: Sequence[PrimExpr], shape: Sequence[Size], wide: bool) -> PrimExpr:
-    """Give the number of an element, counted in row-major order."""
+    """Return the number of an element, counted in row-major order."""
     made: PrimExpr = const(0, "int64" if wide else "int32")
     for k, (index, extent) in enumerate(zip(indices, shape, strict=True)):
         here = converted(index, "int64") if wide else index
@@ -119,7 +119,7 @@ def _flat(indices: Sequence[PrimExpr], shape: Sequence[Size], wide: bool) -> Pri
 
 
 def _places(flat: PrimExpr, shape: Sequence[Size]) -> list[PrimExpr]:
-    """Give the indices of the element with a number, or -1 for its axis where that is the rest."""
+    """Return indices of the element with a number, or -1 for its axis where that is the rest."""
     made: list[PrimExpr] = []
     left = flat
     for axis in reversed(range(len(shape))):
@@ -181,7 +181,7 @@ def _groups(own: list[Size], shape: list[Size]) -> list[_Group]:
 
 
 def _tail(a: list[Size], b: list[Size]) -> tuple[int, int] | None:
-    """Give how many axes at the end of two shapes have one product, None where that is not sure."""
+    """Return how many axes at the end of two shapes have one product, None where that is unsure."""
     if not a or not b:
         return None
     if equal_sizes(a[-1], b[-1]):
@@ -428,7 +428,7 @@ def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
 
 # -- parts ---------------------------------------------------------------------------------------
 def _bounds(extent: Size, start: Size | None, stop: Size | None, step: int) -> tuple[Size, Size]:
-    """Give where a slice of an axis starts and how many elements it has, as Python slices do."""
+    """Return where a slice of an axis starts and how many elements it has, as Python slices do."""
     if all(isinstance(v, (int, type(None))) for v in (extent, start, stop)):
         found = range(*slice(start, stop, step).indices(extent))  # pyright: ignore[reportArgumentType]
         return found.start, len(found)
@@ -490,7 +490,7 @@ def strided_slice(
 
 
 def size_or(value: Size | None) -> Size | None:
-    """Give a size as a number where it is one, or None."""
+    """Return a size as a number where it is one, or None."""
     return None if value is None else size(value)
 
 

@@ -32,13 +32,13 @@ __all__ = ["batch_matmul", "dense", "matmul"]
 
 
 def _dtypes(x: Tensor, out_dtype: str | None) -> tuple[DataType, DataType]:
-    """Give the dtype of the result, and the one to sum in."""
+    """Return the dtype of the result, and the one to sum in."""
     out = x.dtype if out_dtype is None else DataType(out_dtype)
     return out, working(out)
 
 
 def rounded(x: Tensor, dtype: DataType) -> Tensor:
-    """Give a tensor in the dtype of a result."""
+    """Return a tensor in the dtype of a result."""
     return x if x.dtype is dtype else cast(x, dtype)
 
 

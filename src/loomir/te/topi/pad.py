@@ -65,7 +65,7 @@ def pad(
 
 
 def _mirrored(i: PrimExpr, extent: Size, pair: tuple[Size, Size], mode: PadMode) -> PrimExpr:
-    """Give the element that stands at ``i``, which may lie outside."""
+    """Return the element that stands at ``i``, which may lie outside."""
     if mode == "edge":
         return Max(Min(i, _like(extent - 1, i)), _like(0, i))
     if mode == "wrap":

@@ -67,7 +67,7 @@ def reduced(
 
 
 def summed_in(dtype: DataType) -> DataType:
-    """Give NumPy's dtype of sums: the widest integer of the sign."""
+    """Return NumPy's dtype of sums: the widest integer of the sign."""
     if dtype.is_float:
         return dtype
     return DataType("int64" if dtype.is_int or dtype.is_bool else "uint64")
@@ -210,12 +210,12 @@ def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor
 
 # -- statistics ------------------------------------------------------------------------------
 def counted_as(count: Size, dtype: DataType) -> PrimExpr:
-    """Give a number of elements as a float."""
+    """Return a number of elements as a float."""
     return const(count, dtype) if isinstance(count, int) else converted(count, dtype)
 
 
 def wide_mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Give means in the dtype to compute in."""
+    """Return means in the dtype to compute in."""
     wide = working(x.dtype)
     total = reduced("sum", x, axes, keepdims, lambda at, _: converted(x(*at), wide), te.sum)
     count = product(dims(x)[a] for a in axes)
@@ -239,7 +239,7 @@ def wide_variance(
     correction: float = 0,
     middle: Tensor | None = None,
 ) -> Tensor:
-    """Give variances in the dtype to compute in, from the squares of distances to the mean.
+    """Return variances in the dtype to compute in, from the squares of distances to the mean.
 
     ``middle`` is the mean with axes of extent 1, where there is one already.
     """

@@ -45,12 +45,12 @@ _FLOAT32 = DataType("float32")
 
 
 def size(extent: Size) -> Size:
-    """Give an extent as a number where it is one."""
+    """Return an extent as a number where it is one."""
     return extent.value if isinstance(extent, IntImm) else extent
 
 
 def dims(x: Tensor) -> list[Size]:
-    """Give the extents of a tensor."""
+    """Return the extents of a tensor."""
     return [size(e) for e in x.shape]
 
 
@@ -89,7 +89,7 @@ def bad(name: str, message: str, help: str) -> NoReturn:  # named after the diag
 
 # -- axes --------------------------------------------------------------------------------------
 def as_axis(name: str, axis: int, ndim: int) -> int:
-    """Give the number of an axis, which may count from the end. Errors: TE0102."""
+    """Return the number of an axis, which may count from the end. Errors: TE0102."""
     if -ndim <= axis < ndim:
         return axis % ndim
     has = f"one of {-ndim} to {ndim - 1}" if ndim else "none, for a tensor of no axes"
@@ -102,7 +102,7 @@ def as_axis(name: str, axis: int, ndim: int) -> int:
 
 
 def as_axes(name: str, axis: Axes, ndim: int) -> tuple[int, ...]:
-    """Give the numbers of axes in order, all of them for None. Errors: TE0102."""
+    """Return the numbers of axes in order, all of them for None. Errors: TE0102."""
     if axis is None:
         return tuple(range(ndim))
     given = [axis] if isinstance(axis, int) else list(axis)
@@ -155,7 +155,7 @@ def need(name: str, kind: str, *tensors: Tensor) -> None:
 
 
 def working(dtype: DataType) -> DataType:
-    """Give the dtype to compute in: floats of 16 bits are computed in float32 and rounded once."""
+    """Return dtype to compute in: floats of 16 bits are computed in float32 and rounded once."""
     return _FLOAT32 if dtype.is_float and dtype.bits == 16 else dtype
 
 
@@ -176,7 +176,7 @@ def shown(shape: Sequence[Size]) -> str:
 
 # -- broadcasting ------------------------------------------------------------------------------
 def broadcast_shapes(name: str, *shapes: Sequence[Size]) -> list[Size]:
-    """Give the shape that shapes broadcast to, aligned at their ends. Errors: TE0101."""
+    """Return the shape that shapes broadcast to, aligned at their ends. Errors: TE0101."""
     ndim = max((len(s) for s in shapes), default=0)
     made: list[Size] = []
     for axis in range(ndim):
@@ -196,6 +196,6 @@ def read(x: Tensor, indices: Sequence[PrimExpr]) -> PrimExpr:
 
 
 def widened(value: PrimExpr) -> PrimExpr:
-    """Give a value in the dtype to compute in."""
+    """Return a value in the dtype to compute in."""
     wide = working(value.dtype)
     return const(value.value, wide) if isinstance(value, FloatImm) else cast(value, wide)

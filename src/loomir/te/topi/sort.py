@@ -42,7 +42,7 @@ def argsort(
     dtype: str | DataType = "int64",
     nan: NanOrder = "last",
 ) -> Tensor:
-    """Give the indices along an axis that sort it; ``nan`` is as in ``sort``.
+    """Return the indices along an axis that sort it; ``nan`` is as in ``sort``.
 
     Shapes: that of ``x``. Errors: TE0102, TE0104.
     """
@@ -58,7 +58,7 @@ def topk(
     dtype: str | DataType = "int64",
     nan: NanOrder = "greatest",
 ) -> tuple[Tensor, Tensor]:
-    """Give the ``k`` greatest or least elements along an axis in order, and their indices.
+    """Return the ``k`` greatest or least elements along an axis in order, and their indices.
 
     Of equal elements, those of lower index come first. ``nan`` is as in ``sort``.
     Shapes: twice that of ``x``, with ``k`` at ``axis``. Errors: TE0102, TE0104.
@@ -88,7 +88,7 @@ def _gather(name: str, x: Tensor, at: int, order: Tensor, extent: Size) -> Tenso
 
 
 def _order(name: str, x: Tensor, axis: int, descending: bool, nan: NanOrder) -> tuple[int, Tensor]:
-    """Give the number of an axis, and the indices that sort it."""
+    """Return the number of an axis, and the indices that sort it."""
     at = _axis(name, x, axis, nan)
     return at, _indices(name, x, at, x.shape[at], Keys(x.dtype, descending, nan == "greatest"))
 
@@ -100,7 +100,7 @@ def _axis(name: str, x: Tensor, axis: int, nan: NanOrder) -> int:
 
 
 def _indices(name: str, x: Tensor, at: int, kept: PrimExpr, keys: Keys) -> Tensor:
-    """Give the indices of the first ``kept`` elements in order, each row with room of its own."""
+    """Return the indices of the first ``kept`` elements in order, each row with room of its own."""
     shape = list(x.shape)
     shape[at] = kept
 

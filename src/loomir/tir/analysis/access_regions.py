@@ -39,7 +39,7 @@ def infer_access_regions(
     match_buffers: Iterable[MatchBufferRegion] = (),
     pointers: Mapping[int, Buffer] | None = None,
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """Give the regions that a block reads and those that it writes, in order of first access.
+    """Return the regions that a block reads and those that it writes, in order of first access.
 
     With an ``init``, buffers that the block writes are not listed as read: it starts them itself.
     ``pointers`` says whose memory a data variable is, by its id.
@@ -180,7 +180,7 @@ class _Accesses:
         return self._outer(buffer, axis, Range(index, IntImm(1, index.dtype)))
 
     def _outer(self, buffer: Buffer, axis: int, found: Range) -> Range:
-        """Give the range, or the whole axis where it depends on what happens in the block."""
+        """Return the range, or the whole axis where it depends on what happens in the block."""
         for node in pre_order(found):
             if isinstance(node, (BufferLoad, Let)):  # a copy of the latter would bind twice
                 return self._whole(buffer, axis)

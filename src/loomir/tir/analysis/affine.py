@@ -83,7 +83,7 @@ class Sum(NamedTuple):
         return not self.terms
 
     def plus(self, other: Sum, factor: int = 1) -> Sum:
-        """Give ``self + factor * other``."""
+        """Return ``self + factor * other``."""
         terms = dict(self.terms)
         for atom, times in other.terms.items():
             total = terms.get(atom, 0) + factor * times
@@ -94,11 +94,11 @@ class Sum(NamedTuple):
         return Sum(terms, self.constant + factor * other.constant)
 
     def times(self, factor: int) -> Sum:
-        """Give ``factor * self``."""
+        """Return ``factor * self``."""
         return Sum({}, 0).plus(self, factor) if factor else Sum({}, 0)
 
     def range(self) -> tuple[int | None, int | None]:
-        """Give the least and the greatest value, None where it is not known."""
+        """Return the least and the greatest value, None where it is not known."""
         low: int | None = self.constant
         high: int | None = self.constant
         for atom, times in self.terms.items():
@@ -108,7 +108,7 @@ class Sum(NamedTuple):
         return low, high
 
     def divided(self, divisor: int) -> tuple[Sum, Sum] | None:
-        """Give quotient and remainder by a positive constant, or None where ranges do not tell."""
+        """Return quotient and remainder by a positive constant or None where ranges do not tell."""
         whole = {a: t // divisor for a, t in self.terms.items() if t % divisor == 0}
         rest = Sum({a: t for a, t in self.terms.items() if t % divisor}, self.constant % divisor)
         low, high = rest.range()
@@ -159,7 +159,7 @@ class Affine:
         self._free: dict[int, tuple[Var, Sum]] = {}
 
     def variant(self, values: dict[Atom, Sum]) -> Affine:
-        """Give a reader in which some atoms stand for other sums."""
+        """Return a reader in which some atoms stand for other sums."""
         made = Affine()
         made.around = self.around
         made.values = {key: value.with_atoms(values) for key, value in self.values.items()}
@@ -171,7 +171,7 @@ class Affine:
         return trampoline(self._visit(expr))
 
     def _unread(self, expr: PrimExpr) -> Sum:
-        """Give an expression of a kind that no rule reads as an atom of its own."""
+        """Return an expression of a kind that no rule reads as an atom of its own."""
         loops: frozenset[Atom] = frozenset()
         for part in pre_order(expr):
             if isinstance(part, Var):
@@ -276,7 +276,7 @@ class Affine:
 
 
 def _blend(expr: PrimExpr, *parts: Sum, low: int | None = None, high: int | None = None) -> Sum:
-    """Give what cannot be read as an atom that changes with the loops of its parts."""
+    """Return what cannot be read as an atom that changes with the loops of its parts."""
     loops: frozenset[Atom] = frozenset()
     for part in parts:
         loops |= part.loops

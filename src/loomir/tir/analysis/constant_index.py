@@ -13,7 +13,7 @@ __all__ = ["constant_span", "outside"]
 
 
 def constant_span(index: object) -> tuple[int, int] | None:
-    """Give the least and the greatest value of a constant index, a vector's lanes together."""
+    """Return the least and the greatest value of a constant index, a vector's lanes together."""
     if isinstance(index, Broadcast):
         index = index.value
     if isinstance(index, IntImm):

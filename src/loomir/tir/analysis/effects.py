@@ -51,7 +51,7 @@ def is_nonzero(divisor: PrimExpr) -> bool:
 
 
 def effects_of_node(e: Any) -> Does:
-    """Give what one node may do, its parts left aside."""
+    """Return what one node may do, its parts left aside."""
     kind = e.__class__
     if kind is BufferLoad:
         return Does.READS
@@ -77,7 +77,7 @@ def _join(e: Any, parts: list[Does]) -> Does:
 
 
 def effects(e: PrimExpr) -> Does:
-    """Give what evaluating an expression may do."""
+    """Return what evaluating an expression may do."""
     return fold(e, _join)
 
 

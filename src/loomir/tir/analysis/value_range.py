@@ -66,14 +66,14 @@ def _of_dtype(dtype: DataType) -> Extent:
 
 
 def loop_extent(least: Extent, count: Extent) -> Extent:
-    """Give the values of a loop variable that starts at ``least`` and takes ``count`` steps."""
+    """Return the values of a loop variable that starts at ``least`` and takes ``count`` steps."""
     high = max(least.low, least.high + count.high - 1)
     mean = least.mean + max(Fraction(0), count.mean - 1) / 2
     return Extent(least.low, high, mean, least.exact and count.exact)
 
 
 def _within(node: PrimExpr, made: Extent) -> Extent:
-    """Give a result, or all values of the dtype where it may wrap."""
+    """Return a result, or all values of the dtype where it may wrap."""
     whole = _of_dtype(node.dtype)
     return made if whole.low <= made.low and made.high <= whole.high else whole
 
@@ -137,7 +137,7 @@ _RULES: Final[dict[type, Callable[[Extent, Extent], Extent | None]]] = {
 
 
 def extent_of(expr: PrimExpr, known: Mapping[Var, Extent]) -> Extent | None:
-    """Give the values of an integer or truth value; of a vector, those of all its lanes.
+    """Return the values of an integer or truth value; of a vector, those of all its lanes.
 
     None where they are not numbers, or depend on data.
     """

@@ -61,7 +61,7 @@ REFERENCE: Final = Accuracy(0.51, 2.0)
 
 
 def apart(name: str) -> int:
-    """Give the units in the last place by which compiled code and the interpreter may differ."""
+    """Return the units in the last place by which compiled code and the interpreter may differ."""
     row = ACCURACY.get(name)
     if row is None:
         return 0

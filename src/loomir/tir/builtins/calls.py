@@ -109,7 +109,7 @@ def call_outside(
 
 
 def name_of(call: Call) -> str:
-    """Give the name of what is called; empty where the call has none."""
+    """Return the name of what is called; empty where the call has none."""
     first = call.args[0] if call.args else None
     return first.value if isinstance(first, StringImm) else ""
 

@@ -97,7 +97,7 @@ COMM_REDUCER: Final = _COMM_REDUCER
 
 
 def dtype_given(row: Device, args: tuple[PrimExpr, ...]) -> DataType:
-    """Give the dtype of a call that says none."""
+    """Return the dtype of a call that says none."""
     if isinstance(row.gives, DataType):
         return row.gives
     return args[row.gives].dtype if row.gives < len(args) else VOID

@@ -89,7 +89,7 @@ UNDEF: Final = row(
 
 
 def undefined(dtype: DataType) -> int | float:
-    """Give what ``T.undef`` is in each lane of a dtype: what reads of fresh memory give, too."""
+    """Return what ``T.undef`` is in each lane of a dtype: what reads of fresh memory give, too."""
     if dtype.is_float:
         return math.nan
     if dtype.is_bool:

@@ -122,7 +122,7 @@ def _read_as(kind: str, inner: Callable[..., PrimExpr]) -> Callable[..., PrimExp
 
 
 def _counted(inner: Callable[[PrimExpr], PrimExpr]) -> Callable[..., PrimExpr]:
-    """Give a count the dtype of the argument."""
+    """Return a count the dtype of the argument."""
 
     def counted(x: PrimExpr) -> PrimExpr:
         return Cast(inner(x), x.dtype)
@@ -179,7 +179,7 @@ def _negative(x: PrimExpr) -> PrimExpr:
 
 
 def _limit(a: PrimExpr) -> PrimExpr:
-    """Give the end of the range that lies on the side of ``a``."""
+    """Return the end of the range that lies on the side of ``a``."""
     low, high = a.dtype.element.min_value, a.dtype.element.max_value
     return Select(_negative(a), const(low, a.dtype), const(high, a.dtype))
 
@@ -370,7 +370,7 @@ def _unknown(call: Call, name: str) -> Diagnostic:
 
 
 def expand_llvm(call: Call) -> PrimExpr:
-    """Give the expression that a call of an intrinsic means; a wrong call stays as it is."""
+    """Return the expression that a call of an intrinsic means; a wrong call stays as it is."""
     row = _row(name_of(call), call.dtype)
     if row is None or mistake_of_llvm(call) is not None:
         return call

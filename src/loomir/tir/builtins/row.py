@@ -128,7 +128,7 @@ def row(
 
 
 def first_dtype(args: Args) -> DataType:
-    """Give the dtype of the first argument."""
+    """Return the dtype of the first argument."""
     return args[0].dtype
 
 
@@ -221,7 +221,7 @@ _CHECKS: Final[dict[Accepts, Callable[[Args], bool]]] = {
 
 
 def effect_of(expr: PrimExpr) -> Effect:
-    """Give what evaluating this one node may do, its parts left aside."""
+    """Return what evaluating this one node may do, its parts left aside."""
     if isinstance(expr, Call):
         return expr.op.effect if isinstance(expr.op, Op) else Effect.OPAQUE
     return Effect.PURE

@@ -401,7 +401,7 @@ class _Proof:
                 self.least[atom] = max(least, self.least.get(atom, least))
 
     def fault(self, element: _Element, value: Sum, length: Sum) -> _Fault | None:
-        """Give the first point that proves the access wrong, None where there is none."""
+        """Return the first point that proves the access wrong, None where there is none."""
         conditions = self._conditions()
         if conditions is None:
             return None
@@ -475,7 +475,7 @@ class _Proof:
         return values
 
     def _point(self, chosen: tuple[Sum, ...]) -> dict[Atom, Sum] | None:
-        """Give loops their values, from the outermost; None where a loop does not run there."""
+        """Return loops their values, from the outermost; None where a loop does not run there."""
         point: dict[Atom, Sum] = {}
         for loop, choice in zip(self.loops, chosen, strict=True):
             value = choice.with_atoms(point)
@@ -505,7 +505,7 @@ class _Proof:
         return True
 
     def _index(self, element: _Element, value: Sum, point: dict[Atom, Sum]) -> Sum:
-        """Give the index at a point; it is read anew where its form depends on the loops."""
+        """Return the index at a point; it is read anew where its form depends on the loops."""
         at = value.with_atoms(point)
         if at.loops:
             return self.affine.variant(point).read(element.base).plus(Sum({}, element.offset))
@@ -531,7 +531,7 @@ class _Proof:
         choices: list[list[Sum]],
         conditions: list[_Condition],
     ) -> tuple[Sum, Sum]:
-        """Give the least and the greatest index that the ends of the loops show."""
+        """Return the least and the greatest index that the ends of the loops show."""
         low = high = at
         for chosen in itertools.islice(itertools.product(*choices), _MOST_POINTS):
             point = self._point(chosen)

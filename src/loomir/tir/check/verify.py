@@ -598,7 +598,7 @@ class _Walk:
         self._run_in(node.body, names, inner)
 
     def _threads(self, bound: IterVar, loops: _Loops) -> tuple[str, ...]:
-        """Give the threads that are bound in the body of what binds one more."""
+        """Return the threads that are bound in the body of what binds one more."""
         tag = bound.thread_tag
         if not tag.startswith(_GRID):
             return loops.threads

@@ -69,12 +69,12 @@ def dataflow_blocks(func: Function) -> list[DataflowBlock]:
 
 
 def values_in(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
-    """Give what each variable of a block is bound to."""
+    """Return what each variable of a block is bound to."""
     return {b.var: b.value for b in block.bindings if isinstance(b, VarBinding)}
 
 
 def tensor_info(leaf: object) -> TensorStructInfo | None:
-    """Give what is known of a leaf that is a tensor of known rank and dtype."""
+    """Return what is known of a leaf that is a tensor of known rank and dtype."""
     info = leaf.struct_info if isinstance(leaf, (Var, Constant)) else None
     if not isinstance(info, TensorStructInfo) or info.ndim < 0 or info.dtype.is_void:
         return None
@@ -82,7 +82,7 @@ def tensor_info(leaf: object) -> TensorStructInfo | None:
 
 
 def extent_of(info: TensorStructInfo, axis: int) -> int | None:
-    """Give the extent of an axis, None where it is no number."""
+    """Return the extent of an axis, None where it is no number."""
     dim = None if info.dims is None else info.dims[axis]
     return dim.value if isinstance(dim, IntImm) else None
 

@@ -85,7 +85,7 @@ class _Renamer:
         return before
 
     def _current(self, buffer: Buffer) -> Buffer:
-        """Give a buffer on what its data and shape are called now."""
+        """Return a buffer on what its data and shape are called now."""
         names = {
             name: self.now[id(name)]
             for name in free_definitions(buffer)

@@ -35,7 +35,7 @@ class View(NamedTuple):
     offset: PrimExpr
 
     def at(self, indices: Iterable[PrimExpr]) -> PrimExpr:
-        """Give the position of an element, counted from ``data``."""
+        """Return the position of an element, counted from ``data``."""
         position: PrimExpr | None = None
         for index, stride in _joined(zip(indices, self.strides)):
             term = mul(int64(index), stride)
@@ -71,7 +71,7 @@ def _rejoined(high: PrimExpr, far: PrimExpr, low: PrimExpr, near: PrimExpr) -> P
 
 
 def compact_strides(shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-    """Give the strides of a row-major array."""
+    """Return the strides of a row-major array."""
     strides: list[PrimExpr] = []
     step: PrimExpr = imm64(1)
     for extent in reversed(shape):
@@ -81,7 +81,7 @@ def compact_strides(shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
 
 
 def reach(buffer: Buffer, offset: PrimExpr | None) -> PrimExpr:
-    """Give the number of elements from a buffer's data to the end of its last element."""
+    """Return the number of elements from a buffer's data to the end of its last element."""
     if buffer.strides:
         last: PrimExpr = imm64(1)
         for extent, stride in zip(buffer.shape, buffer.strides):

@@ -61,7 +61,7 @@ def convolution(
     dtype: str = "float32",
     after: bool = False,
 ) -> tuple[PrimFunc, list[Array], Array]:
-    """Give a convolution, what it takes, and what it gives."""
+    """Return a convolution, what it takes, and what it gives."""
     rank = len(size) - 2
     x, w = te.placeholder(size, dtype, name="x"), te.placeholder(kernel, dtype, name="w")
     out = topi.conv(x, w, stride, (pads,) * 2 * rank, dilation, groups)

@@ -314,7 +314,7 @@ def short(
 
 
 def bytes_of(func: PrimFunc) -> list[np.ndarray]:
-    """Give arrays that hold every byte, the least and the greatest often."""
+    """Return arrays that hold every byte, the least and the greatest often."""
     made: list[np.ndarray] = []
     for buffer in list(func.buffer_map.values())[:-1]:
         shape = [e.value for e in buffer.shape if isinstance(e, IntImm)]
@@ -614,7 +614,7 @@ def test_sums_stay_in_registers_on_every_machine() -> None:
 
 
 def innermost(assembly: str, step: str) -> list[str]:
-    """Give the instructions between a label and the jump back to it, where most sums are added."""
+    """Return instructions between a label and the jump back to it, where most sums are added."""
     best: list[str] = []
     block: list[str] = []
     for line in assembly.splitlines():

@@ -65,7 +65,7 @@ def arrays_for(func: PrimFunc, *, special: bool = False) -> list[ARRAY]:
 
 
 def nothing_in(arrays: Sequence[ARRAY]) -> list[ARRAY]:
-    """Give arrays of zeros, above and below, of which sums are other zeros."""
+    """Return arrays of zeros, above and below, of which sums are other zeros."""
     made: list[ARRAY] = []
     for array in arrays:
         zeros = np.zeros_like(array)
@@ -77,7 +77,7 @@ def nothing_in(arrays: Sequence[ARRAY]) -> list[ARRAY]:
 
 # -- products that start from something --------------------------------------------------------
 def product(m: int, n: int, k: int, start: str, dtype: str = "float32") -> PrimFunc:
-    """Give loops of a product that starts as told."""
+    """Return loops of a product that starts as told."""
 
     @T.prim_func
     def by_column(

@@ -25,7 +25,7 @@ def at_once(func: PrimFunc) -> bool:
 
 
 def rows(m: int, k: int, kind: str, dtype: str = "float32") -> PrimFunc:
-    """Give loops that combine rows."""
+    """Return loops that combine rows."""
 
     @T.prim_func
     def total(x: T.Buffer((m, k), dtype), s: T.Buffer((m,), dtype)):

@@ -175,7 +175,7 @@ def check(
 
 
 def values_of(dtype: str | DataType, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Give an array of values, the edges of the dtype first."""
+    """Return an array of values, the edges of the dtype first."""
     kind = DataType(str(dtype)).element
     rng = np.random.default_rng(seed)
     numpy = numpy_of(kind)

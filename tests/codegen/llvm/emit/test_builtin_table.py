@@ -272,7 +272,7 @@ def cases_of(name: str) -> list[Case]:
 
 # -- values ------------------------------------------------------------------------------------
 def edges(dtype: DataType) -> Array:
-    """Give values at which an implementation may go wrong."""
+    """Return values at which an implementation may go wrong."""
     if dtype.is_bool:
         return np.array([False, True])
     if dtype.is_float:
@@ -286,13 +286,13 @@ def edges(dtype: DataType) -> Array:
 
 
 def smallest(dtype: DataType) -> float:
-    """Give the smallest positive number, a subnormal."""
+    """Return the smallest positive number, a subnormal."""
     least = {"float16": -24, "bfloat16": -133, "float32": -149, "float64": -1074}
     return 2.0 ** least[str(dtype.element)]
 
 
 def crossed(dtypes: list[DataType]) -> list[Array]:
-    """Give an array per dtype, in which the edges of each meet those of the others."""
+    """Return an array per dtype, in which the edges of each meet those of the others."""
     if not dtypes:
         return []
     rng = np.random.default_rng(5)

@@ -32,7 +32,7 @@ def program(name: str, dtype: str, kind: str) -> str:
 
 
 def arguments(dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Give special values against each other, random bits, and numbers of everyday size."""
+    """Return special values against each other, random bits, and numbers of everyday size."""
     kind = numpy_of(DataType(dtype))
     words = f"u{kind.itemsize}"
     rng = np.random.default_rng(4)
@@ -45,7 +45,7 @@ def arguments(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def order(x: np.ndarray) -> list[int]:
-    """Give integers in the order of the numbers, neighbours apart by one; both zeros are 0."""
+    """Return integers in the order of the numbers, neighbours apart by one; both zeros are 0."""
     bits = x.view(f"i{x.dtype.itemsize}").astype(object)
     low = -(1 << (8 * x.dtype.itemsize - 1))
     return [int(v) if v >= 0 else low - int(v) for v in bits]

@@ -29,7 +29,7 @@ COMPARISONS = (e.Eq, e.NE, e.LT, e.LE, e.GT, e.GE)
 
 
 def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Give operands among which the edges meet one another."""
+    """Return operands among which the edges meet one another."""
     edges = values_of(dtype, 14, seed=1)
     crossed = list(itertools.product(edges, edges))
     more = zip(values_of(dtype, COUNT, seed=2), values_of(dtype, COUNT, seed=3), strict=True)

@@ -143,7 +143,7 @@ def arguments(name: str, bits: int) -> tuple[np.ndarray, ...]:
 
 
 def units(got: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Give the error in units in the last place of the true value; NaN against NaN is none."""
+    """Return the error in units in the last place of the true value; NaN against NaN is none."""
     kind = got.dtype
     with np.errstate(all="ignore"):
         rounded = true.astype(kind)
@@ -157,7 +157,7 @@ def units(got: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 
 def bound(name: str, bits: int) -> float:
-    """Give what the table promises; a function without a row is exact."""
+    """Return what the table promises; a function without a row is exact."""
     row = ACCURACY.get(name)
     return 0.0 if row is None else row.float32 if bits == 32 else row.float64
 

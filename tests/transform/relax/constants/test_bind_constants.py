@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(5)
 
 
 def numbers(*shape: int) -> Any:
-    """Give whole numbers, whose sums are exact in any order."""
+    """Return whole numbers, whose sums are exact in any order."""
     return RANDOM.integers(-4, 5, shape).astype("float32")
 
 

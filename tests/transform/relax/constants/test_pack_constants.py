@@ -25,7 +25,7 @@ NATIVE = Target("native")
 
 
 def weights(*shape: int) -> Any:
-    """Give whole numbers, whose sums are exact in any order."""
+    """Return whole numbers, whose sums are exact in any order."""
     return RANDOM.integers(-4, 5, shape).astype("float32")
 
 

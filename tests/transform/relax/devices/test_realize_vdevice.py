@@ -75,7 +75,7 @@ def main_of(mod):
 
 
 def devices_of(made: Function) -> list:
-    """Give the device number of each parameter and variable, in order."""
+    """Return the device number of each parameter and variable, in order."""
     found = [*made.params, *(b.var for b in all_bindings(made) if b.var is not None)]
     return [device_of(v.struct_info) for v in found]
 

@@ -29,7 +29,7 @@ TEXT = """
 
 
 def named(mod: IRModule, symbol: str) -> IRModule:
-    """Give ``main`` another ``global_symbol``."""
+    """Return ``main`` another ``global_symbol``."""
     functions = dict(mod.functions)
     for var, func in mod.functions.items():
         if isinstance(func, Function) and "global_symbol" in func.attrs:

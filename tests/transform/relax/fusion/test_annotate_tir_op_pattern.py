@@ -20,7 +20,7 @@ HEADER = "from loomir.script import tir as T\n"
 
 
 def kind_of(build: Any, *params: Any) -> OpPattern:
-    """Give the kind of the only kernel of a graph."""
+    """Return the kind of the only kernel of a graph."""
     mod = program(build, [described(p) if isinstance(p, tuple) else p for p in params])
     for name in ("relax.LegalizeOps", "relax.AnnotateTIROpPattern"):
         mod = apply(PASSES[name], mod)

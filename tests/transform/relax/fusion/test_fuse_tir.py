@@ -26,7 +26,7 @@ N = ShapeVar("n", "int64")
 
 
 def kernel(build: Any, *params: Any) -> PrimFunc:
-    """Give the only fused kernel of a graph."""
+    """Return the only fused kernel of a graph."""
     mod = apply(PASSES["relax.FuseTIR"], fused(build, *params))
     assert loomir.verify(mod) == ()
     (name,) = [name for name in mod if name.startswith("fused_")]
@@ -44,7 +44,7 @@ def allocated(func: PrimFunc) -> list[str]:
 
 
 def unfused(mod: IRModule) -> IRModule:
-    """Give the kernels of a graph, none of which may be fused."""
+    """Return the kernels of a graph, none of which may be fused."""
     for name in ("relax.Normalize", "relax.CanonicalizeBindings", "relax.LegalizeOps"):
         mod = apply(PASSES[name], mod)
     functions = dict(mod.functions)
@@ -56,7 +56,7 @@ def unfused(mod: IRModule) -> IRModule:
 
 
 def bits(array: Array) -> bytes:
-    """Give the bits of an array; those of a NaN mean nothing."""
+    """Return the bits of an array; those of a NaN mean nothing."""
     return np.where(array != array, np.array(np.nan, array.dtype), array).tobytes()
 
 

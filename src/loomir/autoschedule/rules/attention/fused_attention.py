@@ -444,7 +444,7 @@ class _Blocks:
         count: int | PrimExpr,
         held: dict[Buffer, Buffer],
     ) -> Stage:
-        """Give a stage for some rows; what lives within the chain has memory for those alone."""
+        """Return a stage for some rows; what lives within the chain has memory for those alone."""
         stage, mine = self.stages[number], self.chain.own[number]
         last = len(self.chain.outer) - 1
         row = next(axis.var for axis in stage.axes if mine.get(axis.var) == last)

@@ -133,7 +133,7 @@ class _Reader:
         return along == [self.found[-1]]
 
     def _named(self, stage: Stage) -> tuple[PrimExpr, dict[Var, Var]] | None:
-        """Give the value of a stage by the iterators of the first product."""
+        """Return the value of a stage by the iterators of the first product."""
         loads = [p for p in by_class(stage.value).get(BufferLoad, ()) if p.buffer in self.at]
         if stage.init is not None and _mentions(stage.init, self.at):
             return None
@@ -226,7 +226,7 @@ def _is_least(value: PrimExpr) -> bool:
 
 # -- conditions --------------------------------------------------------------------------------
 def _limit(condition: PrimExpr, outer: Sequence[Axis], keys: Axis) -> PrimExpr | None:
-    """Give how many keys a row sees at most: one more than the greatest that fulfils a part."""
+    """Return how many keys a row sees at most: one more than the greatest that fulfils a part."""
     parts, left = list[PrimExpr](), [condition]
     while left:
         part = left.pop()
@@ -289,7 +289,7 @@ def _is_plain(expr: PrimExpr) -> bool:
 
 
 def _without_casts(expr: PrimExpr, axes: tuple[Axis, Axis]) -> PrimExpr | None:
-    """Give the iterator that is cast, where its values fit."""
+    """Return the iterator that is cast, where its values fit."""
     bits = expr.dtype.bits
     while isinstance(expr, Cast) and expr.dtype.is_int:
         bits = min(bits, expr.dtype.bits)

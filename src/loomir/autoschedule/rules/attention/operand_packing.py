@@ -134,7 +134,7 @@ def _copied(
     inner: tuple[Axis, Axis],
     length: PrimExpr,
 ) -> tuple[Stage, PrimExpr]:
-    """Give the stage that copies a factor, and what is read of it instead."""
+    """Return the stage that copies a factor, and what is read of it instead."""
     axes, where, value = _spread(product, factor, batch)
     buffer = scratch(name, [*(a.extent for a in axes), inner[0].extent, length], factor.dtype)
     last = tuple(a.var for a in inner)
@@ -146,7 +146,7 @@ def _copied(
 def _spread(
     product: Stage, factor: PrimExpr, batch: Sequence[Axis]
 ) -> tuple[list[Axis], list[PrimExpr], PrimExpr]:
-    """Give axes of what a factor has for batches, the place of a batch there, and the factor."""
+    """Return axes of what a factor has for batches, the place of a batch there, and the factor."""
     value = factor
     axes: list[Axis] = []
     where: list[PrimExpr] = []

@@ -249,7 +249,7 @@ def is_heavy(value: PrimExpr) -> bool:
 
 
 def bytes_of(stage: Stage) -> int:
-    """Give the bytes of what a stage loads and stores for an element."""
+    """Return the bytes of what a stage loads and stores for an element."""
     loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
     return (stage.buffer.dtype.bits + sum(load.dtype.bits for load in loads)) // 8
 

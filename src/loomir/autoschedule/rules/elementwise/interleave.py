@@ -100,7 +100,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
 
 
 def _axes(stage: Stage) -> tuple[tuple[Axis, ...], Axis, Axis] | None:
-    """Give the axes around, the longer one and the short one, which are the last of the buffer."""
+    """Return axes around, the longer one and the short one, which are the last of the buffer."""
     if stage.combine is not Combine.NONE or stage.buffer.strides or stage.buffer.dtype.lanes != 1:
         return None
     placed = [axis for axis in storage_order(stage) if axis.size != 1]
@@ -147,7 +147,7 @@ def _flat_index(stage: Stage, place: _Place) -> PrimExpr:
 
 
 def _mixed(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:
-    """Give one of the vectors that all elements of all parts form in turn."""
+    """Return one of the vectors that all elements of all parts form in turn."""
     elements = [divmod(number * width + lane, len(parts)) for lane in range(width)]
     int32 = DataType("int32")
     lanes = tuple(IntImm(part * width + place, int32) for place, part in elements)

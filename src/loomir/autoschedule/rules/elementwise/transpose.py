@@ -92,7 +92,7 @@ def plan_transpose(stage: Stage, target: Target) -> Plan | None:
 
 
 def _cut(axis: Axis, side: int) -> tuple[int, PrimExpr]:
-    """Give the length of pieces of an axis, and how many there are."""
+    """Return the length of pieces of an axis, and how many there are."""
     if axis.size is not None:
         side = min(side, axis.size)
         return side, imm64(-(-axis.size // side))
@@ -133,7 +133,7 @@ def _read(stage: Stage, target: Target) -> _Transpose | None:
 
 
 def _lies_along(load: BufferLoad, axes: Sequence[Axis], across: Axis) -> Axis | None:
-    """Give the axis along which a load lies, where that is not the one of the result."""
+    """Return the axis along which a load lies, where that is not the one of the result."""
     places = [
         k for k, index in enumerate(load.indices) if across.var in by_class(index).get(Var, ())
     ]

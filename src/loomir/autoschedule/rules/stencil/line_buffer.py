@@ -191,7 +191,7 @@ def _moving(value: PrimExpr, across: Axis) -> Call | BufferLoad | None:
 
 
 def _parts(found: Call | BufferLoad) -> tuple[list[PrimExpr], PrimExpr, PrimExpr | None]:
-    """Give the conditions of a read, what is read, and what instead."""
+    """Return the conditions of a read, what is read, and what instead."""
     if isinstance(found, BufferLoad):
         return [], found, None
     return conjuncts(found.args[0]), found.args[1], found.args[2]
@@ -248,7 +248,7 @@ class _Moved:
         return self.moving.isdisjoint(by_class(expr).get(Var, ()))
 
     def way(self, form: AffineForm) -> tuple[int, int] | None:
-        """Give which place a form is of, and how many times it."""
+        """Return which place a form is of, and how many times it."""
         for k, way in enumerate(self.ways):
             times, rest = divmod(form.terms.get(way.axis.var, 0), way.stride)
             wanted = {way.axis.var: way.stride * times}
@@ -259,7 +259,7 @@ class _Moved:
         return None
 
     def index(self, index: PrimExpr) -> PrimExpr:
-        """Give an index by the place."""
+        """Return an index by the place."""
         form = affine_form(index, self.axes)
         found = None if form is None else self.way(form)
         if form is None or found is None:
@@ -269,7 +269,7 @@ class _Moved:
         return add(mul(self.here[k], imm64(times)), sub(form.rest, less))
 
     def value(self, expr: PrimExpr) -> PrimExpr | None:
-        """Give a value by the place; None where it is not one of the place alone."""
+        """Return a value by the place; None where it is not one of the place alone."""
 
         def load(e: BufferLoad) -> PrimExpr:
             return BufferLoad(e.buffer, tuple(self.index(index) for index in e.indices))
@@ -280,7 +280,7 @@ class _Moved:
     def tests(
         self, conditions: list[PrimExpr], read: PrimExpr
     ) -> tuple[tuple[PrimExpr, ...], int, int] | None:
-        """Give conditions on rows, and from where to where others hold along them.
+        """Return conditions on rows, and from where to where others hold along them.
 
         Both ask too whether the place is in the buffers: the program may read some places only.
         """

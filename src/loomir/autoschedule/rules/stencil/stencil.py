@@ -95,7 +95,7 @@ class _Window:
         return self.vectors * self.lanes
 
     def inside(self, axis: Axis) -> tuple[PrimExpr, PrimExpr]:
-        """Give the part of an axis where no read is padded."""
+        """Return the part of an axis where no read is padded."""
         return self.padding.inside.get(axis.var, (imm64(0), axis.extent))
 
 
@@ -240,7 +240,7 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
 
 
 def _plain(stage: Stage) -> PrimExpr:
-    """Give the value with indices as simple as can be: axes that fit a dtype pass it unchanged."""
+    """Return value with indices as simple as can be: axes that fit a dtype pass it unchanged."""
     sizes = {axis.var: axis.size for axis in (*stage.axes, *stage.reduced)}
 
     def widened(e: Cast) -> PrimExpr:
@@ -317,7 +317,7 @@ def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
 def _apart(
     loads: Sequence[BufferLoad], axes: Sequence[Axis], own: set[Var], steps: set[Var]
 ) -> set[Var]:
-    """Give the reduced axes along which no window moves, as channels of a group."""
+    """Return the reduced axes along which no window moves, as channels of a group."""
     left = set(steps)
     for load in loads:
         for index in load.indices:

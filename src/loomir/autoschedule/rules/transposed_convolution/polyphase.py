@@ -103,7 +103,7 @@ def plan_phases(
 
 
 def _trailing(found: Spread) -> tuple[Axis, ...]:
-    """Give the axes that are not spread, after the last one that is."""
+    """Return the axes that are not spread, after the last one that is."""
     last = max(found.axes.index(line.axis) for line in found.lines)
     after = found.axes[last + 1 :]
     return after if any(axis.size != 1 for axis in after) else ()
@@ -260,7 +260,7 @@ class _Phases:
         )
 
     def _alone(self, phases: Sequence[Phases], own: Sequence[Axis]) -> PrimExpr:
-        """Give the terms of phases of a sum along no channels: windows of the image."""
+        """Return the terms of phases of a sum along no channels: windows of the image."""
         found = self.found
         buffer, low = found.image.load.buffer, [0] * len(found.lines)
         if self.shared is not None:
@@ -279,7 +279,7 @@ class _Phases:
         return Mul(other, one) if found.swapped else Mul(one, other)
 
     def _image(self, phases: Sequence[Phases]) -> tuple[list[Stage], PrimExpr]:
-        """Give what the sum takes of the image, and the stage that gives it a border."""
+        """Return what the sum takes of the image, and the stage that gives it a border."""
         found = self.found
         load = found.image.load
         reach = [_reach(line, p) for line, p in zip(found.lines, phases, strict=True)]
@@ -502,7 +502,7 @@ class _Phases:
     def loaded(
         self, part: _Part, phases: Sequence[PrimExpr], turns: _Place, last: PrimExpr | None = None
     ) -> PrimExpr:
-        """Give the result of a phase."""
+        """Return the result of a phase."""
         if part.buffer is None:
             return const(0, self.found.stage.buffer.dtype)
         table = dict(turns)
@@ -610,6 +610,6 @@ class _Row:
 
 
 def _reach(line: Line, phases: Phases) -> tuple[int, int]:
-    """Give from where to where phases take elements of the image."""
+    """Return from where to where phases take elements of the image."""
     starts = phases.start, phases.start + phases.moves * (phases.many - 1)
     return min(starts) - phases.back * (phases.taps - 1), max(starts) + line.turns

@@ -276,7 +276,7 @@ _FAR: Final = 1 << 60
 
 
 def _own(form: AffineForm, places: Mapping[Var, Axis]) -> Var | None:
-    """Give the axis of ``axis + shift - gap * step``; None where it is something else.
+    """Return the axis of ``axis + shift - gap * step``; None where it is something else.
 
     A kernel of one element has no steps.
     """
@@ -328,7 +328,7 @@ def _bound(
 def _line_of(
     e: PrimExpr, axes: Sequence[Axis], found: Mapping[Var, tuple[AffineForm, int]]
 ) -> Var | None:
-    """Give the line of which an expression is the quotient by its stride."""
+    """Return the line of which an expression is the quotient by its stride."""
     if not isinstance(e, FloorDiv) or not isinstance(e.b, IntImm):
         return None
     form = affine_form(e.a, axes)
@@ -415,7 +415,7 @@ def _open(load: BufferLoad) -> bool:
 
 
 def _read_line(index: PrimExpr, lines: Sequence[Line], axes: Sequence[Axis]) -> Line | None:
-    """Give the line whose element an index is; with a stride of 1 it may be shifted."""
+    """Return the line whose element an index is; with a stride of 1 it may be shifted."""
     for line in lines:
         terms = {line.axis.var: 1, line.kernel.var: -line.gap}
         if line.kernel.size == 1:

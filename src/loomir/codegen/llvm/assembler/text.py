@@ -73,7 +73,7 @@ class Known:
         self.around = around if self.depth else None
 
     def find(self, text: str) -> Value | None:
-        """Give the result of an instruction, if it was computed already."""
+        """Return the result of an instruction, if it was computed already."""
         at: Known | None = self
         while at is not None:
             found = at.here.get(text)
@@ -194,7 +194,7 @@ class Function(Callee):
         return block
 
     def name_local(self, hint: str) -> str:
-        """Give a name that no other local of this function has."""
+        """Return a name that no other local of this function has."""
         return f"%{local_hint(hint)}.{self.serial()}"
 
     def render(self, out: list[str]) -> None:
@@ -289,7 +289,7 @@ class Module:
         attributes: Mapping[str, str | None] | None = None,
         fresh: bool = False,
     ) -> Callee:
-        """Give the function of that name, declared once, or the one defined in this module.
+        """Return the function of that name, declared once, or the one defined in this module.
 
         ``fresh``: what it gives is memory that nothing else points to.
         Errors: InternalError where it has another type.
@@ -312,7 +312,7 @@ class Module:
         return made
 
     def find(self, name: str) -> Function | None:
-        """Give the function defined under that name."""
+        """Return the function defined under that name."""
         return self._defined.get(name)
 
     def keep(self, function: Function) -> None:
@@ -372,7 +372,7 @@ class Module:
         return address
 
     def string(self, text: str | bytes) -> Value:
-        """Give the address of a constant C string: UTF-8, a zero behind it, equal ones shared."""
+        """Return the address of a constant C string: UTF-8, a zero behind it, equal ones shared."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         found = self._strings.get(data)
         if found is None:
@@ -384,20 +384,20 @@ class Module:
         return found
 
     def data(self, hint: str, content: bytes, *, align: int = 16) -> Value:
-        """Give the address of constant bytes."""
+        """Return the address of constant bytes."""
         init = Value(array(I8, len(content)), f'c"{escape(content)}"')
         name = f".data.{len(self._globals)}.{hint}"
         return self.define_global(name, init, constant=True, linkage="private", align=align)
 
     def data_once(self, name: str, content: bytes, *, align: int = 16) -> Value:
-        """Give the address of constant bytes under a name, defined at the first call."""
+        """Return the address of constant bytes under a name, defined at the first call."""
         if name in self._globals:
             return Value(PTR, global_name(name))
         init = Value(array(I8, len(content)), f'c"{escape(content)}"')
         return self.define_global(name, init, constant=True, linkage="private", align=align)
 
     def struct(self, name: str, fields: Sequence[Type]) -> Type:
-        """Give the struct type of that name, made at the first call.
+        """Return the struct type of that name, made at the first call.
 
         Errors: InternalError where it has other fields.
         """

@@ -107,7 +107,7 @@ class Type:
         self._vectors = {}
 
     def with_lanes(self, lanes: int) -> Type:
-        """Give the vector of ``lanes`` such elements, or the element itself for one lane."""
+        """Return the vector of ``lanes`` such elements, or the element itself for one lane."""
         if lanes == self.lanes:
             return self
         element = self.element if self.kind == "vector" else self
@@ -180,7 +180,7 @@ _INTEGERS: Final = {t.bits: t for t in (I1, I8, I16, I32, I64, I128)}
 
 
 def integer(bits: int) -> Type:
-    """Give the integer type of that width.
+    """Return the integer type of that width.
 
     Errors: InternalError for a width other than 1, 8, 16, 32, 64 and 128.
     """
@@ -191,7 +191,7 @@ def integer(bits: int) -> Type:
 
 
 def vector(element: Type, lanes: int) -> Type:
-    """Give the fixed vector of ``lanes`` elements; one lane stays a vector, ``<1 x T>``.
+    """Return the fixed vector of ``lanes`` elements; one lane stays a vector, ``<1 x T>``.
 
     Errors: InternalError unless ``element`` is an integer, a float or a pointer.
     """
@@ -213,7 +213,7 @@ def vector(element: Type, lanes: int) -> Type:
 
 
 def array(element: Type, count: int) -> Type:
-    """Give the array of ``count`` elements."""
+    """Return the array of ``count`` elements."""
     if not element.is_first_class or count < 0:
         raise InternalError(f"no array of {count} x {element.text} exists")
     made = Type(f"[{count} x {element.text}]", "array")
@@ -224,7 +224,7 @@ def array(element: Type, count: int) -> Type:
 
 
 def struct(fields: Sequence[Type]) -> Type:
-    """Give the literal struct of these fields, laid out as C would."""
+    """Return the literal struct of these fields, laid out as C would."""
     _check_fields(fields)
     made = Type("{ " + ", ".join(f.text for f in fields) + " }" if fields else "{}", "struct")
     made.fields = tuple(fields)
@@ -233,7 +233,7 @@ def struct(fields: Sequence[Type]) -> Type:
 
 
 def named_struct(name: str, fields: Sequence[Type]) -> Type:
-    """Give a struct that IR writes by name; ``Module.struct`` declares it and keeps names apart."""
+    """Return a struct that IR writes by name; ``Module.struct`` declares it under a unique name."""
     _check_fields(fields)
     made = Type(global_name(name, "%"), "struct")
     made.fields = tuple(fields)
@@ -242,7 +242,7 @@ def named_struct(name: str, fields: Sequence[Type]) -> Type:
 
 
 def function(result: Type, params: Sequence[Type], *, varargs: bool = False) -> Type:
-    """Give the type of a function; its ``fields`` are the types of the parameters."""
+    """Return the type of a function; its ``fields`` are the types of the parameters."""
     _check_fields(params)
     if result.kind == "function":
         raise InternalError("a function cannot return a function")

@@ -35,7 +35,7 @@ _NARROW: Final = range(2, 5)
 
 
 def base_of(frame: Frame, buffer: Buffer) -> Value:
-    """Give the address of a buffer's first element."""
+    """Return the address of a buffer's first element."""
     found = frame.views.get(buffer)
     return frame.lookup(buffer.data) if found is None else found
 
@@ -47,7 +47,7 @@ def _index_of(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
 
 
 def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
-    """Give the address of an element, of ``dtype.lanes`` lanes packed."""
+    """Return the address of an element, of ``dtype.lanes`` lanes packed."""
     if dtype.lanes > 1:
         index = b.mul(index, const(I64, dtype.lanes))
     return b.gep(memory_type(dtype.element), base, index)
@@ -64,7 +64,7 @@ class Place:
         self.indices = indices
 
     def lane(self, b: Builder, lane: int) -> Value:
-        """Give the index of a lane."""
+        """Return the index of a lane."""
         assert self.indices is not None
         return b.extractelement(self.indices, lane)
 
@@ -190,7 +190,7 @@ def _apart(frame: Frame, e: BufferLoad, base: Value, place: Place) -> Value:
 
 
 def _align(frame: Frame, buffer: Buffer) -> int:
-    """Give the alignment of an access: arrays from outside may lie anywhere."""
+    """Return the alignment of an access: arrays from outside may lie anywhere."""
     return memory_type(buffer.dtype).align if buffer.data in frame.owned else 1
 
 
@@ -244,7 +244,7 @@ def store(frame: Frame, s: BufferStore) -> Step[None]:
 
 
 def _slice(b: Builder, value: Value, number: int, width: int) -> Value:
-    """Give the slice of a vector that holds one element of a buffer."""
+    """Return the slice of a vector that holds one element of a buffer."""
     if width == 1:
         return b.extractelement(value, number)
     mask = range(number * width, (number + 1) * width)

@@ -25,7 +25,7 @@ Two: TypeAlias = Callable[[Builder, Value, Value], Value]
 
 
 def _extreme(predicate: str, first: str) -> Two:
-    """Give the smaller or the larger: x where they are equal, NaN where one is NaN.
+    """Return the smaller or the larger: x where they are equal, NaN where one is NaN.
 
     ``predicate`` is how ``y`` is to be to ``x`` to be it, and ``first`` how ``x`` is to ``y``.
     """
@@ -104,7 +104,7 @@ def fused_multiply_add(
 
 
 def sign_bits(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Give the bits of a float of 16 bits, and its sign bit alone."""
+    """Return the bits of a float of 16 bits, and its sign bit alone."""
     t = I16.with_lanes(x.type.lanes)
     bits = b.bitcast(x, t)
     return bits, b.and_(bits, const(t, 0x8000))

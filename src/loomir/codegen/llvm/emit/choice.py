@@ -14,7 +14,7 @@ __all__ = ["choose"]
 def choose(
     frame: Frame, condition: Value, yes: PrimExpr | Value, no: PrimExpr | Value
 ) -> Step[Value]:
-    """Give ``yes`` where the scalar condition holds, else ``no``.
+    """Return ``yes`` where the scalar condition holds, else ``no``.
 
     Where both are cheap both are evaluated: without a branch, loops can be vectorised.
     """

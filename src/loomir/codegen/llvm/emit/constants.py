@@ -41,14 +41,14 @@ __all__ = ["constant_of", "is_cheap", "range_of", "stride_of"]
 
 
 def constant_of(expr: PrimExpr) -> int | None:
-    """Give the integer that an expression is in every lane, where that is plain to see."""
+    """Return the integer that an expression is in every lane, where that is plain to see."""
     while isinstance(expr, Broadcast):
         expr = expr.value
     return expr.value if isinstance(expr, IntImm) else None
 
 
 def stride_of(index: PrimExpr) -> int | None:
-    """Give the constant by which each lane of an index exceeds the lane before, modulo 2**64."""
+    """Return the constant by which each lane of an index exceeds the lane before, modulo 2**64."""
     while index.dtype.lanes > 1:
         if index.dtype.bits != 64:
             return None

@@ -96,12 +96,12 @@ class Unit:
     """Of the statements of the function in the making, by id, where it is too large to be one."""
 
     def count_loop(self) -> int:
-        """Give a number to a parallel loop."""
+        """Return a number to a parallel loop."""
         self.parallel_loops += 1
         return self.parallel_loops
 
     def count_piece(self) -> int:
-        """Give a number to a piece of a large function."""
+        """Return a number to a piece of a large function."""
         self.pieces += 1
         return self.pieces
 
@@ -237,7 +237,7 @@ class Frame:
         return self.unit.statements[stmt.__class__](self, stmt)
 
     def lookup(self, var: Var) -> Value:
-        """Give what a variable stands for."""
+        """Return what a variable stands for."""
         found = self.env.get(var)
         if found is None:
             raise InternalError(f"variable {var.name_hint!r} is not in scope in lowered code")

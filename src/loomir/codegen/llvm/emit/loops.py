@@ -42,7 +42,7 @@ def loop(frame: Frame, s: For) -> Step[None]:
 
 
 def _bounds(frame: Frame, s: For, low: Value, extent: Value) -> tuple[Value, Value, Value | None]:
-    """Give the counter's first and last but one value, and what to add to it for the variable.
+    """Return the counter's first and last but one value, and what to add to it for the variable.
 
     In up to 32 bits the counter is the variable itself, with room to spare; in 64 bits it starts
     at 0.
@@ -185,7 +185,7 @@ class _Strip:
 
 
 def _written_out(frame: Frame, s: For) -> dict[str, Metadata] | None:
-    """Give the note that LLVM shall write out several steps of a loop, or no more than one.
+    """Return the note that LLVM shall write out several steps of a loop, or no more than one.
 
     Several are no vectors: bytes of a table, put together one by one, take twice as long.
     """

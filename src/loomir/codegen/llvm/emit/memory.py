@@ -12,12 +12,12 @@ __all__ = ["element_size", "load_value", "memory_type", "store_value"]
 
 
 def memory_type(dtype: DataType) -> Type:
-    """Give the type that a value of the dtype has in memory."""
+    """Return the type that a value of the dtype has in memory."""
     return I8.with_lanes(dtype.lanes) if dtype.is_bool else register_type(dtype)
 
 
 def element_size(dtype: DataType) -> int:
-    """Give the bytes that one lane takes."""
+    """Return the bytes that one lane takes."""
     return (dtype.bits + 7) // 8
 
 

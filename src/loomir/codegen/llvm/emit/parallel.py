@@ -59,7 +59,7 @@ def run_parallel(
 
 # -- the closure -------------------------------------------------------------------------------
 def _held(type: Type) -> Type:
-    """Give the type that the closure holds a value by: a truth value takes a byte."""
+    """Return the type that the closure holds a value by: a truth value takes a byte."""
     return I8.with_lanes(type.lanes) if type.is_int and type.bits == 1 else type
 
 

@@ -159,7 +159,7 @@ class _Plan:
 
 
 def _parts(stmt: Stmt) -> tuple[list[Stmt], float]:
-    """Give the statements right below one, and what its own expressions run."""
+    """Return the statements right below one, and what its own expressions run."""
     inner: list[Stmt] = []
     nodes = 1.0
     stack = children(stmt)
@@ -208,7 +208,7 @@ class _Sizes:
         return None
 
     def most(self, expr: PrimExpr) -> int | None:
-        """Give a number that an expression is not above, or None."""
+        """Return a number that an expression is not above, or None."""
         return trampoline(self._bounded(expr))
 
     def _is_derived(self, expr: PrimExpr) -> bool:
@@ -274,7 +274,7 @@ class _Sizes:
 
 
 def _rest_of(expr: Sub) -> int | None:
-    """Give the number by which ``x - x // n * n`` divides."""
+    """Return the number by which ``x - x // n * n`` divides."""
     product = expr.b
     if not isinstance(product, Mul) or not isinstance(product.a, FloorDiv):
         return None

@@ -81,7 +81,7 @@ _NO: Final = const(I32, 0)
 
 
 def _here(b: Builder) -> Value:
-    """Give the address that the frame of this function goes down to."""
+    """Return the address that the frame of this function goes down to."""
     return b.ptrtoint(b.intrinsic("llvm.stacksave", [], result=PTR, overloads=[PTR]), I64)
 
 
@@ -112,7 +112,7 @@ def define_room(module: Module) -> None:
 
 
 def _room_of(function: Function) -> int:
-    """Give what a function reserves at most until those that it calls look for themselves."""
+    """Return what a function reserves at most until those that it calls look for themselves."""
     return _measure(function, {})
 
 

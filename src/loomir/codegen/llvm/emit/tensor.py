@@ -26,12 +26,12 @@ FIELDS: Final = {"data": 0, "device": 1, "ndim": 3, "shape": 7, "strides": 8, "b
 
 
 def element_code(dtype: DataType) -> tuple[int, int]:
-    """Give DLPack's code and bits of a dtype's elements."""
+    """Return DLPack's code and bits of a dtype's elements."""
     return int(dtype.code), 8 if dtype.is_bool else dtype.bits
 
 
 def header_word(dtype: DataType, rank: int) -> int:
-    """Give the 64 bits that ``ndim`` and the dtype fill, lowest byte first."""
+    """Return the 64 bits that ``ndim`` and the dtype fill, lowest byte first."""
     code, bits = element_code(dtype)
     return rank | code << 32 | bits << 40 | dtype.lanes << 48
 

@@ -120,12 +120,12 @@ class TargetMachine:
 
     @staticmethod
     def host() -> TargetMachine:
-        """Give the machine that this process runs on."""
+        """Return the machine that this process runs on."""
         return _host()
 
     @staticmethod
     def of(cpu: str, features: str = "", triple: str = "") -> TargetMachine:
-        """Give another CPU, of the host's triple unless one is named.
+        """Return another CPU, of the host's triple unless one is named.
 
         Errors: InternalError for a triple that LLVM does not know, or a CPU that it refuses.
         """
@@ -146,7 +146,7 @@ class TargetMachine:
         return frozenset(name for name in _PROBES if self.has(name))
 
     def machine(self, level: int) -> llvm.TargetMachine:
-        """Give LLVM's object for code generation at a level from 0 to 3."""
+        """Return LLVM's object for code generation at a level from 0 to 3."""
         found = self._machines.get(level)
         if found is None:
             native = self.triple == llvm.get_process_triple()
@@ -168,7 +168,7 @@ class TargetMachine:
 
 
 def family(triple: str) -> tuple[str, str]:
-    """Give what decides which code runs: the architecture and the system."""
+    """Return what decides which code runs: the architecture and the system."""
     arch, *rest = triple.split("-")
     system = "-".join(rest[1:]) or "-".join(rest)
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch), system
@@ -298,7 +298,7 @@ def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, wanted:
 def _selectable(
     module: llvm.ModuleRef, target: TargetMachine
 ) -> Generator[llvm.ModuleRef, None, None]:
-    """Give what instructions are selected for: the module, without what LLVM gets wrong there."""
+    """Yield what instructions are selected for: the module, without what LLVM gets wrong there."""
     text = str(module) if target.is_x86 else ""
     safe = avoid_forbidden_patterns(text) if may_hold_forbidden_patterns(text) else None
     if safe is None:
@@ -398,7 +398,7 @@ def optimised_ir(
     *,
     passes: Passes = Passes.USUAL,
 ) -> str:
-    """Give the IR as it is after LLVM's passes."""
+    """Return the IR as it is after LLVM's passes."""
     target = target or TargetMachine.host()
     _codegen_level(level)
     with _parsed(text, target) as module:
@@ -414,7 +414,7 @@ def assembly(
     *,
     passes: Passes = Passes.USUAL,
 ) -> str:
-    """Give the assembly that ``compile_ir`` makes."""
+    """Return the assembly that ``compile_ir`` makes."""
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
     with _parsed(text, target) as module:
@@ -444,7 +444,7 @@ class Library:
             tracker.close()
 
     def address(self, name: str) -> int:
-        """Give the address of a symbol that the object defines.
+        """Return the address of a symbol that the object defines.
 
         Errors: InternalError where it defines no such symbol, or the library is closed.
         """
@@ -502,7 +502,7 @@ _jits: Final[list[_Jit]] = []
 
 
 def _jit() -> _Jit:
-    """Give the JIT for the next object. Libraries hold it: code of them may run to the end."""
+    """Return the JIT for the next object. Libraries hold it: code of them may run to the end."""
     with _jit_lock:
         if not _jits or _jits[0].linked == _LINKED:
             _jits[:] = [_Jit()]

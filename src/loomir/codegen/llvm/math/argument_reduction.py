@@ -77,7 +77,7 @@ def far(b: Builder, args: Sequence[Value]) -> Value:
 
 
 def turned(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Give the angle less n quarter turns, in two parts, and n."""
+    """Return the angle less n quarter turns, in two parts, and n."""
     turn = HALF_PI if x.type.bits == 64 else HALF_PI_SINGLE
     n, whole = nearest(b, b.fmul(x, const(x.type, _TWO_OVER_PI)))
     first = fma(b, n, -turn[0], x)  # exact
@@ -91,7 +91,7 @@ def turned(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def turned_single(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Give the angle less n quarter turns, to a unit in the last place, and n, for floats."""
+    """Return the angle less n quarter turns, to a unit in the last place, and n, for floats."""
     n, whole = nearest(b, b.fmul(x, const(x.type, _TWO_OVER_PI)))
     r = fma(b, n, -HALF_PI_SINGLE[0], x)  # exact
     r = fma(b, n, -HALF_PI_SINGLE[1], r)
@@ -128,7 +128,7 @@ def turned_far(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _window(b: Builder, start: Value) -> tuple[Value, Value, Value]:
-    """Give the 192 bits of the table from a bit on, as three words."""
+    """Return the 192 bits of the table from a bit on, as three words."""
     init = struct.pack(f"<{len(_BITS)}Q", *_BITS)
     table = b.module.data_once(_TABLE, init, align=8)
     first = b.lshr(start, const(I64, 6))
@@ -144,7 +144,7 @@ def _window(b: Builder, start: Value) -> tuple[Value, Value, Value]:
 
 
 def _radians(b: Builder, turns: Value) -> tuple[Value, Value, Value]:
-    """Give the magnitude of a signed 128-bit fraction of a quarter turn in radians, and its sign.
+    """Return the magnitude of a signed 128-bit fraction of a quarter turn in radians, and its sign.
 
     The magnitude is in two parts.
     """

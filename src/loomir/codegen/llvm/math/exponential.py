@@ -162,7 +162,7 @@ _LIFT: Final = 64
 
 
 def _parted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Value]:
-    """Give r, n, and a number in whose low bits n is."""
+    """Return r, n, and a number in whose low bits n is."""
     magic = format_of(x).magic
     moved = fma(b, x, how.steps, magic)
     n = b.fsub(moved, const(x.type, magic))
@@ -171,13 +171,13 @@ def _parted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Value]:
 
 
 def _reduced(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
-    """Give r, and a number in whose low bits n is."""
+    """Return r, and a number in whose low bits n is."""
     r, _, moved = _parted(b, x, how)
     return r, moved
 
 
 def _exponent(b: Builder, moved: Value, x: Value) -> Value:
-    """Give n in the place of the exponent; the other bits of ``moved`` are shifted out."""
+    """Return n in the place of the exponent; the other bits of ``moved`` are shifted out."""
     return b.shl(moved, const(moved.type, format_of(x).fraction))
 
 
@@ -312,7 +312,7 @@ def exp_of_sum(b: Builder, x: Value, low: Value) -> Value:
 
 
 def _counted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
-    """Give r, and n as an integer."""
+    """Return r, and n as an integer."""
     r, moved = _reduced(b, x, how)
     form = format_of(x)
     return r, b.sub(moved, const(moved.type, bits_of(form.magic, form.bits)))

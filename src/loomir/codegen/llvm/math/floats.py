@@ -42,7 +42,7 @@ _FLOAT32: Final = DataType(TypeCode.FLOAT, 32)
 
 @functools.cache
 def register_type(dtype: DataType) -> Type:
-    """Give the type that a value of the dtype has in registers."""
+    """Return the type that a value of the dtype has in registers."""
     if dtype.is_void:
         return VOID
     if dtype.is_handle:
@@ -74,7 +74,7 @@ def cast(b: Builder, x: Value, source: DataType, target: DataType) -> Value:
 
 
 def widen(b: Builder, x: Value, dtype: DataType) -> Value:
-    """Give a float of 16 bits as a float of 32 bits, others as they are."""
+    """Return a float of 16 bits as a float of 32 bits, others as they are."""
     return cast(b, x, dtype, _compute(dtype))
 
 

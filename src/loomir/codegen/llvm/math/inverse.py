@@ -136,7 +136,7 @@ def _polynomial(x: Value) -> Sequence[float]:
 
 # -- sine and cosine ---------------------------------------------------------------------------
 def _arc(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Give an angle in two parts, and whether it is the rest.
+    """Return an angle in two parts, and whether it is the rest.
 
     The sine of the angle is the magnitude of x where that is below 1/2; elsewhere the angle is the
     one whose sine is the root of ``(1 - |x|) / 2``, doubled: the angle of that cosine.

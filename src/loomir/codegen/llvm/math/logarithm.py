@@ -81,7 +81,7 @@ _SQRT_HALF: Final = 0.7071067811865476
 
 
 def parts_of(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Give f and e of a positive finite x, e as a float."""
+    """Return f and e of a positive finite x, e as a float."""
     form = format_of(x)
     t = x.type
     subnormal = b.fcmp("olt", x, const(t, 2.0 ** (1 - form.bias)))
@@ -92,7 +92,7 @@ def parts_of(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def _split(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Give of a normal x: f; e as a float, with 2**fraction and the bias added; e in its place."""
+    """Return of a normal x: f; e as a float, with 2**fraction and the bias added; e in place."""
     form = format_of(x)
     t, i = x.type, integers(x)
     root = bits_of(_SQRT_HALF, form.bits)
@@ -108,7 +108,7 @@ def _split(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _tail(b: Builder, f: Value) -> tuple[Value, Value]:
-    """Give h = f**2 / 2 and c so that log(1 + f) = f - (h - c)."""
+    """Return h = f**2 / 2 and c so that log(1 + f) = f - (h - c)."""
     t = f.type
     square = b.fmul(f, f)
     half = b.fmul(square, const(t, 0.5))
@@ -120,7 +120,7 @@ def _tail(b: Builder, f: Value) -> tuple[Value, Value]:
 
 
 def _special(b: Builder, x: Value, result: Value) -> Value:
-    """Give what the logarithm is at 0, at infinity, below 0 and of NaN."""
+    """Return what the logarithm is at 0, at infinity, below 0 and of NaN."""
     t = x.type
     top = b.fcmp("oeq", x, const(t, float("inf")))
     result = b.select(b.fcmp("oeq", x, const(t, 0.0)), const(t, float("-inf")), result)

@@ -49,7 +49,7 @@ def number_of(value: Value) -> float | None:
 
 
 def _next(t: Type, number: float, side: int) -> Value:
-    """Give the next float above or below."""
+    """Return the next float above or below."""
     element = t.element if t.lanes > 1 or t.kind == "vector" else t
     if element is not FLOAT and element is not HALF:
         return const(t, math.nextafter(number, side * math.inf))

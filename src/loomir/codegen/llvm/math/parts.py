@@ -55,7 +55,7 @@ _FORMATS: Final = {
 
 
 def format_of(x: Value) -> Format:
-    """Give the layout of the elements of a float or double value."""
+    """Return the layout of the elements of a float or double value."""
     found = _FORMATS.get(x.type.element)
     if found is None:
         raise InternalError(f"math kernels take float and double, not {x.typed}")
@@ -63,12 +63,12 @@ def format_of(x: Value) -> Format:
 
 
 def integers(x: Value) -> Type:
-    """Give the integer type of the same width and lanes."""
+    """Return the integer type of the same width and lanes."""
     return format_of(x).integer.with_lanes(x.type.lanes)
 
 
 def bits_of(value: float, bits: int) -> int:
-    """Give the bits of a float or double constant."""
+    """Return the bits of a float or double constant."""
     form, code = ("<f", "<I") if bits == 32 else ("<d", "<Q")
     return int(struct.unpack(code, struct.pack(form, value))[0])
 
@@ -195,7 +195,7 @@ def scaled(b: Builder, x: Value, n: Value) -> Value:
 
 # -- numbers in two parts ----------------------------------------------------------------------
 def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Give the rounded sum and what it lost; finite numbers of any sizes."""
+    """Return the rounded sum and what it lost; finite numbers of any sizes."""
     total = b.fadd(x, y)
     second = b.fsub(total, x)
     first = b.fsub(total, second)
@@ -203,19 +203,19 @@ def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def quick_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Give the rounded sum and what it lost, where ``x`` is the larger or zero."""
+    """Return the rounded sum and what it lost, where ``x`` is the larger or zero."""
     total = b.fadd(x, y)
     return total, b.fsub(y, b.fsub(total, x))
 
 
 def two_product(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Give the rounded product and what it lost, unless that underflows."""
+    """Return the rounded product and what it lost, unless that underflows."""
     product = b.fmul(x, y)
     return product, fma(b, x, y, b.fneg(product))
 
 
 def root_in_parts(b: Builder, x: Value, low: Value | None = None) -> tuple[Value, Value]:
-    """Give the square root of x, or of x + low, and what rounding lost; zero of zero.
+    """Return the square root of x, or of x + low, and what rounding lost; zero of zero.
 
     What is lost, the rest over twice the root, need not be exact: 1 over the root comes within 4 %
     by halving and negating the exponent.

@@ -107,7 +107,7 @@ def _length(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _infinite_beside(b: Builder, x: Value, y: Value, length: Value) -> Value:
-    """Give infinity where one side is, even beside NaN."""
+    """Return infinity where one side is, even beside NaN."""
     top = const(x.type, float("inf"))
     infinite = b.or_(b.fcmp("oeq", x, top), b.fcmp("oeq", y, top))
     return b.select(infinite, top, length)
@@ -195,7 +195,7 @@ def _signed_power(b: Builder, x: Value, y: Value, result: Value) -> Value:
 
 
 def _log_in_parts(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Give the logarithm of a positive finite number in two parts, of 13 bits more than one."""
+    """Return the logarithm of a positive finite number in two parts, of 13 bits more than one."""
     how = _LOG[x.type.element]
     t = x.type
     f, e = parts_of(b, x)

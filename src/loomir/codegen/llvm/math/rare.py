@@ -93,7 +93,7 @@ def _define_scalar(
 def _version(
     module: Module, one: Function, args: Sequence[Value], result: Type, hard: Scalar
 ) -> Function:
-    """Give the function for vectors, of arguments of the types of ``args``."""
+    """Return the function for vectors, of arguments of the types of ``args``."""
     name = f"{one.name}.v{result.lanes}"
     known = module.find(name)
     if known is not None:

@@ -96,7 +96,7 @@ _Join = Callable[[Builder, Value, Value, Value], Value]
 
 
 def _pair(b: Builder, r: Value, tail: Value) -> tuple[Value, Value]:
-    """Give sine and cosine of ``r + tail``."""
+    """Return sine and cosine of ``r + tail``."""
     t = r.type
     z = b.fmul(r, r)
     half = b.fmul(z, const(t, 0.5))
@@ -173,7 +173,7 @@ def _on_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
 
 
 def _kept_zero(b: Builder, x: Value, result: Value, join: _Join) -> Value:
-    """Give zero its sign back, which subtracting no turns at all has lost."""
+    """Return zero its sign back, which subtracting no turns at all has lost."""
     if join is _cosine:
         return result
     return b.select(b.fcmp("oeq", x, const(x.type, 0.0)), x, result)

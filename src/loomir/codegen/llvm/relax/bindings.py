@@ -53,7 +53,7 @@ These are not optimised, which would gain nothing: they call kernels, and kernel
 
 
 def take(frame: GraphFrame, e: RelaxExpr, dying: Dying) -> Step[Slot]:
-    """Give the value of an expression as a reference in a slot of its own."""
+    """Return the value of an expression as a reference in a slot of its own."""
     if isinstance(e, SeqExpr):
         return (yield _sequence(frame, e, dying))
     if isinstance(e, If):

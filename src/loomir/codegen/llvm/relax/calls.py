@@ -69,7 +69,7 @@ def _name(op: RelaxExpr) -> str:
 
 # -- kernels called as they are ----------------------------------------------------------------
 def direct_kernel(frame: GraphFrame, e: Call) -> Linked | None:
-    """Give the kernel of the module that is called as it is, if one is."""
+    """Return the kernel of the module that is called as it is, if one is."""
     return frame.graph.linked(e.op.name_hint) if isinstance(e.op, GlobalVar) else None
 
 
@@ -97,7 +97,7 @@ def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
 def _passed(
     frame: GraphFrame, name: str, p: Parameter, arg: RelaxExpr, span: Span | None
 ) -> Step[Value]:
-    """Give an argument as a kernel takes it."""
+    """Return an argument as a kernel takes it."""
     if isinstance(arg, PrimValue) and arg.value.dtype is p.dtype and p.buffer is None:
         return (yield frame.value(arg.value))
     value: Value = yield leaf(frame, arg)

@@ -66,11 +66,11 @@ class Place(NamedTuple):
     claim: str | None = None
 
     def field(self, index: int) -> Place:
-        """Give the place of a field of a tuple."""
+        """Return the place of a field of a tuple."""
         return self._replace(where=faults.field_of(self.where, index))
 
     def fault(self, found: Fault) -> Fault:
-        """Give the fault to report: of a claim, that it is one."""
+        """Return the fault to report: of a claim, that it is one."""
         if self.claim is None:
             return found
         return faults.not_a_claim(found, self.span, self.claim)

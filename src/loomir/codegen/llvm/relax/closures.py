@@ -38,7 +38,7 @@ def open_function(graph: GraphUnit, symbol: str) -> Function:
 
 
 def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Step[Slot]:
-    """Give a function as a value; it may call itself by the variable that it is bound to."""
+    """Return a function as a value; it may call itself by the variable that it is bound to."""
     graph = frame.graph
     captured = _captured(frame, func, var)
     name = var.name_hint if var is not None else func.name
@@ -106,7 +106,7 @@ def make_partial(
     bound: Sequence[Value],
     span: Span | None,
 ) -> Value:
-    """Give a function that calls another with more arguments."""
+    """Return a function that calls another with more arguments."""
     if not isinstance(known, FuncStructInfo) or known.params is None:
         made = builtin(frame, "partial", [function, *bound], span)
         return frame.keep(frame.move(made))

@@ -162,7 +162,7 @@ class GraphFrame(Frame):
 
     # -- slots -----------------------------------------------------------------------------------
     def take_slot(self) -> Slot:
-        """Give a slot that is free; it holds NULL."""
+        """Return a slot that is free; it holds NULL."""
         if self._free:
             return self._free.pop()
         self._slots += 1
@@ -203,7 +203,7 @@ class GraphFrame(Frame):
         return value
 
     def own(self, value: Value) -> Slot:
-        """Give a reference to a value: the temporary one, where it was made just now."""
+        """Return a reference to a value: the temporary one, where it was made just now."""
         for place_, (kept, slot) in reversed(list(enumerate(self.temporary))):
             if kept is value:
                 del self.temporary[place_]
@@ -225,12 +225,12 @@ class GraphFrame(Frame):
 
     # -- scratch ---------------------------------------------------------------------------------
     def scratch(self, words: int) -> Value:
-        """Give memory of so many words, until the next that is asked for."""
+        """Return memory of so many words, until the next that is asked for."""
         self._scratch_words = max(self._scratch_words, words)
         return self._scratch
 
     def room(self, words: int) -> Value:
-        """Give memory of so many words on the stack, of its own for the whole call."""
+        """Return memory of so many words on the stack, of its own for the whole call."""
         return self.b.alloca(array(I64, max(1, words)), hint="room")
 
     # -- objects ---------------------------------------------------------------------------------
@@ -268,14 +268,14 @@ class GraphFrame(Frame):
         self.b.store(value, place(self.b, base, offset))
 
     def laid_out(self, e: object) -> Laid | None:
-        """Give what is known of a tensor before the program runs."""
+        """Return what is known of a tensor before the program runs."""
         if isinstance(e, Constant):
             return laid_as(e.struct_info)
         return self.laid.get(e) if isinstance(e, Var) else None
 
     # -- variables -------------------------------------------------------------------------------
     def held(self, var: Var) -> Value:
-        """Give the value of a variable."""
+        """Return the value of a variable."""
         found = self.values.get(var)
         if found is None:
             raise InternalError(f"variable {var.name_hint!r} is not in scope in a graph")
@@ -301,7 +301,7 @@ class GraphFrame(Frame):
             self.b.store(bits_of(self.b, value, var.dtype), at_)
 
     def lookup(self, var: ShapeVar) -> Value:
-        """Give the value of a shape variable; pieces find it in memory."""
+        """Return the value of a shape variable; pieces find it in memory."""
         place_ = self._sizes.get(var) if var in self.env else None
         if place_ is None:
             return super().lookup(var)
@@ -309,7 +309,7 @@ class GraphFrame(Frame):
         return value_of(self.b, bits, var.dtype)
 
     def take_tensor(self, rank: int, what: object = None) -> tuple[Held, bool]:
-        """Give memory for a tensor that only kernels see, and whether that is there already.
+        """Return memory for a tensor that only kernels see, and whether that is there already.
 
         ``what``: equal for equal tensors, None where that is not known.
         """
@@ -339,7 +339,7 @@ class GraphFrame(Frame):
         return self.b.gep(I64, self._tensors_at, const(I64, held.place), inbounds=True)
 
     def extern_of(self, e: object) -> str | None:
-        """Give the name of the packed function that an expression is known to be."""
+        """Return the name of the packed function that an expression is known to be."""
         if isinstance(e, ExternFunc):
             return e.global_symbol
         return self.externs.get(e) if isinstance(e, Var) else None

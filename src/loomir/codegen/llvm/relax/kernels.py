@@ -43,7 +43,7 @@ _INT64: Final = DataType("int64")
 
 
 def tensor_of(frame: GraphFrame, value: Value) -> Value:
-    """Give the address of a tensor's DLTensor."""
+    """Return the address of a tensor's DLTensor."""
     return place(frame.b, value, at.TENSOR_DLTENSOR)
 
 
@@ -148,7 +148,7 @@ def call_kernel(
 
 
 def scalar_for(frame: GraphFrame, parameter: Parameter, value: Value, span: Span | None) -> Value:
-    """Give a 64-bit integer as a kernel's scalar takes it, if it fits."""
+    """Return a 64-bit integer as a kernel's scalar takes it, if it fits."""
     dtype = parameter.dtype
     if dtype is _INT64:
         return value
@@ -168,7 +168,7 @@ def scalar_for(frame: GraphFrame, parameter: Parameter, value: Value, span: Span
 def scalar_of(
     frame: GraphFrame, p: Parameter, value: Value, known: StructInfo, span: Span | None
 ) -> Value:
-    """Give an object as a kernel takes it where it takes no array: a scalar, or null."""
+    """Return an object as a kernel takes it where it takes no array: a scalar, or null."""
     where = Place(faults.argument(p.name), span)
     if p.dtype.is_handle:
         require_kind(frame, value, [at.NULL_OBJECT], where)

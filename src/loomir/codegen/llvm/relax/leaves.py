@@ -39,7 +39,7 @@ __all__ = ["LEAVES", "facts", "global_value", "leaf", "make_shape"]
 
 
 def leaf(frame: GraphFrame, expr: RelaxExpr) -> Step[Value]:
-    """Give the value of a leaf expression: a reference that is held while the binding is made."""
+    """Return the value of a leaf expression: a reference that is held while the binding is made."""
     rule = LEAVES.get(expr.__class__)
     if rule is None:
         raise InternalError(f"a {type(expr).__name__} is no leaf: the graph is not in normal form")
@@ -47,7 +47,7 @@ def leaf(frame: GraphFrame, expr: RelaxExpr) -> Step[Value]:
 
 
 def facts(expr: RelaxExpr) -> StructInfo:
-    """Give what is known of the value of a leaf expression."""
+    """Return what is known of the value of a leaf expression."""
     if isinstance(expr, Var):
         return expr.struct_info_annotation or OBJECT
     if isinstance(expr, Constant):
@@ -136,7 +136,7 @@ def _global(frame: GraphFrame, e: GlobalVar) -> Step[Value]:
 
 
 def global_value(frame: GraphFrame, e: GlobalVar) -> Value:
-    """Give a function of the module as a value."""
+    """Return a function of the module as a value."""
     known = frame.graph.known(e.name_hint)
     if known is None:
         raise InternalError(f"a graph names {e.name_hint!r}, which is not in the module")

@@ -53,7 +53,7 @@ def _alloc_storage(s: Site) -> Step[Slot]:
 
 
 def _extents(s: Site, index: int) -> Step[_Extents]:
-    """Give the extents of a shape."""
+    """Return the extents of a shape."""
     e, frame, b = s.arg(index), s.frame, s.frame.b
     if isinstance(e, ShapeExpr) and all(isinstance(v, IntImm) for v in e.values):
         numbers = tuple(v.value for v in e.values if isinstance(v, IntImm))
@@ -85,7 +85,7 @@ def _extents(s: Site, index: int) -> Step[_Extents]:
 
 
 def _offset(s: Site, index: int) -> Step[Value]:
-    """Give a number of bytes."""
+    """Return a number of bytes."""
     e = s.arg(index)
     if isinstance(e, PrimValue):
         return (yield s.frame.value(e.value))
@@ -97,7 +97,7 @@ def _offset(s: Site, index: int) -> Step[Value]:
 
 
 def _alloc_tensor(s: Site) -> Step[Slot]:
-    """Give a tensor that lies in storage."""
+    """Return a tensor that lies in storage."""
     storage: Value = yield s.of_kind(0, at.TENSOR)
     offset: Value = yield _offset(s, 1)
     extents: _Extents = yield _extents(s, 2)
@@ -117,7 +117,7 @@ def _fresh_tensor(s: Site) -> Step[Slot]:
 
 
 def place_tensor(s: Site) -> Step[Held]:
-    """Give a tensor that lies in storage, itself in the memory of the function."""
+    """Return a tensor that lies in storage, itself in the memory of the function."""
     frame, b = s.frame, s.frame.b
     dtype = s.option(3, "dtype")
     if not isinstance(dtype, DataType):
@@ -140,13 +140,13 @@ def place_tensor(s: Site) -> Step[Held]:
 
 
 def _rank_of(s: Site, index: int) -> int:
-    """Give the length of a shape; -1 where it is known only at run time."""
+    """Return the length of a shape; -1 where it is known only at run time."""
     known = facts(s.arg(index))
     return known.ndim if isinstance(known, ShapeStructInfo) else -1
 
 
 def laid_in_storage(s: Site) -> Laid | None:
-    """Give what is known of a tensor made in storage, where all of it is numbers."""
+    """Return what is known of a tensor made in storage, where all of it is numbers."""
     storage, offset, shape, dtype = s.arg(0), s.arg(1), s.arg(2), s.option(3, "dtype")
     if not isinstance(storage, Var) or not isinstance(shape, ShapeExpr):
         return None
@@ -296,7 +296,7 @@ def _given(s: Site, index: int) -> bool:
 
 
 def _as_it_is(s: Site) -> Step[Slot]:
-    """Give the tensor: none here begins elsewhere than at its data."""
+    """Return the tensor: none here begins elsewhere than at its data."""
     value: Value = yield s.of_kind(0, at.TENSOR)
     return s.own(value)
 

@@ -48,7 +48,7 @@ Rule: TypeAlias = Callable[[Site], Step[Slot]]
 
 # -- arguments and results ---------------------------------------------------------------------
 def _outputs(s: Site) -> tuple[list[TensorStructInfo], bool]:
-    """Give what the results are to be, and whether they come as a tuple."""
+    """Return what the results are to be, and whether they come as a tuple."""
     infos: Sequence[StructInfo] = s.call.sinfo_args
     as_tuple = len(infos) != 1
     if len(infos) == 1 and isinstance(infos[0], TupleStructInfo):
@@ -79,7 +79,7 @@ def _made(s: Site, info: TensorStructInfo) -> Step[Value]:
 
 
 def _fields(s: Site, e: RelaxExpr) -> Step[tuple[list[Value], list[RelaxExpr | None]]]:
-    """Give the values that come as a tuple, and their expressions where it is written out."""
+    """Return the values that come as a tuple, and their expressions where it is written out."""
     frame = s.frame
     values: list[Value] = []
     if isinstance(e, Tuple):
@@ -104,7 +104,7 @@ def _results(s: Site, values: Sequence[Value], as_tuple: bool) -> Slot:
 
 # -- calls of kernels --------------------------------------------------------------------------
 def _integers(s: Site, others: int) -> Step[list[Value]]:
-    """Give the numbers that come as a shape behind the tensors; ``others`` counts the latter."""
+    """Return the numbers that come as a shape behind the tensors; ``others`` counts the latter."""
     if not s.has(2):
         return []
     e, frame = s.arg(2), s.frame
@@ -176,7 +176,7 @@ def _inplace(s: Site) -> tuple[int, ...]:
 
 
 def _own_copy(s: Site, value: Value) -> Value:
-    """Give a copy of a constant, which is to be written; else the value itself."""
+    """Return a copy of a constant, which is to be written; else the value itself."""
     frame, b = s.frame, s.frame.b
     slot = frame.take_slot()
     copy, same, done = b.append("copy"), b.append("same"), b.append("chosen")
@@ -205,7 +205,7 @@ def _copied(s: Site, value: Value) -> Value:
 
 
 def _linked(s: Site) -> Linked:
-    """Give the kernel that is called."""
+    """Return the kernel that is called."""
     e = s.arg(0)
     if not isinstance(e, GlobalVar):
         raise InternalError(f"{s.shown} calls what is no function of the module")
@@ -333,7 +333,7 @@ def _make_closure(s: Site) -> Step[Slot]:
 
 
 def facts_of_function(s: Site) -> StructInfo:
-    """Give what is known of the function that is the first argument."""
+    """Return what is known of the function that is the first argument."""
     e = s.arg(0)
     if isinstance(e, GlobalVar):
         found = s.frame.graph.signatures.get(e.name_hint)

@@ -197,7 +197,7 @@ def _length(func: relax.Function) -> int:
 
 
 def _returned(body: RelaxExpr) -> StructInfo:
-    """Give what is known of what a body gives."""
+    """Return what is known of what a body gives."""
     while isinstance(body, relax.SeqExpr):
         body = body.body
     return facts(body)

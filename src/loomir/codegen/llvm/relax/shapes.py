@@ -90,7 +90,7 @@ def _tensor_to_shape(s: Site) -> Step[Slot]:
 
 
 def _integer(s: Site, data: Value, i: Value, word: Value) -> Value:
-    """Give an element of a tensor of integers, whose dtype DLPack has in a word, as int64."""
+    """Return an element of a tensor of integers, whose dtype DLPack has in a word, as int64."""
     b = s.frame.b
     bits = b.and_(b.lshr(word, const(I64, 8)), const(I64, 0xFF))
     size = b.lshr(bits, const(I64, 3))

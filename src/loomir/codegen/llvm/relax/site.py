@@ -47,15 +47,15 @@ class Site(NamedTuple):
         return index < len(self.call.args)
 
     def arg(self, index: int) -> RelaxExpr:
-        """Give an argument as an expression."""
+        """Return an argument as an expression."""
         return self.call.args[index]
 
     def value(self, index: int) -> Step[Value]:
-        """Give the value of an argument."""
+        """Return the value of an argument."""
         return leaf(self.frame, self.call.args[index])
 
     def of_kind(self, index: int, kind: int) -> Step[Value]:
-        """Give the value of an argument, which must be of a kind."""
+        """Return the value of an argument, which must be of a kind."""
         value: Value = yield leaf(self.frame, self.call.args[index])
         known = _FACTS.get(kind)
         if known is None or not isinstance(facts(self.call.args[index]), known):
@@ -64,7 +64,7 @@ class Site(NamedTuple):
         return value
 
     def option(self, index: int, name: str) -> Any:
-        """Give plain data, whether it came as an argument or as an attribute; None for neither."""
+        """Return plain data, whether it came as an argument or as an attribute; else None."""
         if name in self.call.attrs:
             return self.call.attrs[name]
         if index >= len(self.call.args):
@@ -77,13 +77,13 @@ class Site(NamedTuple):
         return None
 
     def own(self, value: Value) -> Slot:
-        """Give a reference to a value in a slot of its own."""
+        """Return a reference to a value in a slot of its own."""
         return self.frame.own(value)
 
     def unit(self) -> Slot:
-        """Give the empty tuple."""
+        """Return the empty tuple."""
         return self.own(self.frame.graph.unit_value())
 
     def tuple_of(self, values: Sequence[Value]) -> Slot:
-        """Give a tuple of values."""
+        """Return a tuple of values."""
         return self.own(self.frame.tuple_of(values, self.span))

@@ -128,7 +128,7 @@ class GraphUnit:
         return struct([*self.unit.faults.context.fields, I64])
 
     def add_check(self, check: FunctionCheck) -> int:
-        """Give a number to a place where functions are compared."""
+        """Return a number to a place where functions are compared."""
         self.checks.append(check)
         return len(self.checks) - 1
 
@@ -154,7 +154,7 @@ class GraphUnit:
         return self.unit.functions.get(name)
 
     def fresh(self, name: str) -> str:
-        """Give a symbol for the code of a function that no other has."""
+        """Return a symbol for the code of a function that no other has."""
         self._serial += 1
         return f"{name}.{self._serial}"
 
@@ -171,7 +171,7 @@ class GraphUnit:
     def _object(
         self, key: object, kind: int, make: Callable[[], Sequence[Value]], flags: int = 0
     ) -> Value:
-        """Give the constant object of a key, made at the first call of what follows its header."""
+        """Return constant object of a key, made at the first call of what follows its header."""
         found = self._constants.get(key)
         if found is None:
             header = [const(I64, at.IMMORTAL), const(I32, kind), const(I32, flags)]
@@ -184,22 +184,22 @@ class GraphUnit:
         return found
 
     def null(self) -> Value:
-        """Give the null object."""
+        """Return the null object."""
         return self._object("null", at.NULL_OBJECT, list[Value])
 
     def unit_value(self) -> Value:
-        """Give the empty tuple."""
+        """Return the empty tuple."""
         return self._object("unit", at.TUPLE, lambda: [const(I64, 0)])
 
     def shape(self, extents: tuple[int, ...]) -> Value:
-        """Give a shape."""
+        """Return a shape."""
         listed = [const(I64, e) for e in extents]
         return self._object(
             ("shape", extents), at.SHAPE, lambda: [const(I64, len(extents)), *listed]
         )
 
     def prim(self, dtype: DataType, bits: int) -> Value:
-        """Give a scalar by its dtype and 64 bits."""
+        """Return a scalar by its dtype and 64 bits."""
         return self._object(
             ("prim", dtype, bits),
             at.PRIM,
@@ -207,11 +207,11 @@ class GraphUnit:
         )
 
     def text(self, text: str) -> Value:
-        """Give a string."""
+        """Return a string."""
         return self._object(("text", text), at.STRING, lambda: self._bytes(text))
 
     def dtype(self, dtype: DataType) -> Value:
-        """Give a dtype."""
+        """Return a dtype."""
         return self._object(("dtype", dtype), at.DTYPE, lambda: [const(I64, dtype_word(dtype))])
 
     def _bytes(self, text: str) -> list[Value]:
@@ -224,7 +224,7 @@ class GraphUnit:
         return [const(I64, len(data)), *words]
 
     def packed(self, name: str, code: Callee) -> Value:
-        """Give the packed function of a name."""
+        """Return the packed function of a name."""
 
         def make() -> list[Value]:
             return [const(I64, 1), code, self.variadic(), self.text(name)]
@@ -238,15 +238,15 @@ class GraphUnit:
         return tuple(self._packed)
 
     def closure(self, key: object, code: Callee, info: Value) -> Value:
-        """Give a function without captured values."""
+        """Return a function without captured values."""
         return self._object(("closure", key), at.CLOSURE, lambda: [const(I64, 0), code, info])
 
     def variadic(self) -> Value:
-        """Give what is known of a function of which nothing is."""
+        """Return what is known of a function of which nothing is."""
         return self._info(-1, -1, 0)
 
     def info(self, known: FunctionInfo) -> Value:
-        """Give what is known of a function, as closures point to it."""
+        """Return what is known of a function, as closures point to it."""
         number = len(self.infos)
         self.infos.append(known)
         params = known.info.params
@@ -264,7 +264,7 @@ class GraphUnit:
         return found
 
     def numbers(self, values: tuple[int, ...]) -> Value:
-        """Give the address of constant integers."""
+        """Return the address of constant integers."""
         key = ("numbers", values)
         found = self._constants.get(key)
         if found is None:
@@ -276,7 +276,7 @@ class GraphUnit:
         return found
 
     def tensor(self, content: Array) -> Value:
-        """Give a tensor that must not be written."""
+        """Return a tensor that must not be written."""
 
         def make() -> list[Value]:
             rank = len(content.shape)
@@ -304,10 +304,10 @@ class GraphUnit:
 
 
 def dtype_word(dtype: DataType) -> int:
-    """Give DLPack's code, bits and lanes of a dtype in one word."""
+    """Return DLPack's code, bits and lanes of a dtype in one word."""
     return header_word(dtype, 0) >> 32
 
 
 def word_of(dtype: DataType, rank: int) -> int:
-    """Give the rank and a dtype as a DLTensor has them side by side."""
+    """Return the rank and a dtype as a DLTensor has them side by side."""
     return header_word(dtype, rank)

@@ -45,13 +45,13 @@ class Laid(NamedTuple):
 
 
 def numbers_of(exprs: Sequence[PrimExpr]) -> tuple[int, ...] | None:
-    """Give extents that are all numbers, none of them negative."""
+    """Return extents that are all numbers, none of them negative."""
     found = tuple([e.value for e in exprs if isinstance(e, IntImm) and e.value >= 0])
     return found if len(found) == len(exprs) else None
 
 
 def laid_as(info: object) -> Laid | None:
-    """Give what is known of a tensor that was held to struct info."""
+    """Return what is known of a tensor that was held to struct info."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype.is_void:
         return None
     extents = numbers_of(info.dims)
@@ -59,7 +59,7 @@ def laid_as(info: object) -> Laid | None:
 
 
 def fresh_as(info: object) -> Laid | None:
-    """Give what is known of a tensor that was just made with memory of its own."""
+    """Return what is known of a tensor that was just made with memory of its own."""
     laid = laid_as(info)
     return None if laid is None else laid._replace(home=object())
 
@@ -104,7 +104,7 @@ def _are_apart(a: Laid | None, b: Laid | None) -> bool:
 
 # -- functions ---------------------------------------------------------------------------------
 def way_to(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee:
-    """Give the function that takes DLTensors of a graph to a kernel.
+    """Return the function that takes DLTensors of a graph to a kernel.
 
     It checks them, unless they are ``proved``; arrays that are only read may be the same.
     """

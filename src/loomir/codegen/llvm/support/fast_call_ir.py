@@ -71,7 +71,7 @@ class _Door:
         return b.call(self.module.declare(name, t.result, t.fields), args)
 
     def none(self, b: Builder) -> Value:
-        """Give None."""
+        """Return None."""
         return b.load(PTR, place(b, self.host, py.HOST_NONE))
 
     # -- dtypes ----------------------------------------------------------------------------------

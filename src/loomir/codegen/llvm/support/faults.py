@@ -69,12 +69,12 @@ class FaultTable:
         self._record: Callee | None = None
 
     def add(self, fault: Fault) -> int:
-        """Give the site of a new fault."""
+        """Return the site of a new fault."""
         self.rows.append(fault)
         return len(self.rows) - 1
 
     def rare(self) -> dict[str, Metadata]:
-        """Give the note that a branch nearly always goes to its first block."""
+        """Return the note that a branch nearly always goes to its first block."""
         return {"prof": self._module.metadata('!{!"branch_weights", i32 1048576, i32 1}')}
 
     def record(self, b: Builder, context: Value, site: int, values: tuple[Value, ...]) -> None:

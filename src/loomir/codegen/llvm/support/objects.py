@@ -21,7 +21,7 @@ _doors: Final[list[int]] = []
 
 
 def object_symbols() -> dict[str, int]:
-    """Give the addresses of the functions on objects, for ``engine.load`` and for Python."""
+    """Return the addresses of the functions on objects, for ``engine.load`` and for Python."""
     library = _objects()
     return {name: library.address(name) for name in OBJECT_FUNCTIONS}
 
@@ -33,12 +33,12 @@ def count_objects(on: bool) -> None:
 
 
 def live_objects() -> int:
-    """Give how many objects were made and not freed since counting began."""
+    """Return how many objects were made and not freed since counting began."""
     return ctypes.CFUNCTYPE(ctypes.c_int64)(_objects().address("loomir_live_objects"))()
 
 
 def door_address() -> int:
-    """Give the address of the quick way into graphs; 0 where this process has none."""
+    """Return the address of the quick way into graphs; 0 where this process has none."""
     if not _doors:
         symbols = host_symbols()
         own = object_symbols()

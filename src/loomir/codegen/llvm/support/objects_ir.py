@@ -322,7 +322,7 @@ class _Objects:
     def find_inside(
         b: Builder, measure: Callee, given: Sequence[Value], bad: Block
     ) -> tuple[Value, Value, Value]:
-        """Give where a tensor in storage has its data, its flags, and what room is left there."""
+        """Return where a tensor in storage has its data, its flags, and what room is left there."""
         storage, offset, word, extents, item = given
         size = b.call(measure, [word, extents, item])
         room = b.load(I64, place(b, storage, at.TENSOR_CAPACITY))

@@ -48,7 +48,7 @@ def read_own_cpus(b: Builder, mask: Value) -> Value:
 
 
 def count_cpus(b: Builder, mask: Value) -> Value:
-    """Give how many CPUs there are in a mask, as an ``i32``."""
+    """Return how many CPUs there are in a mask, as an ``i32``."""
     words = vector(I64, _WORDS)
     bits = b.intrinsic("llvm.ctpop", [b.load(words, mask, align=8)])
     return b.trunc(
@@ -209,7 +209,7 @@ class _Each:
 
 
 def _bit(b: Builder, mask: Value, cpu: Value) -> tuple[Value, Value]:
-    """Give the address of the word that holds the bit of a CPU, and the bit."""
+    """Return the address of the word that holds the bit of a CPU, and the bit."""
     wide = b.zext(cpu, I64)
     word = b.gep(I64, mask, b.lshr(wide, const(I64, 6)))
     return word, b.shl(const(I64, 1), b.and_(wide, const(I64, 63)))

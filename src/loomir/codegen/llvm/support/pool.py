@@ -50,13 +50,13 @@ class ForkJoin(NamedTuple):
 
 
 def pool_symbols() -> dict[str, int]:
-    """Give the addresses of the pool's functions, for ``engine.load``."""
+    """Return the addresses of the pool's functions, for ``engine.load``."""
     library = _pool()
     return {name: library.address(name) for name in _EXPORTS}
 
 
 def worker_count() -> int:
-    """Give how many threads the pool has made in this process."""
+    """Return how many threads the pool has made in this process."""
     return ctypes.CFUNCTYPE(ctypes.c_int32)(_pool().address("loomir_pool_workers"))()
 
 

@@ -412,7 +412,7 @@ class _Pool:
         self.collect(b, epoch, given[2], count)
 
     def next_epoch(self, b: Builder, count: Value) -> Value:
-        """Give the epoch of the next region, of ``count`` shares."""
+        """Return the epoch of the next region, of ``count`` shares."""
         before = b.load_atomic(I64, self.state.epoch, "monotonic")
         generation = b.and_(b.add(before, const(I64, 1)), const(I64, GENERATIONS))
         return b.or_(b.shl(b.zext(count, I64), const(I64, COUNT_SHIFT)), generation)

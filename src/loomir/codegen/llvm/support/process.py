@@ -30,7 +30,7 @@ _loaded: Final[list[Library]] = []
 
 
 def process_symbols() -> dict[str, int]:
-    """Give the addresses for ``engine.load``."""
+    """Return the addresses for ``engine.load``."""
     library = _library()
     return {name: library.address(name) for name in (POLL, HAS_STACK, MAY_LEAVE)}
 

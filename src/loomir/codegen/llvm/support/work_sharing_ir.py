@@ -84,11 +84,11 @@ class Shares:
         self.epoch, self.pending, self.faulted = epoch, pending, faulted
 
     def slot_of(self, b: Builder, index: Value) -> Value:
-        """Give the address of the slot of a thread."""
+        """Return the address of the slot of a thread."""
         return b.gep(self.slot, self.slots, b.zext(index, I64), inbounds=True)
 
     def field(self, b: Builder, index: Value, field: int) -> Value:
-        """Give the address of a field of a thread's slot."""
+        """Return the address of a field of a thread's slot."""
         return b.field(self.slot, self.slot_of(b, index), field)
 
     def _task_of(self, b: Builder, generation: Value) -> Value:

@@ -35,17 +35,17 @@ _INLINE: Final = "base64:"
 
 
 def reference_of(array: Array) -> str:
-    """Give the reference to an array's file, which need not exist."""
+    """Return the reference to an array's file, which need not exist."""
     return _STORED + array.digest()
 
 
 def inline_reference(array: Array) -> str:
-    """Give a reference that holds the array's bytes."""
+    """Return a reference that holds the array's bytes."""
     return _INLINE + base64.b64encode(array.to_bytes()).decode()
 
 
 def _file_of(digest: str) -> Path | None:
-    """Give where an array is stored, None where no cache is."""
+    """Return where an array is stored, None where no cache is."""
     directory = SETTINGS.cache_dir
     return None if directory is None else directory / "constants" / f"{digest}.npy"
 
@@ -74,7 +74,7 @@ def store_constant(array: Array) -> bool:
 
 
 def _plain(array: Array) -> Any:
-    """Give an array of a dtype that NumPy itself knows."""
+    """Return an array of a dtype that NumPy itself knows."""
     data: Any = array.data
     return data if data.dtype.kind in "biuf" else data.view(f"u{data.itemsize}")
 
@@ -89,7 +89,7 @@ def data(reference: str, shape: Sequence[int], dtype: DTypeLike) -> Array:
 
 
 def read_constant(reference: str, shape: Sequence[int], dtype: DataType | str) -> Array:
-    """Give the array that a reference stands for.
+    """Return the array that a reference stands for.
 
     Errors: SCR0050 for a file that the store lacks, SCR0051 for one whose contents are others,
     SCR0052 for a reference that is none.

@@ -68,7 +68,7 @@ class Signatures:
 
     @staticmethod
     def of(module: IRModuleFrame) -> Signatures:
-        """Give those of a module, up to date."""
+        """Return those of a module, up to date."""
         found = module.signatures
         if not isinstance(found, Signatures):
             module.signatures = found = Signatures(module)
@@ -113,7 +113,7 @@ class SequenceFrame(Frame[None]):
         return made
 
     def scope(self) -> BlockBuilder:
-        """Give the builder of the scope, which begins with the first use."""
+        """Return the builder of the scope, which begins with the first use."""
         if self.builder is None:
             self.builder = self.begin()
         return self.builder
@@ -180,7 +180,7 @@ class SequenceFrame(Frame[None]):
         return self._bound(var, var.name_hint, var.span)
 
     def leaf(self, value: RelaxExpr, name: str = "", span: Span | None = None) -> RelaxExpr:
-        """Give a value as what can stand anywhere: bound to a variable unless it is simple."""
+        """Return a value as what can stand anywhere: bound to a variable unless it is simple."""
         if isinstance(value, _SIMPLE):
             return value
         return self.emit(value, name, span=span)
@@ -208,7 +208,7 @@ _SIMPLE = (Var, Constant, Tuple, ShapeExpr, PrimValue, StringImm, DataTypeImm, G
 
 
 def sequence_around(frame: Frame[Any]) -> SequenceFrame:
-    """Give the scope of bindings around a frame."""
+    """Return the scope of bindings around a frame."""
     frames = IRBuilder.current().frames
     # A frame that ends is in the list no more.
     before = frames[: frames.index(frame)] if frame in frames else frames
@@ -216,7 +216,7 @@ def sequence_around(frame: Frame[Any]) -> SequenceFrame:
 
 
 def sequence(what: str) -> SequenceFrame:
-    """Give the innermost scope of bindings; ``what`` says in the error what needs it."""
+    """Return the innermost scope of bindings; ``what`` says in the error what needs it."""
     return IRBuilder.current().need(SequenceFrame, what, "write it in `with R.function():`")
 
 
@@ -405,7 +405,7 @@ class IfFrame(Frame["IfFrame"]):
         self.var: Var | None = None
 
     def enter(self) -> IfFrame:
-        """Give the frame. Errors: SCR0032 in a dataflow block."""
+        """Return the frame. Errors: SCR0032 in a dataflow block."""
         if sequence("R.If").flow is not None:
             raise mistake(
                 "SCR0032",

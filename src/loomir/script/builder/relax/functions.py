@@ -100,7 +100,7 @@ def func_ret_value(value: object) -> None:
 
 
 def leaf(value: object, name: str = "") -> RelaxExpr:
-    """Give a value as what can stand anywhere: bound to a variable unless it is simple."""
+    """Return a value as what can stand anywhere: bound to a variable unless it is simple."""
     return sequence("R.emit").leaf(as_value(value), name)
 
 

@@ -95,7 +95,7 @@ ALIASES: Final[Mapping[str, str]] = {
 
 
 def operator_named(name: str) -> Operator | None:
-    """Give the function of an operator by its name in ``R``, such as ``nn.relu``, or None."""
+    """Return the function of an operator by its name in ``R``, such as ``nn.relu``, or None."""
     found = _OPERATORS.get(name)
     if found is None:
         made = find_op(f"relax.{ALIASES.get(name, name)}")

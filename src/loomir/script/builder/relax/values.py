@@ -296,7 +296,7 @@ _MAYBE_NULL: Final = frozenset((Kind.SHAPE, Kind.DTYPE, Kind.INTEGER))
 
 
 def _given(value: object, kind: Kind, default: object) -> object:
-    """Give an argument as operators take it: ``R.null_value()`` or ``R.tuple()`` leaves it out."""
+    """Return an argument as operators take it; ``R.null_value()`` or ``R.tuple()`` omits it."""
     if kind in _MAYBE_NULL:
         builder = IRBuilder.active()
         is_null = builder is not None and isinstance(value, Var) and id(value) in builder.nulls
@@ -307,7 +307,7 @@ def _given(value: object, kind: Kind, default: object) -> object:
 
 
 def _fitting(value: object, kind: Kind) -> object:
-    """Give an argument as operators take it: dtypes as such, known scalars in shapes."""
+    """Return an argument as operators take it: dtypes as such, known scalars in shapes."""
     if isinstance(value, DTypeFunction):
         return value.dtype
     if kind is Kind.DEVICE and isinstance(value, str):

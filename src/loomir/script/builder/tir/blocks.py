@@ -142,7 +142,7 @@ def init() -> BlockInitFrame:
 
 
 def head_of_block(what: str) -> SBlockFrame:
-    """Give the block whose head is being written."""
+    """Return the block whose head is being written."""
     builder = IRBuilder.current()
     scope = builder.scope()
     if not isinstance(scope, SBlockFrame):

@@ -71,7 +71,7 @@ def _described_after_param(
 
 @_described_after_param(BufferSpec)
 def match_buffer(param: Var | BufferLoad | BufferRegion | Buffer, spec: BufferSpec) -> Buffer:
-    """Give a parameter the shape of a buffer, or a region of a buffer another name.
+    """Return a parameter the shape of a buffer, or a region of a buffer another name.
 
     Errors: SCR0018 for what is no parameter and no region, or has a buffer already.
     """

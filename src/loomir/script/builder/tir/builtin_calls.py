@@ -73,7 +73,7 @@ def _joined(
 
 # -- numbers ---------------------------------------------------------------------------------------
 def logaddexp(a: ExprLike, b: ExprLike) -> PrimExpr:
-    """Give log(exp(a) + exp(b)), without overflow.
+    """Return log(exp(a) + exp(b)), without overflow.
 
     Short floats are computed in float32 and rounded at the end.
     """
@@ -151,12 +151,12 @@ def _dtype_first(name: str, args: tuple[Any, ...]) -> PrimExpr:
 
 
 def vectorlow(*args: ExprLike | DTypeLike) -> PrimExpr:
-    """Give the first half of a vector's lanes: ``(vec)`` or ``(dtype, vec)``."""
+    """Return the first half of a vector's lanes: ``(vec)`` or ``(dtype, vec)``."""
     return _dtype_first("vectorlow", args)
 
 
 def vectorhigh(*args: ExprLike | DTypeLike) -> PrimExpr:
-    """Give the second half of a vector's lanes: ``(vec)`` or ``(dtype, vec)``."""
+    """Return the second half of a vector's lanes: ``(vec)`` or ``(dtype, vec)``."""
     return _dtype_first("vectorhigh", args)
 
 
@@ -188,7 +188,7 @@ def _pointer(value: object, what: str) -> PrimExpr:
 
 
 def address_of(element: PrimExpr | Buffer) -> PrimExpr:
-    """Give a pointer to an element, as in ``T.address_of(A[i])``; a buffer means its first one."""
+    """Return a pointer to an element, as in ``T.address_of(A[i])``; a buffer means its first."""
     if isinstance(element, Buffer):
         zero = IntImm(0, DataType("int64"))
         element = BufferLoad(element, (zero,) * len(element.shape))
@@ -203,7 +203,7 @@ def address_of(element: PrimExpr | Buffer) -> PrimExpr:
 
 
 def handle_add_byte_offset(handle: PrimExpr | Buffer, offset: ExprLike) -> PrimExpr:
-    """Give a pointer so many bytes further on."""
+    """Return a pointer so many bytes further on."""
     return call_builtin(
         "handle_add_byte_offset", _pointer(handle, "the pointer"), as_expr(offset, "the offset")
     )
@@ -212,7 +212,7 @@ def handle_add_byte_offset(handle: PrimExpr | Buffer, offset: ExprLike) -> PrimE
 def ptr_byte_offset(
     ptr: PrimExpr | Buffer, byte_offset: ExprLike, dtype: DTypeLike | PrimExpr
 ) -> PrimExpr:
-    """Give a pointer so many bytes further on, to elements of ``dtype``."""
+    """Return a pointer so many bytes further on, to elements of ``dtype``."""
     offset = as_expr(byte_offset, "the offset")
     return call_builtin("ptr_byte_offset", _pointer(ptr, "the pointer"), offset, _annotation(dtype))
 
@@ -238,7 +238,7 @@ def tvm_access_ptr(
     extent: ExprLike,
     rw_mask: ExprLike,
 ) -> PrimExpr:
-    """Give a pointer to ``extent`` elements that a call reads (1), writes (2), or both (3)."""
+    """Return a pointer to ``extent`` elements that a call reads (1), writes (2), or both (3)."""
     numbers = [as_expr(v) for v in (offset, extent, rw_mask)]
     pointer = _pointer(data, "the pointer")
     return call_builtin("tvm_access_ptr", _annotation(ptype), pointer, *numbers)
@@ -255,7 +255,7 @@ def pointer_to(
     offset: ExprLike,
     extent: ExprLike | None,
 ) -> PrimExpr:
-    """Give ``buffer.access_ptr(…)``: a pointer to elements of a buffer, from ``offset`` on.
+    """Return ``buffer.access_ptr(…)``: a pointer to elements of a buffer, from ``offset`` on.
 
     With ``content_lanes`` they are vectors of so many elements. Errors: SCR0005.
     """
@@ -340,7 +340,7 @@ def assume(condition: ExprLike) -> PrimExpr:
 
 
 def ignore_loop_partition(predicate: ExprLike) -> PrimExpr:
-    """Give the predicate; no loop is split for it."""
+    """Return the predicate; no loop is split for it."""
     return call_builtin("ignore_loop_partition", as_expr(predicate, "the predicate"))
 
 
@@ -350,5 +350,5 @@ def tvm_tuple(*values: ExprLike | str) -> PrimExpr:
 
 
 def undef(dtype: DTypeLike = "int32") -> PrimExpr:
-    """Give a value of which nothing in particular is known."""
+    """Return a value of which nothing in particular is known."""
     return call_builtin("undef", dtype=as_dtype(dtype))

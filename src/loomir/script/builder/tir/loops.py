@@ -129,7 +129,7 @@ def _for(var: Var, loop: Loop, body: Stmt, frame: ForFrame[Any]) -> For:
 
 
 def range_of_loop(builder: IRBuilder, var: object) -> Range | None:
-    """Give what a loop variable of the program in the making ranges over, or None."""
+    """Return what a loop variable of the program in the making ranges over, or None."""
     for frame in reversed(builder.frames):
         if isinstance(frame, ForFrame):
             for mine, loop in zip(frame.vars, frame.loops, strict=False):
@@ -170,7 +170,7 @@ def _loop(
 
 
 def _of(value: ExprLike, dtype: DTypeLike | None) -> ExprLike:
-    """Give a bound in the dtype that the loop variable is to have."""
+    """Return a bound in the dtype that the loop variable is to have."""
     if dtype is None:
         return value
     wanted = as_dtype(dtype)
@@ -210,7 +210,7 @@ def serial(
 
 
 def _unrolling(unroll: object) -> dict[str, Any]:
-    """Give the annotation that asks a code generator to write iterations out, or not to."""
+    """Return the annotation that asks a code generator to write iterations out, or not to."""
     if unroll is False:
         return {"disable_unroll": True}
     if unroll is True or (isinstance(unroll, int) and unroll > 0):

@@ -108,7 +108,7 @@ class LetFrame(RestFrame):
         self.var, self.value = var, value
 
     def enter(self) -> Var:
-        """Give the variable."""
+        """Return the variable."""
         return self.var
 
     def finish(self, builder: IRBuilder) -> None:
@@ -206,7 +206,7 @@ class AllocateFrame(RestFrame):
         self.condition, self.annotations = condition, annotations
 
     def enter(self) -> Var:
-        """Give the pointer."""
+        """Return the pointer."""
         return self.var
 
     def finish(self, builder: IRBuilder) -> None:
@@ -260,7 +260,7 @@ class DeclBufferFrame(RestFrame):
         self.annotations: Mapping[str, Any] = {} if annotations is None else annotations
 
     def enter(self) -> Buffer:
-        """Give the buffer."""
+        """Return the buffer."""
         return self.buffer
 
     def finish(self, builder: IRBuilder) -> None:
@@ -438,7 +438,7 @@ class LaunchThreadFrame(AttrFrame):
         self.thread = thread
 
     def enter(self) -> Any:
-        """Give the thread's index."""
+        """Return the thread's index."""
         return self.thread.var
 
 
@@ -550,7 +550,7 @@ def buffer_store(buffer: Buffer, value: ExprLike, indices: Sequence[ExprLike | s
 
 
 def checked_indices(place: BufferLoad | BufferRegion) -> tuple[PrimExpr, ...]:
-    """Give the indices of what a load or a region names, checked against constant extents."""
+    """Return the indices of what a load or a region names, checked against constant extents."""
     if isinstance(place, BufferRegion):
         return vector_indices(place)
     for axis, index in enumerate(place.indices):

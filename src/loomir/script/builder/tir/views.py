@@ -21,7 +21,7 @@ __all__ = ["offset_of_view", "view_of"]
 
 
 def offset_of_view(buffer: Buffer) -> PrimExpr | None:
-    """Give how many elements of its data lie before a view of a region; None for no such view."""
+    """Return how many elements of its data lie before a view of a region; None for no such view."""
     builder = IRBuilder.active()
     frames = [] if builder is None else builder.frames
     sources = {
@@ -75,7 +75,7 @@ def view_of(buffer: Buffer, shape: tuple[Any, ...]) -> RestFrame:
 
 
 def _recast(buffer: Buffer, dtype: DataType) -> list[ExprLike]:
-    """Give the shape of the same memory as elements of another dtype."""
+    """Return the shape of the same memory as elements of another dtype."""
     if not buffer.shape:
         raise wrong_argument(
             dtype, "a buffer of one element has no axis to change", help="use T.reinterpret"
@@ -91,7 +91,7 @@ def _recast(buffer: Buffer, dtype: DataType) -> list[ExprLike]:
 
 
 def _scaled(count: PrimExpr, old: DataType, new: DataType) -> PrimExpr:
-    """Give a number of elements as one of elements of another dtype."""
+    """Return a number of elements as one of elements of another dtype."""
     if isinstance(count, IntImm):
         return IntImm(count.value * old.itemsize // new.itemsize, count.dtype)
     return count * old.itemsize // new.itemsize

@@ -48,7 +48,7 @@ def _scope(buffer: Buffer) -> Method:
 
 
 def _elem_offset(buffer: Buffer) -> PrimExpr:
-    """Give where the first element is, counted from the data."""
+    """Return where the first element is, counted from the data."""
     if buffer.elem_offset is not None:
         return buffer.elem_offset
     found = offset_of_view(buffer)
@@ -152,7 +152,7 @@ _ATTRIBUTES: Final[tuple[tuple[type[Any], dict[str, Callable[[Any], object]]], .
 
 
 def attribute(value: object, name: str) -> object:
-    """Give an attribute of a value.
+    """Return an attribute of a value.
 
     Errors: SCR0004 for a name that T, I or R lacks, SCR0006, SCR0023.
     """
@@ -238,7 +238,7 @@ def _of_module(module: ModuleNames, name: str) -> object:
 
 
 def item(value: object, index: object) -> object:
-    """Give an element of a tuple, list, string or dict.
+    """Return an element of a tuple, list, string or dict.
 
     Errors: SCR0008.
     """

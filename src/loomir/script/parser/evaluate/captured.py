@@ -103,7 +103,7 @@ _PLAIN: Final[dict[type, Callable[[Any], object]]] = {
 
 
 def static(value: object) -> object:
-    """Give the value as the parser sees it."""
+    """Return the value as the parser sees it."""
     plain = _PLAIN.get(type(value))
     if plain is not None:
         return plain(value)
@@ -127,7 +127,7 @@ def static(value: object) -> object:
 
 
 def _number(value: Any) -> object:
-    """Give the number in a scalar of NumPy's."""
+    """Return the number in a scalar of NumPy's."""
     item: object = value.item()
     return item if isinstance(item, (bool, int, float)) else Foreign(value)
 

@@ -98,11 +98,11 @@ class Names(Protocol):
         ...
 
     def lookup(self, node: doc.Name) -> object:
-        """Give what a name means. Errors: SCR0003."""
+        """Return what a name means. Errors: SCR0003."""
         ...
 
     def declare_shape_name(self, node: doc.Name, dtype: DataType) -> object:
-        """Give what a name in a shape means, declaring it of a dtype where nothing does."""
+        """Return what a name in a shape means, declaring it of a dtype where nothing does."""
         ...
 
     def shape_scope(self) -> AbstractContextManager[object]:
@@ -132,7 +132,7 @@ class Dialect(Protocol):
         ...
 
     def item(self, value: object, index: object) -> object:
-        """Give an element."""
+        """Return an element."""
         ...
 
     def call(self, func: object, args: list[object], keywords: dict[str, object]) -> object:
@@ -146,19 +146,19 @@ class Dialect(Protocol):
         values: Sequence[object],
         parts: Sequence[doc.ExprNode],
     ) -> object:
-        """Give what stands for a new value within an expression."""
+        """Return what stands for a new value within an expression."""
         ...
 
     def module(self, name: str) -> object:
-        """Give what the name of a module of Python's stands for, or MISSING."""
+        """Return what the name of a module of Python's stands for, or MISSING."""
         ...
 
     def attribute(self, value: object, name: str) -> object:
-        """Give an attribute of a value that only the dialect knows, or MISSING."""
+        """Return an attribute of a value that only the dialect knows, or MISSING."""
         ...
 
     def plain(self, func: object) -> Callable[..., object] | None:
-        """Give a function on plain values that only the dialect knows, or None."""
+        """Return a function on plain values that only the dialect knows, or None."""
         ...
 
 
@@ -197,7 +197,7 @@ _SIGNATURES: dict[int, inspect.Signature] = {}
 def _dtype_beside(
     shaped: Shaped | None, args: Sequence[object], keywords: Mapping[str, object]
 ) -> DataType:
-    """Give the dtype of the names that an argument declares, by what stands before it."""
+    """Return the dtype of the names that an argument declares, by what stands before it."""
     if shaped is None or not shaped.typed:
         return _SIZE
     given = args[0] if args else keywords.get("dtype")
@@ -226,7 +226,7 @@ class ExprEvaluator:
         self.declares = False  # whether names in the shapes of descriptions may be new
 
     def evaluate_alone(self, node: doc.ExprNode) -> object:
-        """Give the value of an expression that is a statement: it may be a macro's call."""
+        """Return the value of an expression that is a statement: it may be a macro's call."""
         self.statement = node
         try:
             return self.evaluate(node)
@@ -234,7 +234,7 @@ class ExprEvaluator:
             self.statement = None
 
     def evaluate(self, node: doc.ExprNode) -> object:
-        """Give the value of an expression."""
+        """Return the value of an expression."""
         if isinstance(node, (doc.Name, doc.Constant)):
             return self._leaf(node)
         return trampoline(self._step(node))
@@ -275,7 +275,7 @@ class ExprEvaluator:
     def _parts(
         self, nodes: Sequence[doc.ExprNode]
     ) -> Step[tuple[list[object], list[doc.ExprNode]]]:
-        """Give the values of elements, and the node of each: ``*items`` stands for several."""
+        """Return the values of elements, and the node of each: ``*items`` stands for several."""
         values: list[object] = []
         parts: list[doc.ExprNode] = []
         for node in nodes:
@@ -289,7 +289,7 @@ class ExprEvaluator:
         return values, parts
 
     def _spread(self, node: doc.Starred) -> Step[list[object]]:
-        """Give the elements of ``*items``."""
+        """Return the elements of ``*items``."""
         found = yield self.on_one(node.value)
         if type(found) not in (tuple, list, range):
             raise mistake(

@@ -34,7 +34,7 @@ _KINDS: Final = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 
 
 def read_metadata(node: doc.Assign) -> object:
-    """Give the values of the section, lists of them by the kind of their nodes.
+    """Return the values of the section, lists of them by the kind of their nodes.
 
     Errors: SCR0053.
     """
@@ -86,7 +86,7 @@ class _Nodes:
         return dict(zip(made[::2], made[1::2], strict=True))
 
     def dtype(self, data: Any, depth: int) -> DataType:
-        """Give the dtype of a number, which one generation writes into the node's type."""
+        """Return the dtype of a number, which one generation writes into the node's type."""
         if "dtype" in data:
             return DataType(data["dtype"])
         return DataType(cast("str", self.value(data["ty"], depth)))

@@ -107,7 +107,7 @@ class ModuleNames:
 
 
 def _device_names() -> dict[str, object]:
-    """Give the names of instructions of GPUs, those with a dot in namespaces of their own."""
+    """Return the names of instructions of GPUs, those with a dot in namespaces of their own."""
     made: dict[str, object] = {}
     parts: dict[str, dict[str, object]] = {}
     for name, function in DEVICE_NAMES.items():
@@ -194,14 +194,14 @@ def mark(decorator: object, marker: Marker) -> None:
 
 
 def namespace_of(value: object) -> Any:
-    """Give what a captured module or decorator of ours stands for, else None."""
+    """Return what a captured module or decorator of ours stands for, else None."""
     if isinstance(value, ModuleType):
         return MODULES.get(value.__name__)
     return _MARKED.get(id(value))
 
 
 def operator_of(value: object) -> object:
-    """Give what a captured operator of ``R``, or a part of ``R`` such as ``R.nn``, is; else None.
+    """Return what a captured operator of ``R``, or a part of ``R`` such as ``R.nn``, is; else None.
 
     It is found by its class, which no class of others is derived from: nothing of it is called.
     """

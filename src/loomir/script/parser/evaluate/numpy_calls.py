@@ -186,7 +186,7 @@ _ARRAY: Final[Mapping[str, Callable[[Any], object]]] = {
 
 
 def array_attribute(value: object, name: str) -> object:
-    """Give an attribute of an array.
+    """Return an attribute of an array.
 
     Errors: SCR0006.
     """

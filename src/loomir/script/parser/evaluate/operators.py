@@ -272,7 +272,7 @@ def formatted(value: object, conversion: int, spec: str) -> str:
 
 
 def _repeated(a: object, b: object) -> int:
-    """Give the length of a sequence repeated, 0 for other products."""
+    """Return the length of a sequence repeated, 0 for other products."""
     for items, times in ((a, b), (b, a)):
         if isinstance(items, (str, tuple, list)) and isinstance(times, int):
             return len(cast("Sequence[object]", items)) * times

@@ -53,7 +53,7 @@ class _Extents:
 
 
 def read_extent(text: str, names: Mapping[str, Var]) -> PrimExpr:
-    """Give the extent that a string holds; new names in it are added to ``names``.
+    """Return the extent that a string holds; new names in it are added to ``names``.
 
     Errors: those of expressions in a program.
     """

@@ -99,7 +99,7 @@ TABLE: Final[Mapping[str, object]] = _Names(
 
 
 def operator_of(value: object) -> object:
-    """Give what a captured operator or family of operators stands for, else None."""
+    """Return what a captured operator or family of operators stands for, else None."""
     if type(value) is Operator:
         export(value)
         return value

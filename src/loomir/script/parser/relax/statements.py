@@ -66,7 +66,7 @@ def _dialect(parser: Parser) -> RelaxValues:
 
 
 def _evaluate(parser: Parser, node: doc.ExprNode, *, alone: bool = False) -> object:
-    """Give the value of what a statement binds: a call is not bound yet."""
+    """Return the value of what a statement binds: a call is not bound yet."""
     dialect = _dialect(parser)
     dialect.tops = _tops(node)
     dialect.origin = None

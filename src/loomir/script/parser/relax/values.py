@@ -91,7 +91,7 @@ class Cast:
 
 
 def info_of(value: object) -> StructInfo | None:
-    """Give what is known of a simple value, or None."""
+    """Return what is known of a simple value, or None."""
     if isinstance(value, Var):
         return value.struct_info_annotation
     if isinstance(value, Constant):
@@ -111,7 +111,7 @@ def described(value: object) -> str:
 
 
 def unwrapped(value: object) -> object:
-    """Give a value as builder functions take it: functions by their names, arrays as they are."""
+    """Return a value as builder functions take it: functions by their names, arrays as they are."""
     if isinstance(value, ModuleFunction):
         return value.var
     if isinstance(value, Foreign):
@@ -150,17 +150,17 @@ class RelaxValues:
 
     # -- NumPy -----------------------------------------------------------------------------------
     def module(self, name: str) -> object:
-        """Give what the name of a module of Python's stands for, or MISSING."""
+        """Return what the name of a module of Python's stands for, or MISSING."""
         return NUMPY if name in ("np", "numpy") else MISSING
 
     def attribute(self, value: object, name: str) -> object:
-        """Give an attribute of NumPy, or of an array, or MISSING."""
+        """Return an attribute of NumPy, or of an array, or MISSING."""
         if is_numpy(value):
             return NUMPY.table.get(name, MISSING)
         return array_attribute(value, name) if is_number_array(value) else MISSING
 
     def plain(self, func: object) -> Callable[..., object] | None:
-        """Give a function of NumPy's."""
+        """Return a function of NumPy's."""
         return func.called if isinstance(func, (NumpyFunction, NumpyType)) else None
 
     # -- operators -------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class RelaxValues:
         return found.call(*_alike(op, [unwrapped(v) for v in operands]))
 
     def item(self, value: object, index: object) -> object:
-        """Give the field of a tuple.
+        """Return the field of a tuple.
 
         Errors: SCR0008 for what is no tuple, and an index that is not known or too large.
         """
@@ -295,7 +295,7 @@ class RelaxValues:
 
 
 def _as_taken(callee: Var | GlobalVar, given: Sequence[object]) -> list[object]:
-    """Give plain numbers the dtypes of the scalars that a function takes."""
+    """Return plain numbers the dtypes of the scalars that a function takes."""
     if not any(isinstance(value, (bool, int, float)) for value in given):
         return list(given)
     info = sequence("a call").scope().struct_info_of(callee)
@@ -366,7 +366,7 @@ def at_uses(
 
 # -- parts ---------------------------------------------------------------------------------------
 def _known_scalar(value: object) -> object:
-    """Give the value of a scalar where the program knows it as an expression, else None."""
+    """Return the value of a scalar where the program knows it as an expression, else None."""
     if isinstance(value, (PrimExpr, int, float)):
         return value
     if isinstance(value, PrimValue):
@@ -376,7 +376,7 @@ def _known_scalar(value: object) -> object:
 
 
 def _alike(op: str, operands: list[object]) -> list[object]:
-    """Give operands of which plain numbers became constants like the tensor beside them."""
+    """Return operands of which plain numbers became constants like the tensor beside them."""
     tensors = [i for i in map(info_of, operands) if isinstance(i, TensorStructInfo)]
     like = tensors[0] if tensors else None
     return [number_like(v, like) if isinstance(v, (bool, int, float)) else v for v in operands]
@@ -409,7 +409,7 @@ def _is_pure(info: StructInfo) -> bool:
 
 
 def _result_of(info: StructInfo) -> tuple[StructInfo, ...]:
-    """Give what a described function returns, as a call says it."""
+    """Return what a described function returns, as a call says it."""
     return (info.ret,) if isinstance(info, FuncStructInfo) else ()
 
 

@@ -85,7 +85,7 @@ def _pairs(target: doc.ExprNode, value: doc.ExprNode) -> list[tuple[str, doc.Exp
 
 
 def _declared_dtype(parser: Parser, node: doc.ExprNode) -> DataType | None:
-    """Give the dtype of ``T.int32()``; None for any other expression."""
+    """Return the dtype of ``T.int32()``; None for any other expression."""
     if not isinstance(node, doc.Call) or node.args or not isinstance(node.func, doc.Attribute):
         return None
     try:

@@ -152,7 +152,7 @@ def _loop_names(parser: Parser, node: doc.For) -> list[doc.Name]:
 
 
 def _loop_frame(value: object, node: doc.For, count: int) -> tuple[ForFrame[Any], bool]:
-    """Give the frame of a loop, and whether one name stands for the variables of several."""
+    """Return the frame of a loop, and whether one name stands for the variables of several."""
     if isinstance(value, range):
         frame: ForFrame[Any] = stepped(value.start, value.stop, value.step)
     elif isinstance(value, ForFrame):

@@ -41,7 +41,7 @@ def _reference(array: Array, constants: str) -> str:
 
 
 def _listed(array: Array) -> ExprDoc | None:
-    """Give an array as numbers in lists; None where these would not make it again."""
+    """Return an array as numbers in lists; None where these would not make it again."""
     kind = array.data.dtype.type
     data: Any = array.data
     values = [_number(item, kind) for item in data.reshape(-1)]
@@ -64,7 +64,7 @@ def _loses_axes(shape: tuple[int, ...]) -> bool:
 
 
 def _number(item: Any, kind: Any) -> bool | int | float:
-    """Give an element as Python's number, of as few digits as make the element again."""
+    """Return an element as Python's number, of as few digits as make the element again."""
     if issubclass(kind, np.bool_):
         return bool(item)
     if issubclass(kind, np.integer):

@@ -199,7 +199,7 @@ def _described(d: Docsifier, node: Call, name: str) -> Step[dict[str, ExprDoc]]:
 
 
 def _leading(row: OpDef, count: int) -> int:
-    """Give how many of a call's arguments come before its first option, and need no name."""
+    """Return how many of a call's arguments come before its first option, and need no name."""
     inputs = row.inputs
     if count > len(inputs) or any(param.variadic for param in inputs):
         return count
@@ -208,7 +208,7 @@ def _leading(row: OpDef, count: int) -> int:
 
 
 def _options(row: OpDef, node: Call) -> dict[str, Any] | None:
-    """Give the options to write; None where the operator makes another call of what is written."""
+    """Return options to write; None where the operator makes another call of what is written."""
     given: dict[str, Any] = {}
     for param in row.options:
         if param.name not in node.attrs:

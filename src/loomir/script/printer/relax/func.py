@@ -187,7 +187,7 @@ def _branch(d: Docsifier, branch: Expr, name: IdDoc) -> Step[None]:
 
 
 def _last_binding(branch: SeqExpr) -> VarBinding | MatchCast | None:
-    """Give the last binding where it binds the branch's value, and reads back as doing so."""
+    """Return the last binding where it binds the branch's value, and reads back as doing so."""
     if not branch.blocks or isinstance(branch.blocks[-1], DataflowBlock):
         return None
     bindings = branch.blocks[-1].bindings

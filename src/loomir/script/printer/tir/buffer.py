@@ -26,7 +26,7 @@ __all__ = [
 
 
 def buffer_doc(d: Docsifier, buffer: Buffer) -> ExprDoc:
-    """Give the name of a buffer."""
+    """Return the name of a buffer."""
     known = d.known(buffer)
     return bind_buffer(d, buffer, d.declare(buffer, buffer.name)) if known is None else known
 

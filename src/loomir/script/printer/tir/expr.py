@@ -112,7 +112,7 @@ def _plain(doc: ExprDoc) -> bool:
 
 
 def _anchored(*docs: ExprDoc) -> tuple[ExprDoc, ...]:
-    """Give the operands with a dtype on the first where all are plain numbers."""
+    """Return the operands with a dtype on the first where all are plain numbers."""
     if docs and all(_plain(doc) for doc in docs):
         return (T.attr("int32").call(docs[0]), *docs[1:])
     return docs
@@ -382,7 +382,7 @@ def _is_difference(extent: Sub, start: PrimExpr) -> bool:
 
 
 def _base(expr: PrimExpr) -> PrimExpr:
-    """Give what a constant is added to or taken from, or the expression itself."""
+    """Return what a constant is added to or taken from, or the expression itself."""
     if isinstance(expr, (Add, Sub)) and isinstance(expr.b, IntImm):
         return expr.a
     return expr

@@ -171,7 +171,7 @@ class _Parts:
     def windows(
         self, sizes: Sequence[Size], stride: PerAxis, dilation: PerAxis, padding: PerAxis
     ) -> list[Window]:
-        """Give the window of each spatial axis."""
+        """Return the window of each spatial axis."""
         count = len(self.at)
         strides = per_axis(self.name, "the stride", stride, count)
         gaps = per_axis(self.name, "the dilation", dilation, count)
@@ -179,7 +179,7 @@ class _Parts:
         return [Window(*w) for w in zip(sizes, strides, gaps, pads, strict=True)]
 
     def group(self, channel: PrimExpr, per_group: Size) -> PrimExpr:
-        """Give the group of an output channel."""
+        """Return the group of an output channel."""
         # Without channels nothing is computed, but 0 is no divisor either.
         return channel // (1 if isinstance(per_group, int) and per_group == 0 else per_group)
 
@@ -194,7 +194,7 @@ class _Parts:
             )
 
     def split(self, channels: Size, what: str) -> Size:
-        """Give the channels of each group."""
+        """Return the channels of each group."""
         if isinstance(channels, int) and channels % self.groups:
             bad(
                 self.name,
@@ -206,7 +206,7 @@ class _Parts:
     def kernel(
         self, output: PrimExpr, channel: PrimExpr, over: Sequence[ReduceAxis]
     ) -> list[PrimExpr]:
-        """Give the indices of an element of the kernel."""
+        """Return the indices of an element of the kernel."""
         made = [output] * (2 + len(over))
         made[self.i] = channel
         for axis, k in zip(self.kernel_at, over, strict=True):

@@ -54,7 +54,7 @@ def _shifted(name: str, x: Tensor, axis: int) -> tuple[int, Tensor]:
 
 
 def _with(indices: Sequence[PrimExpr], *gone: int) -> list[PrimExpr | int]:
-    """Give indices with 0 at axes of extent 1."""
+    """Return indices with 0 at axes of extent 1."""
     return [0 if a in gone else i for a, i in enumerate(indices)]
 
 
@@ -93,7 +93,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 def _scaled(
     name: str, x: Tensor, axes: Sequence[int], gamma: Tensor | None, beta: Tensor | None
 ) -> Callable[[PrimExpr, Sequence[PrimExpr]], PrimExpr]:
-    """Give what multiplies by ``gamma`` and adds ``beta``, which have some axes of ``x``."""
+    """Return what multiplies by ``gamma`` and adds ``beta``, which have some axes of ``x``."""
     given = [t for t in (gamma, beta) if t is not None]
     need(name, "float", x, *given)
     wanted = [dims(x)[a] for a in axes]
@@ -114,7 +114,7 @@ def _scaled(
 
 
 def _factor(spread: Tensor, epsilon: float, count: PrimExpr | None = None) -> Tensor:
-    """Give what to multiply by for a variance of 1: one quotient for all that share a variance."""
+    """Return what to multiply by for a variance of 1: one quotient for all of a variance."""
 
     def element(*i: PrimExpr) -> PrimExpr:
         value = spread(*i) if count is None else spread(*i) / count
@@ -273,7 +273,7 @@ def instance_norm(
 
 
 def _within(name: str, x: Tensor, channel_axis: int, axis: Axes) -> tuple[int, tuple[int, ...]]:
-    """Give the axis of channels, and those to normalise over."""
+    """Return the axis of channels, and those to normalise over."""
     channel = as_axis(name, channel_axis, x.ndim)
     over = as_axes(name, axis, x.ndim)
     if axis is None:
@@ -339,7 +339,7 @@ def group_norm(
 def _group_statistics(
     x: Tensor, groups: int, per: Size, over: Sequence[int], epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    """Give the mean and the divisor of each channel, where channels are the last axis.
+    """Return the mean and the divisor of each channel, where channels are the last axis.
 
     Channels are summed side by side, as they lie, and only then together.
     """

@@ -234,7 +234,7 @@ def _adaptive(
 
 
 def _span(i: PrimExpr, extent: Size, count: Size) -> tuple[PrimExpr, PrimExpr]:
-    """Give the bounds of window ``i`` out of ``count``."""
+    """Return the bounds of window ``i`` out of ``count``."""
     index, n, m = wide(i), wide(extent), wide(count)
     return index * n // m, ((index + 1) * n + (m - 1)) // m
 

@@ -139,7 +139,7 @@ def _sizes(
 
 
 def _inner(dtype: DataType) -> DataType:
-    """Give the dtype to interpolate in: one that holds integers exactly, where there is one."""
+    """Return the dtype to interpolate in: one that holds integers exactly, where there is one."""
     wide_enough = dtype.bits <= 16 if dtype.is_integer else dtype.bits <= 32
     return DataType("float32" if wide_enough else "float64")
 
@@ -151,7 +151,7 @@ class _Axis:
         self.extent, self.count, self.coordinates = extent, count, coordinates
 
     def place(self, i: PrimExpr) -> Place:
-        """Give the place of element ``i``, as numerator and denominator."""
+        """Return the place of element ``i``, as numerator and denominator."""
         n, m, index = wide(self.extent), wide(self.count), wide(i)
         if self.coordinates == "asymmetric":
             return index * n, m
@@ -166,7 +166,7 @@ class _Axis:
         return top, m * 2
 
     def within(self, i: PrimExpr) -> PrimExpr:
-        """Give the element of the image that is next to a place."""
+        """Return the element of the image that is next to a place."""
         return Max(Min(i, wide(self.extent) - 1), wide(0))
 
 

@@ -90,7 +90,7 @@ def winograd(results: int, kernel: int, points: Sequence[Fraction | int]) -> Win
 
 
 def _with_roots(roots: Sequence[Fraction], size: int) -> tuple[Fraction, ...]:
-    """Give the coefficients of the polynomial with these roots, from the lowest power on."""
+    """Return the coefficients of the polynomial with these roots, from the lowest power on."""
     made = [Fraction(1)]
     for root in roots:
         shifted, scaled = [Fraction(0), *made], [-root * c for c in made] + [Fraction(0)]
@@ -246,7 +246,7 @@ class _Code:
         self.around.append(lambda body: stmt if body is None else seq((stmt, body)))
 
     def then(self, last: Stmt | None = None) -> Stmt:
-        """Give all statements, and one that is last."""
+        """Return all statements, and one that is last."""
         for wrap in reversed(self.around):
             last = wrap(last)
         assert last is not None
@@ -322,7 +322,7 @@ def _over_tiles(
 
 
 def _place(made: _Code, p: PrimExpr, down: int, across: int) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
-    """Give the image of a tile, and its row and column there."""
+    """Return the image of a tile, and its row and column there."""
     rows = made.let("rows", FloorDiv(p, const(across, "int64")))
     column = made.let("column", FloorMod(p, const(across, "int64")))
     n = made.let("n", FloorDiv(rows, const(down, "int64")))
@@ -332,7 +332,7 @@ def _place(made: _Code, p: PrimExpr, down: int, across: int) -> tuple[PrimExpr, 
 def _inside(
     made: _Code, name: str, tile: PrimExpr, way: Winograd, before: int, extent: int, tiles: int
 ) -> list[tuple[PrimExpr, PrimExpr | None]]:
-    """Give each place of a tile along an axis, moved into the image, and whether it was there."""
+    """Return each place of a tile along an axis, moved into the image, and whether it was there."""
     first = made.let(name, Sub(tile * way.step, const(before, "int64")))
     found: list[tuple[PrimExpr, PrimExpr | None]] = []
     for i in range(way.size):

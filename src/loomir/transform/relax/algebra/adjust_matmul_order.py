@@ -41,7 +41,7 @@ class _Adjust(JointRewriter):
         return None
 
     def _operands(self, call: Call, at: int) -> tuple[RelaxExpr, ...] | None:
-        """Give the three matrices, of which the operand ``at`` is a product of two."""
+        """Return the three matrices, of which the operand ``at`` is a product of two."""
         inner = self.made_by("matmul", call.args[at])
         if inner is None or inner.attrs["out_dtype"] is not None:
             return None

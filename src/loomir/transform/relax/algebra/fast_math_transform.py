@@ -37,7 +37,7 @@ def fast_math_transform(func: Function) -> Function:
 
 class _Fast(Rewriter):
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Give a faster expression in place of a call."""
+        """Return a faster expression in place of a call."""
         name = operator_of(call)
         if name not in ("power", "divide"):
             return call

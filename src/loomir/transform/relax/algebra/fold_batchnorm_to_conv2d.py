@@ -126,7 +126,7 @@ class _Reader:
         """How often a field of each tuple is taken in this block."""
 
     def match(self, binding: VarBinding) -> _Match | None:
-        """Give what to do with a normalisation, None where it must stay."""
+        """Return what to do with a normalisation, None where it must stay."""
         call = binding.value
         if operator_of(call) != "nn.batch_norm":
             return None
@@ -164,7 +164,7 @@ class _Reader:
         return _Match(conv, scaled.astype(kernel.dtype), spread.astype(kernel.dtype), moving)
 
     def array(self, leaf: RelaxExpr) -> NPArray | None:
-        """Give the contents of a constant, which may be bound to a variable."""
+        """Return the contents of a constant, which may be bound to a variable."""
         value = self.values.get(leaf, leaf)
         return value.data.data if isinstance(value, Constant) else None
 
@@ -178,7 +178,7 @@ def _channel_axis(layout: str) -> int | None:
 
 
 def _factors(call: Call, statistics: list[Any]) -> tuple[NPArray, ...]:
-    """Give what to multiply each channel with, and what to add then."""
+    """Return what to multiply each channel with, and what to add then."""
     gamma, beta, mean, variance = (array.astype("float64") for array in statistics)
     with np.errstate(all="ignore"):
         scale = 1 / np.sqrt(variance + call.attrs["epsilon"])

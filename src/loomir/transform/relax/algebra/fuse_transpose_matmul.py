@@ -101,7 +101,7 @@ class _Fuse(Rewriter):
 
 
 def _transposed(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
-    """Give what each matrix that ``permute_dims`` transposes in a block was before."""
+    """Return what each matrix that ``permute_dims`` transposes in a block was before."""
     found: dict[RelaxExpr, RelaxExpr] = {}
     for binding in block.bindings:
         if not isinstance(binding, VarBinding) or operator_of(binding.value) != "permute_dims":

@@ -34,11 +34,11 @@ class JointRewriter(Rewriter, ABC):
 
     @abstractmethod
     def write(self, call: Call, result: Var) -> Call:
-        """Give what takes the place of a call that ``match`` took; it may emit others before."""
+        """Return what takes the place of a call that ``match`` took; it may emit others before."""
 
     # -- what hooks use --------------------------------------------------------------------------
     def made_by(self, name: str, leaf: RelaxExpr) -> Call | None:
-        """Give the call of an operator that makes a value for one use."""
+        """Return the call of an operator that makes a value for one use."""
         found = self.single.get(leaf)
         return found if found is not None and operator_of(found) == name else None
 

@@ -70,7 +70,7 @@ def _values(arg: RelaxExpr) -> tuple[RelaxExpr, ...]:
 
 
 def _name(call: Call) -> str:
-    """Give the name of what is called: a kernel, a function, an operator."""
+    """Return the name of what is called: a kernel, a function, an operator."""
     op = call.op
     if isinstance(op, Op):
         first = call.args[0] if call.args else None

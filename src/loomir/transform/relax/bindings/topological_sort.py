@@ -113,7 +113,7 @@ def _sorted(group: Sequence[Binding], options: TopologicalSortOptions) -> list[B
 
 
 def _edges(group: Sequence[Binding]) -> tuple[list[list[int]], list[list[int]]]:
-    """Give for each binding those that it needs, and those that need it."""
+    """Return for each binding those that it needs, and those that need it."""
     binder: dict[Node, int] = {}
     needs: list[list[int]] = []
     users: list[list[int]] = [[] for _ in group]

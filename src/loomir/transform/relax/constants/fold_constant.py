@@ -104,7 +104,7 @@ def _sequence(seq: SeqExpr, held: set[Var]) -> SeqExpr:
 
 
 def _folded(binding: Binding, known: dict[Var, RelaxExpr], held: set[Var]) -> Binding | None:
-    """Give the binding with a constant in place of a call that can be computed."""
+    """Return the binding with a constant in place of a call that can be computed."""
     if not isinstance(binding, VarBinding):
         return None
     call = binding.value

@@ -92,7 +92,7 @@ class _Lazy:
         """The results that are not set yet: which they are."""
 
     def made(self) -> Function | None:
-        """Give the new function, or None where the old one has to stay."""
+        """Return the new function, or None where the old one has to stay."""
         func, options = self.func, self.options
         count = count_of_inputs(func) or 0
         body = func.body

@@ -308,7 +308,7 @@ class _WithoutHints(Rewriter):
     """
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Give a move, or the tensor itself."""
+        """Return a move, or the tensor itself."""
         if not _is_op(call, _HINT):
             return call
         device: VDevice = call.attrs["dst_vdevice"]

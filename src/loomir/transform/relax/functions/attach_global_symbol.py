@@ -12,7 +12,7 @@ __all__ = ["attach_global_symbol"]
 
 @register("relax.AttachGlobalSymbol")
 def attach_global_symbol(mod: IRModule) -> IRModule:
-    """Give each function its name in the module as ``global_symbol``."""
+    """Return each function its name in the module as ``global_symbol``."""
     made = {var: _named(func, var) for var, func in mod.functions.items()}
     if all(made[var] is func for var, func in mod.functions.items()):
         return mod

@@ -73,7 +73,7 @@ class _Callers(Rewriter):
         self.wide = wide
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Give the fields of what is passed."""
+        """Return the fields of what is passed."""
         old = self.wide.get(call.op.name_hint) if isinstance(call.op, GlobalVar) else None
         if old is None:
             return call

@@ -118,7 +118,7 @@ class _Inliner(Rewriter):
         return body.body
 
     def _checked(self, param: Var, arg: RelaxExpr, info: StructInfo) -> RelaxExpr:
-        """Give what is passed; a check that may fail stays, and a tuple gets a name."""
+        """Return what is passed; a check that may fail stays, and a tuple gets a name."""
         if is_subtype(info, param.struct_info) is not Match.YES:
             return self.builder.match_cast(arg, param.struct_info, param.name_hint)
         return self.builder.emit(arg, param.name_hint) if isinstance(arg, Tuple) else arg

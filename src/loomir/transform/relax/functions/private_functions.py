@@ -10,7 +10,7 @@ __all__ = ["called_names", "only_called"]
 
 
 def only_called(mod: IRModule) -> dict[str, Function]:
-    """Give the private graphs that are only called: never passed on as values."""
+    """Return the private graphs that are only called: never passed on as values."""
     found = {
         var.name_hint: func
         for var, func in mod.functions.items()

@@ -12,7 +12,7 @@ __all__ = ["remove_purity_checking"]
 
 @register("relax.RemovePurityChecking", requires={"relax_normal_form"})
 def remove_purity_checking(func: Function) -> Function:
-    """Give pure functions the attribute ``relax.force_pure``; callers know them as pure still.
+    """Return pure functions the attribute ``relax.force_pure``; callers know them as pure still.
 
     ``call_pure_packed`` becomes the call that it stands for.
     """

@@ -11,7 +11,7 @@ __all__ = ["annotate_tir_op_pattern"]
 
 @register("relax.AnnotateTIROpPattern")
 def annotate_tir_op_pattern(func: PrimFunc) -> PrimFunc:
-    """Give a kernel the attribute ``op_pattern``, unless it has one.
+    """Return a kernel the attribute ``op_pattern``, unless it has one.
 
     0 element-wise, 1 broadcast, 2 injective, 3 reduction, 4 output-fusable, 8 opaque.
     """

@@ -209,7 +209,7 @@ class _Grouping:
 
 
 def _key(members: Sequence[VarBinding]) -> tuple[object | None, tuple[RelaxExpr, ...]]:
-    """Give what only equal groups have in common, and what each is called with.
+    """Return what only equal groups have in common, and what each is called with.
 
     There is none for a group with extents that are not numbers: it takes a comparison to tell.
     """
@@ -239,7 +239,7 @@ def _key(members: Sequence[VarBinding]) -> tuple[object | None, tuple[RelaxExpr,
 
 
 def _numbers(info: StructInfo) -> object | None:
-    """Give the dtype and the extents of a tensor where these are numbers."""
+    """Return the dtype and the extents of a tensor where these are numbers."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.vdevice is not None:
         return None
     extents = [d.value for d in info.dims if isinstance(d, IntImm)]

@@ -145,7 +145,7 @@ def _merged(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _Merged:
 def _copied(
     member: Member, buffers: dict[RelaxExpr, Buffer], output: Buffer
 ) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...]]:
-    """Give what a kernel allocates and its statements, on the buffers of a call."""
+    """Return what a kernel allocates and its statements, on the buffers of a call."""
     bound = member.bound
     table: dict[Node, Node] = {**bound.values}
     pairs = [(inner, buffers[outer]) for inner, outer in bound.tensors]

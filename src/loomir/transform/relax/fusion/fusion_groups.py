@@ -79,7 +79,7 @@ class _Tree:
             self.jump[i], self.jump_kind[i] = up, self.kind[i]
 
     def _meet(self, a: int, b: int) -> tuple[int, OpPattern]:
-        """Give the nearest common post-dominator, -1 for none, and the kind of the ways there."""
+        """Return the nearest common post-dominator, -1 for none, and the kind of the ways there."""
         kind = OpPattern.ELEMENT_WISE
         if self.depth[a] < self.depth[b]:
             a, b = b, a

@@ -38,7 +38,7 @@ class Bound(NamedTuple):
 
 
 def output_of(func: PrimFunc) -> Buffer | None:
-    """Give the only output of a kernel of plain tensors and scalars; None for other functions."""
+    """Return the only output of a kernel of plain tensors and scalars; None for other functions."""
     if func.ret_type != VOID_TYPE or not func.params or func.params[-1] not in func.buffer_map:
         return None
     if any(p not in func.buffer_map and p.dtype.is_handle for p in func.params):
@@ -54,7 +54,7 @@ def output_of(func: PrimFunc) -> Buffer | None:
 
 
 def scalar_argument(expr: RelaxExpr) -> PrimStructInfo | None:
-    """Give what is known of an argument that is a scalar; None for all else."""
+    """Return what is known of an argument that is a scalar; None for all else."""
     if isinstance(expr, PrimValue):
         return PrimStructInfo(expr.value.dtype, expr.value)
     info = expr.struct_info_annotation if isinstance(expr, Var) else None

@@ -61,7 +61,7 @@ class Group(NamedTuple):
 
 
 def groups_of(mod: IRModule) -> dict[str, Group]:
-    """Give the functions of a module that can be one kernel, by name.
+    """Return the functions of a module that can be one kernel, by name.
 
     Each is private and marked ``Primitive``, makes one tensor by ``call_tir`` of kernels with one
     output, takes tensors, scalars and shapes of which all is known, and is only called, with what

@@ -34,7 +34,7 @@ class Elements(NamedTuple):
     block: Block
 
     def at(self, indices: tuple[PrimExpr, ...]) -> dict[Var, PrimExpr]:
-        """Give what the iterators are for an element."""
+        """Return what the iterators are for an element."""
         found: dict[Var, PrimExpr] = {}
         for it, index in zip(self.iters, indices):
             if it is None:
@@ -49,7 +49,7 @@ class Elements(NamedTuple):
 
 
 def parts_of(func: PrimFunc) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...]]:
-    """Give what the root block of a function allocates, and its statements in order."""
+    """Return what the root block of a function allocates, and its statements in order."""
     body = func.body
     allocated: tuple[Buffer, ...] = ()
     if isinstance(body, BlockRealize):
@@ -115,7 +115,7 @@ def _is_plain(block: Block) -> bool:
 
 
 def _extents(realize: BlockRealize, loops: dict[Var, PrimExpr]) -> dict[Var, PrimExpr] | None:
-    """Give the extent of each iterator where each is a loop of its own."""
+    """Return the extent of each iterator where each is a loop of its own."""
     found: dict[Var, PrimExpr] = {}
     left = dict(loops)
     for it, value in zip(realize.block.iter_vars, realize.values):
@@ -128,7 +128,7 @@ def _extents(realize: BlockRealize, loops: dict[Var, PrimExpr]) -> dict[Var, Pri
 def _iterators(
     store: BufferStore, extents: dict[Var, PrimExpr], analyzer: Analyzer
 ) -> tuple[Var | None, ...] | None:
-    """Give the iterator of each axis where they run over the whole buffer, each element once."""
+    """Return the iterator of each axis where they run over the whole buffer, each element once."""
     left = dict(extents)
     found: list[Var | None] = []
     for index, extent in zip(store.indices, store.buffer.shape):

@@ -29,7 +29,7 @@ def decompose_ops_for_inference(mod: IRModule) -> IRModule:
 
 class _Decompose(Rewriter):
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Give what an operator does."""
+        """Return what an operator does."""
         name = call.op.name if isinstance(call.op, Op) else ""
         if name == "relax.nn.batch_norm":
             return self._batch_norm(call)

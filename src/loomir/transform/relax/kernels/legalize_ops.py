@@ -146,7 +146,7 @@ class _Legalizer:
         return [VarBinding(binding.var, self._call_tir(kernel, call), span=binding.span)]
 
     def _parts_of(self, var: Var) -> dict[int, Kernel]:
-        """Give kernels for single results of a call; none where they have more in common.
+        """Return kernels for single results of a call; none where they have more in common.
 
         Each is then fused with what reads it, and what nothing reads is not computed: the parts of
         a split cost nothing then, and an image that is normalised takes part in what follows.

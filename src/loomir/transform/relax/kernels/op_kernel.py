@@ -118,7 +118,7 @@ def _is_refusal(error: CompileError) -> bool:
 
 
 def _outputs(result: StructInfo) -> tuple[TensorStructInfo, ...] | None:
-    """Give the tensors that a call makes, None where a kernel cannot write them."""
+    """Return the tensors that a call makes, None where a kernel cannot write them."""
     fields = result.fields if isinstance(result, TupleStructInfo) else (result,)
     found: list[TensorStructInfo] = []
     for field in fields:
@@ -181,7 +181,7 @@ class _Inputs:
         self.placeholders: list[Tensor] = []
 
     def of(self, arg: RelaxExpr, info: StructInfo) -> Any:
-        """Give an argument in the form that ``lower`` takes."""
+        """Return an argument in the form that ``lower`` takes."""
         if isinstance(arg, PrimValue):
             return substitute(arg.value, self.renamed)
         if isinstance(arg, DataTypeImm | StringImm):

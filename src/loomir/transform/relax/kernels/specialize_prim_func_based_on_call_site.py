@@ -72,7 +72,7 @@ def _open_extents(kernel: PrimFunc) -> dict[Var, None]:
 def _sizes(
     kernel: PrimFunc, inputs: list[StructInfo], outputs: Iterable[StructInfo]
 ) -> dict[Var, int]:
-    """Give the numbers that extents turn out to be; none where a call contradicts itself."""
+    """Return the numbers that extents turn out to be; none where a call contradicts itself."""
     arrays = [kernel.buffer_map[p] for p in kernel.params if p in kernel.buffer_map]
     given = [i for i in (*inputs, *_flat(outputs)) if isinstance(i, TensorStructInfo)]
     if len(arrays) != len(given):

@@ -210,7 +210,7 @@ class _Rewriter(Rewriter):
         )
 
     def _constant(self, leaf: RelaxExpr) -> NPArray | None:
-        """Give the contents of a constant, which may be bound to a variable."""
+        """Return the contents of a constant, which may be bound to a variable."""
         if isinstance(leaf, Var):
             leaf = self.builder.lookup_binding(leaf) or leaf
         return leaf.data.data if isinstance(leaf, Constant) else None
@@ -282,7 +282,7 @@ def _held(conv: _Conv, way: Winograd) -> int:
 
 
 def _together(conv: _Conv, way: Winograd) -> int:
-    """Give how many images are computed together: as many in each part, where that is near."""
+    """Return how many images are computed together: as many in each part, where that is near."""
     images, most = _images(conv), max(1, _HELD // _held(conv, way))
     if images <= most:
         return images

@@ -26,12 +26,12 @@ class Arrangement:
 
     @staticmethod
     def plain(rank: int) -> Arrangement:
-        """Give that of a tensor as it is."""
+        """Return that of a tensor as it is."""
         return Arrangement(rank, tuple((axis, 0) for axis in range(rank)))
 
     @staticmethod
     def between(own: str, wanted: str) -> Arrangement | None:
-        """Give that of a layout for a tensor of another, which must have no blocks."""
+        """Return that of a layout for a tensor of another, which must have no blocks."""
         names, made = _letters(own), read_layout(wanted)
         if names is None or made is None:
             return None
@@ -67,19 +67,19 @@ class Arrangement:
         return whole if len(whole) == len(found) else None
 
     def without(self, axes: Iterable[int]) -> Arrangement:
-        """Give that of a tensor from which original axes were taken away."""
+        """Return that of a tensor from which original axes were taken away."""
         gone = {axis % self.rank for axis in axes}
         left = [axis for axis in range(self.rank) if axis not in gone]
         parts = tuple((left.index(a), size) for a, size in self.parts if a not in gone)
         return Arrangement(len(left), parts)
 
     def permuted(self, order: Sequence[int]) -> Arrangement:
-        """Give that of the original tensor with its axes in another order."""
+        """Return that of the original tensor with its axes in another order."""
         table = {axis % self.rank: at for at, axis in enumerate(order)}
         return Arrangement(self.rank, tuple((table[axis], size) for axis, size in self.parts))
 
     def order_to(self, other: Arrangement) -> list[int] | None:
-        """Give the order of axes that makes the other arrangement of this; None if none does."""
+        """Return the order of axes that makes the other arrangement of this; None if none does."""
         if sorted(self.parts) != sorted(other.parts):
             return None
         return [self.parts.index(part) for part in other.parts]

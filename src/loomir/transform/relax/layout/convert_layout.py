@@ -123,7 +123,7 @@ def _with_layouts() -> list[str]:
 
 
 def _letters(definition: OpDef, option: str) -> str:
-    """Give the letters of an operator's layout, in the order in which it has them by itself."""
+    """Return the letters of an operator's layout, in the order in which it has them by itself."""
     defaults = {param.name: param.default for param in definition.options}
     first = "layout" if "layout" in defaults else "data_layout"
     return str(defaults[option] or defaults[first])
@@ -296,7 +296,7 @@ class _Converter(Rewriter):
 
     # -- values ----------------------------------------------------------------------------------
     def _plain(self, laid: _Laid) -> RelaxExpr:
-        """Give a value as the program has it."""
+        """Return a value as the program has it."""
         if isinstance(laid.arrangement, Arrangement):
             return self._moved(laid.value, laid.arrangement)
         fields: list[RelaxExpr] = []
@@ -339,7 +339,7 @@ class _Converter(Rewriter):
         )
 
     def _bring(self, block: _Block, arg: RelaxExpr, wanted: Arrangement | None) -> RelaxExpr:
-        """Give an argument in an arrangement, with axes in front where it has too few."""
+        """Return an argument in an arrangement, with axes in front where it has too few."""
         if wanted is None:
             return self.builder.normalize(arg)
         laid = block.laid.get(arg)

@@ -41,7 +41,7 @@ Rule: TypeAlias = Callable[[Call, Now, Var], "LayoutPlan | None"]
 
 
 def layout_rule(definition: OpDef) -> Rule | None:
-    """Give the rule of an operator; None where it needs its arguments as they were."""
+    """Return the rule of an operator; None where it needs its arguments as they were."""
     found = _RULES.get(definition.name.removeprefix("relax."))
     if found is None and definition.elementwise:
         return _elementwise
@@ -72,7 +72,7 @@ def _elementwise(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 
 def _first(call: Call, now: Now) -> Arrangement | None:
-    """Give the arrangement of the first argument if it is not plain."""
+    """Return the arrangement of the first argument if it is not plain."""
     own = now(call.args[0])
     return None if own is None or own.is_plain else own
 

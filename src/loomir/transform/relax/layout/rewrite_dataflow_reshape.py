@@ -41,7 +41,7 @@ class _Rewrite(Rewriter):
         """Whether a kernel, by its name, only reshapes."""
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Give a reshape in place of a call of a kernel that does nothing else."""
+        """Return a reshape in place of a call of a kernel that does nothing else."""
         if operator_of(call) != "call_tir" or not self.builder.in_dataflow:
             return call
         var, args, *_ = call.args

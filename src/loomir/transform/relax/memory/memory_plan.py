@@ -40,7 +40,7 @@ class Plan(NamedTuple):
 
 
 def plan_arena(wanted: Sequence[Wanted], analyzer: Analyzer) -> Plan:
-    """Give each tensor a place; ``wanted`` is in the order of ``first``."""
+    """Return each tensor a place; ``wanted`` is in the order of ``first``."""
     fixed = [(i, w) for i, w in enumerate(wanted) if isinstance(w.size, IntImm)]
     others = [(i, w) for i, w in enumerate(wanted) if not isinstance(w.size, IntImm)]
     offsets: dict[int, PrimExpr] = {}
@@ -75,7 +75,7 @@ class _Places:
         self.busy: list[tuple[int, int, int]] = []  # (last use, offset, size), a heap
 
     def take(self, size: int, first: int, last: int) -> int:
-        """Give the offset of a range that is free from ``first`` on."""
+        """Return the offset of a range that is free from ``first`` on."""
         while self.busy and self.busy[0][0] < first:
             _, offset, length = heapq.heappop(self.busy)
             self._release(offset, length)
@@ -115,7 +115,7 @@ class _Slots:
         self.busy: list[tuple[int, int]] = []  # (last use, slot), a heap
 
     def take(self, wanted: Wanted) -> int:
-        """Give a slot that is free and large enough, a new one where there is none."""
+        """Return a slot that is free and large enough, a new one where there is none."""
         while self.busy and self.busy[0][0] < wanted.first:
             self.free.append(heapq.heappop(self.busy)[1])
         slot = self._fitting(wanted.size)

@@ -143,7 +143,7 @@ def _bytes(dims: Sequence[PrimExpr], itemsize: int, analyzer: Analyzer) -> PrimE
 
 
 def _written_over(binding: Binding, aliases: Aliases, places: Mapping[int, object]) -> Var | None:
-    """Give the tensor of the arena that a kernel writes its one result over."""
+    """Return the tensor of the arena that a kernel writes its one result over."""
     call = binding.value if isinstance(binding, VarBinding) else None
     if (
         not isinstance(call, Call)

@@ -76,6 +76,6 @@ _OPERATORS: Final = {
 
 
 def precision_of(definition: OpDef) -> Precision:
-    """Give the policy of an operator."""
+    """Return the policy of an operator."""
     found = _OPERATORS.get(definition.name)
     return _FAMILIES.get(definition.family, Precision.NEVER) if found is None else found

@@ -98,7 +98,7 @@ def _check(options: ToMixedPrecisionOptions) -> None:
 def _with_narrow_inputs(
     mod: IRModule, options: ToMixedPrecisionOptions
 ) -> tuple[IRModule, dict[RelaxExpr, RelaxExpr]]:
-    """Give functions parameters of 16 bits.
+    """Return functions parameters of 16 bits.
 
     What was a parameter is a variable bound to a cast. Gives the new one of each too.
     """
@@ -357,7 +357,7 @@ class _Mixer(Rewriter):
     def _narrow_call(
         self, block: _Block, call: Call, attrs: Mapping[str, Any], count: int
     ) -> tuple[Call, StructInfo] | None:
-        """Give a call with its first arguments in 16 bits, None where one does not fit into those.
+        """Return a call with its first arguments in 16 bits, None where one does not fit.
 
         ``count`` says how many arguments those are. Gives what is known of the result too.
         """
@@ -415,5 +415,5 @@ class _Mixer(Rewriter):
         self.replace(var, self.builder.emit(made("astype", block.narrow[var], _WIDE)))
 
     def again(self, value: RelaxExpr) -> RelaxExpr:
-        """Give a value with the variables that took others' places by now."""
+        """Return a value with the variables that took others' places by now."""
         return self.builder.normalize(value)

@@ -32,7 +32,7 @@ __all__ = ["lower_match_buffer"]
     establishes={"no_match_buffers"},
 )
 def lower_match_buffer(func: PrimFunc) -> PrimFunc:
-    """Give each access of an alias the source's buffer and indices; bind the names in its shape.
+    """Return each access of an alias the source's buffer and indices; bind the names in its shape.
 
     A name in the alias's shape, strides or offset that nothing else binds takes the source's
     value; any other expression must equal it, which is checked where the program runs.

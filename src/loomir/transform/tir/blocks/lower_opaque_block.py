@@ -24,7 +24,7 @@ __all__ = ["allocation", "extents_of", "lower_opaque_block"]
 
 
 def extents_of(buffer: Buffer) -> tuple[PrimExpr, ...]:
-    """Give the extents of memory that holds a buffer, its gaps included."""
+    """Return the extents of memory that holds a buffer, its gaps included."""
     if buffer.strides or buffer.elem_offset is not None:
         return (reach(buffer, buffer.elem_offset),)
     return buffer.shape or (imm64(1),)

@@ -186,7 +186,7 @@ def _inner(func: PrimFunc, plan: _Plan) -> PrimFunc:
 
 
 def _bytes_of_parameter(buffer: Buffer) -> tuple[PrimExpr, PrimExpr]:
-    """Give where an array begins, counted in bytes from its first element, and its size."""
+    """Return where an array begins, counted in bytes from its first element, and its size."""
     item = imm64(buffer.dtype.itemsize)
     if not buffer.strides:
         return imm64(0), mul(product(buffer.shape), item)
@@ -225,7 +225,7 @@ class _Walk:
             self.items[id(buffer.data)] = min(item, self.items.get(id(buffer.data), item))
 
     def open(self, data: Var) -> Var:
-        """Give the variable that describes a memory."""
+        """Return the variable that describes a memory."""
         made = self.regions[id(data)] = Var(f"{data.name_hint}_watch", HANDLE)
         return made
 
@@ -416,7 +416,7 @@ def _address(call: Call) -> PrimExpr:
 
 
 def _named(e: PrimExpr, name: str, lets: list[tuple[Var, PrimExpr]]) -> PrimExpr:
-    """Give a variable for an expression that is to be evaluated once."""
+    """Return a variable for an expression that is to be evaluated once."""
     if isinstance(e, (Var, IntImm)):
         return e
     var = Var(name, e.dtype)

@@ -291,7 +291,7 @@ class _Hoist:
         return _Info(level, costly, within)
 
     def _level_of_load(self, e: BufferLoad, guarded: bool) -> int:
-        """Give the loops that a load must stay in; what each iteration loads is there anyway."""
+        """Return the loops that a load must stay in; what each iteration loads is there anyway."""
         loads = self._places[-1].loads.setdefault(id(e.buffer), [])
         if guarded:
             for load, level in loads:
@@ -336,14 +336,14 @@ class _Hoist:
         return rebuild(e, changed)
 
     def _named(self, e: PrimExpr, place: _Place) -> Var:
-        """Give the variable that holds an expression from before a loop on."""
+        """Return the variable that holds an expression from before a loop on."""
         number = fold(e, self._number)
         if number not in place.lets:
             place.lets[number] = Var("fixed", e.dtype), e
         return place.lets[number][0]
 
     def _number(self, node: Node, parts: list[int]) -> int:
-        """Give an expression its number; equal ones have the same."""
+        """Return an expression its number; equal ones have the same."""
         key: tuple[object, ...]
         if isinstance(node, Var):
             key = (Var, id(node))  # the program keeps it

@@ -183,7 +183,7 @@ class LoopMemory:
 
     # -- loads -------------------------------------------------------------------------------------
     def level_of(self, load: BufferLoad, *, guarded: bool) -> int:
-        """Give the number of loops that a load must stay in, its indices and names left aside."""
+        """Return the number of loops that a load must stay in, its indices and names left aside."""
         data = load.buffer.data
         if data in self._volatile:
             return NEVER
@@ -195,7 +195,7 @@ class LoopMemory:
         return max(written[data], len(self._starts) if guarded else self._floors[-1])
 
     def _writer(self, data: Var) -> int:
-        """Give the number of the innermost loop that may write what lies at a pointer."""
+        """Return the number of the innermost loop that may write what lies at a pointer."""
         if data in self._private:
             return self._deepest(self._stores.get(data, ()))
         if data in self._apart:
@@ -203,7 +203,7 @@ class LoopMemory:
         return self._deepest(self._shared)
 
     def _deepest(self, numbers: Sequence[int]) -> int:
-        """Give the number of the innermost loop around that one of some statements is in."""
+        """Return the number of the innermost loop around that one of some statements is in."""
         if not self._starts or not numbers:
             return 0
         at, found = bisect_left(numbers, self._starts[-1]), 0
@@ -237,7 +237,7 @@ _KINDS: Final = (Call, Div, FloorDiv, FloorMod, Mod, Select)
 
 
 def _size(extents: Iterable[PrimExpr], held: Buffer | Allocate) -> int:
-    """Give the bytes of so many elements, -1 where they are not constant."""
+    """Return the bytes of so many elements, -1 where they are not constant."""
     values = [e.value if isinstance(e, IntImm) else -1 for e in extents]
     return -1 if any(v < 0 for v in values) else prod(values) * held.dtype.itemsize
 

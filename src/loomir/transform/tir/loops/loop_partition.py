@@ -142,7 +142,7 @@ def _knowing(loops: Iterable[For]) -> Analyzer:
 
 
 def _whole(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExpr | None:
-    """Give a condition by which ``c`` holds in all iterations of some loops; None if none shows."""
+    """Return a condition under which ``c`` holds in all iterations of some loops, or None."""
     if not isinstance(c, LT | LE | GT | GE) or not c.a.dtype.is_integer:
         return None
     less = Sub(c.a, c.b) if isinstance(c, LT | LE) else Sub(c.b, c.a)
@@ -173,7 +173,7 @@ def _without(s: IfThenElse, known: Mapping[int, object]) -> Stmt:
 
 
 def _at_the_end(s: For, conditions: list[PrimExpr], analyzer: Analyzer) -> Stmt:
-    """Give the body for tiles that do not lie within; where that is one, with what is known."""
+    """Return the body for tiles that do not lie within; where that is one, with what is known."""
     if len(conditions) != 1:
         return s.body
     with analyzer.assume(Not(conditions[0])):

@@ -187,11 +187,11 @@ class _Lanes:
 
     # -- expressions ---------------------------------------------------------------------------
     def value(self, e: PrimExpr) -> PrimExpr:
-        """Give the value of all lanes, one lane where they agree."""
+        """Return the value of all lanes, one lane where they agree."""
         return fold(e, self._node)
 
     def full(self, e: PrimExpr) -> PrimExpr:
-        """Give the value of all lanes as a vector."""
+        """Return the value of all lanes as a vector."""
         return splat(self.value(e), self.lanes)
 
     def _node(self, e: Any, parts: list[Any]) -> PrimExpr:

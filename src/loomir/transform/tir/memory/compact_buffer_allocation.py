@@ -184,7 +184,7 @@ class _Home(NamedTuple):
     analyzer: Analyzer
 
     def indices(self, old: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
-        """Give the indices into the part."""
+        """Return the indices into the part."""
         return tuple(
             index if start is None else self.analyzer.simplify(Sub(index, start))
             for index, start in zip(old, self.starts, strict=True)
@@ -212,7 +212,7 @@ def _home(accesses: list[_Access]) -> _Home | None:
 
 
 def _shared(chains: list[tuple[Stmt, ...]]) -> list[Stmt]:
-    """Give the statements around all accesses; the statement of a lone access is none of them."""
+    """Return the statements around all accesses; the statement of a lone access is none of them."""
     made: list[Stmt] = []
     for each in zip(*(chain[:-1] for chain in chains)):
         if any(s is not each[0] for s in each):
@@ -276,7 +276,7 @@ def _covers(store: _Access, load: _Access, analyzer: Analyzer) -> bool:
 
 
 def _first(around: Sequence[Stmt], used: set[Var]) -> dict[Var, PrimExpr]:
-    """Give where loops begin, of which the first iteration stores for all that follow.
+    """Return where loops begin, of which the first iteration stores for all that follow.
 
     They run in order, do not change which element is stored, nor which iterations there are of the
     other loops, nor whether the place is reached.
@@ -302,7 +302,7 @@ def _within(index: PrimExpr, start: PrimExpr, low: int, high: int, analyzer: Ana
 
 
 def _distance(index: PrimExpr, start: PrimExpr, analyzer: Analyzer) -> tuple[int, int] | None:
-    """Give how far from ``start`` an index is, at least and at most."""
+    """Return how far from ``start`` an index is, at least and at most."""
     if index.dtype is not start.dtype:
         return None
     bound = analyzer.const_int_bound(Sub(index, start))
@@ -314,7 +314,7 @@ def _distance(index: PrimExpr, start: PrimExpr, analyzer: Analyzer) -> tuple[int
 def _box(
     indices: Sequence[PrimExpr], loops: list[For], analyzer: Analyzer
 ) -> list[tuple[PrimExpr, int]] | None:
-    """Give where the elements start that all iterations store, and how many there are, by axis.
+    """Return where the elements start that all iterations store, and how many there are, by axis.
 
     None where they leave gaps, or where that is not plain to see.
     """
@@ -351,7 +351,7 @@ def _box(
 
 
 def _shrunk(loop: For, accesses: list[_Access], analyzer: Analyzer) -> _Home | None:
-    """Give the part of the buffer that an iteration needs, None where it is most of it."""
+    """Return the part of the buffer that an iteration needs, None where it is most of it."""
     store = next((a for a in accesses if isinstance(a.node, BufferStore)), None)
     if store is None:
         return None
@@ -405,7 +405,7 @@ def _bound_in(around: Sequence[Stmt]) -> Iterator[Var]:
 def _range(
     start: PrimExpr, indices: Iterable[PrimExpr], analyzer: Analyzer
 ) -> tuple[int, int] | None:
-    """Give how far from ``start`` indices are, at least and at most."""
+    """Return how far from ``start`` indices are, at least and at most."""
     found = [_distance(index, start, analyzer) for index in indices]
     known = [each for each in found if each is not None]
     if len(known) < len(found):

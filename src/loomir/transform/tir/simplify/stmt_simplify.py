@@ -107,7 +107,7 @@ class _Prover:
         self._known: dict[tuple[object, ...], PrimExpr | None] = {}
 
     def simplify(self, e: Any) -> PrimExpr:
-        """Give a cheaper expression of the same value, or the same one."""
+        """Return a cheaper expression of the same value, or the same one."""
         made = fold_node(e)
         dtype = e.a.dtype
         if made is not e or not dtype.is_integer or dtype.lanes != 1:
@@ -130,7 +130,7 @@ _MOST_PARTS: Final = 64
 
 
 def _key(e: PrimExpr) -> tuple[object, ...] | None:
-    """Give what equal expressions share; None where it is long, or where evaluation may fail."""
+    """Return what equal expressions share; None where it is long, or where evaluation may fail."""
     key: list[object] = []
     for part in pre_order(e):
         kind = part.__class__

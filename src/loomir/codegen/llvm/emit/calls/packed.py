@@ -79,7 +79,7 @@ def _kind(dtype: DataType | None) -> int:
 
 
 def _argument(frame: Frame, arg: PrimExpr) -> Step[tuple[int, Value]]:
-    """Give the type index of an argument, and its 64 bits."""
+    """Return the type index of an argument, and its 64 bits."""
     if isinstance(arg, Call) and arg.op is STACK_MAKE_ARRAY:
         tensor: Value = yield make_tensor(frame, arg)
         return at.TYPE_DLTENSOR_PTR, tensor

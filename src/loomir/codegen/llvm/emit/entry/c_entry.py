@@ -21,7 +21,7 @@ _FLOAT32: Final = DataType("float32")
 
 
 def c_type(parameter: Parameter) -> Type:
-    """Give the type by which C passes an argument: small floats come as ``float``, bool as int."""
+    """Return type by which C passes an argument: small floats come as ``float``, bool as int."""
     dtype = parameter.dtype
     if parameter.buffer is not None or dtype.is_handle:
         return PTR
@@ -72,7 +72,7 @@ def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
 
 
 def _taken(b: Builder, parameter: Parameter, value: Value) -> Value:
-    """Give an argument as the checked function takes it."""
+    """Return an argument as the checked function takes it."""
     dtype = parameter.dtype
     if parameter.buffer is not None or dtype.is_handle:
         return value

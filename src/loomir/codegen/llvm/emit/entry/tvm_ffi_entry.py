@@ -88,7 +88,7 @@ class _Decoder:
         self._place = b.gep(I8, slot, const(I64, at.ANY_VALUE))
 
     def decode(self, parameter: Parameter) -> Value:
-        """Give the argument as the checked function takes it."""
+        """Return the argument as the checked function takes it."""
         if parameter.buffer is not None:
             return self._tensor()
         dtype = parameter.dtype

@@ -49,7 +49,7 @@ def dot_bytes(
 
 
 def _byte(b: Builder, word: Value, byte: int, signed: bool) -> Value:
-    """Give one byte of each word, widened."""
+    """Return one byte of each word, widened."""
     high = b.shl(word, const(word.type, 24 - 8 * byte)) if byte < 3 else word
     return (b.ashr if signed else b.lshr)(high, const(word.type, 24))
 
@@ -81,7 +81,7 @@ def _dp2a(frame: Frame, e: Call) -> Step[Value]:
 
 
 def half_of(b: Builder, word: Value, second: bool) -> Value:
-    """Give one bfloat16 of each word, widened."""
+    """Return one bfloat16 of each word, widened."""
     t = word.type
     bits = b.and_(word, const(t, -65536)) if second else b.shl(word, const(t, 16))
     return b.bitcast(bits, FLOAT.with_lanes(t.lanes))

@@ -12,7 +12,7 @@ __all__ = ["bits_of", "value_of"]
 
 
 def bits_of(b: Builder, value: Value, dtype: DataType) -> Value:
-    """Give the 64 bits of a scalar."""
+    """Return the 64 bits of a scalar."""
     t = value.type
     if t is I64:
         return value
@@ -23,7 +23,7 @@ def bits_of(b: Builder, value: Value, dtype: DataType) -> Value:
 
 
 def value_of(b: Builder, bits: Value, dtype: DataType) -> Value:
-    """Give the scalar of 64 bits."""
+    """Return the scalar of 64 bits."""
     t = register_type(dtype)
     if t is I64:
         return bits
