@@ -261,7 +261,7 @@ call_builtin_with_ctx = define_op(
     info("sinfo_args"),
     infer=_infer_packed,
     doc="Call a packed function that other compilers give the state of their machine.\n\n"
-    "There is no such state here: the function is given the arguments alone, and may have effects. "
+    "There is no such state here: the function is given only the arguments, and may have effects. "
     "Errors: RLX0238, RLX0239.",
     family="base",
     normalize=literal_arguments,

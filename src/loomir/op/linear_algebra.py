@@ -21,7 +21,7 @@ from loomir.op.rules.arguments import (
 )
 from loomir.op.rules.fitting import fitted
 from loomir.relax.node import StructInfo
-from loomir.relax.operator.broadcast import Extents, broadcast, spread
+from loomir.relax.operator.broadcast import Extents, broadcast, broadcast_extents
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import kind_dtype, tensor, tensors, text
@@ -301,7 +301,7 @@ def _sum(operands: Sequence[Tensor], subscripts: str) -> Tensor:
     for letters, x in zip(inputs, operands, strict=True):
         for letter, extent in zip(letters, x.shape, strict=True):
             beside.setdefault(letter, []).append(extent)
-    extents = {letter: spread(found, equal_sizes) for letter, found in beside.items()}
+    extents = {letter: broadcast_extents(found, equal_sizes) for letter, found in beside.items()}
 
     def fit(x: Tensor, letters: str) -> Tensor:
         pairs = zip(x.shape, letters, strict=True)
@@ -316,22 +316,22 @@ def _sum_with_numpy(operands: Sequence[Any], subscripts: str) -> NPArray:
     inputs, output = _parsed(subscripts) or ([], "")
     with np.errstate(all="ignore"):
         if {*"".join(inputs)} <= {*output}:
-            made: Any = _spread_product_with_numpy(arrays, inputs, output)
+            made: Any = _outer_product_with_numpy(arrays, inputs, output)
         else:
             made = np.einsum(subscripts, *arrays)
     return converted(np.asarray(made), wanted)
 
 
-def _spread_product_with_numpy(
+def _outer_product_with_numpy(
     arrays: Sequence[NPArray], inputs: Sequence[str], output: str
 ) -> NPArray:
     """Multiply what is never summed: NumPy's einsum adds it to 0, which loses the sign of -0."""
     made: NPArray | None = None
     for letters, x in zip(inputs, arrays, strict=True):
         named = "".join(k for k in output if k in letters)
-        spread: NPArray = np.einsum(f"{letters}->{named}", x)
-        spread = np.expand_dims(spread, [i for i, k in enumerate(output) if k not in letters])
-        made = spread if made is None else made * spread
+        factor: NPArray = np.einsum(f"{letters}->{named}", x)
+        factor = np.expand_dims(factor, [i for i, k in enumerate(output) if k not in letters])
+        made = factor if made is None else made * factor
     assert made is not None
     return made
 

@@ -311,7 +311,7 @@ flip = define_op(
 
 # -- several tensors -----------------------------------------------------------------------------
 def _aligned(
-    c: OpContext, found: Sequence[TensorStructInfo], joined: int | None
+    c: OpContext, found: Sequence[TensorStructInfo], along: int | None
 ) -> list[PrimExpr] | None:
     """Return the extents that tensors share, of which one axis may differ; None where unknown."""
     known = [list(info.dims) for info in found if info.dims is not None]
@@ -320,7 +320,7 @@ def _aligned(
     made = known[0]
     for dims in known[1:]:
         for axis, (a, b) in enumerate(zip(made, dims, strict=True)):
-            if axis != joined:
+            if axis != along:
                 must_equal(c, a, b, f"the extents of axis {axis}", arg=0)
                 made[axis] = combined(a, b)
     return made
@@ -348,16 +348,16 @@ def _concat(c: OpContext) -> StructInfo:
     device = shared_device(found)
     if rank < 0:
         return TensorStructInfo(None, dtype, device)
-    joined = c.axis(c["axis"], rank)
-    made = _aligned(c, found, joined)
-    lengths = [info.dims[joined] for info in found if info.dims is not None]
+    along = c.axis(c["axis"], rank)
+    made = _aligned(c, found, along)
+    lengths = [info.dims[along] for info in found if info.dims is not None]
     if made is None or len(lengths) < len(found):
         return TensorStructInfo(None, dtype, device, rank)
-    made[joined] = c.simplified([reduce(add, lengths)])[0]
+    made[along] = c.simplified([reduce(add, lengths)])[0]
     return TensorStructInfo(ShapeExpr(tuple(made)), dtype, device)
 
 
-def _joined(tensors: Sequence[Tensor], axis: int, out: StructInfo) -> Tensor:
+def _lower_concat(tensors: Sequence[Tensor], axis: int, out: StructInfo) -> Tensor:
     along = axis % tensors[0].ndim
     dims = dims_of(out)
 
@@ -378,7 +378,7 @@ concat = define_op(
     Shapes: equal but for ``axis``, along which extents add up.
     Errors: OPS0005, OPS0030, OPS0032, OPS0006, OPS0035 for no tensors.""",
     family="manipulate",
-    lower=_joined,
+    lower=_lower_concat,
     reference=np.concatenate,
     samples=(
         Sample(((T((2, 3)), T((4, 3))),)),

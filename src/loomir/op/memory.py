@@ -41,7 +41,7 @@ def described_storage(c: OpContext) -> StructInfo:
         c.refuse(
             "OPS0027",
             f"the size is a shape of {size.ndim} extents",
-            help="give the number of bytes alone: R.shape([1024])",
+            help="give only the number of bytes: R.shape([1024])",
             arg=0,
         )
     return OBJECT

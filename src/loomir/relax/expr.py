@@ -234,7 +234,7 @@ class VarBinding(Binding):
 class MatchCast(Binding):
     """A check of ``value`` against ``struct_info`` while the program runs, bound to ``var`` if any.
 
-    A shape variable that stands alone in ``struct_info``, and is not bound yet, is bound.
+    A shape variable that is an extent by itself in ``struct_info``, and not bound yet, is bound.
     """
 
     lends_scope: ClassVar[bool] = True
@@ -286,10 +286,10 @@ class SeqExpr(Expr):
 class Function(BaseFunc, Expr):
     """A function on Relax values; evaluates to a closure.
 
-    Annotations of parameters are checked when it is called, and bind the shape variables that stand
-    alone in them; ``ret_struct_info`` is checked before it returns. ``is_pure``: it has no effect
-    but its result. The attribute ``global_symbol`` makes a function of a module callable from
-    outside; ``relax.force_pure`` vouches for impure calls in it.
+    Annotations of parameters are checked when it is called, and bind the shape variables that are
+    extents by themselves in them; ``ret_struct_info`` is checked before it returns. ``is_pure``: it
+    has no effect but its result. The attribute ``global_symbol`` makes a function of a module
+    callable from outside; ``relax.force_pure`` vouches for impure calls in it.
     """
 
     params: tuple[Var, ...] = binds()

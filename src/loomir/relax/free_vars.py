@@ -1,9 +1,9 @@
 """Free variables of expressions: what a closure captures.
 
 Names go by the scoping of the language: a parameter is known in its function, a variable of a
-block in what follows it, a function's own variable in the function. Shape variables are bound by
-standing alone in the annotation of a parameter or in a ``MatchCast``, where they were not bound
-before.
+block in what follows it, a function's own variable in the function. A shape
+variable is bound where it first is an extent by itself, in the annotation of a parameter or in a
+``MatchCast``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def shape_vars_bound_by(info: StructInfo) -> Iterator[ShapeVar]:
-    """List the shape variables that stand alone: as an extent, a member of a shape, a scalar.
+    """List the shape variables that are by themselves an extent, a member of a shape or a scalar.
 
     What a function's own signature binds is not among them.
     """
@@ -77,8 +77,8 @@ def free_relax_vars(expr: RelaxExpr) -> list[Var]:
 def free_shape_vars(expr: RelaxExpr, outer: Iterable[ShapeVar] = ()) -> list[ShapeVar]:
     """List the shape variables that an expression uses and does not bind, in order of use.
 
-    ``outer`` are those in scope around it: what is among them is used where it stands alone too,
-    not bound.
+    ``outer`` are those in scope around it: what is among them is used, not
+    bound, where it is an extent by itself too.
     """
     return list(_Walk(outer).run(expr).shape)
 

@@ -3,8 +3,8 @@
 - Object describes every value; the others one kind each.
 - A rank of -1 and the dtype ``void`` are unknown ones; so is a shape, a value or a device that is
   None.
-- Shapes are expressions of shape variables (TIR variables of int64). A variable that stands alone
-  in a parameter's annotation or in a ``MatchCast``, and was not bound before, is bound there.
+- Shapes are expressions of shape variables (TIR variables of int64). A variable is bound
+  where it first is an extent by itself, in a parameter's annotation or in a ``MatchCast``.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class TensorStructInfo(StructInfo):
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:
-        """The extents, or None where they are unknown or held by a variable of unknown ones."""
+        """The extents, or None where they are unknown or those of a variable of unknown shape."""
         if isinstance(self.shape, ShapeExpr):
             return self.shape.values
         info = getattr(self.shape, "struct_info_annotation", None)
@@ -201,8 +201,8 @@ EMPTY_DERIVE: Final = "empty_derive"
 class FuncStructInfo(StructInfo):
     """A function: parameters, result and purity; or a packed one, whose calls are derived by name.
 
-    ``derive_func`` names a way to derive the result of a call from the call alone; then there are
-    no ``params``.
+    ``derive_func`` names a way to derive the result of a call from nothing but the call; then there
+    are no ``params``.
     Errors: RLX0117 where both or neither are given (rule 17).
     """
 

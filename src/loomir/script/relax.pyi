@@ -573,7 +573,7 @@ def reverse_sequence(
     seq_axis: _IntLike = 1,
     batch_axis: _IntLike = 0,
 ) -> _Call:
-    """Turn round the first elements along an axis, as many as each element of a batch says."""
+    """Reverse the first elements along an axis, as many as each element of a batch says."""
 
 def right_shift(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Shift bits down; the sign is kept."""
@@ -935,7 +935,7 @@ class _nn:
         causal_mask: _Literal["TopLeft", "BottomRight"] | _Expr | None = None,
         window_size: _IntLike | None = None,
     ) -> _Call:
-        """Attend within sequences that stand one after the other, as if each stood alone."""
+        """Attend within sequences that stand one after the other, each by itself."""
 
     @_b.staticmethod
     def avg_pool1d(
@@ -1028,7 +1028,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Spread each element over a window by the kernel, and sum what overlaps."""
+        """Scatter each element over a window by the kernel, and sum what overlaps."""
 
     @_b.staticmethod
     def conv2d(
@@ -1059,7 +1059,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Spread each element over a window by the kernel, and sum what overlaps."""
+        """Scatter each element over a window by the kernel, and sum what overlaps."""
 
     @_b.staticmethod
     def conv3d(
@@ -1090,7 +1090,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Spread each element over a window by the kernel, and sum what overlaps."""
+        """Scatter each element over a window by the kernel, and sum what overlaps."""
 
     @_b.staticmethod
     def cross_entropy_with_logits(predictions: _TensorLike, labels: _TensorLike) -> _Call:

@@ -1,4 +1,4 @@
-"""Operators on each element alone."""
+"""Element-wise operators of one operand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that take tensors apart and repeat their elements."""
+"""Operators that slice, split and repeat tensors."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def _reverse_sequence(c: OpContext) -> StructInfo:
     return c.make(dims, x.dtype, x)
 
 
-def _turned(data: Tensor, seq_lengths: Tensor, seq_axis: int, batch_axis: int) -> Tensor:
+def _lower_reverse(data: Tensor, seq_lengths: Tensor, seq_axis: int, batch_axis: int) -> Tensor:
     along, batch = seq_axis % data.ndim, batch_axis % data.ndim
     seq_lengths = topi.assume_shape(seq_lengths, [data.shape[batch]])
     extent = wide(data.shape[along])
@@ -247,13 +247,13 @@ def _turned(data: Tensor, seq_lengths: Tensor, seq_axis: int, batch_axis: int) -
     def element(*i: PrimExpr) -> PrimExpr:
         at = wide(i[along])
         length = Max(Min(saturated(seq_lengths(i[batch])), extent), as_dim(1))
-        turned = Select(at < length, length - 1 - at, at)
-        return data(*(turned if a == along else v for a, v in enumerate(i)))
+        mirrored = Select(at < length, length - 1 - at, at)
+        return data(*(mirrored if a == along else v for a, v in enumerate(i)))
 
     return compute(data.shape, element, name="reverse_sequence")
 
 
-def _turn_with_numpy(data: Any, seq_lengths: Any, seq_axis: int, batch_axis: int) -> Any:
+def _reverse_with_numpy(data: Any, seq_lengths: Any, seq_axis: int, batch_axis: int) -> Any:
     made = np.moveaxis(np.array(data), (batch_axis, seq_axis), (0, 1))
     for row, length in zip(made, np.asarray(seq_lengths).tolist(), strict=True):
         count = min(max(length, 1), row.shape[0])
@@ -268,14 +268,14 @@ reverse_sequence = define_op(
     integer("seq_axis", 1),
     integer("batch_axis", 0),
     infer=_reverse_sequence,
-    doc="""Turn round the first elements along an axis, as many as each element of a batch says.
+    doc="""Reverse the first elements along an axis, as many as each element of a batch says.
 
     Lengths below 1 are 1, and those above the extent are the extent.
     Shapes: that of ``data``; ``seq_lengths`` has the extent at ``batch_axis``.
     Errors: OPS0005, OPS0007, OPS0030 to OPS0032.""",
     family="manipulate",
-    lower=_turned,
-    reference=_turn_with_numpy,
+    lower=_lower_reverse,
+    reference=_reverse_with_numpy,
     samples=(
         Sample((T((4, 5)), T((4,), "int64", values=(0, 3, 5, 9)))),
         Sample((T((3, 2, 2), "int8"), T((2,), "int32", values=(2, -4)), 0, -1)),

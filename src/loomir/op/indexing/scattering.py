@@ -21,7 +21,7 @@ from loomir.op.indexing.index import as_places
 from loomir.op.rules.arguments import integers, must_equal, plain, same_dtype
 from loomir.op.rules.slicing import slice_bounds
 from loomir.relax.node import StructInfo
-from loomir.relax.operator.broadcast import broadcast, spread
+from loomir.relax.operator.broadcast import broadcast, broadcast_extents
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, integer, prim, tensor, tensors, text
@@ -98,8 +98,8 @@ def _averaged(scatter: Any, data: Tensor, indices: Tensor, updates: Tensor, *mor
     ones = topi.ones_like(updates, "int64")
     count = scatter(topi.ones_like(data, "int64"), indices, ones, *more, "add")
     mean = topi.floor_divide(total, count) if whole else topi.divide(total, topi.cast(count, inner))
-    alone = topi.equal(count, 1)
-    return topi.where(alone, data, topi.cast(mean, data.dtype))
+    is_single = topi.equal(count, 1)
+    return topi.where(is_single, data, topi.cast(mean, data.dtype))
 
 
 def _need_numbers(c: OpContext, dtype: Any) -> None:
@@ -304,7 +304,9 @@ def _put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bo
 def _broadcast(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
     """Return the shape that shapes broadcast to, also where it is not certain which is 1."""
     places = range(-max(map(len, shapes)), 0)
-    return [spread([s[at] for s in shapes if len(s) >= -at], equal_sizes) for at in places]
+    return [
+        broadcast_extents([s[at] for s in shapes if len(s) >= -at], equal_sizes) for at in places
+    ]
 
 
 def _put_with_numpy(data: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> NPArray:

@@ -326,7 +326,7 @@ def _define_along(name: str, doc: str, compute: Callable[[Any, int], Any]) -> Ca
         integer("axis", -1),
         infer=_infer_softmax,
         doc=f"{doc}\n\nNo exponential overflows. Along an axis that has plus infinity or NaN, or"
-        " minus infinity alone, all are NaN.\nShapes: that of ``data``.",
+        " nothing but minus infinity, all are NaN.\nShapes: that of ``data``.",
         family="activation",
         lower=getattr(topi, name),
         reference=_along(compute),

@@ -356,7 +356,7 @@ def _rank(value: Any) -> int:
 
 
 def _in_order(given: dict[str, Any]) -> dict[str, Any]:
-    """Tell starts and lengths apart: TVM writes both starts first, but reads them as we do."""
+    """Accept both starts first, as TVM writes them; it reads them in the other order, as we do."""
     made = as_floats("scale")(given)
     first, second = made.get("max_seqlen_q"), made.get("seqstart_k")
     if _rank(first) == 1 and _rank(second) == 0:
@@ -379,7 +379,7 @@ attention_var_len = define_op(
     tensor("max_seqlen_k", None),
     *_OPTIONS,
     infer=_infer_var_len,
-    doc="""Attend within sequences that stand one after the other, as if each stood alone.
+    doc="""Attend within sequences that stand one after the other, each by itself.
 
 ``seqstart_q`` and ``seqstart_k`` have the place where each sequence starts, none before the last,
 and after them where the last one ends; keys start where queries do where theirs are left out.

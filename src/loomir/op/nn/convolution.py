@@ -16,8 +16,8 @@ from loomir.op.nn.layouts import (
     extents,
     fitted,
     known_layout,
+    merge_blocks,
     packed,
-    spread,
     unpacked,
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
@@ -92,7 +92,7 @@ def _infer(count: int, transposed: bool) -> Callable[[OpContext], StructInfo]:
         device, rank = shared_device([data, weight]), len(layouts[2].parts)
         if image is None or kernel is None:
             return TensorStructInfo(None, dtype, device, rank)
-        rule = _spread_extents if transposed else _slid_extents
+        rule = _transposed_extents if transposed else _window_extents
         made = arranged(c, rule(c, image, kernel, windows), layouts[2], images)
         shaped = c.make(made, dtype, ndim=rank)
         return TensorStructInfo(shaped.shape, dtype, device, rank)
@@ -100,7 +100,7 @@ def _infer(count: int, transposed: bool) -> Callable[[OpContext], StructInfo]:
     return infer
 
 
-def _slid_extents(
+def _window_extents(
     c: OpContext, image: Sequence[PrimExpr], kernel: Sequence[PrimExpr], windows: Sequence[Any]
 ) -> list[PrimExpr]:
     """Return the extents of a convolution, where the kernel's are (O, I, …)."""
@@ -114,7 +114,7 @@ def _slid_extents(
     return [image[0], kernel[0], *slid]
 
 
-def _spread_extents(
+def _transposed_extents(
     c: OpContext, image: Sequence[PrimExpr], kernel: Sequence[PrimExpr], windows: Sequence[Any]
 ) -> list[PrimExpr]:
     """Return the extents of a transposed convolution, where the kernel's are (I, O, …)."""
@@ -160,8 +160,8 @@ def _lower(count: int, transposed: bool) -> Callable[..., Tensor]:
         out_dtype: DataType | None,
         **more: Any,
     ) -> Tensor:
-        image, own = spread(data, data_layout, images)
-        kernel, kernel_own = spread(weight, kernel_layout, kernels)
+        image, own = merge_blocks(data, data_layout, images)
+        kernel, kernel_own = merge_blocks(weight, kernel_layout, kernels)
         whole = dims(kernel)
         divided = kernel_own.index("I" if transposed else "O")
         # Groups of channels are whole: else the last would reach beyond the end.
@@ -218,15 +218,15 @@ def _reference(count: int, transposed: bool) -> Callable[..., NPArray]:
         pads = list(zip(padding[:count], padding[count:], strict=True))
         with np.errstate(all="ignore"):
             if transposed:
-                made = _spread(image, kernel, strides, pads, dilation, groups, output_padding)
+                made = _transpose(image, kernel, strides, pads, dilation, groups, output_padding)
             else:
-                made = _slide(image, kernel, strides, pads, dilation, groups)
+                made = _convolve(image, kernel, strides, pads, dilation, groups)
         return converted(packed(made, images, out_layout), wanted)
 
     return reference
 
 
-def _slide(x: Any, kernel: Any, strides: Any, pads: Any, gaps: Any, groups: int) -> NPArray:
+def _convolve(x: Any, kernel: Any, strides: Any, pads: Any, gaps: Any, groups: int) -> NPArray:
     """Add up what each element of the kernel makes of the images, shifted to it."""
     x = xp.pad(x, ((0, 0), (0, 0), *pads))
     sizes = kernel.shape[2:]
@@ -249,7 +249,7 @@ def _slide(x: Any, kernel: Any, strides: Any, pads: Any, gaps: Any, groups: int)
     return made
 
 
-def _spread(
+def _transpose(
     x: Any, kernel: Any, strides: Any, pads: Any, gaps: Any, groups: int, more: Any
 ) -> NPArray:
     """Add what each element of the kernel makes of the images to where it goes."""
@@ -277,14 +277,14 @@ def _spread(
 _DOC = """{summary}
 
 Kernels are not flipped: this is cross-correlation. Channels fall into ``groups``, each of which is
-convolved alone.
+convolved by itself.
 ``padding``: one number, one for each axis, or those before the axes and then those after. Layouts
 may have blocks, as in ``"NCHW4c"``; ``out_layout`` is that of the data where it is left out. Sums
 are of ``out_dtype``, that of the tensors where it is left out.
 Shapes: {shapes}"""
-_SLIDES = """(N, C, …) and (O, C / groups, …) to (N, O, …), where an extent is
+_SHAPES = """(N, C, …) and (O, C / groups, …) to (N, O, …), where an extent is
 ``(n + pads - dilation * (kernel - 1) - 1) // stride + 1``."""
-_SPREADS = """(N, C, …) and (C, O / groups, …) to (N, O, …), where an extent is
+_TRANSPOSED_SHAPES = """(N, C, …) and (C, O / groups, …) to (N, O, …), where an extent is
 ``(n - 1) * stride - pads + dilation * (kernel - 1) + 1 + output_padding``."""
 
 
@@ -311,10 +311,10 @@ def _define(
         kind_dtype("out_dtype", None),
         infer=_infer(count, transposed),
         doc=_DOC.format(
-            summary="Spread each element over a window by the kernel, and sum what overlaps."
+            summary="Scatter each element over a window by the kernel, and sum what overlaps."
             if transposed
             else "Convolve images with kernels: sum the products of each window and each kernel.",
-            shapes=_SPREADS if transposed else _SLIDES,
+            shapes=_TRANSPOSED_SHAPES if transposed else _SHAPES,
         ),
         family="convolution",
         lower=_lower(count, transposed),

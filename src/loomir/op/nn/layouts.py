@@ -29,9 +29,9 @@ __all__ = [
     "extents",
     "fitted",
     "known_layout",
+    "merge_blocks",
     "packed",
     "read_layout",
-    "spread",
     "unpacked",
 ]
 
@@ -91,7 +91,7 @@ def known_layout(c: OpContext, option: str, letters: str) -> Layout:
 def extents(
     c: OpContext, index: int, info: TensorStructInfo, layout: Layout, letters: str
 ) -> list[PrimExpr] | None:
-    """Return the extents of an argument in the order of ``letters``, blocks joined.
+    """Return the extents of an argument in the order of ``letters``, blocks merged.
 
     None where they are unknown. Errors: OPS0030, OPS0060 for blocks of another size.
     """
@@ -116,8 +116,8 @@ def extents(
             )
         by_letter[letter] = dim
     blocks = layout.blocks
-    joined = [product([by_letter[a], blocks.get(a, 1)]) for a in letters]
-    return list(c.simplified(joined))
+    merged = [product([by_letter[a], blocks.get(a, 1)]) for a in letters]
+    return list(c.simplified(merged))
 
 
 def arranged(
@@ -143,7 +143,7 @@ def arranged(
 
 
 # -- tensor expressions --------------------------------------------------------------------------
-def spread(x: Tensor, text: str, letters: str) -> tuple[Tensor, str]:
+def merge_blocks(x: Tensor, text: str, letters: str) -> tuple[Tensor, str]:
     """Return a tensor without blocks, and the layout that it has then."""
     layout = _read_known(text)
     if not layout.blocks:
@@ -159,7 +159,7 @@ def fitted(x: Tensor, own: str, text: str) -> Tensor:
 
 # -- arrays --------------------------------------------------------------------------------------
 def unpacked(x: NPArray, text: str, letters: str) -> NPArray:
-    """Return an array with its axes in the order of ``letters``, blocks joined."""
+    """Return an array with its axes in the order of ``letters``, blocks merged."""
     names = [letter for letter, _ in _read_known(text).parts]
     order = [names.index(n) for a in letters for n in (a, a.lower()) if n in names]
     sizes = [

@@ -69,7 +69,7 @@ def _over(c: OpContext, rank: int) -> Axes:
         c.refuse(
             "OPS0031",
             f"axis {channel} is that of channels, and among those to normalise over",
-            help="name the other axes: channels are normalised apart, or in groups",
+            help="name the other axes: channels are normalised one by one, or in groups",
             arg=0,
         )
     return over
@@ -111,8 +111,8 @@ def _scaled(data: Any, over: Axes, scale: Any, shift: Any) -> NPArray:
 
 def _normal(wide: Any, over: Axes, epsilon: float) -> Any:
     middle = wide.mean(axis=over, keepdims=True)
-    spread = ((wide - middle) ** 2).mean(axis=over, keepdims=True)
-    return (wide - middle) / np.sqrt(spread + epsilon)
+    variance = ((wide - middle) ** 2).mean(axis=over, keepdims=True)
+    return (wide - middle) / np.sqrt(variance + epsilon)
 
 
 def _layer_norm(
@@ -256,17 +256,17 @@ def _batch_norm(
 ) -> tuple[NPArray, ...]:
     given = (gamma if scale else None, beta if center else None)
     wide = data.astype("float64")
-    means, spreads = (xp.asarray(m, "float64") for m in (moving_mean, moving_var))
+    means, variances = (xp.asarray(m, "float64") for m in (moving_mean, moving_var))
     at = [1] * data.ndim
     at[axis] = -1
     if not training:
-        made = (wide - means.reshape(at)) / xp.sqrt(spreads.reshape(at) + epsilon)
+        made = (wide - means.reshape(at)) / xp.sqrt(variances.reshape(at) + epsilon)
         return _scaled(made, (axis,), *given).astype(data.dtype), moving_mean, moving_var
     over = tuple(a for a in range(data.ndim) if a != axis % data.ndim)
     own = wide.mean(axis=over), wide.var(axis=over)
     moved = [
         ((1 - momentum) * before + momentum * now).astype(data.dtype)
-        for before, now in zip((means, spreads), own, strict=True)
+        for before, now in zip((means, variances), own, strict=True)
     ]
     made = _scaled(_normal(wide, over, epsilon), (axis,), *given)
     return made.astype(data.dtype), *moved

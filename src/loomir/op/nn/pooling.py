@@ -13,8 +13,8 @@ from loomir.op.nn.layouts import (
     extents,
     fitted,
     known_layout,
+    merge_blocks,
     packed,
-    spread,
     unpacked,
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
@@ -91,7 +91,7 @@ def _lower(count: int, greatest: bool) -> Callable[..., Tensor]:
         layout: str,
         out_layout: str,
     ) -> Tensor:
-        image, own = spread(data, layout, letters)
+        image, own = merge_blocks(data, layout, letters)
         given = (image, pool_size, strides, padding, dilation, ceil_mode)
         if greatest:
             made = topi.max_pool(*given, layout=own)
@@ -276,7 +276,7 @@ def _lower_adaptive(count: int) -> Callable[..., Tensor]:
     letters = "NC" + _SPATIAL[count]
 
     def lower(data: Tensor, output_size: Any, layout: str, out_layout: str) -> Tensor:
-        image, own = spread(data, layout, letters)
+        image, own = merge_blocks(data, layout, letters)
         made = image
         if output_size is not None:
             made = topi.adaptive_avg_pool(image, output_size, layout=own)

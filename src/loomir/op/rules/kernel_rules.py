@@ -1,7 +1,7 @@
 """How a call of a kernel fits the kernel: parameters, results, and what it writes.
 
 A kernel is a ``PrimFunc`` of the module. Its parameters are the inputs, then integers, then the
-outputs, which it alone writes.
+outputs, which nothing else writes.
 """
 
 from __future__ import annotations
@@ -335,8 +335,8 @@ def _check_inplace(
                 args.exprs[index],
             )
         target = args.exprs[index]
-        alone = [e for e in args.exprs if e is target]
-        if len(alone) > 1 and isinstance(c.call.args[1], Tuple):
+        uses = [e for e in args.exprs if e is target]
+        if len(uses) > 1 and isinstance(c.call.args[1], Tuple):
             _refuse_inplace(
                 c,
                 f"argument {index} is written, and is another argument as well",

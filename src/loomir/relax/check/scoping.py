@@ -94,11 +94,11 @@ _UNBOUND: Final = frozenset({5, 14, 15, 16, 18})
 class Program:
     """What the functions of a module are checked against, and have in common."""
 
-    def __init__(self, mod: IRModule, *, alone: bool = False) -> None:
+    def __init__(self, mod: IRModule, *, is_single: bool = False) -> None:
         self.names = {var.name_hint for var in mod.functions}
         self.recursive = recursive_groups(mod)
         self.devices: list[VDevice] | None = None
-        if not alone:
+        if not is_single:
             self.devices = [d for listed in mod.global_info.values() for d in listed]
         self.bound: dict[Var, Span | None] = {}
         """Every variable that was bound so far, and where."""
@@ -260,12 +260,12 @@ class _Walk:
         messages = {
             4: f"what the function returns is described by the shape variable {name!r}, which "
             "neither a parameter nor what is around binds",
-            6: f"the shape variable {name!r} stands alone in no parameter",
+            6: f"the shape variable {name!r} is an extent of no parameter",
         }
         self._report(
             rule,
             messages.get(rule, f"the shape variable {name!r} is not bound here"),
-            f"bind {name!r} first: let it stand alone in a parameter's annotation or a "
+            f"bind {name!r} first: make it an extent of its own in a parameter's annotation or a "
             "R.match_cast",
             at,
             about=var,

@@ -28,9 +28,9 @@ class Verdict(NamedTuple):
 def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List every mistake of a function or a module; none where it is right.
 
-    Kernels are held to the rules of TIR. Graphs are held to those of well-formedness, and where
-    these hold, everything in them is derived: operators accept their arguments, annotations are
-    those of the values, calls are pure where they must be.
+    Check kernels by the rules of TIR and graphs by those of well-formedness. Where a graph follows
+    these, derive everything in it: operators accept their arguments, annotations are those of the
+    values, calls are pure where they must be.
     """
     return judge(program).mistakes
 

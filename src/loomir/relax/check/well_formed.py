@@ -20,7 +20,7 @@ __all__ = ["well_formed"]
 def well_formed(program: IRModule | BaseFunc) -> tuple[Diagnostic, ...]:
     """List what breaks a rule, in program order; none where a program is well-formed.
 
-    A function that stands alone may call itself by its name. Two rules only give warnings: that a
+    A function outside of a module may call itself by its name. Two rules only give warnings: that a
     module can be called from outside (12), and by the names of its functions (13).
     Source: relax.md, Well-Formedness Criteria; decisions R12, R13, R17, R18, R38, R39.
     """
@@ -35,7 +35,7 @@ def well_formed(program: IRModule | BaseFunc) -> tuple[Diagnostic, ...]:
     if not isinstance(program, Function):
         return ()
     var = GlobalVar(program.name)
-    made = Program(IRModule({var: program}), alone=True)
+    made = Program(IRModule({var: program}), is_single=True)
     return (*_unannotated(var, program, made), *check_function(var, program, made))
 
 

@@ -1,4 +1,4 @@
-"""Structural information in messages: on one line, as in TVMScript, and what tells two apart."""
+"""Structural information in messages: on one line, as in TVMScript, and how two of them differ."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from loomir.support.dtype import VOID
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 
-__all__ = ["Place", "differences", "place_of", "shown", "shown_expr"]
+__all__ = ["ErrorSpans", "differences", "place_of", "shown", "shown_expr"]
 
 
-class Place(NamedTuple):
+class ErrorSpans(NamedTuple):
     """Where a mistake is, and other places that explain it."""
 
     span: Span | None
@@ -45,7 +45,7 @@ def shown_expr(value: PrimExpr) -> str:
     return _NUMBER.sub(r"\1", str(value))
 
 
-def place_of(expr: object, owner: Node | None) -> Place:
+def place_of(expr: object, owner: Node | None) -> ErrorSpans:
     """Say where a mistake about ``expr`` is: at it, or where ``owner`` uses a variable.
 
     Besides gives where the variable is bound.
@@ -53,9 +53,9 @@ def place_of(expr: object, owner: Node | None) -> Place:
     own: Span | None = getattr(expr, "span", None)
     used: Span | None = getattr(owner, "span", None)
     if not isinstance(expr, Var) or used is None:
-        return Place(own or used, ())
+        return ErrorSpans(own or used, ())
     bound = () if own is None else ((own, f"{expr.name_hint!r} is bound here"),)
-    return Place(used, bound)
+    return ErrorSpans(used, bound)
 
 
 def differences(given: StructInfo, wanted: StructInfo, analyzer: Analyzer) -> tuple[str, ...]:

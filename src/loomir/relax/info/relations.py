@@ -222,13 +222,13 @@ def join(
     if a is b:
         return a
     asked = _Asked(analyzer or analyzer_for(a, b), bound, True, [])
-    return trampoline(_joined(a, b, asked, {}))
+    return trampoline(_join(a, b, asked, {}))
 
 
 unify_struct_info = join
 
 
-def _joined(
+def _join(
     a: StructInfo, b: StructInfo, asked: _Asked, done: dict[tuple[int, int], StructInfo]
 ) -> Step[StructInfo]:
     if a is b:
@@ -239,16 +239,16 @@ def _joined(
     made = done.get(key)
     if made is None:
         if isinstance(a, TupleStructInfo):
-            made = yield _joined_tuples(a, cast("TupleStructInfo", b), asked, done)
+            made = yield _join_tuples(a, cast("TupleStructInfo", b), asked, done)
         elif isinstance(a, FuncStructInfo):
-            made = yield _joined_functions(a, cast("FuncStructInfo", b), asked, done)
+            made = yield _join_functions(a, cast("FuncStructInfo", b), asked, done)
         else:
             made = _JOINS[a.__class__](a, b, asked.analyzer)
         done[key] = made
     return made
 
 
-def _joined_tuples(
+def _join_tuples(
     a: TupleStructInfo,
     b: TupleStructInfo,
     asked: _Asked,
@@ -258,11 +258,11 @@ def _joined_tuples(
         return OBJECT
     fields: list[StructInfo] = []
     for x, y in zip(a.fields, b.fields):
-        fields.append((yield _joined(x, y, asked, done)))
+        fields.append((yield _join(x, y, asked, done)))
     return TupleStructInfo(tuple(fields))
 
 
-def _joined_functions(
+def _join_functions(
     a: FuncStructInfo,
     b: FuncStructInfo,
     asked: _Asked,
@@ -289,11 +289,11 @@ def _joined_functions(
             fits = is_subtype(first, second, asked.analyzer, bound=asked.bound)
             if fits is not Match.YES:
                 return OBJECT
-    ret = yield _joined(a.ret, renamed.ret, asked, {})
+    ret = yield _join(a.ret, renamed.ret, asked, {})
     return FuncStructInfo(a.params, ret, a.purity and b.purity)
 
 
-def _joined_scalars(a: PrimStructInfo, b: PrimStructInfo, analyzer: Analyzer) -> StructInfo:
+def _join_scalars(a: PrimStructInfo, b: PrimStructInfo, analyzer: Analyzer) -> StructInfo:
     if a.dtype is not b.dtype:
         return OBJECT
     if a.value is None or b.value is None:
@@ -301,7 +301,7 @@ def _joined_scalars(a: PrimStructInfo, b: PrimStructInfo, analyzer: Analyzer) ->
     return a if equal(a.value, b.value, analyzer) is Match.YES else PrimStructInfo(a.dtype)
 
 
-def _joined_shapes(a: ShapeStructInfo, b: ShapeStructInfo, analyzer: Analyzer) -> StructInfo:
+def _join_shapes(a: ShapeStructInfo, b: ShapeStructInfo, analyzer: Analyzer) -> StructInfo:
     if a.ndim != b.ndim or a.ndim < 0:
         return ShapeStructInfo()
     if a.values is None or b.values is None:
@@ -311,7 +311,7 @@ def _joined_shapes(a: ShapeStructInfo, b: ShapeStructInfo, analyzer: Analyzer) -
     return ShapeStructInfo(ndim=a.ndim)
 
 
-def _joined_tensors(a: TensorStructInfo, b: TensorStructInfo, analyzer: Analyzer) -> StructInfo:
+def _join_tensors(a: TensorStructInfo, b: TensorStructInfo, analyzer: Analyzer) -> StructInfo:
     ndim = a.ndim if a.ndim == b.ndim else -1
     dtype = a.dtype if a.dtype is b.dtype else VOID
     device = a.vdevice if same_device(a.vdevice, b.vdevice) else None
@@ -326,9 +326,9 @@ def _joined_tensors(a: TensorStructInfo, b: TensorStructInfo, analyzer: Analyzer
 
 
 _JOINS: Final[dict[type, Callable[[Any, Any, Analyzer], StructInfo]]] = {
-    PrimStructInfo: _joined_scalars,
-    ShapeStructInfo: _joined_shapes,
-    TensorStructInfo: _joined_tensors,
+    PrimStructInfo: _join_scalars,
+    ShapeStructInfo: _join_shapes,
+    TensorStructInfo: _join_tensors,
 }
 
 
@@ -336,9 +336,10 @@ _JOINS: Final[dict[type, Callable[[Any, Any, Analyzer], StructInfo]]] = {
 def get_shape_var_mapping(
     s1: StructInfo, s2: StructInfo, bound: ShapeVars = NOTHING
 ) -> dict[ShapeVar, PrimExpr]:
-    """Map shape variables that stand alone in ``s1``, and are not bound, to what ``s2`` has there.
+    """Map shape variables that are extents by themselves in ``s1`` to what ``s2`` has there.
 
-    The first that is found for a variable stays; ``check_compatibility`` compares the others.
+    Bound variables are left out. The first that is found for a variable stays;
+    ``check_compatibility`` compares the others.
     Source: relax.md; decisions R7 to R9.
     """
     return _mapping_of((s1,), (s2,), bound)

@@ -263,7 +263,8 @@ class BlockBuilder:
     ) -> Var:
         """Check a value when the program runs, and bind it to a new variable.
 
-        Shape variables that stand alone in ``struct_info``, and were not bound before, are bound.
+        Shape variables that are extents by themselves in ``struct_info``, and not bound yet, are
+        bound.
         """
         leaf = self.normalize_leaf(value)
         normalizer = self.normalizer

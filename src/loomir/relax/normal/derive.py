@@ -32,7 +32,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.info.describe import Place, differences, place_of, shown
+from loomir.relax.info.describe import ErrorSpans, differences, place_of, shown
 from loomir.relax.info.relations import (
     Match,
     check_compatibility,
@@ -178,7 +178,7 @@ class Deriver:
         """Return what is known of a leaf that is a value, and not only called."""
         found = self.lookup(expr)
         # What is derived of it may stay here, and shape variables are bound in one function only.
-        return self.scope.apart(found) if isinstance(expr, GlobalVar) else found
+        return self.scope.rename_shape_vars(found) if isinstance(expr, GlobalVar) else found
 
     def _variable(self, var: Var) -> StructInfo:
         found = self.scope.info_of(var)
@@ -271,7 +271,7 @@ class Deriver:
         if wanted is None:
             return self.scope.erased(found)
         body = func.body.body if isinstance(func.body, SeqExpr) else func.body
-        place = Place(getattr(body, "span", None) or func.span, ())
+        place = ErrorSpans(getattr(body, "span", None) or func.span, ())
         fits = check_compatibility(found, wanted, self.analyzer, bound=self.scope.shape_vars)
         if fits is not Match.YES:
             self._mismatch(
@@ -379,7 +379,7 @@ class Deriver:
         message: str,
         infos: tuple[StructInfo, StructInfo],
         help: str,  # named after the diagnostic's field
-        place: Place,
+        place: ErrorSpans,
     ) -> None:
         """Raise where two certainly differ; warn where they may."""
         span, secondary = place

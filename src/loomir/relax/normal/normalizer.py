@@ -306,8 +306,8 @@ class Normalizer:
     # -- sequences -------------------------------------------------------------------------------
     def sequence(self, expr: RelaxExpr, pure: bool) -> Step[SeqExpr]:
         """Return a sequence in normal form, in a scope of its own."""
-        held_pure = self._finished.get(expr) if isinstance(expr, SeqExpr) else None
-        if isinstance(expr, SeqExpr) and held_pure is not None and held_pure >= pure:
+        known_pure = self._finished.get(expr) if isinstance(expr, SeqExpr) else None
+        if isinstance(expr, SeqExpr) and known_pure is not None and known_pure >= pure:
             return expr
         depth = len(self.scopes)
         self.enter(pure)

@@ -110,7 +110,7 @@ class Scope:
             return info
         return substitute_shape_vars(info, {v: ShapeVar(v.name_hint, v.dtype) for v in clash})
 
-    def apart(self, info: StructInfo) -> StructInfo:
+    def rename_shape_vars(self, info: StructInfo) -> StructInfo:
         """Rename all shape variables of a function's parameters and result."""
         own = shape_vars_in(info)
         if not own:

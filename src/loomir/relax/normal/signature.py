@@ -1,4 +1,4 @@
-"""The structural information of functions, from their signatures alone."""
+"""Derive the structural information of functions from their signatures."""
 
 from __future__ import annotations
 

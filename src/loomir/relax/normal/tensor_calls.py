@@ -1,8 +1,8 @@
-"""Calls of kernels that are made of tensor expressions.
+"""Make a kernel of a function on tensor expressions, and the call of it.
 
 A function of ``te.Tensor`` becomes a private function of TIR, and a call of it with ``call_tir``.
-Shape variables become variables of the kernel: it reads those that stand alone as an extent of an
-argument or a result from the array, and gets the others as ``packed_ints``.
+Shape variables become variables of the kernel: it reads those that are an extent by themselves
+of an argument or a result from the array, and is given the others as ``packed_ints``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc
 from loomir.tir.rules import refuse
 
-__all__ = ["Kernel", "make_kernel"]
+__all__ = ["KernelCall", "make_kernel"]
 
 Leaf = Callable[[RelaxExpr], RelaxExpr]
 Describe = Callable[[RelaxExpr], StructInfo]
 
 
-class Kernel(NamedTuple):
+class KernelCall(NamedTuple):
     """A function of TIR and how it is called."""
 
     func: PrimFunc
@@ -58,7 +58,7 @@ def make_kernel(
     leaf: Leaf,
     describe: Describe,
     attrs: Mapping[str, Any],
-) -> Kernel:
+) -> KernelCall:
     """Make the kernel of ``te_func`` on arguments.
 
     ``leaf`` emits what is none, ``describe`` gives what is known of a leaf.
@@ -82,7 +82,7 @@ class _Maker:
         args: Sequence[Any],
         keywords: Mapping[str, Any],
         attrs: Mapping[str, Any],
-    ) -> Kernel:
+    ) -> KernelCall:
         given = [self._argument(a) for a in args]
         named = {name: self._argument(a) for name, a in keywords.items()}
         outputs = _tensors(te_func(*given, **named), te_func)
@@ -97,7 +97,7 @@ class _Maker:
         if ints:
             func = create_prim_func((*self.inputs.values(), *ints.values(), *fresh))
         private = {k: v for k, v in func.attrs.items() if k != "global_symbol"}
-        return Kernel(
+        return KernelCall(
             PrimFunc(
                 func.params,
                 func.body,
@@ -178,8 +178,8 @@ class _Maker:
     # -- results ---------------------------------------------------------------------------------
     def _to_pass(self, func: PrimFunc, tensors: Iterable[Tensor]) -> dict[ShapeVar, ShapeVar]:
         """List the variables that the kernel uses and no array tells it."""
-        alone = {dim for t in tensors for dim in t.shape if isinstance(dim, ShapeVar)}
-        wanted = {outer: inner for outer, inner in self.inner.items() if inner not in alone}
+        readable = {dim for t in tensors for dim in t.shape if isinstance(dim, ShapeVar)}
+        wanted = {outer: inner for outer, inner in self.inner.items() if inner not in readable}
         if not wanted:
             return {}
         roots: list[Node] = [func.body, *(e for b in func.buffer_map.values() for e in b.shape)]

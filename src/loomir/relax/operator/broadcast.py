@@ -12,11 +12,11 @@ from loomir.relax.shape import Dim, ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.tir.expr import Eq, IntImm, PrimExpr, Select
 
-__all__ = ["Extents", "broadcast", "extents_of", "spread"]
+__all__ = ["Extents", "broadcast", "broadcast_extents", "extents_of"]
 
 
 class Extents(NamedTuple):
-    """What is known of a shape: an expression (a ``ShapeExpr`` or a variable), or a rank alone."""
+    """What is known of a shape: an expression (a ``ShapeExpr`` or a variable), or only a rank."""
 
     shape: Expr | None
     ndim: int
@@ -84,11 +84,11 @@ def _axis(
                 help="give extents that are equal, or 1 where one is to be repeated; shapes are"
                 " aligned at their last axes",
             )
-        return spread(wide, c.equal) if c.assume else None
+        return broadcast_extents(wide, c.equal) if c.assume else None
     return wide[0]
 
 
-def spread(extents: Sequence[Dim], equal: Callable[[Dim, Dim], bool | None]) -> PrimExpr:
+def broadcast_extents(extents: Sequence[Dim], equal: Callable[[Dim, Dim], bool | None]) -> PrimExpr:
     """Return the extent that extents broadcast to if they do, also where it is open which is 1."""
     found: list[PrimExpr] = []
     for extent in map(as_dim, extents):

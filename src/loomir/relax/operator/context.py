@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.module import BaseFunc, GlobalVar
 from loomir.relax.expr import Call, DataTypeImm, StringImm
-from loomir.relax.info.describe import Place, place_of
+from loomir.relax.info.describe import ErrorSpans, place_of
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.shape import Dim, ShapeExpr, as_dim
 from loomir.relax.struct_info import (
@@ -93,7 +93,7 @@ class OpContext:
         help: str,  # named after the diagnostic's field
         arg: int | None = None,
         notes: tuple[str, ...] = (),
-        place: Place | None = None,
+        place: ErrorSpans | None = None,
     ) -> NoReturn:
         """Refuse the call: at a place, or at an argument where one is to blame, or as a whole."""
         blamed = self.call.args[arg] if arg is not None and arg < len(self.call.args) else None

@@ -190,7 +190,7 @@ data = _maker(Kind.DATA)
 device = _maker(Kind.DEVICE)
 """A virtual device, given as one or as text: ``"llvm:0"``, ``"cuda:1:global"``."""
 arguments = _maker(Kind.ARGS)
-"""A tuple, or one value alone, which becomes the field of one."""
+"""A tuple, or one value, which becomes a tuple of one field."""
 
 
 def several(name: str) -> Param:

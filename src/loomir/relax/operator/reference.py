@@ -50,7 +50,7 @@ def converted(x: NPArray, dtype: DataType | str) -> NPArray:
     x = np.asarray(x)
     if wanted.is_integer and is_float(x.dtype):
         wide = np.trunc(x.astype("float64"))
-        # The greatest 64-bit integers are no floats: what reaches beyond them is set apart.
+        # No float is the greatest 64-bit integer: values beyond it are replaced separately.
         low, high = float(wanted.min_value), float(wanted.max_value)
         inside = np.where((wide > low) & (wide < high), wide, 0.0).astype(target)
         made = np.where(wide >= high, np.array(wanted.max_value, target), inside)

@@ -45,8 +45,8 @@ def shape_argument(c: OpContext, index: int) -> Extents:
     info, arg = c.shape(index), c.call.args[index]
     if info.values is not None:
         return Extents(ShapeExpr(info.values), len(info.values))
-    held = isinstance(getattr(arg, "struct_info_annotation", None), ShapeStructInfo)
-    return Extents(arg if held and isinstance(arg, Expr) else None, info.ndim)
+    has_shape_info = isinstance(getattr(arg, "struct_info_annotation", None), ShapeStructInfo)
+    return Extents(arg if has_shape_info and isinstance(arg, Expr) else None, info.ndim)
 
 
 # -- dtypes ----------------------------------------------------------------------------------
