@@ -103,12 +103,16 @@ MODULE = from_source(
 
             @T.prim_func
             def two(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
-                T.evaluate(0)
+                y[0] = x[0]
+
+            @T.prim_func
+            def read(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32"), z: T.Buffer((1,), "float32")):
+                z[0] = x[0] + y[3]
 
             @T.prim_func
             def six(a: T.Buffer((2,), "int8"), b: T.Buffer((2,), "int8"), c: T.Buffer((2,), "int8"),
                     d: T.Buffer((2,), "int8"), e: T.Buffer((2,), "int8"), g: T.Buffer((2,), "int8")):
-                T.evaluate(0)
+                e[0] = a[0] + b[0] + c[0] + d[0] + g[0]
         """
     )
 )
@@ -249,6 +253,9 @@ CASES: dict[str, Case] = {
         "two", lambda: (lambda a: (a[:4], a[3:7]))(Z(7, "f4")), ValueError, "RUN0008", ("x", "y", "overlap")
     ),
     "two of six that overlap": Case("six", lambda: pairs(2, 4), ValueError, "RUN0008", ("c and e",)),
+    "a result that is read": Case(
+        "read", lambda: (lambda a: (a, a, a[2:3]))(Z(4, "f4")), ValueError, "RUN0008", ("x and z", "overlap")
+    ),
     # numbers
     "float for an integer": Case("i32", one(lambda: 1.5), TypeError, "RUN0009", ("n", "int32", "1.5")),
     "whole float for an integer": Case("i32", one(lambda: 4.0), TypeError, "RUN0009", ("n", "int32", "4.0")),
@@ -295,6 +302,18 @@ def test_bad_argument(name: str, exe: Any) -> None:
         assert found.help or found.notes
 
 
+def test_arrays_that_are_only_read_may_overlap(exe: Any) -> None:
+    x, z = np.arange(4, dtype="float32"), Z(1, "f4")
+    shared = np.arange(2, dtype="int8")
+    for run in (exe["read"], lambda *a: loomir.interpret(MODULE, "read", *a)):
+        run(x, x, z)
+        assert z.tolist() == [3]
+    for run in (exe["six"], lambda *a: loomir.interpret(MODULE, "six", *a)):
+        out = Z(2, "i1")
+        run(*[shared] * 4, out, shared[:])
+        assert out.tolist() == [0, 0]
+
+
 def test_six_arrays_that_overlap_in_a_call_are_named() -> None:
     text = """
     @I.ir_module
@@ -302,7 +321,7 @@ def test_six_arrays_that_overlap_in_a_call_are_named() -> None:
         @T.prim_func(private=True)
         def g(a: T.Buffer((2,), "int8"), b: T.Buffer((2,), "int8"), c: T.Buffer((2,), "int8"),
               d: T.Buffer((2,), "int8"), e: T.Buffer((2,), "int8"), h: T.Buffer((2,), "int8")):
-            T.evaluate(0)
+            b[0] = h[1]
 
         @T.prim_func
         def f(x: T.Buffer((2,), "int8"), y: T.Buffer((2,), "int8")):

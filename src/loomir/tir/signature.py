@@ -81,8 +81,8 @@ class Signature(NamedTuple):
     """Parameters, then bindings, then requirements, in the order in which a call treats them.
 
     A buffer without strides must be row-major (axes of size 1 and empty arrays aside). An
-    ``elem_offset`` of None puts no requirement on the array's byte offset (T32). Each pair of
-    arrays must not overlap (T38).
+    ``elem_offset`` of None puts no requirement on the array's byte offset (T32). Two
+    arrays of which one is written must not overlap (T38).
     """
 
     name: str

@@ -366,6 +366,8 @@ class Binder:
             for i, first in enumerate(arrays[:j]):
                 if first is None or second is None or first.space != second.space:
                     continue
+                if not (parameters[i].written or parameters[j].written):
+                    continue
                 if max(first.low, second.low) < min(first.high, second.high):
                     mistakes.add(
                         RunValueError,

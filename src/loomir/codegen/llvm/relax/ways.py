@@ -106,7 +106,7 @@ def _are_apart(a: Laid | None, b: Laid | None) -> bool:
 def way_to(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee:
     """Return the function that takes DLTensors of a graph to a kernel.
 
-    It checks them, unless they are ``proved``; arrays that are only read may be the same.
+    It checks them, unless they are ``proved``.
     """
     found = graph.ways.get((name, proved))
     if found is None:
@@ -115,7 +115,7 @@ def way_to(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee:
         if proved:
             _pass_on(made, linked, body)
         else:
-            define_checked(graph.unit, linked.signature, made, body, shared=True)
+            define_checked(graph.unit, linked.signature, made, body)
         found = graph.ways[name, proved] = made
     return found
 

@@ -57,13 +57,13 @@ ONE_BY_ONE: Final = 1  # each pair has a site of its own
 TOGETHER: Final = 2  # all pairs have one, and the numbers of the two are its values
 
 # What is said of an array.
-WRITTEN: Final = 1  # it may not be the same as any other
+WRITTEN: Final = 1  # no other array may overlap it
 STRIDED: Final = 2  # its strides are declared
 
-_HEAD: Final = ("COUNT", "VALUES", "PAIRS", "PAIR_SITE", "SHARED", "EXTENT_SITE", "PLAIN")
+_HEAD: Final = ("COUNT", "VALUES", "PAIRS", "PAIR_SITE", "EXTENT_SITE", "PLAIN")
 """The first words of a table: how many arrays, how many values a fault has, how pairs are compared,
-their first site, whether those that are only read may be the same, the first site of extents, and
-whether all arrays have elements."""
+their first site, the first site of extents, and whether all arrays have elements. Pairs of which
+neither array is written are not compared."""
 _ARRAY: Final = (
     "WORD",
     "SIZE",
@@ -429,9 +429,6 @@ define internal i64 @overlap(ptr %table, ptr %out) {
   %count = load i64, ptr %table
   %pairs.at = getelementptr i8, ptr %table, i64 $PAIRS
   %pairs = load i64, ptr %pairs.at
-  %shared.at = getelementptr i8, ptr %table, i64 $SHARED
-  %shared = load i64, ptr %shared.at
-  %any = icmp ne i64 %shared, 0
   %head = getelementptr i8, ptr %table, i64 $HEAD_SIZE
   %compared = icmp ne i64 %pairs, 0
   br i1 %compared, label %outer, label %apart
@@ -473,9 +470,7 @@ second:
   %either = or i64 %flags, %b.flags
   %written.bit = and i64 %either, $WRITTEN
   %written = icmp ne i64 %written.bit, 0
-  %only.read = xor i1 %written, true
-  %skipped = and i1 %any, %only.read
-  br i1 %skipped, label %skip, label %bytes
+  br i1 %written, label %bytes, label %skip
 bytes:
   %q.low.at = getelementptr i8, ptr %q, i64 $R_LOW
   %q.low = load ptr, ptr %q.low.at

@@ -58,13 +58,8 @@ class _Array:
     record: Value
 
 
-def define_checked(
-    unit: Unit, signature: Signature, checked: Function, body: Callee, *, shared: bool = False
-) -> None:
-    """Write the body of ``checked``: check, bind, and go on to ``body``.
-
-    ``shared``: arrays that are only read may overlap.
-    """
+def define_checked(unit: Unit, signature: Signature, checked: Function, body: Callee) -> None:
+    """Write the body of ``checked``: check, bind, and go on to ``body``."""
     frame = Frame(unit, checked, checked.params[0], None)
     b = frame.b
     given = list(zip(signature.parameters, checked.params[1:-1], strict=True))
@@ -74,7 +69,7 @@ def define_checked(
             frame.env[parameter.var] = value
         else:
             tensors.append((parameter, parameter.buffer, value))
-    arrays = _check(frame, checked.name, signature, tensors, shared) if tensors else []
+    arrays = _check(frame, checked.name, signature, tensors) if tensors else []
     data = [b.load(PTR, b.gep(I64, a.record, const(I64, RECORD_DATA))) for a in arrays]
     bound = [frame.env[binding.var] for binding in signature.bindings]
     scalars = [frame.env[p.var] for p in signature.parameters if p.buffer is None]
@@ -89,14 +84,13 @@ def _check(
     name: str,
     signature: Signature,
     tensors: Sequence[tuple[Parameter, Buffer, Value]],
-    shared: bool,
 ) -> list[_Array]:
     """Check arrays, and bind what their signature binds."""
     arrays, places = _hand_over(frame, tensors)
     known = all(constant_of(r.value) is not None for r in signature.requirements)
     whole = known and not signature.bindings and not any(t[1].strides for t in tensors)
     whole = whole and all(r.source.what == "shape" for r in signature.requirements)
-    where = (_table(frame, name, signature, arrays, shared, whole), *places)
+    where = (_table(frame, name, signature, arrays, whole), *places)
     if whole:
         _ask(frame, CHECK, *where)
         return arrays
@@ -144,7 +138,6 @@ def _table(
     name: str,
     signature: Signature,
     arrays: Sequence[_Array],
-    shared: bool,
     whole: bool,
 ) -> Value:
     """Write what the shared functions hold arrays to, with the sites of faults; give its address.
@@ -159,10 +152,10 @@ def _table(
         for requirement in signature.requirements:
             faults.add(_unequal(signature, requirement.source))
     layouts = [faults.add(_not_row_major(each.parameter)) for each in arrays]
-    pairs, pair_site = _compared(frame, [each.parameter for each in arrays], shared)
+    pairs, pair_site = _compared(frame, [each.parameter for each in arrays])
     buffers = [each.buffer for each in arrays]
     some = whole and all(0 < _bytes(buffer) < 1 << 63 for buffer in buffers)
-    words = [len(arrays), faults.values, pairs, pair_site, int(shared), extent_site, int(some)]
+    words = [len(arrays), faults.values, pairs, pair_site, extent_site, int(some)]
     for each, own, layout in zip(arrays, sites, layouts, strict=True):
         buffer, size = each.buffer, each.buffer.dtype.itemsize
         rank = len(buffer.shape)
@@ -199,20 +192,20 @@ def _sites(frame: Frame, parameter: Parameter, buffer: Buffer) -> tuple[int, int
     )
 
 
-def _compared(frame: Frame, parameters: Sequence[Parameter], shared: bool) -> tuple[int, int]:
+def _compared(frame: Frame, parameters: Sequence[Parameter]) -> tuple[int, int]:
     """Say how arrays are compared with each other, and add the faults of pairs; give their site."""
     faults = frame.unit.faults
     site = len(faults.rows)
     if frame.unit.allow_alias or len(parameters) < 2:
         return NOT_COMPARED, site
-    if len(parameters) > _FEW and not shared:
+    if len(parameters) > _FEW:
         names = tuple(p.name for p in parameters)
         first, second = FaultValue(0, names=names), FaultValue(1, names=names)
         message = (first, " and ", second, " overlap in memory")
         remedy = "pass copies, or compile with allow_alias"
         return TOGETHER, faults.add(_misfit(parameters[0], "RUN0008", *message, help=remedy))
     for one, other in itertools.combinations(parameters, 2):
-        if one.written or other.written or not shared:
+        if one.written or other.written:
             message = f"{one.name} and {other.name} overlap in memory"
             remedy = f"pass a copy for {other.name}, or compile with allow_alias"
             faults.add(_misfit(other, "RUN0008", message, help=remedy))
