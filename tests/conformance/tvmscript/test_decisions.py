@@ -286,6 +286,24 @@ def test_S10_names_in_shapes_declare_variables():
     assert len({id(e) for e in shapes}) == 2
 
 
+def test_S10_texts_in_shapes_name_what_is_the_program_s_own():
+    """A value of Python with the name of a text in a shape changes nothing: only bare names take it."""
+    kernel = """
+        @T.prim_func
+        def main(A: T.Buffer(("n", "2 * n"), "float32"), B: T.Buffer((k,), "float32")):
+            B[0] = A[0, 1]
+    """
+    graph = """
+        @R.function
+        def main(x: R.Tensor(("n", k), "float32")) -> R.Tensor(("n", k), "float32"):
+            return R.add(x, x)
+    """
+    for source in (kernel, graph):
+        made = from_source(textwrap.dedent(source), values={"n": 10, "k": 4})
+        assert_structural_equal(made, from_source(textwrap.dedent(source.replace("k", "4"))))
+        assert made.script().count("n = T.int64()") == 1
+
+
 def test_S11_names_that_are_assigned_again():
     """A local that is assigned again is a variable, also across iterations; parameters may not be."""
     source = body("x = n", "for i in range(4):", "    x = x + i", "    A[i] = x", "A[0] = x")

@@ -66,6 +66,7 @@ class Parser(doc.NodeVisitor):
         self.tokens = [dispatch.DEFAULT]
         self.problems: list[Diagnostic] = []
         self.captured = captured
+        self.ignores_captured = False
         self.builder = IRBuilder()
         self.evaluator = ExprEvaluator(self)
         self.function: FunctionState | None = None
@@ -215,7 +216,9 @@ class Parser(doc.NodeVisitor):
             return entry.value
         if self.captured is not None:
             found = self.captured.get(name)
-            if found is not MISSING:
+            if found is not MISSING and not (
+                self.ignores_captured and isinstance(found, (int, float, PrimExpr))
+            ):
                 return found
         known = PLAIN_FUNCTIONS.get(name) or _FALLBACK.get(name, MISSING)
         dialect = self.evaluator.dialect

@@ -92,6 +92,8 @@ class Poisoned(Exception):
 class Names(Protocol):
     """What the evaluator asks the parser."""
 
+    ignores_captured: bool  # strings in shapes name what is the program's own (S10)
+
     @property
     def in_kernel(self) -> bool:
         """Whether a function of TIR is read."""
@@ -265,8 +267,11 @@ class ExprEvaluator:
         return value
 
     def _named_shape(self, node: doc.Constant) -> object:
-        inner = read_expression(str(node.value), node.span)
-        return self.evaluate(inner)
+        before, self.names.ignores_captured = self.names.ignores_captured, True
+        try:
+            return self.evaluate(read_expression(str(node.value), node.span))
+        finally:
+            self.names.ignores_captured = before
 
     # -- steps ---------------------------------------------------------------------------------
     def _step(self, node: doc.AST) -> Step[object]:

@@ -26,6 +26,7 @@ class _Extents:
 
     def __init__(self, names: MutableMapping[str, Var]) -> None:
         self.names = names
+        self.ignores_captured = True
 
     def lookup(self, node: doc.Name) -> object:
         if node.id == "T":
