@@ -1,4 +1,4 @@
-"""The analyzer: what is known about the variables of a program, and what follows from it."""
+"""The analyzer: simplify and prove expressions by what is known about their variables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from loomir.arith.bounds.int_set import IntSet, set_of
 from loomir.arith.bounds.interval import Interval
 from loomir.arith.bounds.modular import ModularSet
 from loomir.arith.simplify.canonical import FALSE, TRUE, Canonical
-from loomir.arith.simplify.form import AtomKind, Form, Terms, added, residue_of, scaled
+from loomir.arith.simplify.form import AtomKind, Form, Terms, add_terms, residue_of, scale_terms
 from loomir.arith.simplify.prover import FUEL, Inequality
-from loomir.arith.simplify.rewrite import rewritten
+from loomir.arith.simplify.rewrite import rewrite_expr
 from loomir.ir.visit import fold
 from loomir.support.diagnostics import InternalError
 from loomir.tir.analysis.effects import Does
@@ -57,7 +57,7 @@ class Analyzer:
     All results hold for the language's arithmetic: integers wrap, quotients round down, floats are
     left as they are, what may fail stays. A variable may be bound once in each scope; what is
     learned between ``enter`` and ``exit`` is forgotten there. Tell of a variable before expressions
-    that use it are asked about: what was answered before stays as it was.
+    that use it are asked about: earlier answers are not revised.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Analyzer:
         if c.does(start) | c.does(extent):
             return
         first, count = c.exact(first), c.exact(count)
-        terms = added(first.terms, count.terms, 1)
+        terms = add_terms(first.terms, count.terms, 1)
         last = first.const + count.const - 1
         if terms:
             form = Form(terms, last, *c.bounds(terms, last), var.dtype)
@@ -136,9 +136,9 @@ class Analyzer:
         c = self._canonical
         own: Terms = {(number,): 1}
         if low is not None:
-            c.relate(number, Inequality(added(own, low.terms, -1), -low.const))
+            c.relate(number, Inequality(add_terms(own, low.terms, -1), -low.const))
         if high is not None:
-            c.relate(number, Inequality(added(high.terms, own, -1), high.const))
+            c.relate(number, Inequality(add_terms(high.terms, own, -1), high.const))
 
     def assume_size(self, var: Var, limit: int = _SIZE_LIMIT) -> None:
         """Tell that a variable is a size: at least 0, and below ``limit``."""
@@ -199,7 +199,7 @@ class Analyzer:
         c.facts.append(Inequality(terms, const))
         self._narrow(terms, const)
         if not ordered:
-            down = scaled(terms, -1)
+            down = scale_terms(terms, -1)
             c.facts.append(Inequality(down, -const))
             self._narrow(down, -const)
             self._learn_residue(terms, const)
@@ -234,7 +234,7 @@ class Analyzer:
             c.learn_residue(inner[0], modular.residue(b.const, -const - a.const))
 
     def _learn_unequal(self, test: NE) -> None:
-        """Move an end of the bounds of what is known to differ from it."""
+        """Tighten bounds by a value at one of their ends that is known not to occur."""
         c = self._canonical
         a, b = c.read(test.a), c.read(test.b)
         if not (isinstance(a, Form) and isinstance(b, Form) and b.is_constant):
@@ -264,11 +264,11 @@ class Analyzer:
         if not isinstance(form, Form):
             return modular.ANY
         found = residue_of(form, c.atoms)
-        return found if form.exact else modular.wrapped(found, expr.dtype)
+        return found if form.exact else modular.wrap(found, expr.dtype)
 
     def rewrite_simplify(self, expr: PrimExpr) -> PrimExpr:
         """Fold constants and apply the rules of the table, parts first."""
-        return rewritten(expr, self)
+        return rewrite_expr(expr, self)
 
     def canonical_simplify(self, expr: PrimExpr) -> PrimExpr:
         """Bring integers into the form of sums of multiples, in a fixed order."""
@@ -279,7 +279,7 @@ class Analyzer:
     def simplify(self, expr: PrimExpr, *, rules: bool = True) -> PrimExpr:
         """Return the cheapest expression of the same value that is found, or the same one.
 
-        Without ``rules``, by canonical forms alone: a third of the time.
+        Without ``rules``, only canonical forms are used, which takes a third of the time.
         """
         replaced = self._canonical.values
         best, cost = expr, _cost(expr, replaced)
@@ -306,30 +306,30 @@ class Analyzer:
                 return False
             if isinstance(made, And):
                 todo += (made.a, made.b)
-            elif not self._proved(made):
+            elif not self._prove(made):
                 return False
         return True
 
-    def _proved(self, made: PrimExpr) -> bool:
+    def _prove(self, made: PrimExpr) -> bool:
         c = self._canonical
         if isinstance(made, Or):
-            return self._proved(made.a) or self._proved(made.b) or self._by_cases(made)
+            return self._prove(made.a) or self._prove(made.b) or self._prove_by_cases(made)
         test = c.test_of(made)
         if test is not None:
             ordered, terms, const = test
             if not c.nonnegative(terms, const, FUEL):
                 return False
-            return ordered or c.nonnegative(scaled(terms, -1), -const, FUEL)
+            return ordered or c.nonnegative(scale_terms(terms, -1), -const, FUEL)
         if isinstance(made, CmpOp) and isinstance(made, NE):
             a, b = c.read(made.a), c.read(made.b)
             if isinstance(a, Form) and isinstance(b, Form) and a.exact and b.exact:
-                terms, const = added(a.terms, b.terms, -1), a.const - b.const
+                terms, const = add_terms(a.terms, b.terms, -1), a.const - b.const
                 return c.nonnegative(terms, const - 1, FUEL) or c.nonnegative(
-                    scaled(terms, -1), -const - 1, FUEL
+                    scale_terms(terms, -1), -const - 1, FUEL
                 )
         return False
 
-    def _by_cases(self, either: Or) -> bool:
+    def _prove_by_cases(self, either: Or) -> bool:
         """Prove ``a or b`` by proving ``b`` where ``a`` does not hold."""
         with self.assume(Not(either.a)):
             return self._canonical.read(either.b) is TRUE
@@ -340,17 +340,17 @@ class Analyzer:
         c = self._canonical
         p, q = c.read(a), c.read(b)
         if isinstance(p, Form) and isinstance(q, Form) and a.dtype is b.dtype:
-            terms, const = added(p.terms, q.terms, -1), p.const - q.const
+            terms, const = add_terms(p.terms, q.terms, -1), p.const - q.const
             period = 1 << a.dtype.bits
             if const % period == 0 and all(f % period == 0 for f in terms.values()):
                 return True
             if not (p.exact and q.exact):
                 p, q = c.exact(p), c.exact(q)
-                terms, const = added(p.terms, q.terms, -1), p.const - q.const
+                terms, const = add_terms(p.terms, q.terms, -1), p.const - q.const
             if not terms and const == 0:
                 return True
             return c.nonnegative(terms, const, FUEL) and c.nonnegative(
-                scaled(terms, -1), -const, FUEL
+                scale_terms(terms, -1), -const, FUEL
             )
         return p is q and not c.does(a) & (Does.FAILS | Does.ACTS)
 
@@ -425,7 +425,7 @@ def _binds_once(expr: PrimExpr) -> bool:
 def _cost(expr: PrimExpr, replaced: Mapping[int, object]) -> Cost:
     """Order expressions by the work they do, then by their nodes, then by what is divided.
 
-    Variables that are bound to a value are the last that is wanted.
+    Variables that are bound to a value cost the most: their values should replace them.
     """
 
     def join(e: Any, parts: list[Cost]) -> Cost:

@@ -45,8 +45,8 @@ __all__ = [
     "FOLDS",
     "INT64",
     "add",
+    "fold_expr",
     "fold_node",
-    "folded",
     "imm",
     "imm64",
     "int64",
@@ -215,7 +215,7 @@ def product(factors: Iterable[PrimExpr]) -> PrimExpr:
 
 
 # -- nodes whose parts are folded ----------------------------------------------------------------
-def _truncated(a: int, b: int) -> int:
+def _divide_truncating(a: int, b: int) -> int:
     """Divide towards zero."""
     return a // b if (a < 0) == (b < 0) else -(-a // b)
 
@@ -224,8 +224,8 @@ _FOLD: Final[dict[type, Callable[[int, int], int]]] = {
     Add: lambda a, b: a + b,
     Sub: lambda a, b: a - b,
     Mul: lambda a, b: a * b,
-    Div: _truncated,
-    Mod: lambda a, b: a - _truncated(a, b) * b,
+    Div: _divide_truncating,
+    Mod: lambda a, b: a - _divide_truncating(a, b) * b,
     FloorDiv: lambda a, b: a // b,
     FloorMod: lambda a, b: a % b,
     Min: min,
@@ -339,6 +339,6 @@ def fold_node(e: PrimExpr) -> PrimExpr:
     return e if fold is None else fold(e)
 
 
-def folded(expr: PrimExpr) -> PrimExpr:
+def fold_expr(expr: PrimExpr) -> PrimExpr:
     """Fold all nodes of an expression, the innermost first."""
     return rewrite(expr, FOLDS)

@@ -9,7 +9,7 @@ import z3
 
 from loomir.arith.bounds import interval
 from loomir.arith.bounds.expression_bounds import Bounds
-from loomir.arith.bounds.interval import TRANSFER, Interval, fits, full, wrapped
+from loomir.arith.bounds.interval import TRANSFER, Interval, fits, full, wrap
 from loomir.support.dtype import DataType
 from loomir.tir import Var
 from tests.arith.symbols import WIDE, Paths, Symbol, floor_divide, term
@@ -119,7 +119,7 @@ def test_wrapping(name: str):
     value = z3.Extract(7, 0, x)
     value = (z3.SignExt if dtype.is_int else z3.ZeroExt)(WIDE - 8, value)
     seen = 0
-    for made in paths.run(lambda: wrapped(ends, dtype)):
+    for made in paths.run(lambda: wrap(ends, dtype)):
         seen += 1
         claim = z3.And(term(made.low, x) <= value, value <= term(made.high, x))
         assert paths.solver.check(z3.Not(claim)) == z3.unsat
@@ -157,8 +157,8 @@ def test_fitting():
     assert not fits(Interval(-129, 0), DataType("int8"))
     assert not fits(Interval(0, 128), DataType("int8"))
     assert full(DataType("uint8")) == Interval(0, 255)
-    assert wrapped(Interval(256, 300), DataType("uint8")) == Interval(0, 44)
-    assert wrapped(Interval(200, 300), DataType("uint8")) == Interval(0, 255)
+    assert wrap(Interval(256, 300), DataType("uint8")) == Interval(0, 44)
+    assert wrap(Interval(200, 300), DataType("uint8")) == Interval(0, 255)
 
 
 def test_bounds_learnt_late_are_asked_for_again():

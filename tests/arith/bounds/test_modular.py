@@ -9,7 +9,7 @@ import pytest
 import z3
 
 from loomir.arith.bounds import modular
-from loomir.arith.bounds.modular import ANY, TRANSFER, ModularSet, constant, join, residue, wrapped
+from loomir.arith.bounds.modular import ANY, TRANSFER, ModularSet, constant, join, residue, wrap
 from loomir.support.dtype import DataType
 from tests.arith.bounds.test_interval import EXACT
 from tests.arith.symbols import Paths, Symbol, term
@@ -88,7 +88,7 @@ def test_wrapping(name: str):
     dtype = DataType(name)
     mask, half = 255, 128 if dtype.is_int else 0
     for a in CLASSES:
-        made = wrapped(a, dtype)
+        made = wrap(a, dtype)
         for value in range(-700, 700):
             if a.holds(value):
                 assert made.holds(((value + half) & mask) - half)

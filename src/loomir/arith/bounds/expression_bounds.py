@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loomir.arith.bounds import interval
-from loomir.arith.bounds.interval import TRANSFER, Interval, fits, full, union, wrapped
+from loomir.arith.bounds.interval import TRANSFER, Interval, fits, full, union, wrap
 from loomir.ir.op import Op
 from loomir.ir.visit import by_class, children, nodes_outside, of_classes
 from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
@@ -90,7 +90,7 @@ class Bounds:
             stack.pop()
             exact = self._exact(top)
             if top.dtype.is_integer:
-                exact = wrapped(exact, top.dtype)
+                exact = wrap(exact, top.dtype)
             known[id(top)] = (top, exact)
         return known[id(e)][1]
 

@@ -27,7 +27,7 @@ __all__ = ["IntSet", "set_of"]
 
 
 class Analyzer(Protocol):
-    """What is asked about expressions."""
+    """The questions about expressions that an analyzer answers."""
 
     def enter(self) -> None:
         """Start a scope."""
@@ -86,7 +86,7 @@ def set_of(analyzer: Analyzer, expr: PrimExpr, dom_map: Mapping[Var, Range]) -> 
                 analyzer.bind(var, domain)
         reader = _Reader(analyzer, {key: domain for key, (_, domain) in domains.items()})
         found = fold(analyzer.simplify(expr), reader.join)
-        return IntSet(reader.finished(found.min_value), reader.finished(found.max_value))
+        return IntSet(reader.finish(found.min_value), reader.finish(found.max_value))
     finally:
         analyzer.exit()
 
@@ -98,7 +98,7 @@ class _Reader:
         self.analyzer = analyzer
         self.domains = domains
 
-    def finished(self, end: PrimExpr | None) -> PrimExpr | None:
+    def finish(self, end: PrimExpr | None) -> PrimExpr | None:
         """Simplify an end; open where computing it might wrap."""
         if end is None or not self.analyzer.is_exact(end):
             return None
@@ -135,11 +135,15 @@ class _Reader:
 
     def plus(self, e: Add, a: IntSet, b: IntSet) -> IntSet:
         """Add ends."""
-        return IntSet(_with(add, a.min_value, b.min_value), _with(add, a.max_value, b.max_value))
+        return IntSet(
+            _combine(add, a.min_value, b.min_value), _combine(add, a.max_value, b.max_value)
+        )
 
     def minus(self, e: Sub, a: IntSet, b: IntSet) -> IntSet:
         """Subtract the opposite ends."""
-        return IntSet(_with(sub, a.min_value, b.max_value), _with(sub, a.max_value, b.min_value))
+        return IntSet(
+            _combine(sub, a.min_value, b.max_value), _combine(sub, a.max_value, b.min_value)
+        )
 
     def times(self, e: Mul, a: IntSet, b: IntSet) -> IntSet | None:
         """Scale by what does not move and has a known sign."""
@@ -149,19 +153,19 @@ class _Reader:
         if by is None or by is not b.max_value:
             return None
         low, high = self.analyzer.interval_of(by)
-        ends = IntSet(_with(mul, a.min_value, by), _with(mul, a.max_value, by))
+        ends = IntSet(_combine(mul, a.min_value, by), _combine(mul, a.max_value, by))
         if low >= 0:
             return ends
         return IntSet(ends.max_value, ends.min_value) if high <= 0 else None
 
-    def over(self, e: FloorDiv, a: IntSet, b: IntSet) -> IntSet | None:
+    def quotient(self, e: FloorDiv, a: IntSet, b: IntSet) -> IntSet | None:
         """Divide ends by what does not move and is above 0."""
         by = b.min_value
         if by is None or by is not b.max_value or self.analyzer.interval_of(by).low <= 0:
             return None
-        return IntSet(_with(FloorDiv, a.min_value, by), _with(FloorDiv, a.max_value, by))
+        return IntSet(_combine(FloorDiv, a.min_value, by), _combine(FloorDiv, a.max_value, by))
 
-    def rest(self, e: FloorMod, a: IntSet, b: IntSet) -> IntSet | None:
+    def remainder(self, e: FloorMod, a: IntSet, b: IntSet) -> IntSet | None:
         """Bound a remainder by its divisor."""
         by = b.min_value
         if by is None or by is not b.max_value or self.analyzer.interval_of(by).low <= 0:
@@ -174,20 +178,22 @@ class _Reader:
     def extreme(self, e: Min | Max, a: IntSet, b: IntSet) -> IntSet:
         """Take the extreme of both ends."""
         kind = e.__class__
-        return IntSet(_with(kind, a.min_value, b.min_value), _with(kind, a.max_value, b.max_value))
+        return IntSet(
+            _combine(kind, a.min_value, b.min_value), _combine(kind, a.max_value, b.max_value)
+        )
 
     def cast(self, e: Cast, a: IntSet) -> IntSet | None:
         """Convert ends that the new dtype holds."""
         if not (e.value.dtype.is_integer and self.analyzer.is_exact(e.value)):
             return None
-        held = self.analyzer.interval_of(e.value)
-        if held.low < e.dtype.min_value or held.high > e.dtype.max_value:
+        interval = self.analyzer.interval_of(e.value)
+        if interval.low < e.dtype.min_value or interval.high > e.dtype.max_value:
             return None
         ends = [None if x is None else to_int(x, e.dtype) for x in a]
         return IntSet(ends[0], ends[1])
 
 
-def _with(
+def _combine(
     make: Callable[[Any, Any], PrimExpr], a: PrimExpr | None, b: PrimExpr | None
 ) -> PrimExpr | None:
     return None if a is None or b is None else make(a, b)
@@ -197,8 +203,8 @@ _RULES: Final[dict[type, Callable[..., IntSet | None]]] = {
     Add: _Reader.plus,
     Sub: _Reader.minus,
     Mul: _Reader.times,
-    FloorDiv: _Reader.over,
-    FloorMod: _Reader.rest,
+    FloorDiv: _Reader.quotient,
+    FloorMod: _Reader.remainder,
     Min: _Reader.extreme,
     Max: _Reader.extreme,
     Cast: _Reader.cast,

@@ -1,8 +1,8 @@
 """Intervals of integers, and what each operator does to them.
 
-A transfer function gives the interval of the exact result, as if integers did not end; ``wrapped``
-then says which values a dtype makes of it. The tests run these very functions on symbols and have
-z3 prove that no result lies outside.
+A transfer function gives the interval of the exact result, over unbounded integers; ``wrap``
+then gives the values that a dtype makes of it. The tests run these very functions on symbols and
+have z3 prove that no result lies outside.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
     "shift_right",
     "span",
     "union",
-    "wrapped",
+    "wrap",
 ]
 
 
@@ -42,13 +42,13 @@ def fits(interval: Interval, dtype: DataType) -> bool:
     return dtype.min_value <= interval.low and interval.high <= dtype.max_value
 
 
-def wrapped(interval: Interval, dtype: DataType) -> Interval:
+def wrap(interval: Interval, dtype: DataType) -> Interval:
     """Return the values that a dtype makes of an interval of exact results."""
     low, high = dtype.min_value, dtype.max_value
-    return _wrapped(interval, low, high, high - low + 1)
+    return _wrap(interval, low, high, high - low + 1)
 
 
-def _wrapped(interval: Interval, low: int, high: int, period: int) -> Interval:
+def _wrap(interval: Interval, low: int, high: int, period: int) -> Interval:
     if low <= interval.low and interval.high <= high:
         return interval
     turn = (interval.low - low) // period
@@ -91,7 +91,7 @@ def _positive_floordiv(a: Interval, b: Interval) -> Interval:
     )
 
 
-def _negated(a: Interval) -> Interval:
+def _negate(a: Interval) -> Interval:
     return Interval(-a.high, -a.low)
 
 
@@ -105,7 +105,7 @@ def _nonzero(b: Interval) -> tuple[Interval | None, Interval | None]:
 def _floordiv(a: Interval, b: Interval) -> Interval:
     above, below = _nonzero(b)
     up = None if above is None else _positive_floordiv(a, above)
-    down = None if below is None else _positive_floordiv(_negated(a), _negated(below))
+    down = None if below is None else _positive_floordiv(_negate(a), _negate(below))
     if up is None or down is None:
         return up or down or a
     return union(up, down)
@@ -124,28 +124,28 @@ def _positive_floormod(a: Interval, b: Interval) -> Interval:
 def _floormod(a: Interval, b: Interval) -> Interval:
     above, below = _nonzero(b)
     up = None if above is None else _positive_floormod(a, above)
-    down = None if below is None else _negated(_positive_floormod(_negated(a), _negated(below)))
+    down = None if below is None else _negate(_positive_floormod(_negate(a), _negate(below)))
     if up is None or down is None:
         return up or down or a
     return union(up, down)
 
 
-def _truncated(a: int, b: int) -> int:
+def _divide_truncating(a: int, b: int) -> int:
     """Divide towards 0 by a value above 0."""
     return a // b if a >= 0 else -(-a // b)
 
 
 def _positive_div(a: Interval, b: Interval) -> Interval:
     return Interval(
-        _truncated(a.low, b.low if a.low < 0 else b.high),
-        _truncated(a.high, b.high if a.high < 0 else b.low),
+        _divide_truncating(a.low, b.low if a.low < 0 else b.high),
+        _divide_truncating(a.high, b.high if a.high < 0 else b.low),
     )
 
 
 def _div(a: Interval, b: Interval) -> Interval:
     above, below = _nonzero(b)
     up = None if above is None else _positive_div(a, above)
-    down = None if below is None else _negated(_positive_div(a, _negated(below)))
+    down = None if below is None else _negate(_positive_div(a, _negate(below)))
     if up is None or down is None:
         return up or down or a
     return union(up, down)

@@ -1,7 +1,7 @@
 """Residue classes of integers: ``coeff * t + base`` for some integer ``t``.
 
 A ``coeff`` of 0 says that the value is ``base``. Transfer functions speak of exact results;
-``wrapped`` then keeps of the class what wrapping leaves of it.
+``wrap`` then keeps what is still true after wrapping to a dtype.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub
 
-__all__ = ["ANY", "TRANSFER", "ModularSet", "constant", "join", "residue", "wrapped"]
+__all__ = ["ANY", "TRANSFER", "ModularSet", "constant", "join", "residue", "wrap"]
 
 
 class ModularSet(NamedTuple):
@@ -45,7 +45,7 @@ def join(a: ModularSet, b: ModularSet) -> ModularSet:
     return residue(gcd(a.coeff, b.coeff, a.base - b.base), a.base)
 
 
-def wrapped(a: ModularSet, dtype: DataType) -> ModularSet:
+def wrap(a: ModularSet, dtype: DataType) -> ModularSet:
     """Return the class of what a dtype makes of exact results that may not fit it."""
     return residue(gcd(a.coeff, 1 << dtype.bits), a.base)
 

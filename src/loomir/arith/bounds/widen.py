@@ -1,4 +1,4 @@
-"""Integer expressions computed in int64 where that gives the same values."""
+"""Widen integer expressions to int64 where that gives the same values."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Widener:
         """Compare in int64 where that frees a side of conversions that is more than a constant."""
         if not e.a.dtype.is_integer or e.a.dtype.bits == 64:
             return e
-        a, b = self.widened(e.a), self.widened(e.b)
+        a, b = self.widen(e.a), self.widen(e.b)
         if isinstance(a, (Cast, IntImm)) and isinstance(b, (Cast, IntImm)):
             return e
         kind: Any = type(e)
         return kind(a, b, span=getattr(e, "span", None))
 
-    def widened(self, e: PrimExpr) -> PrimExpr:
+    def widen(self, e: PrimExpr) -> PrimExpr:
         """Return the int64 expression of the same value."""
         stack = [e]
         while stack:
@@ -65,7 +65,7 @@ class Widener:
                 stack.extend(pending)
                 continue
             stack.pop()
-            self._done[id(top)] = (top, self._made(top, [self._done[id(p)][1] for p in parts]))
+            self._done[id(top)] = (top, self._remake(top, [self._done[id(p)][1] for p in parts]))
         return self._done[id(e)][1]
 
     def _exact_parts(self, e: PrimExpr) -> tuple[PrimExpr, ...]:
@@ -88,7 +88,7 @@ class Widener:
             return (e.value,) if fits(self.bounds.of(e.value), e.dtype) else ()
         return ()
 
-    def _made(self, e: PrimExpr, parts: list[PrimExpr]) -> PrimExpr:
+    def _remake(self, e: PrimExpr, parts: list[PrimExpr]) -> PrimExpr:
         if not parts:
             return int64(e)
         if isinstance(e, Broadcast):

@@ -1,9 +1,10 @@
-"""Digits of iterators, and what index arithmetic does to sums of them.
+"""Digits of iterators, and index arithmetic on sums of them.
 
 An iterator that counts from 0 has digits as a number has: ``i // 4 % 8`` is one, of extent 8, that
-stands at 4. Adding, cutting and joining digits is all that quotients and remainders need, as long
-as the cuts fall between digits. Where one does not, as in ``(i * 3 + j) // 2``, the digits are
-fused: they become parts of a new mark, which owns them from then on, and has digits of its own.
+stands at 4. (TVM calls it an ``IterSplitExpr``.) Adding, cutting and merging digits is all that
+quotients and remainders need, as long as the cuts fall between digits. Where one does not, as in
+``(i * 3 + j) // 2``, the digits are fused: they become parts of a new mark, which owns them from
+then on, and has digits of its own.
 A condition ``i * 4 + j < n`` makes such a mark too, with fewer values than its parts have together.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from loomir.arith.iterators.size import ONE, ZERO, Poly, Refused, Size, Sizes
+from loomir.arith.iterators.size import ONE, ZERO, NotAnIterMap, Poly, Size, Sizes
 from loomir.tir.expr import PrimExpr, Var
 
 __all__ = ["Chain", "Digit", "Digits", "Mark", "Sum"]
@@ -51,12 +52,12 @@ class Digit(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What is the same for a digit at any scale."""
+        """What identifies a digit at any scale."""
         return (id(self.mark), self.lower, self.extent)
 
 
-def _place(digit: Digit) -> tuple[int, int, tuple[int, ...]]:
-    """Order digits of one mark: what divides another place comes before it."""
+def _sort_key(digit: Digit) -> tuple[int, int, tuple[int, ...]]:
+    """Return the sort key of a digit within its mark: a divisor of a position comes first."""
     return len(digit.lower.atoms), digit.lower.number, digit.lower.atoms
 
 
@@ -83,7 +84,7 @@ def _is_moved(digit: Digit) -> bool:
 
 
 class Sum(NamedTuple):
-    """Digits, no two alike, and a base without iterators."""
+    """Distinct digits, and a base without iterators."""
 
     digits: dict[Key, Digit]
     base: Poly
@@ -111,7 +112,7 @@ class Digits:
 
     def overlap(self, group: list[Digit]) -> tuple[Digit, Digit] | None:
         """Return two digits of one mark of which neither stands above the other, sorting them."""
-        group.sort(key=_place)
+        group.sort(key=_sort_key)
         for below, above in pairwise(group):
             end = self.sizes.mul(below.lower, below.extent)
             if self.sizes.divide(above.lower, end) is None:
@@ -124,7 +125,7 @@ class Digits:
         return Digit(mark, ONE, mark.extent, ONE)
 
     def gather(self, digits: Iterable[Digit], base: Poly) -> Sum:
-        """Make a sum; digits that are alike become one, those of extent 1 go."""
+        """Build a sum: equal digits become one, those of extent 1 are dropped."""
         made: dict[Key, Digit] = {}
         for digit in digits:
             if digit.extent == ONE or digit.scale == ZERO:
@@ -187,10 +188,12 @@ class Digits:
         """Return where a digit ends, None where its mark ends too."""
         return None if self.is_top(digit) else self.sizes.mul(digit.lower, digit.extent)
 
-    def _toward(self, digit: Digit, part: Digit, owner: Mark) -> tuple[list[Digit], Poly] | None:
+    def _move_to_owner(
+        self, digit: Digit, part: Digit, owner: Mark
+    ) -> tuple[list[Digit], Poly] | None:
         """Move a digit that overlaps a part towards the part's owner, or cut it at the part's ends.
 
-        Gives None where they do not overlap, or not in a way that digits can say.
+        Returns None where they do not overlap, or not in a way that digits can express.
         """
         sizes = self.sizes
         inside = sizes.divide(digit.lower, part.lower)
@@ -213,9 +216,9 @@ class Digits:
             over = part.extent if end is None else sizes.divide(part.extent, digit.extent)
             if over is None or sizes.divide(over, inside) is None:
                 return None
-        return self._lifted(digit, part, owner, sizes.mul(inside, part.scale))
+        return self._rebase_on_owner(digit, part, owner, sizes.mul(inside, part.scale))
 
-    def _lifted(
+    def _rebase_on_owner(
         self, digit: Digit, part: Digit, owner: Mark, lower: Size
     ) -> tuple[list[Digit], Poly] | None:
         """Return a digit within a part as the digit of the part's owner at ``lower``."""
@@ -247,15 +250,15 @@ class Digits:
 
     # -- tidy sums ---------------------------------------------------------------------------------
     def tidy(self, e: Sum) -> Sum:
-        """Write a sum by the marks that own others, with digits joined where they meet."""
-        made = self._joined(self._raised(e))
+        """Write a sum by the marks that own others, with adjacent digits merged."""
+        made = self._merge(self._rewrite_by_owners(e))
         while True:
-            shifted = self._shifted(made)
+            shifted = self._replace_shifted_parts(made)
             if shifted is None:
                 return made
-            made = self._joined(self._raised(shifted))
+            made = self._merge(self._rewrite_by_owners(shifted))
 
-    def _raised(self, e: Sum) -> Sum:
+    def _rewrite_by_owners(self, e: Sum) -> Sum:
         if not any(digit.mark.owners for digit in e.digits.values()):
             return e
         base = e.base
@@ -264,7 +267,7 @@ class Digits:
         while todo:
             digit = todo.pop()
             for part, owner in digit.mark.owners:
-                found = self._toward(digit, part, owner)
+                found = self._move_to_owner(digit, part, owner)
                 if found is not None:
                     todo += found[0]
                     base = self.sizes.plus(base, found[1])
@@ -273,7 +276,7 @@ class Digits:
                 made.append(digit)
         return self.gather(made, base)
 
-    def _shifted(self, e: Sum) -> Sum | None:
+    def _replace_shifted_parts(self, e: Sum) -> Sum | None:
         """Replace all parts of one mark that does not start at 0 by that mark."""
         sizes = self.sizes
         for digit in e.digits.values():
@@ -292,7 +295,7 @@ class Digits:
                     )
         return None
 
-    def _joined(self, e: Sum) -> Sum:
+    def _merge(self, e: Sum) -> Sum:
         groups: dict[int, list[Digit]] = {}
         for digit in e.digits.values():
             groups.setdefault(id(digit.mark), []).append(digit)
@@ -300,11 +303,11 @@ class Digits:
             return e
         made: list[Digit] = []
         for group in groups.values():
-            made += group if len(group) == 1 else self._meet(self._refined(group))
+            made += group if len(group) == 1 else self._merge_adjacent(self._cut_overlaps(group))
         return self.gather(made, e.base)
 
-    def _refined(self, group: list[Digit]) -> list[Digit]:
-        """Cut digits of one mark that overlap where others of them end, and add what is alike."""
+    def _cut_overlaps(self, group: list[Digit]) -> list[Digit]:
+        """Cut digits of one mark that overlap where others of them end, and add equal ones."""
         if self.overlap(group) is None:
             return group
         marks = {digit.lower for digit in group}
@@ -325,8 +328,8 @@ class Digits:
                 made.append(digit)
         return list(self.gather(made, {}).digits.values())
 
-    def _meet(self, group: list[Digit]) -> list[Digit]:
-        """Join digits of one mark where one ends and the next begins."""
+    def _merge_adjacent(self, group: list[Digit]) -> list[Digit]:
+        """Merge digits of one mark where one ends and the next begins."""
         sizes = self.sizes
         at = {digit.lower: digit for digit in group}
         if len(at) != len(group):
@@ -360,11 +363,11 @@ class Digits:
         return sizes.divide(extent, at) is not None or not sizes.is_at_least(at, extent)
 
     # -- quotients ---------------------------------------------------------------------------------
-    def divided(self, e: Sum, by: Size, expr: PrimExpr) -> tuple[Sum, Sum]:
+    def divide(self, e: Sum, by: Size, expr: PrimExpr) -> tuple[Sum, Sum]:
         """Return quotient and remainder by a size that is not negative."""
         sizes = self.sizes
         e = self.tidy(e)
-        whole, base = self._parted(e.base, by)
+        whole, base = self._split_base(e.base, by)
         upper: list[Digit] = []
         rest: list[Digit] = []
         for digit in e.digits.values():
@@ -373,7 +376,7 @@ class Digits:
                 rest.append(digit)
             else:
                 upper.append(digit._replace(scale=scale))
-        if self._within(rest, base, by):
+        if self._is_within(rest, base, by):
             return self.gather(upper, whole), self.gather(rest, base)
         lower: list[Digit] = []
         cuts: list[Digit] = []
@@ -385,20 +388,20 @@ class Digits:
             else:
                 cuts.append(pieces[0]._replace(scale=ONE))
                 lower.append(pieces[1])
-        if self._within(lower, base, by):
+        if self._is_within(lower, base, by):
             return self.gather((*upper, *cuts), whole), self.gather(lower, base)
         if base:
-            raise Refused("an offset moves the values across multiples of the divisor", expr)
-        digit = self.fused(self.chain(rest, expr))
+            raise NotAnIterMap("an offset moves the values across multiples of the divisor", expr)
+        digit = self.fuse(self.chain(rest, expr))
         at = sizes.divide(by, digit.scale)
         pieces = None if at is None else self.cut(digit, at)
         if pieces is None:
-            raise Refused("the divisor is no multiple of what the iterators step by", expr)
+            raise NotAnIterMap("the divisor is no multiple of what the iterators step by", expr)
         high, low = pieces
         return self.gather((*upper, high._replace(scale=ONE)), whole), self.gather((low,), {})
 
-    def _parted(self, base: Poly, by: Size) -> tuple[Poly, Poly]:
-        """Part a base into a quotient and a rest that is not a multiple, its number in range."""
+    def _split_base(self, base: Poly, by: Size) -> tuple[Poly, Poly]:
+        """Split a base into a quotient and a rest that is not a multiple, its number in range."""
         whole: Poly = {}
         rest: Poly = {}
         for atoms, number in base.items():
@@ -412,7 +415,7 @@ class Digits:
                 whole = self.sizes.plus(whole, {(): quotient})
         return {atoms: number for atoms, number in whole.items() if number}, rest
 
-    def _within(self, digits: list[Digit], base: Poly, by: Size) -> bool:
+    def _is_within(self, digits: list[Digit], base: Poly, by: Size) -> bool:
         """Tell whether a sum lies in ``[0, by)``."""
         ends = self.bounds(digits, base)
         if ends is None:
@@ -447,33 +450,33 @@ class Digits:
         at: dict[Size, Digit] = {}
         for digit in digits:
             if sizes.sign(digit.scale) <= 0:
-                raise Refused("an iterator runs backwards, or its step may be negative", expr)
+                raise NotAnIterMap("an iterator runs backwards, or its step may be negative", expr)
             if digit.scale in at:
-                raise Refused(
+                raise NotAnIterMap(
                     "two iterators step by the same amount, so that values coincide", expr
                 )
             at[digit.scale] = digit
         ends = {sizes.mul(digit.scale, digit.extent) for digit in digits}
         first = [digit for digit in digits if digit.scale not in ends]
         if len(first) != 1:
-            raise Refused("iterators overlap, or leave gaps", expr)
+            raise NotAnIterMap("iterators overlap, or leave gaps", expr)
         found = [first[0]]
         while len(found) < len(digits):
             above = at.get(sizes.mul(found[-1].scale, found[-1].extent))
             if above is None or len(found) > len(digits):
-                raise Refused("iterators overlap, or leave gaps", expr)
+                raise NotAnIterMap("iterators overlap, or leave gaps", expr)
             found.append(above)
         extent = ONE
         for digit in found:
             extent = sizes.mul(extent, digit.extent)
         return Chain(tuple(found), first[0].scale, extent)
 
-    def fused(self, chain: Chain) -> Digit:
+    def fuse(self, chain: Chain) -> Digit:
         """Make one mark of a chain, which owns its digits, unless it is the whole of one."""
         first = chain.digits[0]
         if len(chain.digits) == 1 and first.lower == ONE and first.extent == first.mark.extent:
             return first
-        mark = self._owning(chain.digits, chain.scale, chain.extent, {})
+        mark = self._make_owner(chain.digits, chain.scale, chain.extent, {})
         return Digit(mark, ONE, mark.extent, chain.scale)
 
     def limit(self, chain: Chain, low: Poly, high: Poly, expr: PrimExpr) -> None:
@@ -499,26 +502,28 @@ class Digits:
             digits, scale = (self.whole(digit.mark),), ONE
         if not sizes.is_at_least(first, ZERO):
             if not sizes.is_at_least(ZERO, first):
-                raise Refused("it is not known whether a condition limits an iterator", expr)
+                raise NotAnIterMap("it is not known whether a condition limits an iterator", expr)
             first = ZERO
         if sizes.is_at_least(last, extent):
             last = extent
         elif not sizes.is_at_least(extent, last):
-            raise Refused("it is not known whether a condition limits an iterator", expr)
+            raise NotAnIterMap("it is not known whether a condition limits an iterator", expr)
         if first == ZERO and last == extent:
             return
         count = sizes.size(sizes.plus(sizes.poly(last), sizes.poly(first), -1))
         if not sizes.is_at_least(count, ONE if not count.atoms else ZERO):
-            raise Refused("a condition may leave no values", expr)
+            raise NotAnIterMap("a condition may leave no values", expr)
         moved = first != ZERO or any(map(_is_moved, digits))
         if count == ONE and moved and not all(map(_is_whole, digits)):
             # The digit is then no iterator any more, from which its own could be found again.
-            raise Refused("a condition leaves one value of a digit", expr)
-        mark = self._owning(digits, scale, count, sizes.poly(first))
+            raise NotAnIterMap("a condition leaves one value of a digit", expr)
+        mark = self._make_owner(digits, scale, count, sizes.poly(first))
         mark.limited = True
         self.limited.append(mark)
 
-    def _owning(self, digits: tuple[Digit, ...], scale: Size, extent: Size, shift: Poly) -> Mark:
+    def _make_owner(
+        self, digits: tuple[Digit, ...], scale: Size, extent: Size, shift: Poly
+    ) -> Mark:
         parts: list[Digit] = []
         for digit in digits:
             position = self.sizes.divide(digit.scale, scale)

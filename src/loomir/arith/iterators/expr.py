@@ -1,4 +1,4 @@
-"""Quasi-affine iterators: what index expressions are made of where they are understood.
+"""Quasi-affine iterators: the nodes of analysed index expressions.
 
 A mark is an iterator that counts from 0: a loop, or several fused into one. A split is one digit
 of it, ``source // lower_factor % extent``, times a scale. A sum adds splits and a base.
@@ -115,7 +115,7 @@ class _Writer:
                 made = self._marks[id(e)] = yield self.visit(e.source)
             return made
         if isinstance(e, IterSplitExpr):
-            return (yield self._split(e))
+            return (yield self._write_split(e))
         if isinstance(e, IterSumExpr):
             made = None
             for arg in e.args:
@@ -123,10 +123,10 @@ class _Writer:
                 made = part if made is None else add(made, part)
             if made is None:
                 return e.base
-            return added(made, e.base)
+            return add_base(made, e.base)
         return e
 
-    def _split(self, e: IterSplitExpr) -> Step[PrimExpr]:
+    def _write_split(self, e: IterSplitExpr) -> Step[PrimExpr]:
         made = yield self.visit(e.source)
         if not is_number(e.lower_factor, 1):
             made = FloorDiv(made, e.lower_factor)
@@ -135,7 +135,7 @@ class _Writer:
         return mul(made, e.scale)
 
 
-def added(value: PrimExpr, base: PrimExpr) -> PrimExpr:
+def add_base(value: PrimExpr, base: PrimExpr) -> PrimExpr:
     """Add a base; a negative number is subtracted."""
     if isinstance(base, IntImm) and base.dtype.min_value < base.value < 0:
         return sub(value, IntImm(-base.value, base.dtype))

@@ -96,7 +96,7 @@ class IndexMap:
         }
         same = all(var.dtype is index.dtype for var, index in given.items())
         return tuple(
-            analyzer.simplify(substitute(final, given) if same else _replaced(final, given))
+            analyzer.simplify(substitute(final, given) if same else _substitute(final, given))
             for final in self.final_indices
         )
 
@@ -268,7 +268,7 @@ def _index(value: Any, dtype: DataType) -> PrimExpr:
     _refuse(f"an index map gives indices, not {value!r}", "return a tuple of expressions")
 
 
-def _replaced(root: PrimExpr, given: Mapping[Var, PrimExpr]) -> PrimExpr:
+def _substitute(root: PrimExpr, given: Mapping[Var, PrimExpr]) -> PrimExpr:
     """Replace variables by values of other dtypes; operations widen as they do in Python."""
 
     def remake(node: Any, parts: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""From the values of an iterator map back to the variables."""
+"""Invert iterator maps: compute the variables from the values of the map."""
 
 from __future__ import annotations
 

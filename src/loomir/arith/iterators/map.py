@@ -20,7 +20,7 @@ from loomir.arith.iterators.expr import (
     normalize_iter_map_to_expr,
 )
 from loomir.arith.iterators.reader import Reader, index_dtype
-from loomir.arith.iterators.size import ONE, IterMapError, Poly, Refused, Size
+from loomir.arith.iterators.size import ONE, IterMapError, NotAnIterMap, Poly, Size
 from loomir.support.dtype import BOOL
 from loomir.tir.buffer import Range
 from loomir.tir.expr import LE, IntImm, Or, PrimExpr, Sub, Var
@@ -30,11 +30,11 @@ __all__ = [
     "Detected",
     "IterMapResult",
     "Writer",
+    "detect_chains",
     "detect_iter_map",
-    "detected",
     "iter_map_simplify",
     "normalize_to_iter_sum",
-    "reading",
+    "run_reader",
 ]
 
 CheckLevel: TypeAlias = Literal["none", "injective", "surjective", "bijective"]
@@ -61,24 +61,24 @@ class IterMapResult(NamedTuple):
 
 
 class Detected(NamedTuple):
-    """Indices as chains of digits with their bases, by the reader that read them."""
+    """Indices as chains of digits with their bases, and the reader that found them."""
 
     reader: Reader
     chains: tuple[tuple[Chain, Poly], ...]
     padded: tuple[Mark, ...]
 
 
-def reading(
+def run_reader(
     exprs: Sequence[PrimExpr],
     iters: Mapping[Var, Range],
     predicate: PrimExpr | bool,
     analyzer: Analyzer | None,
     action: Callable[[Reader, Sequence[PrimExpr]], _R],
 ) -> _R:
-    """Act with a reader that knows iterators and a predicate; the analyzer forgets them afterwards.
+    """Run an action with a reader of iterators and a predicate, known in a scope of the analyzer.
 
-    What is refused is tried again in canonical form: quotients that are joined again need not be
-    digits. Raises ``Refused`` where that does not help.
+    What is refused is tried again in canonical form, in which some quotients cancel that are no
+    digits. Raises ``NotAnIterMap`` where that does not help.
     """
     analyzer = Analyzer() if analyzer is None else analyzer
     test = IntImm(int(predicate), BOOL) if isinstance(predicate, bool) else predicate
@@ -90,7 +90,7 @@ def reading(
         try:
             reader.limit(test)
             return action(reader, exprs)
-        except Refused:
+        except NotAnIterMap:
             simpler = [analyzer.canonical_simplify(e) for e in exprs]
             condition = analyzer.canonical_simplify(test)
             if condition is test and all(new is old for new, old in zip(simpler, exprs)):
@@ -100,17 +100,17 @@ def reading(
             try:
                 reader.limit(condition)
                 return action(reader, simpler)
-            except Refused:
+            except NotAnIterMap:
                 pass
             raise
     finally:
         analyzer.exit()
 
 
-def detected(reader: Reader, indices: Sequence[PrimExpr], check_level: CheckLevel) -> Detected:
-    """Read indices as chains of independent digits, or raise ``Refused``."""
+def detect_chains(reader: Reader, indices: Sequence[PrimExpr], check_level: CheckLevel) -> Detected:
+    """Read indices as chains of independent digits, or raise ``NotAnIterMap``."""
     if check_level not in _LEVELS:
-        raise Refused(f"check_level is one of {', '.join(_LEVELS)}, not {check_level!r}")
+        raise NotAnIterMap(f"check_level is one of {', '.join(_LEVELS)}, not {check_level!r}")
     sums = [reader.read(index) for index in indices]
     # What a later index fused may own digits of an earlier one.
     sums = [reader.digits.tidy(made) for made in sums]
@@ -123,7 +123,7 @@ def detected(reader: Reader, indices: Sequence[PrimExpr], check_level: CheckLeve
 
 
 class _Check:
-    """Holds the digits in use against the marks that they are of."""
+    """Checks the digits in use against the marks that they belong to."""
 
     def __init__(self, reader: Reader, chains: list[tuple[Chain, Poly]], level: str) -> None:
         self._sizes = reader.sizes
@@ -155,7 +155,7 @@ class _Check:
             todo += [owner for _, owner in mark.owners]
 
     def run(self) -> list[Mark]:
-        """Raise ``Refused`` where digits overlap, or are not all that the level asks for."""
+        """Raise ``NotAnIterMap`` where digits overlap, or are not all that the level asks for."""
         return [mark for mark in self._marks.values() if self._check(mark)]
 
     def _check(self, mark: Mark) -> bool:
@@ -163,7 +163,7 @@ class _Check:
         sizes, used = self._sizes, self._used[id(mark)]
         where = _origin(mark)
         if self._digits.overlap(used) is not None:
-            raise Refused("digits of an iterator are used twice, or overlap", where)
+            raise NotAnIterMap("digits of an iterator are used twice, or overlap", where)
         last: Poly = {}
         for digit in used:
             full = sizes.poly(sizes.mul(digit.lower, digit.extent))
@@ -172,17 +172,17 @@ class _Check:
         padded = not sizes.is_nonnegative(gap)
         if padded and self._level in ("surjective", "bijective"):
             if used:
-                raise Refused("the extent of an iterator is no multiple of its digits", where)
-            raise Refused("an iterator that is not used may have no values", where)
+                raise NotAnIterMap("the extent of an iterator is no multiple of its digits", where)
+            raise NotAnIterMap("an iterator that is not used may have no values", where)
         if self._level in ("injective", "bijective"):
             end = ONE
             for digit in used:
                 if digit.lower != end:
-                    raise Refused("a digit of an iterator is not used", where)
+                    raise NotAnIterMap("a digit of an iterator is not used", where)
                 end = sizes.mul(end, digit.extent)
             # Digits that fit and are as many as the mark has values are all of it.
             if not sizes.is_at_least(end, mark.extent):
-                raise Refused("an iterator is not used, or only some of its digits", where)
+                raise NotAnIterMap("an iterator is not used, or only some of its digits", where)
         return padded and bool(used)
 
 
@@ -246,7 +246,7 @@ class Writer:
         """Write a sum."""
         return IterSumExpr(tuple(self.split(digit) for digit in digits), self._sizes.expr(base))
 
-    def fused(self, digits: Sequence[Digit]) -> IterMark:
+    def fuse(self, digits: Sequence[Digit]) -> IterMark:
         """Write digits that stand one above the other, lowest first, as one mark."""
         if len(digits) == 1:
             (digit,) = digits
@@ -264,11 +264,11 @@ class Writer:
         digits = chain.digits
         if len(digits) <= 1:
             return self.sum(digits, base)
-        mark = self.fused(digits)
+        mark = self.fuse(digits)
         split = IterSplitExpr(mark, self.size(ONE), mark.extent, self.size(chain.scale), top=True)
         return IterSumExpr((split,), self._sizes.expr(base))
 
-    def padding(self, marks: Sequence[Mark]) -> PrimExpr:
+    def write_padding(self, marks: Sequence[Mark]) -> PrimExpr:
         """Write where marks are beyond their ends."""
         made: PrimExpr = _NEVER
         for mark in marks:
@@ -297,14 +297,14 @@ def detect_iter_map(
     """
 
     def detect(reader: Reader, exprs: Sequence[PrimExpr]) -> IterMapResult:
-        found = detected(reader, exprs, check_level)
+        found = detect_chains(reader, exprs, check_level)
         writer = Writer(reader)
         made = tuple(writer.index(chain, base) for chain, base in found.chains)
-        return IterMapResult(made, (), writer.padding(found.padded))
+        return IterMapResult(made, (), writer.write_padding(found.padded))
 
     try:
-        return reading(indices, input_iters, predicate, analyzer, detect)
-    except Refused as refused:
+        return run_reader(indices, input_iters, predicate, analyzer, detect)
+    except NotAnIterMap as refused:
         return IterMapResult((), (refused.error,), _NEVER)
 
 
@@ -318,15 +318,15 @@ def normalize_to_iter_sum(
 
     def normalize(reader: Reader, exprs: Sequence[PrimExpr]) -> IterSumExpr:
         made = reader.read(exprs[0])
-        return Writer(reader).sum(_ordered(made), made.base)
+        return Writer(reader).sum(_sort_by_scale(made), made.base)
 
     try:
-        return reading((expr,), input_iters, True, analyzer, normalize)
-    except Refused:
+        return run_reader((expr,), input_iters, True, analyzer, normalize)
+    except NotAnIterMap:
         return IterSumExpr((), expr)
 
 
-def _ordered(made: Sum) -> list[Digit]:
+def _sort_by_scale(made: Sum) -> list[Digit]:
     return sorted(
         made.digits.values(),
         key=lambda d: (len(d.scale.atoms), abs(d.scale.number), d.scale.number),

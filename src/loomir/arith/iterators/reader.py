@@ -1,4 +1,4 @@
-"""Reads index expressions as sums of digits, and conditions as limits of fused iterators."""
+"""Read index expressions as sums of digits, and conditions as limits of fused iterators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.iterators.digits import Chain, Digits, Mark, Sum
-from loomir.arith.iterators.size import ONE, ZERO, IterMapError, Poly, Refused, Sizes, holds
+from loomir.arith.iterators.size import ONE, ZERO, IterMapError, NotAnIterMap, Poly, Sizes, holds
 from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order
 from loomir.support.dtype import BOOL, DataType
@@ -84,20 +84,20 @@ class Reader:
 
     def _declare(self, var: Var, range_: Range, iters: Mapping[Var, Range]) -> None:
         if not (var.dtype.is_int and var.dtype.lanes == 1):
-            raise Refused(f"an iterator is a signed integer, not {var.dtype}", var)
+            raise NotAnIterMap(f"an iterator is a signed integer, not {var.dtype}", var)
         ends = [range_.min] if range_.extent is None else [range_.min, range_.extent]
         for end in ends:
             if any(isinstance(part, Var) and part in iters for part in pre_order(end)):
-                raise Refused("the range of an iterator depends on another one", end)
+                raise NotAnIterMap("the range of an iterator depends on another one", end)
         first = self.sizes.read(range_.min)
         extent = ONE if range_.extent is None else self.sizes.size(self.sizes.read(range_.extent))
         if not extent.atoms and extent.number <= 0:
-            raise Refused(f"the extent is {extent.number}, so that there are no values", var)
+            raise NotAnIterMap(f"the extent is {extent.number}, so that there are no values", var)
         if not self.sizes.is_at_least(extent, ZERO):
-            raise Refused("the extent may be negative", range_.extent)
+            raise NotAnIterMap("the extent may be negative", range_.extent)
         last = self.sizes.plus(self.sizes.plus(first, self.sizes.poly(extent)), {(): 1}, -1)
         if not _fits(first, last, var.dtype):
-            raise Refused(f"the range does not fit {var.dtype}", var)
+            raise NotAnIterMap(f"the range does not fit {var.dtype}", var)
         mark = Mark(var, extent, first)
         self.marks[id(var)] = mark
         self._vars[id(var)] = (var, self.digits.gather((self.digits.whole(mark),), first))
@@ -106,16 +106,16 @@ class Reader:
     def read(self, expr: PrimExpr) -> Sum:
         """Read an index; its value is that of the sum over the integers."""
         if not _is_index(expr.dtype):
-            raise Refused(f"an index is a scalar integer, not {expr.dtype}", expr)
+            raise NotAnIterMap(f"an index is a scalar integer, not {expr.dtype}", expr)
         if expr.dtype.is_uint:
-            raise Refused(f"an index is a signed integer, not {expr.dtype}", expr)
+            raise NotAnIterMap(f"an index is a signed integer, not {expr.dtype}", expr)
         return self.digits.tidy(self._value(expr))
 
     def _value(self, expr: PrimExpr) -> Sum:
         self._read.append(expr)  # so that no other expression gets its id
         made = self._follow(expr)
         if isinstance(made, IterMapError):
-            raise Refused(made.message, made.expr)
+            raise NotAnIterMap(made.message, made.expr)
         self._exact(expr, made)
         return made
 
@@ -145,7 +145,7 @@ class Reader:
                 return
         elif self.analyzer.is_exact(expr):
             return
-        raise Refused(f"the value may not fit {expr.dtype}", expr)
+        raise NotAnIterMap(f"the value may not fit {expr.dtype}", expr)
 
     def _visit(self, expr: Any, below: list[Node], parts: list[Result]) -> Result:
         if id(expr) in self._vars or any(id(part) in self._varying for part in below):
@@ -155,28 +155,28 @@ class Reader:
             if rule is not None and (_is_index(expr.dtype) or rule is Reader._call):
                 return rule(self, expr, parts)
             return self._other(expr, parts)
-        except Refused as refused:
+        except NotAnIterMap as refused:
             return refused.error
 
     def _constant(self, expr: Any, a: Sum, b: Sum) -> Sum:
-        """Read an operation on what iterators do not change, or no longer."""
+        """Read an operation whose operands are invariant, or became so."""
         if id(expr) in self._varying:
             kind: Any = expr.__class__
             expr = kind(self.sizes.expr(a.base), self.sizes.expr(b.base))
         return Sum({}, self.sizes.read(expr))
 
-    def _given(self, parts: list[Result], number: int) -> Sum:
+    def _sum_of(self, parts: list[Result], number: int) -> Sum:
         part = parts[number]
         if isinstance(part, IterMapError):
-            raise Refused(part.message, part.expr)
+            raise NotAnIterMap(part.message, part.expr)
         return part
 
     def _other(self, expr: PrimExpr, parts: list[Result]) -> Result:
         """Read what no rule reads: a symbol where no iterator is in it."""
         for number in range(len(parts)):
-            self._given(parts, number)
+            self._sum_of(parts, number)
         if id(expr) in self._varying:
-            raise Refused("not understood as arithmetic of iterators", expr)
+            raise NotAnIterMap("not understood as arithmetic of iterators", expr)
         if not _is_index(expr.dtype):
             return Sum({}, {})  # a part of a symbol
         return Sum({}, self.sizes.read(expr))
@@ -189,47 +189,49 @@ class Reader:
         return Sum({}, {(): expr.value} if expr.value else {})
 
     def _add(self, expr: Add | Sub, parts: list[Result]) -> Sum:
-        a, b = self._given(parts, 0), self._given(parts, 1)
+        a, b = self._sum_of(parts, 0), self._sum_of(parts, 1)
         return self.digits.plus(a, b, 1 if isinstance(expr, Add) else -1)
 
     def _mul(self, expr: Mul, parts: list[Result]) -> Sum:
-        a, b = self._given(parts, 0), self._given(parts, 1)
+        a, b = self._sum_of(parts, 0), self._sum_of(parts, 1)
         if not b.is_invariant:
             a, b = b, a
         if not b.is_invariant:
-            raise Refused("a product of two iterators", expr)
+            raise NotAnIterMap("a product of two iterators", expr)
         return self.digits.times(a, b.base)
 
     def _divide(self, expr: FloorDiv | FloorMod | Div | Mod, parts: list[Result]) -> Sum:
-        a, b = self._given(parts, 0), self._given(parts, 1)
+        a, b = self._sum_of(parts, 0), self._sum_of(parts, 1)
         if not b.is_invariant:
-            raise Refused("a divisor that changes with an iterator", expr)
+            raise NotAnIterMap("a divisor that changes with an iterator", expr)
         self._exact(expr.a, a)
         self._exact(expr.b, b)
         if a.is_invariant:
             return self._constant(expr, a, b)
         by = self.sizes.size(b.base)
         if by.number <= 0 or self.sizes.sign(by) <= 0:
-            raise Refused("a divisor that is not known to be positive", expr)
+            raise NotAnIterMap("a divisor that is not known to be positive", expr)
         if isinstance(expr, (Div, Mod)):
             ends = self.digits.bounds(a.digits.values(), a.base)
             if ends is None or not self.sizes.is_nonnegative(ends[0]):
-                raise Refused("a division that rounds towards 0, of what may be negative", expr)
-        quotient, rest = self.digits.divided(a, by, expr)
+                raise NotAnIterMap(
+                    "a division that rounds towards 0, of what may be negative", expr
+                )
+        quotient, rest = self.digits.divide(a, by, expr)
         return quotient if isinstance(expr, (FloorDiv, Div)) else rest
 
     def _cast(self, expr: Cast, parts: list[Result]) -> Sum:
-        made = self._given(parts, 0)
+        made = self._sum_of(parts, 0)
         if id(expr) not in self._varying:
             return Sum({}, self.sizes.read(expr))
         if not _is_index(expr.value.dtype):
-            raise Refused("not understood as arithmetic of iterators", expr)
+            raise NotAnIterMap("not understood as arithmetic of iterators", expr)
         self._exact(expr.value, made)
         self._exact(expr, made)
         return made
 
     def _extreme(self, expr: Min | Max, parts: list[Result]) -> Sum:
-        a, b = self._given(parts, 0), self._given(parts, 1)
+        a, b = self._sum_of(parts, 0), self._sum_of(parts, 1)
         self._exact(expr.a, a)
         self._exact(expr.b, b)
         if a.is_invariant and b.is_invariant:
@@ -239,7 +241,7 @@ class Reader:
             ends = self.digits.bounds(gap.digits.values(), gap.base)
             if ends is not None and self.sizes.is_nonnegative(ends[0]):
                 return y if isinstance(expr, Min) else x
-        raise Refused("a minimum or maximum that changes sides", expr)
+        raise NotAnIterMap("a minimum or maximum that changes sides", expr)
 
     def _choice(self, expr: Select | Call, parts: list[Result]) -> Sum:
         values = (expr.true_value, expr.false_value) if isinstance(expr, Select) else expr.args[1:]
@@ -248,23 +250,25 @@ class Reader:
             return Sum({}, self.sizes.read(expr))
         if condition.dtype is BOOL:
             if self.analyzer.can_prove(condition):
-                return self._given(parts, len(parts) - len(values))
+                return self._sum_of(parts, len(parts) - len(values))
             if self.analyzer.can_prove(Not(condition)):
-                return self._given(parts, len(parts) - 1)
-        raise Refused("a choice that is not the same for all values", expr)
+                return self._sum_of(parts, len(parts) - 1)
+        raise NotAnIterMap("a choice that is not the same for all values", expr)
 
     def _call(self, expr: Call, parts: list[Result]) -> Result:
         if expr.op is IF_THEN_ELSE and _is_index(expr.dtype):
             return self._choice(expr, parts)
         if expr.op is _LIKELY:
-            return self._given(parts, len(parts) - 1)
+            return self._sum_of(parts, len(parts) - 1)
         return self._other(expr, parts)
 
     # -- conditions --------------------------------------------------------------------------------
     def limit(self, predicate: PrimExpr) -> None:
         """Take a predicate's comparisons as limits; those of fewer iterators first."""
         if predicate.dtype is not BOOL:
-            raise Refused(f"a predicate is a scalar condition, not {predicate.dtype}", predicate)
+            raise NotAnIterMap(
+                f"a predicate is a scalar condition, not {predicate.dtype}", predicate
+            )
         read = [(part, self._comparison(part)) for part in _conjunction(predicate)]
         tests = [(part, test) for part, test in read if test is not None]
         tests.sort(key=lambda item: len(item[1][0].digits))
@@ -276,13 +280,13 @@ class Reader:
         if isinstance(part, IntImm):
             if part.value:
                 return None
-            raise Refused("the predicate never holds", part)
+            raise NotAnIterMap("the predicate never holds", part)
         if not isinstance(part, (LT, LE, GT, GE, Eq)) or not _is_index(part.a.dtype):
             self._read.append(part)
             self._follow(part)
             if id(part) not in self._varying:
                 return None
-            raise Refused("not understood as a limit of iterators", part)
+            raise NotAnIterMap("not understood as a limit of iterators", part)
         sides = [self._value(part.a), self._value(part.b)]
         if id(part.a) not in self._varying and id(part.b) not in self._varying:
             return None
@@ -300,7 +304,7 @@ class Reader:
         if not found:
             less = sizes.plus(sizes.times(gap.base, {(): -1}), {(): 1}, -1)
             if gap.base if is_equal else not sizes.is_nonnegative(less):
-                raise Refused("the condition may never hold", part)
+                raise NotAnIterMap("the condition may never hold", part)
             return
         below = all(sizes.sign(digit.scale) > 0 for digit in found)
         if not below:
@@ -326,7 +330,7 @@ class Reader:
         if exact is not None:
             return sizes.poly(exact)
         if size.atoms or chain.scale.atoms:
-            raise Refused("the limit is no multiple of what the iterators step by", part)
+            raise NotAnIterMap("the limit is no multiple of what the iterators step by", part)
         return sizes.poly(sizes.ceil_divide(size, chain.scale))
 
 

@@ -1,6 +1,6 @@
 """Extents and factors of iterators: products of a number and symbols, whose quotients are exact.
 
-A symbol is an expression without iterators that is not taken apart further. What is known of its
+A symbol is an expression without iterators that is not analysed further. What is known of its
 residue goes into the number: where ``n`` is a multiple of 4, it is ``4 * (n // 4)``, so that a
 division by 4 is a division of numbers.
 """
@@ -17,7 +17,7 @@ from loomir.support.dtype import DataType
 from loomir.tir.analysis.effects import Does
 from loomir.tir.expr import Add, Cast, FloorDiv, IntImm, Mul, PrimExpr, Sub
 
-__all__ = ["ONE", "ZERO", "IterMapError", "Poly", "Refused", "Size", "Sizes", "holds"]
+__all__ = ["ONE", "ZERO", "IterMapError", "NotAnIterMap", "Poly", "Size", "Sizes", "holds"]
 
 Atoms: TypeAlias = "tuple[int, ...]"
 Poly: TypeAlias = "dict[Atoms, int]"
@@ -34,8 +34,8 @@ class IterMapError(NamedTuple):
         return self.message if self.expr is None else f"{self.message}: {self.expr}"
 
 
-class Refused(Exception):
-    """Ends the reading of an iterator map; never leaves the functions that users call."""
+class NotAnIterMap(Exception):
+    """Stop reading expressions that are no iterator map; it never reaches users."""
 
     def __init__(self, message: str, expr: PrimExpr | None = None) -> None:
         super().__init__(message)
@@ -88,10 +88,10 @@ class Sizes:
         if isinstance(expr, IntImm):
             return {(): expr.value} if expr.value else {}
         if not (expr.dtype.is_integer and expr.dtype.lanes == 1):
-            raise Refused("not a scalar integer", expr)
+            raise NotAnIterMap("not a scalar integer", expr)
         made = self.analyzer.canonical_simplify(expr)
         if self.analyzer.does(made) != Does.NOTHING:
-            raise Refused("its value may change, or it may fail", expr)
+            raise NotAnIterMap("its value may change, or it may fail", expr)
         if not self.analyzer.is_exact(made):
             return self._symbol(made)
         return dict(fold(made, self._part))
@@ -195,7 +195,7 @@ class Sizes:
         return self.size(self.plus(self.poly(a), self.poly(b)))
 
     def poly(self, size: Size) -> Poly:
-        """Return a size as a sum, with the symbols that stand for sums taken apart."""
+        """Return a size as a sum, with symbols that stand for sums expanded."""
         if not size.number:
             return {}
         made: Poly = {(): size.number}
@@ -223,15 +223,17 @@ class Sizes:
         """Tell whether a sum is certainly at least 0."""
         if all(not atoms for atoms in poly):
             return poly.get((), 0) >= 0
-        if all(number > 0 and self._signed(atoms) for atoms, number in poly.items()):
+        if all(
+            number > 0 and self._is_nonnegative_product(atoms) for atoms, number in poly.items()
+        ):
             return True
         try:
             expr = self.expr(poly)
-        except Refused:
+        except NotAnIterMap:
             return False
         return self.analyzer.can_prove_greater_equal(expr, 0)
 
-    def _signed(self, atoms: Atoms) -> bool:
+    def _is_nonnegative_product(self, atoms: Atoms) -> bool:
         """Tell whether no symbol of a product can be negative."""
         for atom in atoms:
             symbol = self._symbols[atom]
@@ -243,7 +245,7 @@ class Sizes:
 
     def sign(self, size: Size) -> int:
         """Return 1 where a size cannot be negative, -1 where not positive, 0 where unknown."""
-        if not self._signed(size.atoms):
+        if not self._is_nonnegative_product(size.atoms):
             return 0
         return 1 if size.number >= 0 else -1
 
@@ -257,7 +259,7 @@ class Sizes:
     def constant(self, value: int) -> IntImm:
         """Write a number."""
         if not holds(self.dtype, value, value):
-            raise Refused(f"{value} does not fit {self.dtype}")
+            raise NotAnIterMap(f"{value} does not fit {self.dtype}")
         return imm(value, self.dtype)
 
     def expr(self, poly: Poly) -> PrimExpr:
@@ -274,7 +276,7 @@ class Sizes:
         if isinstance(made, IntImm):
             return made
         if not self.analyzer.is_exact(made):
-            raise Refused(f"may not fit {self.dtype}", made)
+            raise NotAnIterMap(f"may not fit {self.dtype}", made)
         return made
 
     def _product(self, atoms: Atoms, number: int) -> PrimExpr:

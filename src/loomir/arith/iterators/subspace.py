@@ -1,4 +1,4 @@
-"""Divides iterator maps into what outer and what inner loops make of them."""
+"""Divide iterator maps into a part over outer loops and a part over inner loops."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, mul
 from loomir.arith.iterators.digits import Chain, Digit, Mark
 from loomir.arith.iterators.expr import IterMark, normalize_iter_map_to_expr
-from loomir.arith.iterators.map import CheckLevel, Writer, detected, reading
+from loomir.arith.iterators.map import CheckLevel, Writer, detect_chains, run_reader
 from loomir.arith.iterators.reader import Reader
-from loomir.arith.iterators.size import ONE, IterMapError, Poly, Refused
+from loomir.arith.iterators.size import ONE, IterMapError, NotAnIterMap, Poly
 from loomir.support.dtype import BOOL
 from loomir.tir.buffer import Range
 from loomir.tir.expr import GE, LT, And, IntImm, PrimExpr, Var
@@ -74,7 +74,7 @@ def subspace_divide(
     inner = {id(var) for var in sub_iters}
 
     def divide(reader: Reader, exprs: Sequence[PrimExpr]) -> SubspaceDivision:
-        found = detected(reader, exprs, check_level)
+        found = detect_chains(reader, exprs, check_level)
         divider = _Divider(inner, Writer(reader))
         outer_limit, inner_limit = divider.limits(reader.digits.limited)
         parts = tuple(
@@ -84,8 +84,8 @@ def subspace_divide(
         return SubspaceDivision(parts, outer_limit, inner_limit, ())
 
     try:
-        return reading(bindings, input_iters, predicate, analyzer, divide)
-    except Refused as refused:
+        return run_reader(bindings, input_iters, predicate, analyzer, divide)
+    except NotAnIterMap as refused:
         return SubspaceDivision((), _ALWAYS, _ALWAYS, (refused.error,))
 
 
@@ -117,7 +117,7 @@ class _Divider:
         for mark in marks:
             side = self._is_inner(mark)
             if side is None:
-                raise Refused(
+                raise NotAnIterMap(
                     "a condition ties outer to inner iterators",
                     normalize_iter_map_to_expr(self._writer.mark(mark)),
                 )
@@ -137,9 +137,9 @@ class _Divider:
         for digit in chain.digits:
             side = self._is_inner(digit.mark)
             if side is None:
-                raise Refused("an iterator fuses outer and inner ones", binding)
+                raise NotAnIterMap("an iterator fuses outer and inner ones", binding)
             if side and outer:
-                raise Refused("an inner iterator stands above an outer one", binding)
+                raise NotAnIterMap("an inner iterator stands above an outer one", binding)
             (inner if side else outer).append(digit)
         return DividedIter(
             self._side(outer),
@@ -151,4 +151,4 @@ class _Divider:
     def _side(self, digits: Sequence[Digit]) -> IterMark:
         if not digits:
             return IterMark(self._writer.sum((), {}), self._writer.size(ONE))
-        return self._writer.fused(digits)
+        return self._writer.fuse(digits)

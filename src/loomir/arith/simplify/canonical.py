@@ -1,11 +1,11 @@
-"""Canonical forms of expressions: how they are read.
+"""Canonicalise expressions: read them as polynomials over atoms.
 
 Every integer expression is read as a polynomial that is congruent to it modulo its width. Sums,
 differences, products and conversions keep that congruence whatever wraps on the way; where the
 bounds of the polynomial fit the dtype, it is the value itself, and only then quotients, minima and
 comparisons are computed on it.
 
-What may fail or act stays where it is: an expression with such a part is only made again of its
+Expressions that may fail or have effects keep their place: they are only rebuilt from their
 simplified parts.
 """
 
@@ -16,9 +16,9 @@ from typing import Any, Final
 from typing import cast as cast_type
 
 from loomir.arith.bounds import interval
-from loomir.arith.bounds.interval import Interval, union, wrapped
+from loomir.arith.bounds.interval import Interval, union, wrap
 from loomir.arith.bounds.modular import join
-from loomir.arith.simplify.division import floor_divided, folded_remainders, remainder
+from loomir.arith.simplify.division import floor_divide, fold_remainders, remainder
 from loomir.arith.simplify.facts import Facts
 from loomir.arith.simplify.form import (
     Atom,
@@ -26,12 +26,12 @@ from loomir.arith.simplify.form import (
     Form,
     Key,
     Terms,
-    added,
+    add_terms,
     common_factor,
     key_of,
-    multiplied,
+    multiply_terms,
     residue_of,
-    scaled,
+    scale_terms,
 )
 from loomir.ir.node import Node
 from loomir.ir.op import Op
@@ -106,7 +106,7 @@ class Canonical(Facts):
 
     def expr_of(self, result: Result) -> PrimExpr:
         """Return the canonical expression of what was read."""
-        return self.written(result) if isinstance(result, Form) else result
+        return self.write_form(result) if isinstance(result, Form) else result
 
     # -- reading -----------------------------------------------------------------------------------
     def read(self, e: PrimExpr) -> Result:
@@ -138,10 +138,10 @@ class Canonical(Facts):
                     pending.reverse()
                     stack += pending
                     continue
-            memo[id(node)] = (serial, node, self._made(node, rules.get(node.__class__)))
+            memo[id(node)] = (serial, node, self._read(node, rules.get(node.__class__)))
         return memo[id(e)][2]
 
-    def _made(self, node: Any, rule: Callable[[Canonical, Any], Result | None] | None) -> Result:
+    def _read(self, node: Any, rule: Callable[[Canonical, Any], Result | None] | None) -> Result:
         does = 0
         if self._flags or node.__class__ not in _HARMLESS:
             does = self._effects(node)
@@ -182,7 +182,7 @@ class Canonical(Facts):
         """Return what a part was read as."""
         return self._memo[id(e)][2]
 
-    def given(self, e: Any) -> Form:
+    def form_of(self, e: Any) -> Form:
         """Return the form of a part that is a scalar integer, as its value itself."""
         result = self._memo[id(e)][2]
         assert isinstance(result, Form)
@@ -205,9 +205,9 @@ class Canonical(Facts):
         if does & _ACTS or not isinstance(node, PrimExpr):
             key = ("node", id(node))
         else:
-            held = [id(part) for value in plan.get(node) for part in nodes_in(value)]
+            owned = [id(part) for value in plan.get(node) for part in nodes_in(value)]
             refs = () if plan.get_refs is None else tuple(map(id, plan.get_refs(node)))
-            key = (node.__class__, plan.get_attrs(node), refs, tuple(id(done[i]) for i in held))
+            key = (node.__class__, plan.get_attrs(node), refs, tuple(id(done[i]) for i in owned))
         found = self.table.get(key)
         if isinstance(found, Atom):
             return self.form_of_atom(found, node.dtype)
@@ -231,17 +231,17 @@ class Canonical(Facts):
             and node.args
             and all(map(_is_scalar, node.args))
         ):
-            args = [self.value_bounds(self.given(a)) for a in node.args]
+            args = [self.value_bounds(self.form_of(a)) for a in node.args]
             name = node.op.name.removeprefix("tir.")
             found = interval.call(name, args, node.args[0].dtype.bits)
             if found is not None:
-                return wrapped(found, dtype)
+                return wrap(found, dtype)
         if kind is Cast and node.value.dtype.is_bool:
             return Interval(0, 1)
         rule = interval.TRANSFER.get(kind)
         if rule is not None:
-            a, b = self.given(node.a), self.given(node.b)
-            return wrapped(rule(self.value_bounds(a), self.value_bounds(b)), dtype)
+            a, b = self.form_of(node.a), self.form_of(node.b)
+            return wrap(rule(self.value_bounds(a), self.value_bounds(b)), dtype)
         return interval.full(dtype)
 
     # -- rules -------------------------------------------------------------------------------------
@@ -286,11 +286,11 @@ class Canonical(Facts):
         if not b.terms:
             made = Form(a.terms, const, *within, dtype)
             return made if made.exact else self.form(a.terms, const, dtype)
-        terms = added(a.terms, b.terms, sign)
+        terms = add_terms(a.terms, b.terms, sign)
         made = Form(terms, const, *within, dtype)
         if len(terms) == len(a.terms) + len(b.terms) and made.exact:
-            return folded_remainders(self, made)
-        return folded_remainders(self, self.form(terms, const, dtype, within))
+            return fold_remainders(self, made)
+        return fold_remainders(self, self.form(terms, const, dtype, within))
 
     def _short(self, form: Form) -> Form:
         """Return a form of one term, where it has many."""
@@ -298,7 +298,8 @@ class Canonical(Facts):
             return form
         low, high = self.value_bounds(form)
         key = ("wrap", form.dtype, *key_of(form.terms, form.const))
-        return self.form_of_atom(self.atom(key, lambda: self.written(form), low, high), form.dtype)
+        atom = self.atom(key, lambda: self.write_form(form), low, high)
+        return self.form_of_atom(atom, form.dtype)
 
     def mul(self, e: Mul) -> Result | None:
         """Read a product."""
@@ -313,23 +314,23 @@ class Canonical(Facts):
         if not b.terms:
             by = b.const
             ends = (a.low * by, a.high * by)
-            made = Form(scaled(a.terms, by), a.const * by, min(ends), max(ends), dtype)
+            made = Form(scale_terms(a.terms, by), a.const * by, min(ends), max(ends), dtype)
             return made if made.exact else self.form(made.terms, made.const, dtype)
         corners = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
         within = Interval(min(corners), max(corners))
         degree = max(map(len, a.terms)) + max(map(len, b.terms))
         if degree > _MOST_FACTORS or len(a.terms) * len(b.terms) > _MOST_PRODUCTS:
-            low, high = wrapped(within, dtype)
-            x, y = self.written(a), self.written(b)
+            low, high = wrap(within, dtype)
+            x, y = self.write_form(a), self.write_form(b)
             atom = self.atom(("mul", id(x), id(y)), lambda: self.cons(Mul, x, y), low, high)
             return self.form_of_atom(atom, dtype)
-        return self.form(multiplied(a, b), a.const * b.const, dtype, within)
+        return self.form(multiply_terms(a, b), a.const * b.const, dtype, within)
 
     def floordiv(self, e: FloorDiv) -> Result | None:
         """Read a quotient."""
         if not _is_index(e.dtype):
             return None
-        return floor_divided(self, self.given(e.a), self.given(e.b), e.dtype)
+        return floor_divide(self, self.form_of(e.a), self.form_of(e.b), e.dtype)
 
     def floormod(self, e: FloorMod) -> Result | None:
         """Read a remainder; by a power of two, that of anything congruent is the same."""
@@ -339,17 +340,17 @@ class Canonical(Facts):
         if by > 0 and by & (by - 1) == 0:
             a = self._memo[id(e.a)][2]
             assert isinstance(a, Form)
-            return remainder(self, a, self.given(e.b), e.dtype)
-        return remainder(self, self.given(e.a), self.given(e.b), e.dtype)
+            return remainder(self, a, self.form_of(e.b), e.dtype)
+        return remainder(self, self.form_of(e.a), self.form_of(e.b), e.dtype)
 
     def div(self, e: Div | Mod) -> Result | None:
         """Read a truncated quotient or remainder of what is not negative."""
         if not _is_index(e.dtype):
             return None
-        a, b = self.given(e.a), self.given(e.b)
+        a, b = self.form_of(e.a), self.form_of(e.b)
         if a.low < 0 or b.low <= 0:
             return None
-        rule = floor_divided if e.__class__ is Div else remainder
+        rule = floor_divide if e.__class__ is Div else remainder
         return rule(self, a, b, e.dtype)
 
     def extreme(self, e: Min | Max) -> Result | None:
@@ -357,12 +358,12 @@ class Canonical(Facts):
         dtype = e.dtype
         if not _is_index(dtype):
             return None
-        a, b = self.given(e.a), self.given(e.b)
+        a, b = self.form_of(e.a), self.form_of(e.b)
         smaller = e.__class__ is Min
-        gap, const = added(b.terms, a.terms, -1), b.const - a.const
+        gap, const = add_terms(b.terms, a.terms, -1), b.const - a.const
         if self.nonnegative(gap, const):
             return a if smaller else b
-        if self.nonnegative(scaled(gap, -1), -const):
+        if self.nonnegative(scale_terms(gap, -1), -const):
             return b if smaller else a
         kind = AtomKind.MIN if smaller else AtomKind.MAX
         if (sorted(b.terms.items()), b.const) < (sorted(a.terms.items()), a.const):
@@ -372,7 +373,7 @@ class Canonical(Facts):
         key = (kind, key_of(a.terms, a.const), key_of(b.terms, b.const))
         atom = self.atom(
             key,
-            lambda: self.cons(e.__class__, self._as(a, dtype), self._as(b, dtype)),
+            lambda: self.cons(e.__class__, self._cast(a, dtype), self._cast(b, dtype)),
             low,
             high,
             kind,
@@ -381,10 +382,9 @@ class Canonical(Facts):
         )
         return self.form_of_atom(atom, dtype)
 
-    def _as(self, form: Form, dtype: DataType) -> PrimExpr:
-        return (
-            self.written(form) if form.dtype is dtype else self.write(form.terms, form.const, dtype)
-        )
+    def _cast(self, form: Form, dtype: DataType) -> PrimExpr:
+        is_same = form.dtype is dtype
+        return self.write_form(form) if is_same else self.write(form.terms, form.const, dtype)
 
     def cast(self, e: Cast) -> Result | None:
         """Read a conversion: congruent to what is converted, unless that wrapped before."""
@@ -412,12 +412,12 @@ class Canonical(Facts):
             return a
         if not _is_index(e.dtype) or not isinstance(test, PrimExpr):
             return None
-        a, b = self.given(x), self.given(y)
+        a, b = self.form_of(x), self.form_of(y)
         low, high = union(a.interval, b.interval)
         key = (e.__class__, id(test), key_of(a.terms, a.const), key_of(b.terms, b.const))
 
         def make() -> PrimExpr:
-            p, q = self._as(a, e.dtype), self._as(b, e.dtype)
+            p, q = self._cast(a, e.dtype), self._cast(b, e.dtype)
             if e.__class__ is Call:
                 return Call(e.dtype, e.op, (test, p, q), span=e.span)
             return self.cons(Select, test, p, q)
@@ -440,10 +440,10 @@ class Canonical(Facts):
         """Read a comparison of integers: whether a polynomial is at least 0, or is 0."""
         if not _is_index(e.a.dtype):
             return None
-        a, b, kind = self.given(e.a), self.given(e.b), e.__class__
+        a, b, kind = self.form_of(e.a), self.form_of(e.b), e.__class__
         if kind in (GT, GE):
             a, b = b, a
-        terms, const = added(b.terms, a.terms, -1), b.const - a.const
+        terms, const = add_terms(b.terms, a.terms, -1), b.const - a.const
         if kind in (Eq, NE):
             return self._equal(terms, const, e.a.dtype, kind is NE)
         if kind in (LT, GT):
@@ -462,7 +462,7 @@ class Canonical(Facts):
         if len(terms) > 1 or self.facts or self.relations:
             if self.nonnegative(terms, const):
                 return TRUE
-            if self.nonnegative(scaled(terms, -1), -const - 1):
+            if self.nonnegative(scale_terms(terms, -1), -const - 1):
                 return FALSE
         grain = common_factor(terms.values())
         if grain > 1:
@@ -473,7 +473,7 @@ class Canonical(Facts):
             found = self._inequality(terms, const, dtype)
             if found is None:
                 a, b, strict = sides
-                found = self.cons(LT if strict else LE, self._as(a, dtype), self._as(b, dtype))
+                found = self.cons(LT if strict else LE, self._cast(a, dtype), self._cast(b, dtype))
             self.note(self.table, key, found)
             self.note(self._tests, id(found), (found, True, terms, const))
         return found
@@ -496,7 +496,7 @@ class Canonical(Facts):
         b = Form(right, more, *self.bounds(right, more), dtype)
         if not (a.exact and b.exact):
             return None
-        x, y = self.written(a), self.written(b)
+        x, y = self.write_form(a), self.write_form(b)
         if not left and not strict:
             return self.cons(GE, y, x)
         return self.cons(LT if strict else LE, x, y)
@@ -515,7 +515,7 @@ class Canonical(Facts):
         form = Form(terms, const, low, high, dtype)
         if not residue_of(form, self.atoms).holds(0):
             return no
-        down = scaled(terms, -1)
+        down = scale_terms(terms, -1)
         if self.nonnegative(terms, const - 1) or self.nonnegative(down, -const - 1):
             return no
         if self.nonnegative(terms, const) and self.nonnegative(down, -const):
@@ -530,7 +530,7 @@ class Canonical(Facts):
         b = Form(right, more, *self.bounds(right, more), dtype)
         if not (a.exact and b.exact):
             return None
-        found = self.cons(NE if negated else Eq, self.written(a), self.written(b))
+        found = self.cons(NE if negated else Eq, self.write_form(a), self.write_form(b))
         if not negated:
             self.note(self._tests, id(found), (found, False, terms, const))
         return found
@@ -561,13 +561,13 @@ class Canonical(Facts):
         x, y = self.test_of(a), self.test_of(b)
         if x is not None and y is not None and x[0] and y[0]:
             # x implies y where y - x >= 0.
-            gap, const = added(y[1], x[1], -1), y[2] - x[2]
+            gap, const = add_terms(y[1], x[1], -1), y[2] - x[2]
             low, high = self.bounds(gap, const)
             if low >= 0:
                 return a if both else b
             if high <= 0:
                 return b if both else a
-            total, const = added(y[1], x[1], 1), y[2] + x[2]
+            total, const = add_terms(y[1], x[1], 1), y[2] + x[2]
             low, high = self.bounds(total, const)
             if both and high < 0:
                 return FALSE
@@ -587,7 +587,7 @@ class Canonical(Facts):
         test = self.test_of(inside)
         if test is not None and test[0]:
             assert isinstance(inside, CmpOp)
-            terms, const = scaled(test[1], -1), -test[2] - 1
+            terms, const = scale_terms(test[1], -1), -test[2] - 1
             made = self._inequality(terms, const, inside.a.dtype)
             if made is not None:
                 self.note(self._tests, id(made), (made, True, terms, const))

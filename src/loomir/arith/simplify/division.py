@@ -1,6 +1,6 @@
 """Quotients and remainders of polynomials, rounded down.
 
-All of it is about integers without end: the operands are exact, the result is congruent.
+All of it is about unbounded integers: the operands are exact, the result is congruent.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from loomir.arith.simplify.form import (
     Form,
     Key,
     Terms,
-    added,
+    add_terms,
     common_factor,
-    divided,
+    divide_terms,
     key_of,
-    multiplied,
+    multiply_terms,
     residue_of,
-    scaled,
+    scale_terms,
 )
 from loomir.support.dtype import DataType
 from loomir.tir.expr import FloorDiv, FloorMod, PrimExpr
 
-__all__ = ["floor_divided", "folded_remainders", "remainder"]
+__all__ = ["floor_divide", "fold_remainders", "remainder"]
 
 
 class Canonical(Protocol):
-    """What makes forms and atoms."""
+    """The maker of forms and atoms that this module uses."""
 
     atoms: list[Atom]
 
@@ -83,25 +83,25 @@ class Canonical(Protocol):
         ...
 
 
-def floor_divided(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
+def floor_divide(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
     """Return the quotient, or None where nothing is known about it."""
     if b.is_constant:
         if b.const < 0:
-            down = _negated(c, a, b.const, dtype)
-            return None if down is None else _by_constant(c, down, -b.const, dtype)
-        return _by_constant(c, a, b.const, dtype)
+            down = _negate(c, a, b.const, dtype)
+            return None if down is None else _divide_by_constant(c, down, -b.const, dtype)
+        return _divide_by_constant(c, a, b.const, dtype)
     if b.low <= 0:
         return None
-    split = divided(a.terms, a.const, b.terms, b.const)
+    split = divide_terms(a.terms, a.const, b.terms, b.const)
     if split is not None:
         whole, const, terms, left = split
         rest = Form(terms, left, *c.bounds(terms, left), dtype)
-        if _below(c, rest, b):
+        if _is_below(c, rest, b):
             return c.form(whole, const, dtype)
         if rest.exact:
             over = _quotient(c, rest, b, dtype)
-            return c.form(added(whole, over.terms, 1), const + over.const, dtype)
-    if _below(c, a, b):
+            return c.form(add_terms(whole, over.terms, 1), const + over.const, dtype)
+    if _is_below(c, a, b):
         return c.constant(0, dtype)
     return _quotient(c, a, b, dtype)
 
@@ -110,42 +110,42 @@ def remainder(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
     """Return the remainder, or None where nothing is known about it."""
     if b.is_constant:
         if b.const < 0:
-            down = _negated(c, a, b.const, dtype)
+            down = _negate(c, a, b.const, dtype)
             if down is None:
                 return None
             made = _modulo(c, down, -b.const, dtype)
-            return c.form(scaled(made.terms, -1), -made.const, dtype)
+            return c.form(scale_terms(made.terms, -1), -made.const, dtype)
         return _modulo(c, a, b.const, dtype)
     if b.low <= 0:
         return None
-    split = divided(a.terms, a.const, b.terms, b.const)
+    split = divide_terms(a.terms, a.const, b.terms, b.const)
     if split is not None:
         rest = Form(split[2], split[3], *c.bounds(split[2], split[3]), dtype)
-        if _below(c, rest, b):
+        if _is_below(c, rest, b):
             return rest
         if rest.exact:
             a = rest
-    if _below(c, a, b):
+    if _is_below(c, a, b):
         return a
     high = b.high - 1 if a.low < 0 else min(a.high, b.high - 1)
     return _atom(c, AtomKind.FLOORMOD, a, b, dtype, Interval(0, high))
 
 
-def _negated(c: Canonical, a: Form, by: int, dtype: DataType) -> Form | None:
+def _negate(c: Canonical, a: Form, by: int, dtype: DataType) -> Form | None:
     """Negate a dividend for a divisor below 0, or give None where one of them would wrap.
 
     A divisor of -1 needs no dividend: the quotient is congruent, the remainder is 0.
     """
-    made = Form(scaled(a.terms, -1), -a.const, -a.high, -a.low, dtype)
+    made = Form(scale_terms(a.terms, -1), -a.const, -a.high, -a.low, dtype)
     fits = made.exact and -by <= dtype.max_value
     return made if fits or by == -1 else None
 
 
-def _below(c: Canonical, rest: Form, b: Form) -> bool:
+def _is_below(c: Canonical, rest: Form, b: Form) -> bool:
     """Tell whether a rest is at least 0 and below the divisor."""
     if not c.nonnegative(rest.terms, rest.const):
         return False
-    return c.nonnegative(added(b.terms, rest.terms, -1), b.const - 1 - rest.const)
+    return c.nonnegative(add_terms(b.terms, rest.terms, -1), b.const - 1 - rest.const)
 
 
 def _quotient(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form:
@@ -180,8 +180,8 @@ def _fits(c: Canonical, terms: Terms, const: int, dtype: DataType) -> bool:
     return dtype.min_value <= low and high <= dtype.max_value
 
 
-def _by_constant(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
-    """Divide by a constant above 0: what it divides comes out, common factors go."""
+def _divide_by_constant(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
+    """Divide by a constant above 0: its multiples leave the quotient, common factors cancel."""
     if by == 1:
         return c.form(a.terms, a.const, dtype)
     whole: Terms = {}
@@ -196,7 +196,7 @@ def _by_constant(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
         whole, const, rest, left = {}, 0, a.terms, a.const
     if rest:
         # floor((g*r + u) / (g*d)) == floor(r / d) for 0 <= u < g
-        grain, coarse, count, _, _ = _parted(c, rest, left, by)
+        grain, coarse, count, _, _ = _split_multiples(c, rest, left, by)
         if grain > 1 and _fits(c, coarse, count, dtype):
             rest, left, by = coarse, count, by // grain
     low, high = c.bounds(rest, left)
@@ -205,13 +205,13 @@ def _by_constant(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
     if by == 1 or low // by == high // by:
         over = Form(rest, left, low, high, dtype) if by == 1 else c.constant(low // by, dtype)
     else:
-        over = _over(c, Form(rest, left, low, high, dtype), by, dtype)
+        over = _quotient_by_constant(c, Form(rest, left, low, high, dtype), by, dtype)
     if not whole and not const:
         return over
-    return c.form(added(whole, over.terms, 1), const + over.const, dtype)
+    return c.form(add_terms(whole, over.terms, 1), const + over.const, dtype)
 
 
-def _over(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
+def _quotient_by_constant(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
     """Make the atom of a quotient; a quotient of a quotient is one."""
     if len(a.terms) == 1:
         ((mono, factor),) = a.terms.items()
@@ -221,7 +221,7 @@ def _over(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
             x, d = inner.parts[0], inner.parts[1].const
             const = x.const + a.const * d
             if d * by <= dtype.max_value and _fits(c, x.terms, const, dtype):
-                return _by_constant(c, c.form(x.terms, const, dtype), d * by, dtype)
+                return _divide_by_constant(c, c.form(x.terms, const, dtype), d * by, dtype)
     b = Form({}, by, by, by, dtype)
     return _atom(
         c, AtomKind.FLOORDIV, a, b, dtype, Interval(a.low // by, a.high // by), _coarse(c, a, by)
@@ -238,7 +238,7 @@ def _coarse(c: Canonical, a: Form, by: int) -> ModularSet:
 
 
 def _modulo(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
-    """Return the remainder by a constant above 0: whole multiples go, common factors come out."""
+    """Return the remainder by a constant above 0: multiples vanish, common factors factor out."""
     known = residue_of(a, c.atoms)
     if known.coeff % by == 0:
         return c.constant(known.base % by, dtype)
@@ -261,7 +261,7 @@ def _modulo(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
         const -= low // by * by
         return c.form(rest, const, dtype)
     # (g*r + u) % (g*d) == g * (r % d) + u for 0 <= u < g
-    grain, coarse, count, fine, extra = _parted(c, rest, const, by)
+    grain, coarse, count, fine, extra = _split_multiples(c, rest, const, by)
     if grain > 1 and _fits(c, coarse, count, dtype):
         rest, const, by = coarse, count, by // grain
         low, high = c.bounds(rest, const)
@@ -269,7 +269,7 @@ def _modulo(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
             return c.form(fine, extra, dtype)
         if low // by == high // by:
             const -= low // by * by
-            terms = added(fine, rest, grain)
+            terms = add_terms(fine, rest, grain)
             return c.form(terms, extra + grain * const, dtype)
     else:
         grain, fine, extra = 1, {}, 0
@@ -281,13 +281,15 @@ def _modulo(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
     made = _atom(c, AtomKind.FLOORMOD, inner, b, dtype, Interval(0, most), modular)
     if grain == 1:
         return made
-    return c.form(added(fine, made.terms, grain), extra + grain * made.const, dtype)
+    return c.form(add_terms(fine, made.terms, grain), extra + grain * made.const, dtype)
 
 
-def _parted(c: Canonical, terms: Terms, const: int, by: int) -> tuple[int, Terms, int, Terms, int]:
-    """Part a sum into multiples of a factor of ``by``, and a rest that is at least 0 and below it.
+def _split_multiples(
+    c: Canonical, terms: Terms, const: int, by: int
+) -> tuple[int, Terms, int, Terms, int]:
+    """Split a sum into multiples of a factor of ``by``, and a rest that is at least 0 and below it.
 
-    Gives the factor, the sum divided by it, and the rest; the factor is 1 where there is none.
+    Returns the factor, the sum divided by it, and the rest; the factor is 1 where there is none.
     """
     for grain in sorted({common_factor((f, by)) for f in terms.values()}, reverse=True):
         if grain == 1:
@@ -300,8 +302,8 @@ def _parted(c: Canonical, terms: Terms, const: int, by: int) -> tuple[int, Terms
     return 1, terms, const, {}, 0
 
 
-def folded_remainders(c: Canonical, form: Form) -> Form:
-    """Join quotients and remainders of the same: ``x // c * c + x % c`` is ``x``.
+def fold_remainders(c: Canonical, form: Form) -> Form:
+    """Combine quotients and remainders of one dividend: ``x // c * c + x % c`` is ``x``.
 
     Each step leaves fewer terms.
     """
@@ -313,40 +315,46 @@ def folded_remainders(c: Canonical, form: Form) -> Form:
                 continue
             atom = c.atoms[mono[0]]
             made = None
-            if atom.kind == AtomKind.FLOORMOD and _related(c, form, atom.parts[0]):
-                made = _joined(c, form, atom.parts, factor)
+            if atom.kind == AtomKind.FLOORMOD and _is_related(c, form, atom.parts[0]):
+                made = _expand_remainder(c, form, atom.parts, factor)
             elif atom.kind == AtomKind.FLOORDIV and atom.parts[1].is_constant:
-                made = _split(c, form, atom.parts, factor)
+                made = _extract_remainder(c, form, atom.parts, factor)
             if made is not None and len(made.terms) < len(form.terms):
                 form, again = made, True
                 break
     return form
 
 
-def _related(c: Canonical, form: Form, a: Form) -> bool:
+def _is_related(c: Canonical, form: Form, a: Form) -> bool:
     """Tell whether a sum has a quotient, or a term of what the remainder is of."""
     return any(mono in a.terms for mono in form.terms) or any(
         c.atoms[number].kind == AtomKind.FLOORDIV for mono in form.terms for number in mono
     )
 
 
-def _joined(c: Canonical, form: Form, parts: tuple[Form, ...], factor: int) -> Form | None:
+def _expand_remainder(
+    c: Canonical, form: Form, parts: tuple[Form, ...], factor: int
+) -> Form | None:
     """Put ``a - a // b * b`` in place of ``a % b``."""
     a, b = parts
-    over = floor_divided(c, a, b, a.dtype) if a.exact else None
+    over = floor_divide(c, a, b, a.dtype) if a.exact else None
     if over is None:
         return None
     key = (AtomKind.FLOORMOD, key_of(a.terms, a.const), key_of(b.terms, b.const))
     own: Terms = {c.find(key).mono: 1}
-    product, const = multiplied(over, b), over.const * b.const
-    terms = added(added(added(form.terms, own, -factor), a.terms, factor), product, -factor)
+    product, const = multiply_terms(over, b), over.const * b.const
+    terms = add_terms(
+        add_terms(add_terms(form.terms, own, -factor), a.terms, factor), product, -factor
+    )
     total = form.const + factor * (a.const - const)
     if len(terms) >= len(form.terms):
         return None
     return c.form(terms, total, form.dtype, form.interval)
 
 
-def _split(c: Canonical, form: Form, parts: tuple[Form, ...], factor: int) -> Form | None:
+def _extract_remainder(
+    c: Canonical, form: Form, parts: tuple[Form, ...], factor: int
+) -> Form | None:
     """Put ``a % b`` in place of ``a - a // b * b``."""
     a, b = parts
     if factor % b.const:
@@ -355,11 +363,13 @@ def _split(c: Canonical, form: Form, parts: tuple[Form, ...], factor: int) -> Fo
     if not a.terms or any(form.terms.get(mono) != f * times for mono, f in a.terms.items()):
         return None
     rest = _modulo(c, a, b.const, a.dtype)
-    over = floor_divided(c, a, b, a.dtype)
+    over = floor_divide(c, a, b, a.dtype)
     if over is None:
         return None
-    product, const = multiplied(over, b), over.const * b.const
-    terms = added(added(added(form.terms, a.terms, -times), product, times), rest.terms, times)
+    product, const = multiply_terms(over, b), over.const * b.const
+    terms = add_terms(
+        add_terms(add_terms(form.terms, a.terms, -times), product, times), rest.terms, times
+    )
     total = form.const + times * (const + rest.const - a.const)
     if len(terms) >= len(form.terms):
         return None

@@ -1,11 +1,11 @@
-"""Facts about the atoms of canonical forms, and the forms themselves: made, bounded, written."""
+"""Facts about the atoms of canonical forms; making, bounding and writing these forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from loomir.arith.bounds.interval import Interval, wrapped
+from loomir.arith.bounds.interval import Interval, wrap
 from loomir.arith.bounds.modular import ANY, ModularSet
 from loomir.arith.fold import imm
 from loomir.arith.simplify.form import (
@@ -68,7 +68,7 @@ class Facts:
         self.renew()
 
     def renew(self) -> None:
-        """Read expressions anew from here on, since more is known."""
+        """Drop cached readings of expressions, since more is known."""
         self._serials += 1
         self.serial = self._serials
 
@@ -179,9 +179,9 @@ class Facts:
         if within is not None and within.low <= high and low <= within.high:
             low, high = max(low, within.low), min(high, within.high)
         made = Form(terms, const, low, high, dtype)
-        return made if made.exact else self._reduced(made)
+        return made if made.exact else self._reduce(made)
 
-    def _reduced(self, form: Form) -> Form:
+    def _reduce(self, form: Form) -> Form:
         """Bring factors that may wrap into the range around 0, modulo the width."""
         period = 1 << form.dtype.bits
         half = period >> 1
@@ -204,16 +204,16 @@ class Facts:
         if form.exact:
             return form
         key = ("wrap", form.dtype, *key_of(form.terms, form.const))
-        low, high = wrapped(form.interval, form.dtype)
+        low, high = wrap(form.interval, form.dtype)
         modular = residue_of(form, self.atoms)
         coeff = common_factor((modular.coeff, 1 << form.dtype.bits))
         known = ModularSet(coeff, modular.base % coeff)
-        atom = self.atom(key, lambda: self.written(form), low, high, modular=known)
+        atom = self.atom(key, lambda: self.write_form(form), low, high, modular=known)
         return self.form_of_atom(atom, form.dtype)
 
     def value_bounds(self, form: Form) -> Interval:
         """Bound the value of the expression that a form was read from."""
-        return wrapped(form.interval, form.dtype)
+        return wrap(form.interval, form.dtype)
 
     # -- writing -----------------------------------------------------------------------------------
     def cons(self, kind: Any, *parts: Any) -> Any:
@@ -238,7 +238,7 @@ class Facts:
                 self.note(self.table, key, found)
         return found
 
-    def written(self, form: Form) -> PrimExpr:
+    def write_form(self, form: Form) -> PrimExpr:
         """Return the expression of a form."""
         if form.expr is None:
             form.expr = self.write(form.terms, form.const, form.dtype)

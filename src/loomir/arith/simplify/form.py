@@ -1,8 +1,8 @@
 """Polynomials over atoms: what canonical forms are made of.
 
-An atom is an integer that is not taken apart further: a variable, a quotient, a load. A monomial is
+An atom is an integer that is not analysed further: a variable, a quotient, a load. A monomial is
 a sorted tuple of atoms' numbers, a polynomial a constant plus multiples of monomials. Atoms stand
-for integers without end; what a dtype makes of a sum is the caller's to say.
+for unbounded integers; callers account for wrapping to a dtype.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = [
     "Key",
     "Monomial",
     "Terms",
-    "added",
+    "add_terms",
     "common_factor",
-    "divided",
+    "divide_monomial",
+    "divide_terms",
     "key_of",
-    "multiplied",
+    "multiply_terms",
     "residue_of",
-    "scaled",
-    "without",
+    "scale_terms",
 ]
 
 Monomial: TypeAlias = "tuple[int, ...]"
@@ -39,7 +39,7 @@ Key: TypeAlias = "tuple[object, ...]"
 
 
 class AtomKind:
-    """What an atom is, where proofs take it apart."""
+    """What an atom is, where proofs look into it."""
 
     OPAQUE: Final = 0
     FLOORDIV: Final = 1
@@ -106,7 +106,7 @@ def key_of(terms: Terms, const: int) -> Key:
     return (const, *sorted(terms.items()))
 
 
-def added(a: Terms, b: Terms, factor: int) -> Terms:
+def add_terms(a: Terms, b: Terms, factor: int) -> Terms:
     """Return ``a + factor * b``."""
     made = dict(a)
     for mono, times in b.items():
@@ -118,31 +118,31 @@ def added(a: Terms, b: Terms, factor: int) -> Terms:
     return made
 
 
-def scaled(a: Terms, factor: int) -> Terms:
+def scale_terms(a: Terms, factor: int) -> Terms:
     """Return ``factor * a``."""
     if factor == 0:
         return {}
     return {mono: times * factor for mono, times in a.items()}
 
 
-def multiplied(a: Form, b: Form) -> Terms:
+def multiply_terms(a: Form, b: Form) -> Terms:
     """Return the monomials of a product, the constant left aside."""
     made: Terms = {}
     rows = [*a.terms.items(), ((), a.const)]
     columns = [*b.terms.items(), ((), b.const)]
     for mono, factor in rows:
         for other, times in columns:
-            joined = tuple(sorted(mono + other)) if mono and other else mono or other
-            total = made.get(joined, 0) + factor * times
+            product = tuple(sorted(mono + other)) if mono and other else mono or other
+            total = made.get(product, 0) + factor * times
             if total:
-                made[joined] = total
+                made[product] = total
             else:
-                made.pop(joined, None)
+                made.pop(product, None)
     made.pop((), None)
     return made
 
 
-def without(mono: Monomial, divisor: Monomial) -> Monomial | None:
+def divide_monomial(mono: Monomial, divisor: Monomial) -> Monomial | None:
     """Divide a monomial by another one, or give None where it is no multiple."""
     left = list(mono)
     for number in divisor:
@@ -155,7 +155,7 @@ def without(mono: Monomial, divisor: Monomial) -> Monomial | None:
 _MOST_STEPS: Final = 16
 
 
-def divided(
+def divide_terms(
     terms: Terms, const: int, divisor: Terms, offset: int
 ) -> tuple[Terms, int, Terms, int] | None:
     """Divide a polynomial by one that is no constant, as long as terms are multiples of its first.
@@ -170,7 +170,7 @@ def divided(
     whole = 0
     for _ in range(_MOST_STEPS):
         for mono, times in rest.items():
-            over = without(mono, lead) if times % factor == 0 else None
+            over = divide_monomial(mono, lead) if times % factor == 0 else None
             if over is not None:
                 break
         else:
@@ -181,12 +181,12 @@ def divided(
         else:
             whole += times
         for own, by in divisor.items():
-            joined = tuple(sorted(own + over))
-            total = rest.get(joined, 0) - by * times
+            product = tuple(sorted(own + over))
+            total = rest.get(product, 0) - by * times
             if total:
-                rest[joined] = total
+                rest[product] = total
             else:
-                rest.pop(joined, None)
+                rest.pop(product, None)
         if over:
             total = rest.get(over, 0) - offset * times
             if total:

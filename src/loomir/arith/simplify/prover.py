@@ -1,4 +1,4 @@
-"""Proves that polynomials are not negative, by eliminating atoms through what bounds them.
+"""Prove that polynomials are not negative, by eliminating atoms through their bounds.
 
 Each inequality is exact over the integers: quotients lie between what they divide, minima below
 their operands, variables inside their ranges, and conditions that are assumed hold. To prove ``p >=
@@ -18,9 +18,9 @@ from loomir.arith.simplify.form import (
     Key,
     Monomial,
     Terms,
-    added,
+    add_terms,
+    divide_monomial,
     key_of,
-    without,
 )
 
 __all__ = ["CASES", "FUEL", "Inequality", "Knowledge", "nonnegative"]
@@ -41,7 +41,7 @@ class Inequality(NamedTuple):
 
 
 class Knowledge(Protocol):
-    """What the prover asks of an analyzer."""
+    """The facts about atoms that the prover uses; an analyzer provides them."""
 
     atoms: list[Atom]
     relations: dict[int, list[Inequality]]
@@ -54,7 +54,7 @@ class Knowledge(Protocol):
         ...
 
     def lower(self, terms: Terms, const: int) -> int:
-        """Return a lower bound by the bounds of atoms alone."""
+        """Return a lower bound that follows from the bounds of atoms."""
         ...
 
 
@@ -74,7 +74,7 @@ def nonnegative(
         if chosen is None:
             return False
         for part in chosen.parts:
-            made, total = _replaced(terms, const, chosen, part)
+            made, total = _substitute(terms, const, chosen, part)
             cases.append((made, total, depth + 1))
     return True
 
@@ -89,7 +89,7 @@ def _choice(known: Knowledge, terms: Terms) -> Atom | None:
     return known.atoms[found] if found >= 0 else None
 
 
-def _replaced(terms: Terms, const: int, atom: Atom, part: Form) -> tuple[Terms, int]:
+def _substitute(terms: Terms, const: int, atom: Atom, part: Form) -> tuple[Terms, int]:
     """Put a polynomial in place of an atom that occurs at most once in each monomial."""
     made: Terms = {}
 
@@ -101,7 +101,7 @@ def _replaced(terms: Terms, const: int, atom: Atom, part: Form) -> tuple[Terms, 
             made.pop(mono, None)
 
     for mono, factor in terms.items():
-        rest = without(mono, atom.mono)
+        rest = divide_monomial(mono, atom.mono)
         if rest is None or atom.number in rest:
             add(mono, factor)
             continue
@@ -143,7 +143,7 @@ def _smaller(known: Knowledge, terms: Terms, const: int) -> Iterator[tuple[Terms
         factor = terms[mono]
         for lead, bound in _bounds_in(known, mono):
             share = bound.terms.get(lead, 0)
-            rest = without(mono, lead)
+            rest = divide_monomial(mono, lead)
             if rest is None or share == 0 or (share > 0) != (factor > 0):
                 continue
             sign = _sign(known, rest)
@@ -154,12 +154,12 @@ def _smaller(known: Knowledge, terms: Terms, const: int) -> Iterator[tuple[Terms
             made: Terms = {m: c * times for m, c in terms.items()}
             total = const * times
             for m, c in bound.terms.items():
-                joined = tuple(sorted(m + rest))
-                value = made.get(joined, 0) - c * other
+                product = tuple(sorted(m + rest))
+                value = made.get(product, 0) - c * other
                 if value:
-                    made[joined] = value
+                    made[product] = value
                 else:
-                    made.pop(joined, None)
+                    made.pop(product, None)
             if rest:
                 value = made.get(rest, 0) - bound.const * other
                 if value:
@@ -186,24 +186,24 @@ def _bounds_in(known: Knowledge, mono: Monomial) -> Iterator[tuple[Monomial, Ine
         for bound in known.relations.get(number, ()):
             yield atom.mono, bound
         if atom.kind in _BOUNDED:
-            yield from _of_kind(known, atom)
+            yield from _bounds_of_kind(known, atom)
     for fact in known.facts[-_MOST_FACTS:]:
         for lead in fact.terms:
-            if lead[0] in mono and (len(lead) == 1 or without(mono, lead) is not None):
+            if lead[0] in mono and (len(lead) == 1 or divide_monomial(mono, lead) is not None):
                 yield lead, fact
 
 
 def _minus(a: Form, terms: Terms, extra: int = 0) -> Inequality:
     """Return ``a - terms + extra >= 0``."""
-    return Inequality(added(a.terms, terms, -1), a.const + extra)
+    return Inequality(add_terms(a.terms, terms, -1), a.const + extra)
 
 
 def _plus(terms: Terms, a: Form, extra: int = 0) -> Inequality:
     """Return ``terms - a + extra >= 0``."""
-    return Inequality(added(terms, a.terms, -1), extra - a.const)
+    return Inequality(add_terms(terms, a.terms, -1), extra - a.const)
 
 
-def _of_kind(known: Knowledge, atom: Atom) -> Iterator[tuple[Monomial, Inequality]]:
+def _bounds_of_kind(known: Knowledge, atom: Atom) -> Iterator[tuple[Monomial, Inequality]]:
     own: Terms = {atom.mono: 1}
     if atom.kind == AtomKind.MIN:
         for part in atom.parts:
@@ -227,7 +227,9 @@ def _of_kind(known: Knowledge, atom: Atom) -> Iterator[tuple[Monomial, Inequalit
     if b.const:
         product[atom.mono] = b.const
     upper = _minus(a, product)
-    lower = Inequality(added(added(product, b.terms, 1), a.terms, -1), b.const - 1 - a.const)
+    lower = Inequality(
+        add_terms(add_terms(product, b.terms, 1), a.terms, -1), b.const - 1 - a.const
+    )
     for lead in product:
         yield lead, upper
         yield lead, lower

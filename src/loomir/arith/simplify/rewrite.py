@@ -1,4 +1,4 @@
-"""Applies the rules of the table, by the classes of a node and of its operands."""
+"""Apply the rules of the table, looked up by the classes of a node and of its operands."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from loomir.support.dtype import BOOL, DataType
 from loomir.tir.analysis.effects import Does
 from loomir.tir.expr import And, FloatImm, IntImm, Not, Or, PrimExpr, Var
 
-__all__ = ["Known", "apply", "apply_rule", "rewritten"]
+__all__ = ["Known", "apply", "apply_rule", "rewrite_expr"]
 
 _FUEL: Final = 32
-"""Rules that one node may take; each makes it smaller, so that this is never reached."""
+"""How many rules may apply to one node; each makes it smaller, so that this is never reached."""
 _MOST_COMPARED: Final = 64
 """Nodes that are compared to find two operands equal."""
 
@@ -39,7 +39,7 @@ class Known(Protocol):
 
 
 # -- matching ------------------------------------------------------------------------------------
-def same(a: Node, b: Node) -> bool:
+def is_same(a: Node, b: Node) -> bool:
     """Tell whether two small expressions are equal, by their structure."""
     budget = _MOST_COMPARED
     stack = [(a, b)]
@@ -69,7 +69,7 @@ def _is_plain(x: Node) -> bool:
 
 
 def matches(pattern: Pattern, e: Any, names: Names) -> bool:
-    """Match a pattern; names get what they stand for."""
+    """Match a pattern; ``names`` receives what its names stand for."""
     kind = pattern.kind
     if kind.__class__ is not str:
         if e.__class__ is not kind:
@@ -85,7 +85,7 @@ def matches(pattern: Pattern, e: Any, names: Names) -> bool:
     name = pattern.name
     known = names.get(name)
     if known is not None:
-        return known is e or same(known, e)
+        return known is e or is_same(known, e)
     if kind == "const" and e.__class__ is not IntImm:
         return False
     names[name] = e
@@ -93,22 +93,22 @@ def matches(pattern: Pattern, e: Any, names: Names) -> bool:
 
 
 def _holds(condition: ast.expr | None, names: Names, known: Known) -> bool:
-    return condition is None or bool(_evaluated(condition, names, known))
+    return condition is None or bool(_evaluate(condition, names, known))
 
 
-def _evaluated(e: Any, names: Names, known: Known) -> Any:
+def _evaluate(e: Any, names: Names, known: Known) -> Any:
     """Evaluate a condition: constants are numbers, other names are known by their bounds."""
     if isinstance(e, ast.BoolOp):
-        return all(_evaluated(part, names, known) for part in e.values)
+        return all(_evaluate(part, names, known) for part in e.values)
     if isinstance(e, ast.Constant):
         return e.value
     if isinstance(e, ast.Name):
         found = names[e.id]
         return found.value if e.id[0] == "c" else known.interval_of(found)
     if isinstance(e, ast.BinOp):
-        a, b = (_evaluated(part, names, known) for part in (e.left, e.right))
+        a, b = (_evaluate(part, names, known) for part in (e.left, e.right))
         return 0 if b == 0 else a % b
-    a, b = _evaluated(e.left, names, known), _evaluated(e.comparators[0], names, known)
+    a, b = _evaluate(e.left, names, known), _evaluate(e.comparators[0], names, known)
     if isinstance(a, Interval):
         kind: type = e.ops[0].__class__
         if kind is ast.NotEq:
@@ -127,8 +127,10 @@ _COMPARE: Final[dict[type, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _in_range(pattern: Pattern, names: Names, dtype: DataType, known: Known) -> Interval | None:
-    """Bound a side of a rule as if integers did not end; None where some part may not fit."""
+def _bound_without_wrap(
+    pattern: Pattern, names: Names, dtype: DataType, known: Known
+) -> Interval | None:
+    """Bound a side of a rule over unbounded integers; None where some part may wrap."""
     kind = pattern.kind
     if kind == "number":
         value = int(pattern.value)
@@ -136,19 +138,21 @@ def _in_range(pattern: Pattern, names: Names, dtype: DataType, known: Known) -> 
     elif kind in ("int", "const"):
         return known.interval_of(names[pattern.name])
     elif kind in TRANSFER:
-        a = _in_range(pattern.args[0], names, dtype, known)
-        b = _in_range(pattern.args[1], names, dtype, known)
+        a = _bound_without_wrap(pattern.args[0], names, dtype, known)
+        b = _bound_without_wrap(pattern.args[1], names, dtype, known)
         if a is None or b is None:
             return None
         made = TRANSFER[kind](a, b)
     else:
-        parts = [_in_range(part, names, dtype, known) for part in pattern.args]
+        parts = [_bound_without_wrap(part, names, dtype, known) for part in pattern.args]
         return None if None in parts else Interval(0, 1)
     return made if fits(made, dtype) else None
 
 
 # -- making --------------------------------------------------------------------------------------
-def _made(pattern: Pattern, names: Names, like: DataType, truth: DataType, known: Known) -> Any:
+def _instantiate(
+    pattern: Pattern, names: Names, like: DataType, truth: DataType, known: Known
+) -> Any:
     """Make the right side; new nodes are simplified themselves."""
     kind = pattern.kind
     if kind.__class__ is str:
@@ -157,8 +161,8 @@ def _made(pattern: Pattern, names: Names, like: DataType, truth: DataType, known
         if kind == "truth":
             return imm(int(pattern.value), truth)
         return names[pattern.name]
-    parts = [_made(part, names, like, truth, known) for part in pattern.args]
-    return _simplified(kind(*parts), known, 4)
+    parts = [_instantiate(part, names, like, truth, known) for part in pattern.args]
+    return _simplify(kind(*parts), known, 4)
 
 
 def _element(e: Any) -> DataType:
@@ -185,8 +189,8 @@ def apply_rule(rule: Rule, e: Any, known: Known) -> PrimExpr | None:
     if rule.when and not _holds(rule.condition, names, known):
         return None
     if rule.cls == "N" and (
-        _in_range(rule.left, names, dtype, known) is None
-        or _in_range(rule.right, names, dtype, known) is None
+        _bound_without_wrap(rule.left, names, dtype, known) is None
+        or _bound_without_wrap(rule.right, names, dtype, known) is None
     ):
         return None
     for name in rule.dropped:
@@ -195,7 +199,7 @@ def apply_rule(rule: Rule, e: Any, known: Known) -> PrimExpr | None:
             return None
     if any(known.does(part) & Does.ACTS for part in names.values() if _is_large(part)):
         return None
-    return _made(rule.right, names, dtype, BOOL, known)
+    return _instantiate(rule.right, names, dtype, BOOL, known)
 
 
 def _is_large(e: PrimExpr) -> bool:
@@ -238,7 +242,7 @@ def _candidates(e: Any) -> tuple[Rule, ...]:
     return found
 
 
-def _simplified(e: PrimExpr, known: Known, depth: int) -> PrimExpr:
+def _simplify(e: PrimExpr, known: Known, depth: int) -> PrimExpr:
     for _ in range(_FUEL):
         made = fold_node(e)
         if made is e:
@@ -257,14 +261,14 @@ def _simplified(e: PrimExpr, known: Known, depth: int) -> PrimExpr:
 
 def apply(e: PrimExpr, known: Known) -> PrimExpr:
     """Fold a node of simplified parts and apply rules to it, until none applies."""
-    return _simplified(e, known, 8)
+    return _simplify(e, known, 8)
 
 
-def rewritten(expr: PrimExpr, known: Known) -> PrimExpr:
+def rewrite_expr(expr: PrimExpr, known: Known) -> PrimExpr:
     """Fold and apply rules in a whole expression, parts first; the same one where none applies."""
 
     def rule(e: Any) -> PrimExpr:
-        return _simplified(e, known, 8)
+        return _simplify(e, known, 8)
 
     return rewrite(expr, dict.fromkeys((*_BY_CLASS, *FOLDED), rule))
 

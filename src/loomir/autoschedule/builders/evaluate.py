@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from loomir.arith.fold import folded, imm
+from loomir.arith.fold import fold_expr, imm
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.ir.substitution import substitute
@@ -45,7 +45,7 @@ def value_at(expr: PrimExpr, table: Mapping[Var, PrimExpr]) -> PrimExpr:
 
 def number(expr: PrimExpr) -> int | None:
     """Return the value of an expression of constants, None for others."""
-    made = folded(expr)
+    made = fold_expr(expr)
     return made.value if isinstance(made, IntImm) else None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from loomir.arith.fold import folded, imm
+from loomir.arith.fold import fold_expr, imm
 from loomir.autoschedule.builders.evaluate import widest
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
@@ -78,7 +78,7 @@ def _advances_by_one(index: PrimExpr, var: Var) -> bool:
     """Whether an index advances by one with the variable."""
     if BufferLoad in by_class(index):
         return False
-    step = folded(substitute(index, {var: var + 1}) - index)
+    step = fold_expr(substitute(index, {var: var + 1}) - index)
     analyzer = knowing({})
     return analyzer.can_prove_equal(step, 1)
 

@@ -14,7 +14,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.arith.bounds.expression_bounds import Bounds
 from loomir.arith.bounds.interval import Interval
 from loomir.arith.bounds.widen import Widener
-from loomir.arith.fold import fold_node, folded
+from loomir.arith.fold import fold_expr, fold_node
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.builders.reduction_ops import identity
 from loomir.autoschedule.ir.stage import Axis, Combine, Kernel, Stage
@@ -335,7 +335,7 @@ class Reader:
             parts.append(init.value)
         stops = Does.ACTS if may_fail else _STOPS
         if effects(term) & stops:  # what divides by a product of numbers cannot fail
-            term = parts[0] = folded(term)
+            term = parts[0] = fold_expr(term)
             if not _is_invariant_along_last(term, store.indices):
                 return None
         if any(effects(part) & stops for part in parts):
@@ -502,12 +502,12 @@ class Rebased:
         bounds.set(var, Interval(0, max(0, high - 1)))
         narrow = var if loop.var.dtype is INDEX else Cast(var, loop.var.dtype)
         self.table[loop.var] = narrow if _is(loop.start, 0) else narrow + loop.start
-        return Axis(var, self.widener.widened(loop.extent))
+        return Axis(var, self.widener.widen(loop.extent))
 
     def index(self, expr: PrimExpr) -> PrimExpr:
         """Move an index."""
         made = substitute(expr, self.table)
-        return self.widener.widened(rewrite(made, self._rules()))
+        return self.widener.widen(rewrite(made, self._rules()))
 
     def value(self, expr: PrimExpr) -> PrimExpr:
         """Move a value, and the indices in it."""
@@ -517,7 +517,7 @@ class Rebased:
         return {BufferLoad: self._load, **dict.fromkeys(_TESTS, self.widener.test)}
 
     def _load(self, load: BufferLoad) -> BufferLoad:
-        made = tuple(self.widener.widened(i) for i in load.indices)
+        made = tuple(self.widener.widen(i) for i in load.indices)
         if all(a is b for a, b in zip(made, load.indices)):
             return load
         return BufferLoad(load.buffer, made, span=load.span)

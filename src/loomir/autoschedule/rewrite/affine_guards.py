@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from loomir.arith.fold import add, folded, imm64, mul, sub
+from loomir.arith.fold import add, fold_expr, imm64, mul, sub
 from loomir.autoschedule.ir.stage import Axis
 from loomir.ir.visit import by_class, fold, rewrite
 from loomir.support.dtype import DataType
@@ -151,11 +151,11 @@ def read_padding_guards(
                 start = Max(start, sub(imm64(0), FloorDiv(low, imm64(times))))
             else:
                 end = Min(end, add(FloorDiv(low, imm64(-times)), imm64(1)))
-            inside[axis.var] = folded(start), folded(end)
+            inside[axis.var] = fold_expr(start), fold_expr(end)
             tests[id(part)] = axis.var
     for var, (start, end) in inside.items():
-        low = folded(Min(start, extents[var].extent))
-        inside[var] = low, folded(Max(low, end))
+        low = fold_expr(Min(start, extents[var].extent))
+        inside[var] = low, fold_expr(Max(low, end))
     return PaddingGuards(value, tests, inside)
 
 

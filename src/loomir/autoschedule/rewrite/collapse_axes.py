@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import folded, int64, product
+from loomir.arith.fold import fold_expr, int64, product
 from loomir.autoschedule.builders.loops import INDEX, declare_views, with_shape
 from loomir.autoschedule.ir.stage import Axis, Kernel, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
@@ -141,7 +141,7 @@ def _spans_dims(one: _Summary, access: _Access, k: int) -> bool:
     if a is b or a not in one.extents or b not in one.extents:
         return False
     extent = int64(access.buffer.shape[k + 1])
-    return structural_equal(*(folded(e) for e in (one.extents[b], extent)))
+    return structural_equal(*(fold_expr(e) for e in (one.extents[b], extent)))
 
 
 def _is_always_paired(one: _Summary, pair: _Pair, dims: _Dims) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from loomir.arith.fold import add, folded, imm64, int64, mul
+from loomir.arith.fold import add, fold_expr, imm64, int64, mul
 from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import with_shape
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
@@ -339,5 +339,5 @@ def _rewrite_stage(stage: Stage, digits: _Digits, sums: Mapping[int, _Sum]) -> S
         axes=axes,
         buffer=with_shape(stage.buffer, shape),
         indices=tuple(indices),
-        value=folded(value),
+        value=fold_expr(value),
     )

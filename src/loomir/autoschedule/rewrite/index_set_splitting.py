@@ -7,7 +7,7 @@ from functools import reduce
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import add, folded, imm, imm64, sub
+from loomir.arith.fold import add, fold_expr, imm, imm64, sub
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rewrite.affine_guards import AffineForm, affine_form, conjuncts, guard_form
@@ -95,7 +95,7 @@ def _split_at_constants(
             return node.a if found is isinstance(node, Max) else node.b
 
         rules = {**dict.fromkeys((GE, GT, LE, LT), known), Max: edge_of, Min: edge_of}
-        return folded(rewrite(value, rules))
+        return fold_expr(rewrite(value, rules))
 
     places = sorted(edges)
     return [IndexRange(imm(a, INDEX), imm(b, INDEX), decided(a)) for a, b in pairwise(places)]
@@ -109,7 +109,7 @@ def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, Affin
         form = _difference(node, axes)
         if form is None:
             continue
-        rest = folded(form.rest)
+        rest = fold_expr(form.rest)
         if _is_on(form, axis) and isinstance(rest, IntImm):
             made[id(node)] = AffineForm(form.terms, rest)
     return made
@@ -247,8 +247,8 @@ def _difference(node: Max | Min, axes: Sequence[Axis]) -> AffineForm | None:
 
 
 def _clamp_to(place: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
-    return folded(Min(Max(place, low), high))
+    return fold_expr(Min(Max(place, low), high))
 
 
 def _replace_node(value: PrimExpr, node: PrimExpr, by: PrimExpr) -> PrimExpr:
-    return folded(rewrite(value, {type(node): lambda e: by if e is node else e}))
+    return fold_expr(rewrite(value, {type(node): lambda e: by if e is node else e}))

@@ -13,7 +13,7 @@ import pytest
 import loomir
 from fuzz.native import quick_codegen
 from loomir import te
-from loomir.arith.fold import add, folded, imm64, mul
+from loomir.arith.fold import add, fold_expr, imm64, mul
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.stage import Axis
@@ -197,7 +197,7 @@ def test_steps_in_sight_are_those_that_see_the_image(
     for first in range(pixels):
         assert [sight.sees(first, x) for x in range(steps)] == seen[first]
         for last in range(first, pixels):
-            begin, count = (folded(e) for e in sight.span(imm64(first), imm64(last)))
+            begin, count = (fold_expr(e) for e in sight.span(imm64(first), imm64(last)))
             assert isinstance(begin, IntImm)
             assert isinstance(count, IntImm)
             some = [x for x in range(steps) for p in range(first, last + 1) if seen[p][x]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
-from loomir.arith.fold import add, folded, imm64, int64, mul
+from loomir.arith.fold import add, fold_expr, imm64, int64, mul
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.builders.operand_access import (
     conversions,
@@ -116,7 +116,7 @@ def read_border(stage: Stage) -> Border | None:
     if padding is None or not isinstance(axes[-1].extent, IntImm):
         return None
     bounds = [padding.inside.get(axes[-1].var, (imm64(0), axes[-1].extent))]
-    low, high = (folded(end) for end in bounds[0])
+    low, high = (fold_expr(end) for end in bounds[0])
     if not isinstance(low, IntImm) or not isinstance(high, IntImm):
         return None
     inside = tuple(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loomir.arith.fold import folded, imm64, mul, sub
+from loomir.arith.fold import fold_expr, imm64, mul, sub
 from loomir.autoschedule.builders.operand_access import minimum
 from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rewrite.affine_guards import affine_form
@@ -43,8 +43,8 @@ class Sight:
         after = sub(imm64(self.high + self.apart - 1), mul(first, imm64(self.stride)))
         begin = Max(FloorDiv(before, imm64(self.apart)), imm64(0))
         end = minimum(FloorDiv(after, imm64(self.apart)), imm64(self.step.size or 0))
-        start = folded(begin)
-        return start, folded(Max(sub(end, start), imm64(0)))
+        start = fold_expr(begin)
+        return start, fold_expr(Max(sub(end, start), imm64(0)))
 
     @property
     def share(self) -> float:
@@ -72,10 +72,10 @@ def sights(
     made: list[Sight] = []
     for number, ends in bounds.items():
         form = forms[number]
-        low, high = (folded(end) for end in ends)
+        low, high = (fold_expr(end) for end in ends)
         if form is None or not isinstance(low, IntImm) or not isinstance(high, IntImm):
             continue
-        rest = folded(form.rest)
+        rest = fold_expr(form.rest)
         ours = [var for var in form.terms if var in own]
         theirs = [var for var in form.terms if var in other]
         if len(ours) != 1 or len(theirs) != 1 or not isinstance(rest, IntImm):

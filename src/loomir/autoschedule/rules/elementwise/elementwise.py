@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from loomir.arith.fold import folded, imm, product
+from loomir.arith.fold import fold_expr, imm, product
 from loomir.autoschedule.builders.evaluate import (
     is_cheap_call,
     number,
@@ -106,9 +106,9 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
             return stretch(row, first, size, stretches[0].value)
         made: list[Stmt] = []
         for low, high, part in stretches:
-            begin = first if number(low) == 0 else folded(Max(first, low))
-            end = folded(Min(first + size, high))
-            length = folded(Max(end - begin, imm(0, INDEX)))
+            begin = first if number(low) == 0 else fold_expr(Max(first, low))
+            end = fold_expr(Min(first + size, high))
+            length = fold_expr(Max(end - begin, imm(0, INDEX)))
             made.append(stretch(row, begin, length, part))
         return seq(made)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from loomir.arith.fold import folded, imm, imm64, product
+from loomir.arith.fold import fold_expr, imm, imm64, product
 from loomir.autoschedule.builders.evaluate import (
     storage_order,
     time_of,
@@ -51,7 +51,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
     if not 2 <= places <= min(_MOST, lanes - 1) or (down.size is not None and down.size < lanes):
         return None
-    values = [folded(value_at(stage.value, {across.var: imm64(k)})) for k in range(places)]
+    values = [fold_expr(value_at(stage.value, {across.var: imm64(k)})) for k in range(places)]
     if not all(_lies_along(value, stage, down) for value in values):
         return None
     flat = with_shape(stage.buffer, (product(stage.buffer.shape),))
@@ -136,14 +136,14 @@ def _lies_along(value: PrimExpr, stage: Stage, down: Axis) -> bool:
 
 def _stored(stage: Stage, place: _Place) -> Stmt:
     indices = tuple(value_at(i, place) for i in stage.indices)
-    return BufferStore(stage.buffer, folded(value_at(stage.value, place)), indices)
+    return BufferStore(stage.buffer, fold_expr(value_at(stage.value, place)), indices)
 
 
 def _flat_index(stage: Stage, place: _Place) -> PrimExpr:
     made: PrimExpr = imm64(0)
     for index, extent in zip(stage.indices, stage.buffer.shape, strict=True):
         made = made * extent + value_at(index, place)
-    return folded(made)
+    return fold_expr(made)
 
 
 def _mixed(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:

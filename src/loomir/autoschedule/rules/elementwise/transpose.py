@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.arith.fold import add, folded, imm64, mul, product, sub
+from loomir.arith.fold import add, fold_expr, imm64, mul, product, sub
 from loomir.autoschedule.builders.evaluate import (
     storage_order,
     time_of,
@@ -75,10 +75,10 @@ def plan_transpose(stage: Stage, target: Target) -> Plan | None:
     count = mul(product(axis.extent for axis in found.outer), mul(high[1], wide[1]))
 
     def tile(t: PrimExpr) -> Stmt:
-        row = unravel_index(folded(FloorDiv(t, mul(high[1], wide[1]))), found.outer)
+        row = unravel_index(fold_expr(FloorDiv(t, mul(high[1], wide[1]))), found.outer)
         # Rows of the input are read on, which the CPU fetches by itself.
-        start = folded(mul(FloorDiv(t, high[1]) % wide[1], imm64(wide[0])))
-        first = folded(mul(t % high[1], imm64(high[0])))
+        start = fold_expr(mul(FloorDiv(t, high[1]) % wide[1], imm64(wide[0])))
+        first = fold_expr(mul(t % high[1], imm64(high[0])))
         return _tile(found, row, (first, high[0]), (start, wide[0]))
 
     each = time_of(stage.value, stage.buffer.dtype) * high[0] * wide[0]
@@ -160,7 +160,7 @@ def _tile(
     stage, lanes = found.stage, imm64(found.lanes)
     (first, rows), (start, columns) = high, wide
     height, length = _left(found.down, first, rows), _left(found.across, start, columns)
-    blocks, pieces = folded(FloorDiv(height, lanes)), folded(FloorDiv(length, lanes))
+    blocks, pieces = fold_expr(FloorDiv(height, lanes)), fold_expr(FloorDiv(length, lanes))
 
     def one(d: PrimExpr, a: PrimExpr) -> Stmt:
         place = {**row, found.down.var: add(first, d), found.across.var: add(start, a)}
@@ -173,8 +173,8 @@ def _tile(
     def block(d: PrimExpr, a: PrimExpr) -> Stmt:
         return _block(found, row, add(first, mul(d, lanes)), add(start, mul(a, lanes)))
 
-    done, across = folded(mul(blocks, lanes)), folded(mul(pieces, lanes))
-    under, beside = folded(sub(height, done)), folded(sub(length, across))
+    done, across = fold_expr(mul(blocks, lanes)), fold_expr(mul(pieces, lanes))
+    under, beside = fold_expr(sub(height, done)), fold_expr(sub(length, across))
     return seq(
         (
             loop("d", blocks, lambda d: loop("a", pieces, lambda a: block(d, a))),
@@ -187,7 +187,7 @@ def _tile(
 def _left(axis: Axis, first: PrimExpr, most: int) -> PrimExpr:
     if axis.size is not None and axis.size % most == 0:
         return imm64(most)
-    return folded(Min(imm64(most), sub(axis.extent, first)))
+    return fold_expr(Min(imm64(most), sub(axis.extent, first)))
 
 
 def _block(found: _Transpose, row: _Place, first: PrimExpr, start: PrimExpr) -> Stmt:

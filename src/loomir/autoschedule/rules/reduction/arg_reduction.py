@@ -249,12 +249,12 @@ def _is_place(term: PrimExpr) -> bool:
 
 def _place(moved: Rebased, term: PrimExpr) -> PrimExpr:
     """Lift an index, and compute it without conversions."""
-    widened = moved.widener.widened
+    widen = moved.widener.widen
 
     def plain(e: Cast) -> PrimExpr:
-        return widened(e.value) if e.dtype == term.dtype and e.value.dtype.is_integer else e
+        return widen(e.value) if e.dtype == term.dtype and e.value.dtype.is_integer else e
 
-    return widened(rewrite(moved.value(term), {Cast: plain}))
+    return widen(rewrite(moved.value(term), {Cast: plain}))
 
 
 def _size(expr: PrimExpr) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from loomir.arith.fold import folded, int64, product
+from loomir.arith.fold import fold_expr, int64, product
 from loomir.autoschedule.builders.evaluate import number, time_of
 from loomir.autoschedule.builders.thread_partition import is_worth, parallelize
 from loomir.autoschedule.ir.plan import Plan
@@ -43,7 +43,7 @@ def plan_scan(stmt: Stmt) -> Plan | None:
     if total is not None and not is_worth(total * each):
         return None
     outer = found.free
-    count = folded(product(int64(loop.extent) for loop in outer))
+    count = fold_expr(product(int64(loop.extent) for loop in outer))
     steps = number(product(int64(loop.extent) for loop in found.bound)) or 64
 
     def item(t: PrimExpr) -> Stmt:

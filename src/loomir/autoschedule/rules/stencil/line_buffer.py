@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.arith.fold import add, folded, imm64, int64, mul, product, sub
+from loomir.arith.fold import add, fold_expr, imm64, int64, mul, product, sub
 from loomir.autoschedule.builders.evaluate import time_of, unravel_index, value_at, widest
 from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
 from loomir.autoschedule.builders.operand_access import let
@@ -361,42 +361,42 @@ def slide(
     band = _band(found, target)
     lines = (band - 1) * down.stride + down.reach + 1
     copy = scratch("rows", (lines, found.pitch), found.read.dtype)
-    bands = folded(FloorDiv(add(down.axis.extent, imm64(band - 1)), imm64(band)))
-    count = folded(mul(product(axis.extent for axis in outer), bands))
+    bands = fold_expr(FloorDiv(add(down.axis.extent, imm64(band - 1)), imm64(band)))
+    count = fold_expr(mul(product(axis.extent for axis in outer), bands))
 
     def item(t: PrimExpr) -> Stmt:
         row = unravel_index(FloorDiv(t, bands), outer)
         first = mul(FloorMod(t, bands), imm64(band))
         return let(
             "first",
-            folded(first),
+            fold_expr(first),
             lambda b: bind_values(list(row.items()), lambda row: inside(row, b)),
         )
 
     def inside(row: _Place, first: PrimExpr) -> Stmt:
         size = imm64(band)
         if down.axis.size is None or down.axis.size % band:
-            size = folded(Min(size, Sub(down.axis.extent, first)))
+            size = fold_expr(Min(size, Sub(down.axis.extent, first)))
         return let("size", size, lambda n: seq([fill(row, first, n), tiles(row, first, n)]))
 
     def fill(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
         lines = add(mul(sub(size, imm64(1)), imm64(down.stride)), imm64(down.reach + 1))
         start = add(mul(first, imm64(down.stride)), imm64(down.first))
-        return loop("line", folded(lines), lambda u: _line(found, copy, row, u, add(start, u)))
+        return loop("line", fold_expr(lines), lambda u: _line(found, copy, row, u, add(start, u)))
 
     def tiles(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
         def tile(d: PrimExpr, rows: int) -> Stmt:
             place = {**row, down.axis.var: add(first, d)}
-            line = folded(mul(d, imm64(down.stride)))
+            line = fold_expr(mul(d, imm64(down.stride)))
             return let("line", line, lambda u: _pieces(found, copy, u, place, rows, join, finish))
 
-        whole = folded(FloorDiv(size, imm64(found.tile)))
+        whole = fold_expr(FloorDiv(size, imm64(found.tile)))
         made = [loop("tile", whole, lambda t: tile(mul(t, imm64(found.tile)), found.tile))]
         height = down.axis.size
         rest = 1 if height is None else height % found.tile
         if rest:
-            done = folded(mul(whole, imm64(found.tile)))
-            left = folded(FloorDiv(sub(size, done), imm64(rest)))
+            done = fold_expr(mul(whole, imm64(found.tile)))
+            left = fold_expr(FloorDiv(sub(size, done), imm64(rest)))
             made.append(loop("rest", left, lambda t: tile(add(done, mul(t, imm64(rest))), rest)))
         return seq(made)
 
@@ -544,7 +544,7 @@ def _results(
         moved = mul(k, imm64(across.apart))
         by = imm64(across.stride)
         start = add(mul(FloorMod(moved, by), imm64(found.run)), FloorDiv(moved, by))
-        x = add(folded(start), add(column, x))
+        x = add(fold_expr(start), add(column, x))
         u = add(line, imm64(r * down.stride + j * down.apart))
         value = value_at(found.whole, {**here, **steps, found.held: BufferLoad(copy, (u, x))})
         return BufferStore(held, join(BufferLoad(held, (slot,)), value), (slot,))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loomir.arith.fold import FOLDS, add, folded, imm64, int64, mul, product, sub
+from loomir.arith.fold import FOLDS, add, fold_expr, imm64, int64, mul, product, sub
 from loomir.autoschedule.builders.evaluate import (
     number,
     storage_order,
@@ -129,8 +129,8 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
     if middle is not None:
         block = max(1, min(block, middle))
     cut = imm64(block)
-    blocks = folded(Max(imm64(1), FloorDiv(add(sub(high, low), imm64(block - 1)), cut)))
-    count = folded(mul(product(axis.extent for axis in found.outer), blocks))
+    blocks = fold_expr(Max(imm64(1), FloorDiv(add(sub(high, low), imm64(block - 1)), cut)))
+    count = fold_expr(mul(product(axis.extent for axis in found.outer), blocks))
 
     def item(t: PrimExpr) -> Stmt:
         row = unravel_index(FloorDiv(t, blocks), found.outer)
@@ -139,8 +139,8 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
         )
 
     def band(row: _Place, b: PrimExpr) -> Stmt:
-        start = folded(add(low, mul(b, cut)))
-        end = folded(Min(high, add(start, cut)))
+        start = fold_expr(add(low, mul(b, cut)))
+        end = fold_expr(Min(high, add(start, cut)))
         tests = [
             test
             for axis in found.outer
@@ -357,8 +357,8 @@ def _band(
     if number(low) != 0:
         above = loop("above", low, single)
         made.append(above if number(blocks) == 1 else IfThenElse(block.equal(zero), above))
-    length = folded(sub(end, start))
-    tiles = folded(FloorDiv(length, imm64(found.rows)))
+    length = fold_expr(sub(end, start))
+    tiles = fold_expr(FloorDiv(length, imm64(found.rows)))
     made.append(
         loop(
             "tile",
@@ -370,15 +370,15 @@ def _band(
             ),
         )
     )
-    done = folded(mul(tiles, imm64(found.rows)))
-    left = folded(sub(length, done))
+    done = fold_expr(mul(tiles, imm64(found.rows)))
+    left = fold_expr(sub(length, done))
     if number(left) != 0:
         whole = number(sub(high, low))
         rest = 1 if whole is None else max(1, whole % found.rows)
         made.append(
             loop(
                 "rest",
-                folded(FloorDiv(left, imm64(rest))),
+                fold_expr(FloorDiv(left, imm64(rest))),
                 lambda t: _line(
                     found,
                     {**row, down.var: add(add(start, done), mul(t, imm64(rest)))},
@@ -388,8 +388,8 @@ def _band(
             )
         )
     if number(sub(down.extent, high)) != 0:
-        below = loop("below", folded(sub(down.extent, high)), lambda t: single(add(high, t)))
-        last = block.equal(folded(sub(blocks, imm64(1))))
+        below = loop("below", fold_expr(sub(down.extent, high)), lambda t: single(add(high, t)))
+        last = block.equal(fold_expr(sub(blocks, imm64(1))))
         made.append(below if number(blocks) == 1 else IfThenElse(last, below))
     return seq(made)
 
@@ -406,13 +406,13 @@ def _line(found: _Window, row: _Place, known: frozenset[Var], rows: int) -> Stmt
 
     if number(low) != 0:
         made.append(loop("left", low, piece(1, False)))
-    length = folded(sub(high, low))
+    length = fold_expr(sub(high, low))
     size = number(length)
     done: PrimExpr = imm64(0)
     for width in _widths(found, size):
         step = imm64(width)
-        here = folded(FloorDiv(sub(length, done), step))
-        body, first = piece(width, True), folded(add(low, done))
+        here = fold_expr(FloorDiv(sub(length, done), step))
+        body, first = piece(width, True), fold_expr(add(low, done))
 
         def several(
             v: PrimExpr,
@@ -420,16 +420,16 @@ def _line(found: _Window, row: _Place, known: frozenset[Var], rows: int) -> Stmt
             first: PrimExpr = first,
             step: PrimExpr = step,
         ) -> Stmt:
-            return let(across.var.name_hint, folded(add(first, mul(v, step))), body)
+            return let(across.var.name_hint, fold_expr(add(first, mul(v, step))), body)
 
         made.append(loop("v", here, several))
-        done = folded(add(done, mul(here, step)))
+        done = fold_expr(add(done, mul(here, step)))
     if size is not None and (number(done) or 0) < size:
         last = _last_width(found, size)  # some elements are computed twice, to the same
-        made.append(piece(last, True)(folded(sub(high, imm64(last)))))
+        made.append(piece(last, True)(fold_expr(sub(high, imm64(last)))))
     if number(sub(across.extent, high)) != 0:
         right = piece(1, False)
-        count = folded(sub(across.extent, high))
+        count = fold_expr(sub(across.extent, high))
         made.append(loop("right", count, lambda a: right(add(high, a))))
     return seq(made)
 
@@ -479,7 +479,7 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
     def each(body: Callable[[_Place, PrimExpr], Stmt]) -> Stmt:
         made: list[Stmt] = []
         for r in range(rows):
-            row = {**place, down.var: folded(add(place[down.var], imm64(r)))}
+            row = {**place, down.var: fold_expr(add(place[down.var], imm64(r)))}
             base = imm64(r * width)
 
             def lane(x: PrimExpr, row: _Place = row, base: PrimExpr = base) -> Stmt:

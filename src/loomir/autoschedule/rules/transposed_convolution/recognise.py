@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from loomir.arith.fold import add, folded, imm64, mul
+from loomir.arith.fold import add, fold_expr, imm64, mul
 from loomir.autoschedule.builders.evaluate import storage_order
 from loomir.autoschedule.builders.loops import INDEX, with_shape
 from loomir.autoschedule.builders.operand_access import conversions, load_under_casts
@@ -213,7 +213,7 @@ def _summed(index: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
     form = affine_form(index, axes)
     if form is None:
         return index
-    made = folded(form.rest)
+    made = fold_expr(form.rest)
     for var, times in form.terms.items():
         made = add(mul(var, imm64(times)), made)
     return made
@@ -244,7 +244,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
         if held is None:
             return None
         var, form = held
-        times, rest = form.terms.get(element, 0), folded(form.rest)
+        times, rest = form.terms.get(element, 0), fold_expr(form.rest)
         if set(form.terms) != {element} or not isinstance(rest, IntImm):
             return None
         low, high = bounds.get(var, (-_FAR, _FAR))
@@ -256,7 +256,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
     made: list[Line] = []
     for var, (form, stride) in found.items():
         step = next((v for v in form.terms if v is not var), None)
-        rest = folded(form.rest)
+        rest = fold_expr(form.rest)
         low, high = bounds.get(var, (-_FAR, _FAR))
         axis, kernel = places[var], Axis(Var("k", INDEX), imm64(1))
         if step is not None:
@@ -340,7 +340,7 @@ def _line_of(
 
 def _same(a: AffineForm, b: AffineForm) -> bool:
     left = a.plus(b, -1)
-    return not left.terms and is_zero(folded(left.rest))
+    return not left.terms and is_zero(fold_expr(left.rest))
 
 
 # -- factors -----------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def _read_line(index: PrimExpr, lines: Sequence[Line], axes: Sequence[Axis]) -> 
         form = affine_form(index, axes)
         if line.stride == 1 and form is not None:
             left = form.plus(whole, -1)
-            rest = folded(left.rest)
+            rest = fold_expr(left.rest)
             if not left.terms and isinstance(rest, IntImm):
                 by = rest.value
                 return replace(line, shift=line.shift + by, low=line.low + by, high=line.high + by)

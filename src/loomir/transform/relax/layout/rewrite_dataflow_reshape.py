@@ -95,7 +95,7 @@ def _only_reshapes(func: PrimFunc) -> bool:
         table[it] = cast(axis, it.dtype)
         analyzer.bind(axis, Range(as_dim(0), cast(extent, INT64)))
         bounds.set(axis, Interval(0, max(0, bounds.of(extent).high - 1)))
-    there = [widener.widened(substitute(index, table)) for index in load.indices]
+    there = [widener.widen(substitute(index, table)) for index in load.indices]
     apart = analyzer.simplify(Sub(_number(here, target), _number(there, load.buffer)))
     return isinstance(apart, IntImm) and apart.value == 0
 

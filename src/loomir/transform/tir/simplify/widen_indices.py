@@ -63,12 +63,12 @@ class _Loops(Widener):
         var = self.wide.get(id(s.loop_var))
         if var is None:
             return s
-        start, extent = self.widened(s.min), self.widened(s.extent)
+        start, extent = self.widen(s.min), self.widen(s.extent)
         return For(var, start, extent, s.kind, s.body, None, s.annotations, span=s.span)
 
     def cast(self, e: Cast) -> PrimExpr:
         source = e.value.dtype
         if e.dtype.element is not INT64 or not source.is_integer or source.bits == 64:
             return e
-        made = self.widened(e.value)
+        made = self.widen(e.value)
         return e if isinstance(made, Cast) and made.value is e.value else made
