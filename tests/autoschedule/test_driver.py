@@ -68,7 +68,7 @@ def same(
                     assert (np.abs(found - a) <= (near if a is wanted[-1] else 0)).all()
 
 
-def test_elements_are_taken_in_vectors_over_joined_axes():
+def test_elements_are_taken_in_vectors_over_collapsed_axes():
     x, y = te.placeholder((3, 5, 7), name="x"), te.placeholder((3, 5, 7), name="y")
     func = te.create_prim_func([x, y, topi.add(topi.multiply(x, y), x)])
     made = scheduled(func)
@@ -80,7 +80,7 @@ def test_elements_are_taken_in_vectors_over_joined_axes():
     assert not re.search(r"[su](div|rem) <|gather|insertelement", code)
 
 
-def test_a_row_that_is_added_to_each_row_keeps_the_axes_apart():
+def test_a_row_that_is_added_to_each_row_keeps_both_axes():
     x, y = te.placeholder((6, 40), name="x"), te.placeholder((40,), name="y")
     func = te.create_prim_func([x, y, topi.add(x, y)])
     assert "along v_i1" in scheduled(func).plans[0].choices[0]
@@ -186,7 +186,7 @@ def by_hand(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
         B[i] = A[i]
 
 
-def test_a_schedule_by_hand_is_left_alone():
+def test_a_schedule_by_hand_stays_as_it_is():
     assert scheduled(by_hand).func is by_hand
 
 

@@ -63,12 +63,12 @@ def test_groups_do_what_the_function_does(make: Callable[[], PrimFunc], target: 
         shape = [e.value if isinstance(e, IntImm) else EXTENT for e in buffer.shape]
         values[id(buffer)] = np.zeros(shape, str(buffer.dtype))
     for plan in scheduled.plans:
-        alone = outline_group(scheduled, plan)
-        assert alone is not None
+        outlined = outline_group(scheduled, plan)
+        assert outlined is not None
         taken = [
-            values[id(alone.buffer_map[p])] if p in alone.buffer_map else number
-            for p in alone.params
+            values[id(outlined.buffer_map[p])] if p in outlined.buffer_map else number
+            for p in outlined.params
         ]
-        loomir.interpret(alone, "group", *taken)
+        loomir.interpret(outlined, "group", *taken)
     for key, value in wanted.items():
         np.testing.assert_allclose(values[key], value, 1e-5, 1e-6)

@@ -168,7 +168,7 @@ def test_kernels_of_convolutions_are_packed() -> None:
     np.testing.assert_array_equal(args[-1], wanted)
 
 
-def test_what_gains_nothing_is_left_alone() -> None:
+def test_what_gains_nothing_stays_as_it_is() -> None:
     target = Target("native")
     assert prepare_constants(product(8, 64, 96), {2}, target) is None  # what is added
     assert prepare_constants(product(8, 8, 8), {1}, target) is None  # it is small

@@ -38,7 +38,7 @@ def vectors(A: T.Buffer((64, 160), "float32"), B: T.Buffer((64, 160), "float32")
 
 
 @T.prim_func
-def turned(A: T.Buffer((64, 40), "float32"), B: T.Buffer((40, 64), "float32")):
+def transposed(A: T.Buffer((64, 40), "float32"), B: T.Buffer((40, 64), "float32")):
     for i, j in T.grid(64, 40):
         B[j, i] = A[i, j]
 
@@ -118,7 +118,7 @@ def halved(A: T.Buffer((1,), "int32")):
         A[0] = A[0] // 2
 
 
-@pytest.mark.parametrize("func", [vectors, turned, chosen, flipped, border, rest], ids=name_of)
+@pytest.mark.parametrize("func", [vectors, transposed, chosen, flipped, border, rest], ids=name_of)
 def test_nothing_is_left_for_llvm(func: PrimFunc):
     assert shaped(func)
 

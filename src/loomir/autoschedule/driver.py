@@ -2,7 +2,7 @@
 
 Rules are asked in order, from the most special to the fallback, which takes every stage. Loops that
 cannot be lifted stay as written, unless they can be parallelised or split. A function that already
-carries schedule decisions is left alone.
+carries schedule decisions is left as it is.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def _schedule_body(
     usage = Usage(kernel.parts)
     between = {id(b.data): b for b in kernel.between}
 
-    def alone(stage: Stage) -> Plan:
+    def plan_stage(stage: Stage) -> Plan:
         return _plan_group(Usage((stage,)), 0, {}, target, rules)[0]
 
     while place < len(kernel.parts):
@@ -278,7 +278,7 @@ def _schedule_body(
             if on_step is not None:
                 on_step(Step(name, partial(whole, tuple(made), place)))
             continue
-        plan = plan_choice(part, target) or plan_scan(part) or plan_divided(part, func, alone)
+        plan = plan_choice(part, target) or plan_scan(part) or plan_divided(part, func, plan_stage)
         plan = plan or plan_as_written(part, target, around)
         inner = _Result(part, ()) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):

@@ -43,7 +43,7 @@ def serial_loops(stage: Stage) -> Stmt:
         if stage.init is not None:
             body = seq([BufferStore(buffer, stage.init, indices), body])
         if stage.reduced and stage.block is not None and stage.block.init is not None:
-            # A block starts an element with the first term, and leaves it alone without one.
+            # A block starts an element with the first term, and leaves it as it is without one.
             body = IfThenElse(imm64(0) < product(axis.extent for axis in stage.reduced), body)
     for axis in reversed(stage.axes):
         body = For(axis.var, imm64(0), axis.extent, ForKind.SERIAL, body)

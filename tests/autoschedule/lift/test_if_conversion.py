@@ -12,7 +12,7 @@ from loomir.ir.visit import by_class
 from loomir.script import tir as T
 from loomir.tir.expr import Select
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.held import scheduled
+from tests.autoschedule.equivalence import schedule_for
 from tests.autoschedule.rules.reduction.test_ordered_sums import exactly
 
 RANDOM = np.random.default_rng(8)
@@ -61,7 +61,7 @@ def test_a_sum_and_a_count() -> None:
     x, k = values(37, 45), RANDOM.integers(0, 2, (37, 45)).astype(bool)
     k[3], k[4] = False, True
     exactly(mean_of_some, x, k, np.zeros(37, "float32"))
-    plans = scheduled(mean_of_some, "native", tasks=False).plans
+    plans = schedule_for(mean_of_some, "native", tasks=False).plans
     found = [s.name for plan in plans for s in plan.stages if Select in by_class(s.value)]
     assert found == ["s", "c"]
 
@@ -109,7 +109,7 @@ def one_uses_the_other(x: T.Buffer((9, 40), "float32"), y: T.Buffer((9, 2), "flo
 
 
 @T.prim_func
-def left_alone(x: T.Buffer((9, 40), "float32"), y: T.Buffer((9,), "float32")) -> None:
+def unchanged(x: T.Buffer((9, 40), "float32"), y: T.Buffer((9,), "float32")) -> None:
     for i in range(9):
         y[i] = T.float32(-0.0)
         for j in range(40):
@@ -123,7 +123,9 @@ def test_what_may_not_be_read_is_not() -> None:
     out = np.zeros(9, "float32")
     loomir.compile(behind_the_end)(memory, out, counts)
     np.testing.assert_array_equal(out, counts * np.float32(1.5))
-    stages = [s for p in scheduled(behind_the_end, "native", tasks=False).plans for s in p.stages]
+    stages = [
+        s for p in schedule_for(behind_the_end, "native", tasks=False).plans for s in p.stages
+    ]
     assert not any(Select in by_class(s.value) for s in stages)
 
 
@@ -134,4 +136,4 @@ def test_what_stays_together(func: PrimFunc) -> None:
 
 def test_nothing_joins() -> None:
     out = np.zeros(9, "float32")
-    exactly(left_alone, RANDOM.standard_normal((9, 40)).astype("float32"), out)
+    exactly(unchanged, RANDOM.standard_normal((9, 40)).astype("float32"), out)

@@ -37,21 +37,21 @@ def softmax(A: T.Buffer((17, 40), "float32"), C: T.Buffer((17, 40), "float32")):
 @T.prim_func
 def row(A: T.Buffer((9, 30), "float32"), C: T.Buffer((9, 30), "float32")):
     for i in range(9):
-        held = T.alloc_buffer((30,), "float32")
+        temp = T.alloc_buffer((30,), "float32")
         for k in range(30):
-            held[k] = T.exp(A[i, k])
+            temp[k] = T.exp(A[i, k])
         for k in range(30):
-            C[i, k] = held[k] + held[29 - k]
+            C[i, k] = temp[k] + temp[29 - k]
 
 
 @T.prim_func
 def inner(A: T.Buffer((9, 30), "float32"), C: T.Buffer((9, 30), "float32")):
     for i in range(9):
         for k in range(30):
-            held = T.alloc_buffer((2,), "float32")
-            held[0] = A[i, k]
-            held[1] = A[i, 29 - k]
-            C[i, k] = held[0] * held[1]
+            temp = T.alloc_buffer((2,), "float32")
+            temp[0] = A[i, k]
+            temp[1] = A[i, 29 - k]
+            C[i, k] = temp[0] * temp[1]
 
 
 @T.prim_func
@@ -73,10 +73,10 @@ def symbolic(a: T.handle, c: T.handle):
     A = T.match_buffer(a, (n, 8), "float32")
     C = T.match_buffer(c, (n,), "float32")
     for i in range(n):
-        held = T.float32(1)
+        temp = T.float32(1)
         for k in range(8):
-            held = held * A[i, k]
-        C[i] = held - T.float32(1)
+            temp = temp * A[i, k]
+        C[i] = temp - T.float32(1)
 
 
 SPLIT = {
@@ -115,24 +115,24 @@ def counted(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "int32")):
 @T.prim_func
 def half(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "float32")):
     for i in range(24):
-        held = T.alloc_buffer((2,), "float32")
-        held[0] = A[i, 0]
+        temp = T.alloc_buffer((2,), "float32")
+        temp[0] = A[i, 0]
         for k in range(24):
-            held[1] = held[0] * A[i, k]
-            held[0] = held[1] + A[i, k]
-            C[i, k] = held[0]
+            temp[1] = temp[0] * A[i, k]
+            temp[0] = temp[1] + A[i, k]
+            C[i, k] = temp[0]
 
 
 @T.prim_func
 def handed_on(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "float32")):
-    held = T.alloc_buffer((1,), "float32")
-    held[0] = T.float32(0)
+    temp = T.alloc_buffer((1,), "float32")
+    temp[0] = T.float32(0)
     for i in range(24):
         for k in range(24):
             last = T.float32(0)
-            last = held[0] + A[i, k]
+            last = temp[0] + A[i, k]
             C[i, k] = last
-            held[0] = last
+            temp[0] = last
 
 
 @T.prim_func
@@ -163,14 +163,14 @@ def test_memory_that_is_not_filled_first_stays(size: int):
     @T.prim_func
     def partly(A: T.Buffer((20,), "int32"), C: T.Buffer((20,), "int32")):
         for i in range(20):
-            held = T.alloc_buffer((size + 1,), "int32")
+            temp = T.alloc_buffer((size + 1,), "int32")
             if A[i] > 0:
-                held[0] = A[i]
+                temp[0] = A[i]
             if A[i] > 0:
-                C[i] = held[0]
+                C[i] = temp[0]
 
     made = schedule_function(partly, Target("native"))
-    assert "held" not in [stage.buffer.name for plan in made.plans for stage in plan.stages]
+    assert "temp" not in [stage.buffer.name for plan in made.plans for stage in plan.stages]
     agrees(partly, [np.arange(-10, 10, dtype="int32"), np.zeros(20, "int32")], rtol=0, always=False)
 
 
@@ -183,7 +183,7 @@ def test_memory_that_is_not_filled_first_stays(size: int):
         "n = T.int32(0)\n        n = J[i]\n        B[i, n % 8 + 1] = B[0, n % 8] + i",
     ],
 )
-def test_indices_that_iterations_find_for_themselves_tell_nothing_apart(body: str):
+def test_indices_that_iterations_find_for_themselves_distinguish_nothing(body: str):
     text = f"""
 from loomir.script import tir as T
 @T.prim_func

@@ -1,4 +1,4 @@
-"""Loops around several statements are taken apart where no iteration notices."""
+"""Loops around several statements are distributed where no iteration notices."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ def softmax(A: T.Buffer((17, 40), "float32"), C: T.Buffer((17, 40), "float32")):
 
 @T.prim_func
 def row(A: T.Buffer((9, 30), "float32"), C: T.Buffer((9, 30), "float32")):
-    held = T.alloc_buffer((30,), "float32")
+    temp = T.alloc_buffer((30,), "float32")
     for i in range(9):
         for k in range(30):
-            held[k] = T.exp(A[i, k])
+            temp[k] = T.exp(A[i, k])
         for k in range(30):
-            C[i, k] = held[k] + held[29 - k]
+            C[i, k] = temp[k] + temp[29 - k]
 
 
 @T.prim_func
 def offset(A: T.Buffer((20,), "int32"), C: T.Buffer((20,), "int32")):
-    held = T.alloc_buffer((1,), "int32")
+    temp = T.alloc_buffer((1,), "int32")
     for i in range(3, 18):
-        held[0] = A[i] * 3
-        C[i] = held[0] * held[0]
+        temp[0] = A[i] * 3
+        C[i] = temp[0] * temp[0]
 
 
 @T.prim_func
@@ -81,12 +81,12 @@ def symbolic(a: T.handle, c: T.handle):
     n = T.int64()
     A = T.match_buffer(a, (n, 8), "float32")
     C = T.match_buffer(c, (n,), "float32")
-    held = T.alloc_buffer((1,), "float32")
+    temp = T.alloc_buffer((1,), "float32")
     for i in range(n):
-        held[0] = T.float32(1)
+        temp[0] = T.float32(1)
         for k in range(8):
-            held[0] = held[0] * A[i, k]
-        C[i] = held[0] - T.float32(1)
+            temp[0] = temp[0] * A[i, k]
+        C[i] = temp[0] - T.float32(1)
 
 
 @T.prim_func
@@ -113,7 +113,7 @@ SPLIT = {
 }
 
 
-def held(func: PrimFunc, shapes: list[tuple[int, ...]]) -> None:
+def check_distributed(func: PrimFunc, shapes: list[tuple[int, ...]]) -> None:
     """Hold the scheduled function to the function as it is written, bit for bit."""
     (first, *_) = func.buffer_map.values()
     drawn = [np.array(RANDOM.standard_normal(s) * 4).astype(str(first.dtype)) for s in shapes]
@@ -136,7 +136,7 @@ def test_loops_are_split(name: str):
     }
     assert "loops as written" not in {plan.kind for plan in made.plans}
     assert not loomir.verify(made.func)
-    held(func, shapes)
+    check_distributed(func, shapes)
 
 
 def test_a_product_of_scalars_has_what_follows_as_its_end():
@@ -205,25 +205,25 @@ KEPT = {
 @pytest.mark.parametrize("name", KEPT)
 def test_what_iterations_hand_on_is_kept(name: str):
     func, shapes = KEPT[name]
-    held(func, shapes)
+    check_distributed(func, shapes)
 
 
 @pytest.mark.parametrize("size", [0, 1, 5])
 def test_what_may_not_have_been_stored_is_updated_in_place(size: int):
-    held(maybe_nothing, [(size,), (1,)])
+    check_distributed(maybe_nothing, [(size,), (1,)])
 
 
 def test_no_more_memory_is_taken_than_there_is_anyway():
     @T.prim_func
     def many(A: T.Buffer((1 << 16,), "float32"), C: T.Buffer((1,), "float32")):
-        held = T.alloc_buffer((1,), "float32")
+        temp = T.alloc_buffer((1,), "float32")
         C[0] = T.float32(0)
         for i, j in T.grid(1 << 16, 1 << 16):
-            held[0] = T.exp(A[i]) * A[j]
-            C[0] = C[0] + held[0] * held[0]
+            temp[0] = T.exp(A[i]) * A[j]
+            C[0] = C[0] + temp[0] * temp[0]
 
     for plan in schedule_function(many, Target("native")).plans:
-        assert "held" not in [stage.buffer.name for stage in plan.stages]
+        assert "temp" not in [stage.buffer.name for stage in plan.stages]
 
 
 def test_loops_of_no_iterations_get_no_buffers():

@@ -1,4 +1,4 @@
-"""Axes of unknown extents that all arrays have side by side are one; what differs stays apart."""
+"""Axes of unknown extents that all arrays have side by side are collapsed; others stay."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_pixels_are_one_axis_beside_channels(dtype: str) -> None:
     )
 
 
-def test_all_axes_are_one_where_nothing_is_spread() -> None:
+def test_all_axes_are_one_where_all_arrays_are_contiguous() -> None:
     n, c, h, w = sizes(4)
     x = te.placeholder((n, c, h, 3), name="x")
     func = te.create_prim_func([x, te.compute((n, c, h, 3), lambda *i: te.exp(x(*i)))])
@@ -160,7 +160,7 @@ def in_order(xs: T.handle, ys: T.handle) -> None:
         y[0] = y[0] + x[i, j]
 
 
-def test_a_sum_that_keeps_its_order_is_not_joined_across() -> None:
+def test_a_sum_that_keeps_its_order_is_not_collapsed_across() -> None:
     x = RANDOM.standard_normal((23, 31)).astype("float32") * np.float32(1e4)
     wanted, out = np.zeros(1, "float32"), np.zeros(1, "float32")
     loomir.interpret(in_order, "in_order", x, wanted)

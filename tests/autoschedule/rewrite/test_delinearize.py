@@ -1,4 +1,4 @@
-"""Axes that a stage divides are taken apart, so that arrays lie along what is left."""
+"""Axes that a stage divides are delinearized, so that arrays are contiguous along what is left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loomir.autoschedule.ir.stage import Stage
 from loomir.autoschedule.lift.lift_loops import lift_kernel
 from loomir.autoschedule.rewrite.delinearize import delinearize
 from loomir.te import topi
-from tests.autoschedule.held import same
+from tests.autoschedule.equivalence import assert_same_results
 
 
 def stage_of(formula, shape, source=(6, 4, 10)) -> Stage | None:
@@ -62,7 +62,9 @@ def test_reshapes_around_transpositions(source, parts, axes, shape):
     x = te.placeholder(source, name="x")
     out = topi.add(topi.reshape(topi.transpose(topi.reshape(x, parts), axes), shape), 1.0)
     func = te.create_prim_func([x, out])
-    same(func, source, shape, targets=("haswell",) if len(axes) == 4 else ("native",))
+    assert_same_results(
+        func, source, shape, targets=("haswell",) if len(axes) == 4 else ("native",)
+    )
 
 
 def test_results_between_other_stages():
@@ -70,4 +72,6 @@ def test_results_between_other_stages():
     x, w = (te.placeholder(s, "int32", name="x") for s in ((4, 6, 32), (32, 24)))
     heads = topi.transpose(topi.reshape(topi.matmul(x, w), (4, 6, 3, 8)), (0, 2, 1, 3))
     out = topi.matmul(heads, topi.transpose(heads, (0, 1, 3, 2)))
-    same(te.create_prim_func([x, w, out]), (4, 6, 32), (32, 24), (4, 3, 6, 6), dtype="int32")
+    assert_same_results(
+        te.create_prim_func([x, w, out]), (4, 6, 32), (32, 24), (4, 3, 6, 6), dtype="int32"
+    )

@@ -174,8 +174,8 @@ def test_places_that_are_kept_within_sizes() -> None:
 
     near = te.create_prim_func([x, te.compute((n, m), element)])
     edges = te.compute((n, m + 6), lambda i, j: x[i, Min(Max(j - 3, zero), m - 1)])
-    turned = te.compute((n, m), lambda i, j: x[i, Max(m - 3 - j, zero)])
-    along, back = te.create_prim_func([x, edges]), te.create_prim_func([x, turned])
+    reversed_rows = te.compute((n, m), lambda i, j: x[i, Max(m - 3 - j, zero)])
+    along, back = te.create_prim_func([x, edges]), te.create_prim_func([x, reversed_rows])
     for rows, columns in ((2, 70), (1, 1), (3, 2), (0, 4), (2, 3), (1, 133)):
         given = array(rows, columns)
         agrees(near, [given, array(rows, columns)], rtol=0)

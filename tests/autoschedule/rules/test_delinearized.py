@@ -1,4 +1,4 @@
-"""What is divided by sizes that are known when it runs is taken apart as by numbers."""
+"""Axes that are divided by sizes known only at run time are delinearized as by constants."""
 
 from __future__ import annotations
 

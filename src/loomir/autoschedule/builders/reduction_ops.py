@@ -19,14 +19,14 @@ _NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
     Combine.PROD: Mul,
     Combine.MAX: Max,
     Combine.MIN: Min,
-    Combine.LAST_MAX: lambda held, term: Max(term, held),
-    Combine.LAST_MIN: lambda held, term: Min(term, held),
+    Combine.LAST_MAX: lambda acc, term: Max(term, acc),
+    Combine.LAST_MIN: lambda acc, term: Min(term, acc),
     Combine.AND: And,
     Combine.OR: Or,
 }
 
 
-def accumulate(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+def accumulate(combine: Combine, acc: PrimExpr, term: PrimExpr) -> PrimExpr:
     """Combine a term into an accumulator; the term itself where nothing is reduced."""
     node = _NODES.get(combine)
     if node is None:
@@ -34,8 +34,8 @@ def accumulate(combine: Combine, held: PrimExpr, term: PrimExpr) -> PrimExpr:
     if combine in (Combine.AND, Combine.OR) and not isinstance(term, Var):
         # A name: an operand that reads memory would be left out by lane.
         var = Var("term", term.dtype)
-        return Let(var, term, node(held, var))
-    return node(held, term)
+        return Let(var, term, node(acc, var))
+    return node(acc, term)
 
 
 def identity(combine: Combine, dtype: DataType) -> PrimExpr:

@@ -43,17 +43,17 @@ def parallelize(
     what: str,
     body: Callable[[PrimExpr], Stmt],
     *,
-    held: Sequence[Buffer] = (),
+    private: Sequence[Buffer] = (),
 ) -> tuple[Stmt, str]:
     """Run ``body`` for ``[0, count)`` in parallel tasks, and say how they were chosen.
 
     ``each`` is the time of one item in nanoseconds, ``what`` the name of many items.
-    The partition depends on sizes only, never on the number of threads. ``held`` is privatised:
-    each task has its own copy, which its items reuse.
+    The partition depends on sizes only, never on the number of threads. Each task has a copy of
+    its own of the buffers that are ``private``, which its items reuse.
     """
 
     def owned(stmt: Stmt) -> Stmt:
-        return allocate(held, stmt) if held else stmt
+        return allocate(private, stmt) if private else stmt
 
     known = number(count)
     if known is not None and not is_worth(known * each):

@@ -92,13 +92,13 @@ def _vectorize(loop: For, width: int, outer: Mapping[Var, Range]) -> Stmt:
 
 
 def vectorize_with_remainder(
-    body: Stmt, var: Var, stretch: tuple[PrimExpr, PrimExpr], width: int
+    body: Stmt, var: Var, span: tuple[PrimExpr, PrimExpr], width: int
 ) -> Stmt:
     """Run full vectors of iterations, narrower ones on the remainder, and a scalar loop last.
 
-    ``stretch`` is the first value of the variable, and how many there are: 0 or more.
+    ``span`` is the first value of the variable, and how many there are: 0 or more.
     """
-    first, extent = stretch
+    first, extent = span
     zero = imm(0, var.dtype)
     done: PrimExpr = zero
     made: list[Stmt] = []

@@ -36,7 +36,7 @@ class Axis(NamedTuple):
 class Combine(Enum):
     """How a term joins what an element holds already.
 
-    Of zeros of both signs, ``max`` and ``min`` give what is held, the last ones give the term.
+    Of zeros of both signs, ``max`` and ``min`` keep the accumulator, the last ones take the term.
     """
 
     NONE = "="

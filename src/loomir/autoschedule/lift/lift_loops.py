@@ -82,7 +82,7 @@ _COMBINES: Final[dict[type, Combine]] = {
     Or: Combine.OR,
 }
 _LAST: Final = {Combine.MAX: Combine.LAST_MAX, Combine.MIN: Combine.LAST_MIN}
-"""How loops that run in order join a term that stands before what is held."""
+"""The combiners of loops in order whose new term is the first operand, before the accumulator."""
 _STOPS: Final = Does.ACTS | Does.FAILS
 _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
 
@@ -95,10 +95,10 @@ def lift_kernel(func: PrimFunc) -> Kernel:
         between, body = body.block.alloc_buffers, body.block.body
     parts = body.seq if isinstance(body, SeqStmt) else (body,)
     reader = Reader(func)
-    alone = _private_to(parts, between)
+    private = _private_to(parts, between)
     read: list[Stage | Stmt] = []
     for place, part in enumerate(parts):
-        found, new = _read(reader, part, alone.get(place, {}))
+        found, new = _read(reader, part, private.get(place, {}))
         if len(found) == 1:
             found = (_merge_fill(reader, read, found[0]),)
         read += found
@@ -121,7 +121,7 @@ def _merge_fill(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) 
 
 
 def _private_to(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
-    """Return the buffers that one part alone uses, by its place and their pointers' identity."""
+    """Return the buffers that only one part uses, by its place and their pointers' identity."""
     inner = {id(b.data): b for b in between}
     users: dict[int, set[int]] = {}
     for place, part in enumerate(parts):
@@ -136,14 +136,14 @@ def _private_to(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, d
 
 
 def _read(
-    reader: Reader, part: Stmt, alone: Mapping[int, Buffer]
+    reader: Reader, part: Stmt, private: Mapping[int, Buffer]
 ) -> tuple[tuple[Stage | Stmt, ...], tuple[Buffer, ...]]:
     """Read a part, and give the buffers that its stages have between them."""
     stage = reader.read(part)
     if stage is not None:
         return (stage,), ()
     bare, local = strip_allocations(part)
-    split = distribute(bare, {**alone, **{id(b.data): b for b in local}})
+    split = distribute(bare, {**private, **{id(b.data): b for b in local}})
     if split is not None:
         stages = [reader.read(one) for one in split.parts]
         known = [stage for stage in stages if stage is not None]
@@ -154,9 +154,9 @@ def _read(
 
 
 def _read_behind_checks(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
-    apart = hoist_checks(part)
-    stage = None if apart is None else reader.read(apart.nest)
-    return (part,) if apart is None or stage is None else (apart.checks, stage)
+    hoisted = hoist_checks(part)
+    stage = None if hoisted is None else reader.read(hoisted.nest)
+    return (part,) if hoisted is None or stage is None else (hoisted.checks, stage)
 
 
 def _only_allocates(realize: BlockRealize) -> bool:
@@ -437,15 +437,15 @@ def _split_update(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     combine = _COMBINES.get(type(value))
     if combine is not None and (body.reduced or body.init is not None):
         assert isinstance(value, (Add, Mul, Max, Min, And, Or))
-        for held, term in ((value.a, value.b), (value.b, value.a)):
-            if not isinstance(held, BufferLoad) or held.buffer is not store.buffer:
+        for acc, term in ((value.a, value.b), (value.b, value.a)):
+            if not isinstance(acc, BufferLoad) or acc.buffer is not store.buffer:
                 continue
-            if not _equal_all(held.indices, store.indices):
+            if not _equal_all(acc.indices, store.indices):
                 return None
             made = term
             for let in reversed(lets):
                 made = Let(let.var, let.value, made, span=let.span)
-            if held is value.b and value.dtype.is_float and body.block is None:
+            if acc is value.b and value.dtype.is_float and body.block is None:
                 combine = _LAST.get(combine, combine)
             return None if _loads(made, store.buffer) else (combine, made, False)
     loads: list[BufferLoad] = by_class(store.value).get(BufferLoad, [])
@@ -458,7 +458,7 @@ def _split_update(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
 
 
 def _negate_subtrahend(value: Sub) -> PrimExpr:
-    """Add what is taken away, turned below zero: that is the same number, and -0.0 for 0.0."""
+    """Add the negated value of what is subtracted: the same number, and -0.0 for 0.0."""
     dtype, term = value.dtype, value.b
     if not (dtype.is_float or dtype.is_int) or dtype.lanes != 1:
         return value
@@ -549,17 +549,17 @@ def _merge_initialization(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]
             continue
         place = used.get(id(part.buffer.data)) if isinstance(part, Stage) else None
         last = None if place is None else made[place]
-        joined = part
+        merged = part
         if isinstance(part, Stage) and isinstance(last, Stage) and _initializes(last, part):
             assert place is not None
             if all(written.get(data, -1) <= place for data in last.reads()):
                 table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
-                joined = _with_init(part, substitute(last.value, table))
+                merged = _with_init(part, substitute(last.value, table))
                 made[place] = None
-        writes = writes_of(joined)
-        used.update(dict.fromkeys(reads_of(joined) | writes, len(made)))
+        writes = writes_of(merged)
+        used.update(dict.fromkeys(reads_of(merged) | writes, len(made)))
         written.update(dict.fromkeys(writes, len(made)))
-        made.append(joined)
+        made.append(merged)
     return tuple([part for part in made if part is not None])
 
 

@@ -62,7 +62,7 @@ def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
     """
     made: list[Stmt] = []
     buffers: list[Buffer] = []
-    alone = dict(private)
+    own = dict(private)
     stack = [stmt]
     while stack:
         part = stack.pop()
@@ -70,14 +70,14 @@ def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
         split = None
         inner = distribute_guard(inner)
         if loops and isinstance(inner, SeqStmt):
-            split = _split(loops, _flatten(inner), alone)
+            split = _split(loops, _flatten(inner), own)
         if split is None:
             made.append(part)
         else:
             stack += reversed(split.parts)
             buffers += split.buffers
             for data in split.joining:
-                alone.pop(data, None)
+                own.pop(data, None)
         if len(made) + len(stack) > _PARTS:
             return None
     return None if len(made) == 1 else Distributed(tuple(made), tuple(buffers))

@@ -43,7 +43,7 @@ def rename_updates(
 
 
 def _depends_on_old_value(stage: Stage) -> bool:
-    """Whether what a stage makes depends on what its buffer held before."""
+    """Whether what a stage computes depends on the old values of its buffer."""
     return has_zero_trip_case(stage) or (
         stage.init is None and (stage.in_place or stage.combine is not Combine.NONE)
     )

@@ -28,7 +28,7 @@ _ROUNDS: Final = 16
 """How often what fits is looked at: what does not fit may take others with it."""
 
 _Dims = dict[Buffer, set[int]]
-"""The dimensions of arrays that are joined with the next one."""
+"""The dimensions of arrays that are collapsed with the next one."""
 _Pair = tuple[Var, Var]
 
 
@@ -61,7 +61,7 @@ def collapse_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
     dims = _collapsible_dims(list(seen.values()), set[int]().union(*others))
     if not any(dims.values()):
         return kernel, lambda stmt: stmt
-    shapes = {buffer: _collapse_shape(buffer, joined) for buffer, joined in dims.items() if joined}
+    shapes = {buffer: _collapse_shape(buffer, merged) for buffer, merged in dims.items() if merged}
     parts = tuple(
         _rewrite_stage(seen[part], dims, shapes) if isinstance(part, Stage) else part
         for part in kernel.parts
@@ -108,7 +108,7 @@ def _collapsible_dims(seen: Sequence[_Summary], fixed: Set[int]) -> _Dims:
 
 
 def _pairs(one: _Summary, access: _Access, dims: _Dims) -> Iterator[tuple[int, _Pair]]:
-    """List the joined dimensions of an access, with the axes there."""
+    """List the collapsed dimensions of an access, with the axes there."""
     for k in dims[access.buffer]:
         a, b = access.indices[k], access.indices[k + 1]
         if isinstance(a, Var) and isinstance(b, Var):
@@ -163,7 +163,7 @@ def _is_always_paired(one: _Summary, pair: _Pair, dims: _Dims) -> bool:
 
 
 def _keep_useful(seen: Sequence[_Summary], dims: _Dims) -> _Dims:
-    """Leave out what is joined of numbers alone: rules know these."""
+    """Leave out dimensions of constant extents: LLVM simplifies the division there."""
     kept: _Dims = {buffer: set() for buffer in dims}
     for _ in range(_ROUNDS):
         grown = False
@@ -182,10 +182,10 @@ def _keep_useful(seen: Sequence[_Summary], dims: _Dims) -> _Dims:
 
 
 # -- the new stages ----------------------------------------------------------------------------
-def _collapse_shape(buffer: Buffer, joined: Set[int]) -> Buffer:
+def _collapse_shape(buffer: Buffer, merged: Set[int]) -> Buffer:
     shape: list[PrimExpr] = []
     for k, extent in enumerate(buffer.shape):
-        if k - 1 in joined:
+        if k - 1 in merged:
             shape[-1] = product((shape[-1], int64(extent)))
         else:
             shape.append(int64(extent))
@@ -218,8 +218,8 @@ def _rewrite_stage(one: _Summary, dims: _Dims, shapes: Mapping[Buffer, Buffer]) 
         for k, index in enumerate(old):
             if k - 1 in dims[buffer]:
                 continue
-            joined = k in dims[buffer] and isinstance(index, Var)
-            made.append(named[index].var if joined and isinstance(index, Var) else index)
+            merged = k in dims[buffer] and isinstance(index, Var)
+            made.append(named[index].var if merged and isinstance(index, Var) else index)
         return tuple(made)
 
     def load(old: BufferLoad) -> PrimExpr:

@@ -47,7 +47,7 @@ class _Sum(dict[Var, Monomial]):
 
 
 class _SplitError(Exception):
-    """An axis that has to be taken apart first, so that so many values are the lower digit."""
+    """An axis that has to be split first, so that so many values are the lower digit."""
 
     def __init__(self, axis: Var, low: Monomial) -> None:
         super().__init__()

@@ -53,11 +53,11 @@ def plan_general(stage: Stage, target: Target) -> Plan:
         return Plan("loops", Evaluate(imm(0, INDEX)), ("there is nothing to compute",))
     placed = [axis for axis in storage_order(stage) if axis.size != 1]
     unit = [axis for axis in stage.axes if axis.size == 1]
-    turned = pretranspose(stage, placed, target)
-    if turned is not None:
-        plan = _plan_neighbours(turned.stage, placed, unit, target)
-        note = "what is read across it is turned once, before"
-        stmt = allocate((turned.copy,), turned.made, plan.stmt)
+    pretransposed = pretranspose(stage, placed, target)
+    if pretransposed is not None:
+        plan = _plan_neighbours(pretransposed.stage, placed, unit, target)
+        note = "what is read across it is transposed once, before"
+        stmt = allocate((pretransposed.copy,), pretransposed.made, plan.stmt)
         return replace(plan, stmt=stmt, choices=(*plan.choices, note))
     together = _vectorize_outer(stage, placed, target)
     if together is not None:
@@ -223,20 +223,20 @@ def _element(stage: Stage, place: _Place) -> Stmt:
     indices = tuple(value_at(i, place) for i in stage.indices)
     if stage.combine is Combine.NONE:
         return BufferStore(stage.buffer, value_at(stage.value, place), indices)
-    held = scratch("held", (1,), stage.buffer.dtype, "local")
+    acc = scratch("acc", (1,), stage.buffer.dtype, "local")
     zero = (imm(0, INDEX),)
     start = stage.buffer[indices] if stage.init is None else value_at(stage.init, place)
     assert isinstance(start, PrimExpr)
 
     def step(known: _Place) -> Stmt:
-        value = accumulate(stage.combine, BufferLoad(held, zero), value_at(stage.value, known))
-        return BufferStore(held, value, zero)
+        value = accumulate(stage.combine, BufferLoad(acc, zero), value_at(stage.value, known))
+        return BufferStore(acc, value, zero)
 
     return allocate(
-        (held,),
-        BufferStore(held, start, zero),
+        (acc,),
+        BufferStore(acc, start, zero),
         _steps(stage, place, step),
-        BufferStore(stage.buffer, BufferLoad(held, zero), indices),
+        BufferStore(stage.buffer, BufferLoad(acc, zero), indices),
     )
 
 
@@ -252,21 +252,21 @@ def _vector(stage: Stage, row: _Place, across: Var, first: PrimExpr, width: int)
     buffer = stage.buffer
     if stage.combine is Combine.NONE:
         return every(lambda _, p: BufferStore(buffer, value_at(stage.value, p), where(p)), row)
-    held: Buffer = scratch("held", (width,), buffer.dtype, "local")
+    acc: Buffer = scratch("acc", (width,), buffer.dtype, "local")
 
     def start(x: PrimExpr, place: _Place) -> Stmt:
         init = (
             BufferLoad(buffer, where(place)) if stage.init is None else value_at(stage.init, place)
         )
-        return BufferStore(held, init, (x,))
+        return BufferStore(acc, init, (x,))
 
     def step(x: PrimExpr, place: _Place) -> Stmt:
-        value = accumulate(stage.combine, BufferLoad(held, (x,)), value_at(stage.value, place))
-        return BufferStore(held, value, (x,))
+        value = accumulate(stage.combine, BufferLoad(acc, (x,)), value_at(stage.value, place))
+        return BufferStore(acc, value, (x,))
 
     def end(x: PrimExpr, place: _Place) -> Stmt:
-        return BufferStore(buffer, BufferLoad(held, (x,)), where(place))
+        return BufferStore(buffer, BufferLoad(acc, (x,)), where(place))
 
     return allocate(
-        (held,), every(start, row), _steps(stage, row, lambda p: every(step, p)), every(end, row)
+        (acc,), every(start, row), _steps(stage, row, lambda p: every(step, p)), every(end, row)
     )

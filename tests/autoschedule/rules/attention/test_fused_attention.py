@@ -87,14 +87,14 @@ def test_attention_goes_in_blocks(func: PrimFunc) -> None:
 def test_heads_that_share_values_share_their_copy() -> None:
     def copied(heads: int, rows: int) -> dict[str, list[Any]]:
         made = scheduled(attention((1, rows, 6, 8), (1, 9, heads, 8), layout="BSHD"))
-        held = [b for block in by_class(made.func.body)[Block] for b in block.alloc_buffers]
-        shapes = {b.name: [getattr(e, "value", None) for e in b.shape[:-1]] for b in held}
-        return {name: shape for name, shape in shapes.items() if name in ("turned", "beside")}
+        buffers = [b for block in by_class(made.func.body)[Block] for b in block.alloc_buffers]
+        shapes = {b.name: [getattr(e, "value", None) for e in b.shape[:-1]] for b in buffers}
+        return {name: shape for name, shape in shapes.items() if name in ("transposed", "beside")}
 
-    assert copied(6, 64) == {"turned": [6, 8], "beside": [6, 9]}
-    assert copied(2, 64) == {"turned": [2, 8], "beside": [2, 9]}
-    assert copied(2, 40) == {"turned": [2, 8]}  # values for few rows are read where they are
-    assert copied(1, 64) == {"turned": [1, 8]}  # values of one head lie side by side
+    assert copied(6, 64) == {"transposed": [6, 8], "beside": [6, 9]}
+    assert copied(2, 64) == {"transposed": [2, 8], "beside": [2, 9]}
+    assert copied(2, 40) == {"transposed": [2, 8]}  # values for few rows are read where they are
+    assert copied(1, 64) == {"transposed": [1, 8]}  # values of one head lie side by side
 
 
 def test_softmax_between_products_goes_in_blocks() -> None:
@@ -164,7 +164,7 @@ def test_many_keys_take_memory_for_few_rows() -> None:
 
 
 def test_nothing_to_combine_is_part_of_the_stage() -> None:
-    """What a sum of no terms is comes from the same loops, so that they can be joined."""
+    """What a sum of no terms is comes from the same loops, so that they can be fused."""
     n = te.size_var("n", "int64")
     x = te.placeholder((5, n), name="x")
     func = te.create_prim_func([x, topi.softmax(x), topi.sum(x, 1), topi.max(x, 0)])

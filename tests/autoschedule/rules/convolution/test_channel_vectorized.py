@@ -124,7 +124,7 @@ def in_vectors(func: PrimFunc, target: str = WIDE) -> bool:
         "one tap",
         "wide kernels",
         "wide kernels that are dilated",
-        "pixels that see zeros alone",
+        "pixels that see nothing but zeros",
         "one channel",
         "three axes with padding",
     ],
@@ -182,17 +182,17 @@ def test_images_without_zeros_around_have_no_steps_to_leave_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stride", "apart", "low", "high"), [(1, 1, 1, 8), (2, 1, 1, 12), (1, 2, 3, 4), (3, 2, 5, 9)]
+    ("stride", "dilation", "low", "high"), [(1, 1, 1, 8), (2, 1, 1, 12), (1, 2, 3, 4), (3, 2, 5, 9)]
 )
 def test_steps_in_sight_are_those_that_see_the_image(
-    stride: int, apart: int, low: int, high: int
+    stride: int, dilation: int, low: int, high: int
 ) -> None:
     pixels, steps = 7, 4
     i, s = (Axis(Var(name, INDEX), imm64(n)) for name, n in (("i", pixels), ("s", steps)))
-    index = add(mul(i.var, imm64(stride)), mul(s.var, imm64(apart)))
+    index = add(mul(i.var, imm64(stride)), mul(s.var, imm64(dilation)))
     bounds = {0: (imm64(low), imm64(high))}
     (sight,) = sights([index], bounds, [i], [s])
-    seen = [[low <= stride * p + apart * x < high for x in range(steps)] for p in range(pixels)]
+    seen = [[low <= stride * p + dilation * x < high for x in range(steps)] for p in range(pixels)]
     assert sight.share == sum(map(sum, seen)) / (pixels * steps)
     for first in range(pixels):
         assert [sight.sees(first, x) for x in range(steps)] == seen[first]
@@ -212,7 +212,7 @@ def test_steps_in_sight_are_those_that_see_the_image(
 
 @pytest.mark.usefixtures("anyhow")
 @pytest.mark.parametrize("width", [15, 14, 7])
-def test_special_values_reach_what_depends_on_them_alone(width: int) -> None:
+def test_special_values_reach_only_what_depends_on_them(width: int) -> None:
     func, arrays, _ = convolution((1, 4, 6, width), (19, 4, 3, 3), pads=1)
     assert in_vectors(func)
     made = prepared(func, {1}, WIDE)

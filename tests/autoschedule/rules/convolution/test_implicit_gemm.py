@@ -143,7 +143,7 @@ def check(
         "groups",
         "line",
         "volume",
-        "apart",
+        "dilated",
         "batch",
         "narrow",
         "deep",

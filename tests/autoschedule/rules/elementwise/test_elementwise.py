@@ -17,7 +17,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore, For
 from loomir.transform import lower
 from tests.autoschedule.agreement import agrees
-from tests.autoschedule.held import same, scheduled
+from tests.autoschedule.equivalence import assert_same_results, schedule_for
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float16", "float64"])
@@ -25,21 +25,21 @@ def test_parts_of_rows(dtype: str):
     shapes = [(3, 37), (3, 1), (3, 0), (3, 64)]
     given = [te.placeholder(s, dtype, name=f"x{k}") for k, s in enumerate(shapes)]
     func = te.create_prim_func([*given, topi.concatenate(given, 1)])
-    same(func, *shapes, (3, 102), dtype=dtype)
+    assert_same_results(func, *shapes, (3, 102), dtype=dtype)
 
 
 @pytest.mark.parametrize("width", [1, 2, 33, 130])
 def test_borders(width: int):
     x = te.placeholder((2, 3, width), "int32", name="x")
     func = te.create_prim_func([x, topi.pad(x, [(0, 0), (1, 2), (2, 1)], "constant", 7)])
-    same(func, (2, 3, width), (2, 6, width + 3), dtype="int32")
+    assert_same_results(func, (2, 3, width), (2, 6, width + 3), dtype="int32")
 
 
 def test_long_rows_are_cut_between_edges_too():
     shapes = [(2, 30000), (2, 12345)]
     given = [te.placeholder(s, "int16", name=f"x{k}") for k, s in enumerate(shapes)]
     func = te.create_prim_func([*given, topi.concatenate(given, 1)])
-    same(func, *shapes, (2, 42345), dtype="int16", targets=("native",))
+    assert_same_results(func, *shapes, (2, 42345), dtype="int16", targets=("native",))
 
 
 @T.prim_func
@@ -77,11 +77,11 @@ def outside(A: T.Buffer((90,), "int32"), B: T.Buffer((90,), "int32")):
 @pytest.mark.parametrize("func", [many_edges, outside], ids=["many", "outside"])
 def test_edges(func: PrimFunc):
     """Those outside of a run part nothing, and many would take more code than they are worth."""
-    same(func, (90,), (90,), dtype="int32")
+    assert_same_results(func, (90,), (90,), dtype="int32")
 
 
 def test_conditions_of_all_forms():
-    same(every_way, (4, 70), (4, 70))
+    assert_same_results(every_way, (4, 70), (4, 70))
 
 
 @T.prim_func
@@ -91,9 +91,9 @@ def planes(A: T.Buffer((3, 5, 7, 2, 16), "float32"), B: T.Buffer((3, 2, 5, 7, 16
 
 
 def test_short_rows():
-    made = scheduled(planes, "native", tasks=False)
+    made = schedule_for(planes, "native", tasks=False)
     assert "%" not in made.func.script()
-    same(planes, (3, 5, 7, 2, 16), (3, 2, 5, 7, 16))
+    assert_same_results(planes, (3, 5, 7, 2, 16), (3, 2, 5, 7, 16))
 
 
 @T.prim_func
@@ -105,7 +105,7 @@ def with_a_number(
 
 
 def test_one_number_for_all():
-    same(with_a_number, (3, 120), (), (3, 120))
+    assert_same_results(with_a_number, (3, 120), (), (3, 120))
 
 
 LOOKED_UP = """
@@ -159,9 +159,9 @@ def test_tables_for_any_number_of_elements():
         np.testing.assert_array_equal(out, table[x])
 
 
-STRETCHED = """
+GUARDED = """
 @T.prim_func
-def stretched(x: T.Buffer((5, 7, {size}), "{dtype}"), o: T.Buffer((9, 7, {size}), "{dtype}")):
+def guarded(x: T.Buffer((5, 7, {size}), "{dtype}"), o: T.Buffer((9, 7, {size}), "{dtype}")):
     for i, j, c in T.grid(T.int64(9), T.int64(7), T.int64({size})):
         o[i, j, c] = T.Select(
             i * T.int64(5) % (T.int64(9) * T.int64({by})) == T.int64(0),
@@ -174,7 +174,7 @@ def stretched(x: T.Buffer((5, 7, {size}), "{dtype}"), o: T.Buffer((9, 7, {size})
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
 @pytest.mark.parametrize("size", [1, 13, 64])
 def test_divisions_by_products_of_numbers_do_not_fail(dtype: str, size: int):
-    func = from_source(STRETCHED.format(dtype=dtype, size=size, by=1, at="c"))
+    func = from_source(GUARDED.format(dtype=dtype, size=size, by=1, at="c"))
     assert isinstance(func, PrimFunc)
     x = np.random.default_rng(0).integers(-9, 9, (5, 7, size)).astype(dtype)
     agrees(func, [x, np.zeros((9, 7, size), dtype)], targets=("native", "haswell"))
@@ -182,13 +182,13 @@ def test_divisions_by_products_of_numbers_do_not_fail(dtype: str, size: int):
 
 def test_divisions_along_vectors_stay_as_they_are_written():
     at = "c * T.int64(5) // (T.int64(7) * T.int64(2))"
-    func = from_source(STRETCHED.format(dtype="float32", size=64, by=1, at=at))
+    func = from_source(GUARDED.format(dtype="float32", size=64, by=1, at=at))
     assert isinstance(func, PrimFunc)
     assert not schedule_function(func, loomir.Target("native")).plans
 
 
 def test_divisions_by_products_that_are_0_fail_all_the_same():
-    func = from_source(STRETCHED.format(dtype="float32", size=64, by=0, at="c"))
+    func = from_source(GUARDED.format(dtype="float32", size=64, by=0, at="c"))
     assert isinstance(func, PrimFunc)
     given = np.zeros((5, 7, 64), "float32"), np.zeros((9, 7, 64), "float32")
     for run in (loomir.compile(func), lambda *a: loomir.interpret(func, func.name, *a)):
@@ -203,4 +203,4 @@ def test_no_element_is_left_over_where_vectors_cover_all(size: int):
     lowered = lower(schedule_module(as_module(func), loomir.Target("haswell"))).functions.values()
     loops = [loop for f in lowered for loop in by_class(f).get(For, ())]
     assert all(s.value.dtype.lanes > 1 for f in loops for s in by_class(f).get(BufferStore, ()))
-    same(func, (size,), (size,), dtype="float32")
+    assert_same_results(func, (size,), (size,), dtype="float32")

@@ -1,4 +1,4 @@
-"""Loops that no rule reads: threads share those whose iterations are apart."""
+"""Loops that no rule reads: threads share those whose iterations are independent."""
 
 from __future__ import annotations
 

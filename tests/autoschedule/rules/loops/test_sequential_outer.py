@@ -142,14 +142,14 @@ def test_innermost_loops_of_tasks_are_vectors(func: PrimFunc, lanes: bool):
 
 @T.prim_func
 def backward(A: T.Buffer((64,), "float32"), B: T.Buffer((64, 64), "float32")):
-    held = T.alloc_buffer((64,), "float32")
+    kept = T.alloc_buffer((64,), "float32")
     for j in range(64):
-        held[j] = A[j]
+        kept[j] = A[j]
     for i in range(64):
         for j in range(2, 1):
-            held[j] = A[i]
+            kept[j] = A[i]
         for j in range(64):
-            B[i, j] = held[j] * A[i]
+            B[i, j] = kept[j] * A[i]
 
 
 @T.prim_func

@@ -1,4 +1,4 @@
-"""Loops of which one iteration is not apart are vectors but for that one."""
+"""Loops of which one iteration depends on others are vectors but for that one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.check.verify import verify
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.held import scheduled
+from tests.autoschedule.equivalence import schedule_for
 from tests.autoschedule.rules.reduction.test_ordered_sums import (
     arrays_for,
     drawn,
@@ -23,7 +23,7 @@ from tests.autoschedule.rules.reduction.test_ordered_sums import (
 
 
 def has_vectors(func: PrimFunc) -> bool:
-    return "T.vectorized" in scheduled(func, "native", tasks=False).func.script()
+    return "T.vectorized" in schedule_for(func, "native", tasks=False).func.script()
 
 
 @T.prim_func
@@ -132,7 +132,7 @@ def test_loops_that_share_more_are_as_written(func: PrimFunc) -> None:
     exactly(func, *arrays)
 
 
-def test_indices_of_several_dtypes_are_left_alone():
+def test_indices_of_several_dtypes_stay_as_they_are():
     @T.prim_func
     def mixed(a: T.Buffer((7,), "int32"), x: T.int32):
         for i in range(T.uint8(4)):

@@ -149,12 +149,12 @@ def test_transposed_operands(left: str, right: str) -> None:
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(70, 40, 50), (66, 16, 600), (80, 8, 7)])
-def test_rows_along_the_sum_are_turned_while_packed(m: int, n: int, k: int) -> None:
+def test_rows_along_the_sum_are_transposed_while_packed(m: int, n: int, k: int) -> None:
     check(product(m, n, k, right="nk"), lambda a, b: a @ b.T, interpreted=n == 8)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
-def test_many_short_numbers_are_turned_in_small_blocks(dtype: str) -> None:
+def test_many_short_numbers_are_transposed_in_small_blocks(dtype: str) -> None:
     k = te.var("k", "int64")
     func = product(70, 130, k, left="km", right="nk", dtype=dtype)
     check(func, lambda a, b: a.T @ b.T, k=37)
@@ -180,9 +180,9 @@ def test_symbolic_sizes() -> None:
         sizes = dict(zip("mnk", size))
         check(symbolic, lambda a, b: a @ b, targets=("native",), **sizes)
     made = built(symbolic, "native", quick=False)
-    held = np.full((2, 3), 7, "float32")
-    made(np.ones((2, 0), "float32"), np.ones((0, 3), "float32"), held)
-    assert (held == 7).all()
+    outs = np.full((2, 3), 7, "float32")
+    made(np.ones((2, 0), "float32"), np.ones((0, 3), "float32"), outs)
+    assert (outs == 7).all()
 
 
 def test_few_rows_have_kernels_of_their_own_where_sizes_are_symbolic() -> None:
@@ -198,11 +198,11 @@ def test_few_rows_have_kernels_of_their_own_where_sizes_are_symbolic() -> None:
             with quick_codegen():
                 run(a, b, out)
             np.testing.assert_allclose(out, a.astype("float64") @ b, atol=1e-4)
-    held = [np.full((3, 140), 7, "float32") for _ in range(2)]
+    outs = [np.full((3, 140), 7, "float32") for _ in range(2)]
     a, b, _ = arrays_for(symbolic, {"m": 3, "n": 140, "k": 5})
-    runs[0](a, b, held[0])
-    interpret(scheduled(symbolic), a, b, held[1])
-    np.testing.assert_array_equal(held[0], held[1])
+    runs[0](a, b, outs[0])
+    interpret(scheduled(symbolic), a, b, outs[1])
+    np.testing.assert_array_equal(outs[0], outs[1])
 
 
 def test_rows_of_symbolic_number_with_an_epilogue_and_batches() -> None:
@@ -247,10 +247,10 @@ def test_rows_of_symbolic_number_by_columns_along_the_sum() -> None:
             np.testing.assert_allclose(out, a.astype("float64") @ b.T, atol=1e-4)
     small = product(te.var("m"), 5, 67, right="nk")
     a, b, _ = arrays_for(small, {"m": 3})
-    held = [np.zeros((3, 5), "float32") for _ in range(2)]
-    loomir.compile(scheduled(small), opt_level=1)(a, b, held[0])
-    interpret(scheduled(small), a, b, held[1])
-    np.testing.assert_array_equal(held[0], held[1])
+    outs = [np.zeros((3, 5), "float32") for _ in range(2)]
+    loomir.compile(scheduled(small), opt_level=1)(a, b, outs[0])
+    interpret(scheduled(small), a, b, outs[1])
+    np.testing.assert_array_equal(outs[0], outs[1])
 
 
 @pytest.mark.parametrize("target", ["native", "haswell"])

@@ -61,11 +61,11 @@ def test_it_is_what_the_interpreter_gives(columns: int, steps: int):
     n, k = te.var("columns"), te.var("steps")
     made = scheduled(product(3, n, k, right="nk", after=lambda c: [topi.relu(c)]))
     *inputs, out = arrays_for(made, {"columns": columns, "steps": steps})
-    held = [np.full_like(out, 7) for _ in range(2)]
-    loomir.compile(made, opt_level=1)(*inputs, held[0])
-    interpret(made, *inputs, held[1])
-    np.testing.assert_array_equal(held[0], held[1])
-    np.testing.assert_allclose(held[0], np.maximum(inputs[0] @ inputs[1].T, 0), atol=1e-5)
+    outs = [np.full_like(out, 7) for _ in range(2)]
+    loomir.compile(made, opt_level=1)(*inputs, outs[0])
+    interpret(made, *inputs, outs[1])
+    np.testing.assert_array_equal(outs[0], outs[1])
+    np.testing.assert_allclose(outs[0], np.maximum(inputs[0] @ inputs[1].T, 0), atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])
@@ -93,13 +93,13 @@ def test_any_number_of_rows_is_what_the_interpreter_gives(columns: int, steps: i
     for rows in (7, 11):
         a, b, out = arrays_for(made, {"rows": rows})
         a[3, steps - 1], a[6, 0] = np.inf, np.nan
-        held = [np.full_like(out, 7) for _ in range(2)]
-        run(a, b, held[0])
-        interpret(made, a, b, held[1])
-        np.testing.assert_array_equal(held[0], held[1])
+        outs = [np.full_like(out, 7) for _ in range(2)]
+        run(a, b, outs[0])
+        interpret(made, a, b, outs[1])
+        np.testing.assert_array_equal(outs[0], outs[1])
         finite = [row for row in range(rows) if row not in (3, 6)]
         wanted = np.maximum(a[finite] @ b.T, 0)
-        np.testing.assert_allclose(held[0][finite], wanted, atol=1e-5)
+        np.testing.assert_allclose(outs[0][finite], wanted, atol=1e-5)
 
 
 def test_batches_of_rows_for_any_number_of_keys():

@@ -76,8 +76,8 @@ def test_rows_that_are_converted_are_converted_once():
     func = product(50, 300, 40, dtype="float16", out="float32")
     assert "left factor packed" in choices(func)
     check(func, lambda a, b: a @ b)
-    turned = product(19, 200, 33, left="km", right="nk", dtype="float16", out="float32")
-    check(turned, lambda a, b: a.T @ b.T, interpreted=True)
+    transposed = product(19, 200, 33, left="km", right="nk", dtype="float16", out="float32")
+    check(transposed, lambda a, b: a.T @ b.T, interpreted=True)
     few = product(50, 30, 40, dtype="float16", out="float32")
     assert "left factor read where it is" in choices(few)
 

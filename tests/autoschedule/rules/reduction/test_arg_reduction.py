@@ -52,7 +52,7 @@ def test_places_of_extremes(name: str, shape: tuple[int, ...], axis: int | None,
     assert plans == ["choice" if shape != (3, 1) else "loops as written"]
 
 
-def test_a_row_of_special_values_alone():
+def test_a_row_of_nothing_but_special_values():
     x = te.placeholder((4, 50), name="x")
     func = te.create_prim_func([x, topi.argmax(x, 1)])
     rows = np.array([[np.nan], [np.inf], [-np.inf], [-0.0]], "float32").repeat(50, 1)

@@ -41,7 +41,7 @@ def test_rows(dtype: str, size: tuple[int, int], step: str):
     agrees(func, [data, np.zeros(m, dtype)], rtol=0, always=False)
 
 
-def test_what_is_held_is_kept():
+def test_old_values_of_the_result_are_kept():
     func = from_source(ROWS.format(m=6, n=50, dtype="int32", start="pass", step="C[i] + A[i, j]"))
     data = RANDOM.integers(-(2**31), 2**31 - 1, (6, 50), "int32")
     agrees(func, [data, np.arange(6, dtype="int32")], rtol=0, always=False)

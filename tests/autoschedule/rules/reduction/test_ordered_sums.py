@@ -12,7 +12,7 @@ import loomir
 from loomir.script import tir as T
 from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.held import kinds, scheduled
+from tests.autoschedule.equivalence import kinds, schedule_for
 
 RANDOM = np.random.default_rng(5)
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42)
@@ -26,7 +26,7 @@ def exactly(
     wanted = [array.copy() for array in arrays]
     loomir.compile(func, schedule=False, opt_level=0)(*wanted)
     for tasks, target in enumerate(targets):
-        made = scheduled(func, target, tasks=bool(tasks))
+        made = schedule_for(func, target, tasks=bool(tasks))
         assert not loomir.verify(made.func)
         native = [array.copy() for array in arrays]
         level = 0 if tasks else 2
@@ -35,7 +35,7 @@ def exactly(
         for a, b in zip(wanted, native, strict=True):
             np.testing.assert_array_equal(b, a)  # NaN is NaN, of whatever bits
             np.testing.assert_array_equal(np.signbit(b[b == b]), np.signbit(a[a == a]))
-    return kinds(scheduled(func, targets[0], tasks=False))
+    return kinds(schedule_for(func, targets[0], tasks=False))
 
 
 def interpreted(func: PrimFunc, *arrays: ARRAY) -> None:
@@ -43,7 +43,7 @@ def interpreted(func: PrimFunc, *arrays: ARRAY) -> None:
     wanted = [array.copy() for array in arrays]
     loomir.interpret(func, func.name, *wanted)
     got = [array.copy() for array in arrays]
-    loomir.interpret(scheduled(func, "native", tasks=False).func, func.name, *got)
+    loomir.interpret(schedule_for(func, "native", tasks=False).func, func.name, *got)
     for a, b in zip(wanted, got, strict=True):
         np.testing.assert_array_equal(b, a)
 
@@ -105,7 +105,9 @@ def product(m: int, n: int, k: int, start: str, dtype: str = "float32") -> PrimF
             c[i, j] = T.max(acc, T.Cast(dtype, 0))
 
     @T.prim_func
-    def held(a: T.Buffer((m, k), dtype), b: T.Buffer((k, n), dtype), c: T.Buffer((m, n), dtype)):
+    def accumulated(
+        a: T.Buffer((m, k), dtype), b: T.Buffer((k, n), dtype), c: T.Buffer((m, n), dtype)
+    ):
         for i, j, x in T.grid(m, n, k):
             c[i, j] = c[i, j] + a[i, x] * b[x, j]
 
@@ -117,7 +119,9 @@ def product(m: int, n: int, k: int, start: str, dtype: str = "float32") -> PrimF
                 c[i, j] += T.Cast(dtype, 1.5) * a[i, x] * b[x, j]
 
     @T.prim_func
-    def turned(a: T.Buffer((k, m), dtype), b: T.Buffer((k, n), dtype), c: T.Buffer((n, m), dtype)):
+    def transposed(
+        a: T.Buffer((k, m), dtype), b: T.Buffer((k, n), dtype), c: T.Buffer((n, m), dtype)
+    ):
         for j, i in T.grid(n, m):
             c[j, i] = T.Cast(dtype, -0.0)
             for x in range(k):
@@ -126,9 +130,9 @@ def product(m: int, n: int, k: int, start: str, dtype: str = "float32") -> PrimF
     kinds = {
         "column": by_column,
         "row": by_row,
-        "held": held,
+        "accumulated": accumulated,
         "scaled": scaled,
-        "turned": turned,
+        "transposed": transposed,
     }
     return kinds[start]
 
@@ -139,9 +143,9 @@ def product(m: int, n: int, k: int, start: str, dtype: str = "float32") -> PrimF
         ("column", 7, 33, 13, "float32"),
         ("column", 40, 32, 1300, "float32"),
         ("row", 5, 30, 9, "float64"),
-        ("held", 33, 2, 31, "float32"),
+        ("accumulated", 33, 2, 31, "float32"),
         ("scaled", 6, 33, 700, "float32"),
-        ("turned", 9, 17, 9, "float32"),
+        ("transposed", 9, 17, 9, "float32"),
     ],
 )
 def test_products_start_from_anything(start: str, m: int, n: int, k: int, dtype: str) -> None:
@@ -150,7 +154,7 @@ def test_products_start_from_anything(start: str, m: int, n: int, k: int, dtype:
 
 
 def test_a_product_of_zeros_below_zero_stays_so() -> None:
-    func = product(6, 32, 5, "turned")
+    func = product(6, 32, 5, "transposed")
     a, b, c = -np.zeros((5, 6), "f"), np.zeros((5, 32), "f"), np.ones((32, 6), "f")
     exactly(func, a, b, c)
     interpreted(func, a, b, c)
@@ -349,7 +353,7 @@ def one_memory(a: T.Buffer((20, 20), "float32"), m: T.Buffer((40, 20), "float32"
 def test_what_only_looks_like_a_product_is_as_written(func: PrimFunc) -> None:
     arrays = arrays_for(func)
     exactly(func, *arrays)
-    assert "matrix product" not in kinds(scheduled(func, "native", tasks=False))
+    assert "matrix product" not in kinds(schedule_for(func, "native", tasks=False))
 
 
 # -- starts and sums that are not side by side -------------------------------------------------
@@ -584,6 +588,6 @@ def test_distances(shape: tuple[int, int, int]) -> None:
     n, m, k = shape
     func = points(*shape)
     exactly(func, some(n, k, dtype="float64"), some(m, k, dtype="float64"), np.zeros((n, m)))
-    (plan,) = scheduled(func, "znver5", tasks=False).plans
-    turned = "what is read across it is turned once, before" in plan.choices
-    assert turned is (n >= 8 and m >= 8)
+    (plan,) = schedule_for(func, "znver5", tasks=False).plans
+    pretransposed = "what is read across it is transposed once, before" in plan.choices
+    assert pretransposed is (n >= 8 and m >= 8)

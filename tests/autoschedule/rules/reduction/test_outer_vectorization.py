@@ -8,7 +8,7 @@ import pytest
 import loomir
 from loomir.script import tir as T
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.held import scheduled
+from tests.autoschedule.equivalence import schedule_for
 from tests.autoschedule.rules.reduction.test_ordered_sums import (
     arrays_for,
     drawn,
@@ -20,7 +20,7 @@ AT_ONCE = "rows at once"
 
 
 def at_once(func: PrimFunc) -> bool:
-    plans = scheduled(func, "native", tasks=False).plans
+    plans = schedule_for(func, "native", tasks=False).plans
     return any(AT_ONCE in choice for plan in plans for choice in plan.choices)
 
 
@@ -161,18 +161,18 @@ def normalised(x: T.Buffer((37, 50), "float32"), y: T.Buffer((37, 50), "float32"
 
 @T.prim_func
 def softmax(x: T.Buffer((3, 13, 40), "float32"), y: T.Buffer((3, 13, 40), "float32")):
-    held = T.alloc_buffer((40,))
+    kept = T.alloc_buffer((40,))
     for n, i in T.grid(3, 13):
         m = x[n, i, 0]
         for j in range(40):
             m = T.max(m, x[n, i, j])
         t = T.float32(0)
         for j in range(40):
-            held[j] = T.exp(x[n, i, j] - m)
+            kept[j] = T.exp(x[n, i, j] - m)
         for j in range(40):
-            t += held[j]
+            t += kept[j]
         for j in range(40):
-            y[n, i, j] = held[j] / t
+            y[n, i, j] = kept[j] / t
 
 
 @T.prim_func
@@ -262,7 +262,7 @@ def test_rows_that_need_others_are_not_taken(func: PrimFunc) -> None:
 
 
 @pytest.mark.parametrize("func", [guarded, looked_up])
-def test_what_is_read_only_where_asked_for_is_not_turned(func: PrimFunc) -> None:
+def test_what_is_read_only_where_asked_for_is_not_transposed(func: PrimFunc) -> None:
     x, p, s = arrays_for(func)
     p = np.arange(20)[::-1].astype("int32")
     exactly(func, x, p, s)

@@ -148,7 +148,7 @@ def test_the_largest_keeps_nan_and_infinities():
     agrees(func, [x, drawn(6)], kinds=["rows"])
 
 
-def test_rows_that_are_apart_in_memory():
+def test_rows_that_are_not_contiguous_in_memory():
     x = (3, 4, 5, 18)
     func = made(lambda p: topi.mean(p, (0, 2, 3)), x)
     agrees(func, [drawn(*x), drawn(4)], kinds=["rows"])
@@ -221,7 +221,7 @@ def across(A: T.Buffer((24, 24), "float32"), B: T.Buffer((24, 24), "float32")):
             x, y = T.axis.remap("SS", [i, j])
             B[x, y] = A[x, y] / total[23 - x]
     for i, j in T.grid(24, 24):
-        with T.sblock("turned"):
+        with T.sblock("transposed"):
             x, y = T.axis.remap("SS", [i, j])
             A[y, x] = B[x, y] + total[y]
 

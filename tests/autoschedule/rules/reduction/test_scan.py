@@ -9,7 +9,7 @@ import loomir
 from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
-from tests.autoschedule.held import kinds, same, scheduled
+from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -17,14 +17,14 @@ from tests.autoschedule.held import kinds, same, scheduled
 def test_running_sums_are_equal_bit_for_bit(axis: int, reverse: bool):
     x = te.placeholder((3, 7, 270), name="x")
     func = te.create_prim_func([x, topi.cumsum(x, axis, reverse=reverse, exclusive=reverse)])
-    made = same(func, (3, 7, 270), (3, 7, 270), targets=("native", "native"))
+    made = assert_same_results(func, (3, 7, 270), (3, 7, 270), targets=("native", "native"))
     assert kinds(made) == ["scan"]
 
 
 def test_a_scan_over_all_has_nothing_to_share():
     x = te.placeholder((300,), name="x")
     func = te.create_prim_func([x, topi.cumsum(x, 0)])
-    assert not scheduled(func, "native", tasks=True).plans
+    assert not schedule_for(func, "native", tasks=True).plans
 
 
 @T.prim_func
@@ -41,7 +41,7 @@ def symbolic(a: T.handle, b: T.handle):
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (5, 300)])
 def test_sizes_that_are_known_at_the_call_only(shape: tuple[int, int]):
-    assert kinds(same(symbolic, shape, shape, targets=("native",))) == ["scan"]
+    assert kinds(assert_same_results(symbolic, shape, shape, targets=("native",))) == ["scan"]
 
 
 @T.prim_func
@@ -51,9 +51,9 @@ def crossing(A: T.Buffer((9, 300), "float32")):
 
 
 def test_what_reads_other_columns_of_the_row_before_is_shared_within_a_row():
-    (plan,) = scheduled(crossing, "native", tasks=True).plans
+    (plan,) = schedule_for(crossing, "native", tasks=True).plans
     assert plan.choices == ("threads share the iterations of j",)
-    same(crossing, (9, 300))
+    assert_same_results(crossing, (9, 300))
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -12,7 +12,7 @@ from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.held import kinds, same, scheduled
+from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
 
 
 def is_copied(made: Scheduled) -> bool:
@@ -47,27 +47,27 @@ def depthwise(
 )
 def test_depthwise_convolutions(side: tuple[int, int], window: int, how: dict[str, int]):
     func, shapes = depthwise(2, 3, side, window, **how)
-    made = same(func, *shapes, rtol=1e-4)
+    made = assert_same_results(func, *shapes, rtol=1e-4)
     assert kinds(made) == ["windows"]
     assert is_copied(made)
 
 
 def test_other_elements_and_images_of_which_the_number_is_known_at_the_call_only():
     func, shapes = depthwise(te.var("n", "int64"), 2, (8, 21), 5, "float64", padding=2)
-    assert is_copied(same(func, *shapes, dtype="float64", rtol=1e-12))
+    assert is_copied(assert_same_results(func, *shapes, dtype="float64", rtol=1e-12))
     x = te.placeholder((1, 2, 9, 70), "int8")
     func = te.create_prim_func([x, topi.max_pool(x, 5, 2, 2)])
-    assert is_copied(same(func, (1, 2, 9, 70), (1, 2, 5, 35), dtype="int8"))
+    assert is_copied(assert_same_results(func, (1, 2, 9, 70), (1, 2, 5, 35), dtype="int8"))
 
 
 def test_large_images_are_copied_in_bands():
     func, shapes = depthwise(1, 1, (26, 200), 5, padding=2)
-    made = same(func, *shapes, rtol=1e-4)
+    made = assert_same_results(func, *shapes, rtol=1e-4)
     assert is_copied(made)
     assert "bands of 26 rows" not in made.plans[0].choices[-1]
 
 
-def test_what_is_no_number_reaches_the_windows_over_it_alone():
+def test_what_is_no_number_reaches_only_the_windows_over_it():
     func, shapes = depthwise(1, 1, (12, 20), 5, padding=2)
     x, w, b, out = (np.ones(shape, "float32") for shape in shapes)
     x[0, 0, 3, 0], x[0, 0, 11, 19] = np.nan, np.inf
@@ -96,12 +96,12 @@ def rows_at_the_call(a: T.handle, b: T.handle):
 
 @pytest.mark.parametrize("rows", [0, 1, 13])
 def test_rows_that_are_known_at_the_call_only(rows: int):
-    made = same(rows_at_the_call, (rows, 19), (rows, 19), rtol=1e-4)
+    made = assert_same_results(rows_at_the_call, (rows, 19), (rows, 19), rtol=1e-4)
     assert is_copied(made)
 
 
 @T.prim_func
-def apart(A: T.Buffer((47, 30), "float32"), B: T.Buffer((5, 8), "float32")):
+def dilated(A: T.Buffer((47, 30), "float32"), B: T.Buffer((5, 8), "float32")):
     for i, j, k, h in T.grid(5, 8, 11, 2):
         with T.sblock("sum"):
             y, x, dy, dx = T.axis.remap("SSRR", [i, j, k, h])
@@ -114,7 +114,7 @@ def apart(A: T.Buffer((47, 30), "float32"), B: T.Buffer((5, 8), "float32")):
 
 
 def test_places_that_are_never_read_are_not_copied():
-    assert is_copied(same(apart, (47, 30), (5, 8), rtol=1e-4))
+    assert is_copied(assert_same_results(dilated, (47, 30), (5, 8), rtol=1e-4))
 
 
 def rows_first(order: str) -> PrimFunc:
@@ -139,7 +139,7 @@ def main(
 
 def test_loops_without_blocks_keep_the_order_and_each_rounding():
     for order, copied in (("h, k", True), ("k, h", False)):
-        made = same(rows_first(order), (9, 34), (5, 5), (5, 30))
+        made = assert_same_results(rows_first(order), (9, 34), (5, 5), (5, 30))
         assert kinds(made) == ["windows"]
         assert is_copied(made) is copied
         assert "fma" not in made.func.script()
@@ -157,5 +157,5 @@ def mixed(A: T.Buffer((12, 60), "float32"), B: T.Buffer((7, 30), "float32")):
             )
 
 
-def test_reads_that_move_apart_are_left_where_they_are():
-    assert not is_copied(scheduled(mixed, "native", tasks=False))
+def test_reads_that_move_differently_are_left_where_they_are():
+    assert not is_copied(schedule_for(mixed, "native", tasks=False))

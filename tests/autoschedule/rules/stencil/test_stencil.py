@@ -7,7 +7,7 @@ import pytest
 from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
-from tests.autoschedule.held import kinds, same, scheduled
+from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
 
 
 def image(*shape: int, name: str = "x", dtype: str = "float32") -> te.Tensor:
@@ -18,7 +18,9 @@ def test_depthwise_convolution_of_channels_first_with_what_follows():
     x, w, b = image(2, 3, 7, 37), image(3, 1, 3, 3, name="w"), image(3, 1, 1, name="b")
     out = topi.relu(topi.add(topi.conv(x, w, 1, 1, groups=3), b))
     func = te.create_prim_func([x, w, b, out])
-    made = same(func, (2, 3, 7, 37), (3, 1, 3, 3), (3, 1, 1), (2, 3, 7, 37), rtol=1e-5)
+    made = assert_same_results(
+        func, (2, 3, 7, 37), (3, 1, 3, 3), (3, 1, 1), (2, 3, 7, 37), rtol=1e-5
+    )
     assert kinds(made) == ["windows"]
     assert "add" not in made.func.script()
 
@@ -26,7 +28,7 @@ def test_depthwise_convolution_of_channels_first_with_what_follows():
 def test_depthwise_convolution_of_channels_last():
     x, w = image(1, 6, 9, 35), image(3, 3, 1, 35, name="w")
     out = topi.conv(x, w, 1, 1, groups=35, layout="NHWC", kernel_layout="HWIO")
-    made = same(
+    made = assert_same_results(
         te.create_prim_func([x, w, out]), (1, 6, 9, 35), (3, 3, 1, 35), (1, 6, 9, 35), rtol=1e-5
     )
     assert kinds(made) == ["windows"]
@@ -42,14 +44,16 @@ def test_pooling_is_equal_bit_for_bit(layout: str, window: int, stride: int, pad
     x = image(*shape)
     pool = topi.max_pool if stride == 2 else topi.avg_pool
     func = te.create_prim_func([x, pool(x, window, stride, padding, layout=layout)])
-    assert kinds(same(func, shape, made)) == ["windows"]
+    assert kinds(assert_same_results(func, shape, made)) == ["windows"]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float64"])
 def test_other_elements(dtype: str):
     x = image(1, 2, 6, 70, dtype=dtype)
     func = te.create_prim_func([x, topi.max_pool(x, 2, 2)])
-    assert kinds(same(func, (1, 2, 6, 70), (1, 2, 3, 35), dtype=dtype)) == ["windows"]
+    assert kinds(assert_same_results(func, (1, 2, 6, 70), (1, 2, 3, 35), dtype=dtype)) == [
+        "windows"
+    ]
 
 
 @T.prim_func
@@ -71,7 +75,9 @@ def symbolic(a: T.handle, b: T.handle):
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (2, 40), (11, 70)])
 def test_sizes_that_are_known_at_the_call_only(shape: tuple[int, int]):
-    made = same(symbolic, shape, shape, targets=("native",) if min(shape) < 2 else ("haswell",))
+    made = assert_same_results(
+        symbolic, shape, shape, targets=("native",) if min(shape) < 2 else ("haswell",)
+    )
     assert kinds(made) == ["windows"]
 
 
@@ -84,7 +90,7 @@ def rounded_each(A: T.Buffer((6, 34), "float32"), B: T.Buffer((4, 32), "float32"
 
 
 def test_loops_without_blocks_keep_the_order_and_each_rounding():
-    made = same(rounded_each, (6, 34), (4, 32))
+    made = assert_same_results(rounded_each, (6, 34), (4, 32))
     assert kinds(made) == ["windows"]
     assert "fma" not in made.func.script()
 
@@ -92,13 +98,15 @@ def test_loops_without_blocks_keep_the_order_and_each_rounding():
 def test_convolutions_that_sum_over_channels_are_left_to_products():
     x, w = image(1, 4, 8, 16), image(4, 2, 3, 3, name="w")
     func = te.create_prim_func([x, w, topi.conv(x, w, 1, 1, groups=2)])
-    assert "windows" not in kinds(scheduled(func, "native", tasks=False))
+    assert "windows" not in kinds(schedule_for(func, "native", tasks=False))
 
 
 def test_weights_that_lie_across_are_copied():
     x, w = image(1, 4, 5, 35), image(35, 1, 3, 3, name="w")
     func = te.create_prim_func([x, w, topi.conv(x, w, 1, 1, groups=35, layout="NHWC")])
-    made = same(func, (1, 4, 5, 35), (35, 1, 3, 3), (1, 4, 5, 35), rtol=1e-5, targets=("native",))
+    made = assert_same_results(
+        func, (1, 4, 5, 35), (35, 1, 3, 3), (1, 4, 5, 35), rtol=1e-5, targets=("native",)
+    )
     assert "w is copied to lie along vectors too" in made.plans[0].choices
 
 
@@ -113,4 +121,4 @@ def of_vectors(A: T.Buffer((6, 34), "float32x4"), B: T.Buffer((4, 32), "float32x
 
 
 def test_elements_that_are_vectors_are_left_to_other_rules():
-    assert "windows" not in kinds(scheduled(of_vectors, "native", tasks=True))
+    assert "windows" not in kinds(schedule_for(of_vectors, "native", tasks=True))

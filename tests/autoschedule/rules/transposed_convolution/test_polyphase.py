@@ -55,7 +55,7 @@ def kernel_of(
 CASES = {
     "overlap": ((1, 5, 9, 11), (5, 3, 4, 4), {"stride": 2, "padding": 1}),
     "uneven": ((2, 3, 7, 6), (3, 4, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
-    "apart": ((2, 3, 7, 6), (3, 4, 2, 2), {"stride": 2}),
+    "strided": ((2, 3, 7, 6), (3, 4, 2, 2), {"stride": 2}),
     "gaps": ((1, 3, 5, 6), (3, 2, 2, 1), {"stride": 3, "output_padding": 2}),
     "one axis": ((1, 3, 5, 6), (3, 2, 5, 4), {"stride": (3, 1), "padding": (2, 0)}),
     "no stride": ((1, 3, 8, 9), (3, 5, 3, 3), {"padding": 1}),

@@ -2,7 +2,7 @@
 
 A block of rows runs through all of these stages while it is in cache, so that the matrix between
 the products is never written to memory as a whole. Within a block the stages are planned by the
-rules that would plan them alone; blocks are shared between threads.
+rules that would plan each by itself; blocks are shared between threads.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ _SEEN: Final = 64
 _MASKED: Final = 128
 """Keys from which on a mask may hide enough of them."""
 _FEWEST: Final = 16
-"""Rows below which the products are better planned alone."""
+"""Rows below which the products are better planned one by one."""
 _LONGEST: Final = 24
 """Stages of a chain at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Chain:
-    """Stages that depend, of those before, on the same row alone."""
+    """Stages that depend, of those before, on no other row."""
 
     stages: tuple[Stage, ...]
     outer: tuple[Axis, ...]
@@ -156,8 +156,8 @@ def _chained(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
     if not second:
         return None
     chain = stages[: len(own)]
-    held = inner(len(own))
-    if any(stage.buffer not in held for stage in chain[:second]) or _overlap(chain):
+    private = inner(len(own))
+    if any(stage.buffer not in private for stage in chain[:second]) or _overlap(chain):
         return None
     mask = find_mask(chain, second, outer, keys) if _size(keys, _MASKED) >= _MASKED else None
     return _Chain(tuple(chain), outer, keys, tuple(own), places, second, mask=mask)
@@ -278,7 +278,7 @@ class _Blocks:
         self.inner = inner
         self.plans: list[Plan] = []
         self.shared: list[Shared] = []
-        self.held: list[Buffer] = []
+        self.buffers: list[Buffer] = []
         self.stages = chain.stages
         self.strip = 1
         """Keys that the first product takes at a time, where it does not take them all at once."""
@@ -316,7 +316,7 @@ class _Blocks:
             parts.append(IfThenElse(imm64(0) < rest, last))
         elif rest:
             parts.append(share("block", batch, lambda b: self._rows(b, first, rest)))
-        stmt = allocate(self.held, *parts) if self.held else seq(parts)
+        stmt = allocate(self.buffers, *parts) if self.buffers else seq(parts)
         choices = [f"blocks of {self.block} rows go through {len(chain.stages)} stages in cache"]
         choices += [f"{copy.buffer.name}: {copy.text}" for copy in self.shared]
         if self.hides is not None:
@@ -349,7 +349,7 @@ class _Blocks:
                 return False
             self.shared.append(copy)
             self.stages = (*self.stages[:number], copy.reader, *self.stages[number + 1 :])
-            made.append(self._alone(copy.copy))
+            made.append(self._plan_before_blocks(copy.copy))
             return True
 
         if take(0, transpose_keys(self.stages[0], chain.outer, chain.keys, self.target, strip)):
@@ -365,12 +365,12 @@ class _Blocks:
             stage, holds = asked
             names = {axis.var: chain.outer[k].var for k, axis in mine.items()}
             self.hides = substitute(holds, names)
-            made.append(self._alone(stage))
+            made.append(self._plan_before_blocks(stage))
         return made
 
-    def _alone(self, stage: Stage) -> Stmt:
+    def _plan_before_blocks(self, stage: Stage) -> Stmt:
         """Plan a stage that comes before all blocks."""
-        self.held.append(stage.buffer)
+        self.buffers.append(stage.buffer)
         return self._first_of([stage], lambda count: frozenset[Buffer]())[0].stmt
 
     def _seen(self, at: Sequence[PrimExpr], start: PrimExpr, count: int | PrimExpr) -> PrimExpr:
@@ -415,9 +415,9 @@ class _Blocks:
         if self.hides is not None:
             seen = self.seen = Var("seen", INDEX)
             lets.append((seen, self._seen(at, start, count)))
-        held: dict[Buffer, Buffer] = {}
+        private: dict[Buffer, Buffer] = {}
         stages = [
-            self._block_of(number, at, start, count, held) for number in range(len(self.stages))
+            self._block_of(number, at, start, count, private) for number in range(len(self.stages))
         ]
         self.plans = []
         made: list[Stmt] = []
@@ -426,12 +426,12 @@ class _Blocks:
             made.append(self._strips(stages[0]))
             place = 1
         while place < len(stages):
-            plan, covered = self._planned(stages, place, set(held.values()))
+            plan, covered = self._planned(stages, place, set(private.values()))
             self.plans.append(plan)
             made.append(_make_serial(plan.stmt))
             place += covered
         used = {load.buffer for stmt in made for load in by_class(stmt).get(BufferLoad, ())}
-        stmt = allocate([b for b in held.values() if b in used], *made)
+        stmt = allocate([b for b in private.values() if b in used], *made)
         for name, value in reversed(lets):
             stmt = LetStmt(name, value, stmt)
         return stmt
@@ -442,9 +442,9 @@ class _Blocks:
         batch: Sequence[PrimExpr],
         start: PrimExpr,
         count: int | PrimExpr,
-        held: dict[Buffer, Buffer],
+        private: dict[Buffer, Buffer],
     ) -> Stage:
-        """Return a stage for some rows; what lives within the chain has memory for those alone."""
+        """Return a stage for some rows; what lives within the chain has memory for only those."""
         stage, mine = self.stages[number], self.chain.own[number]
         last = len(self.chain.outer) - 1
         row = next(axis.var for axis in stage.axes if mine.get(axis.var) == last)
@@ -456,7 +456,7 @@ class _Blocks:
         table.update({a.var: imm64(0) for a in stage.axes if a.size == 1 and a.var not in mine})
 
         def moved(load: BufferLoad) -> BufferLoad:
-            small = held.get(load.buffer)
+            small = private.get(load.buffer)
             if small is None:
                 return load
             return BufferLoad(small, local(self.chain.places[load.buffer], load.indices))
@@ -484,15 +484,15 @@ class _Blocks:
         buffer, indices = stage.buffer, tuple(substitute(i, table) for i in stage.indices)
         if buffer in self.inner and buffer in self.chain.places:
             dims = self.chain.places[buffer]
-            if buffer not in held:
+            if buffer not in private:
                 shape = list(buffer.shape)
                 for k, dim in enumerate(dims):
                     shape[dim] = many if k == last else imm64(1)
                 if number == 0 and self.strip > 1:
                     dim = next(k for k, i in enumerate(stage.indices) if i is self.chain.keys.var)
                     shape[dim] = round_up(shape[dim], self.strip)
-                held[buffer] = scratch(buffer.name, shape, buffer.dtype)
-            small = held[buffer]
+                private[buffer] = scratch(buffer.name, shape, buffer.dtype)
+            small = private[buffer]
             buffer, indices = small, local(dims, indices)
         made = replace(stage, axes=axes, reduced=reduced, value=value, init=init)
         return replace(made, buffer=buffer, indices=indices)
@@ -501,7 +501,7 @@ class _Blocks:
         return Axis(axis.var, self.seen) if axis.var is key else axis
 
     def _planned(
-        self, stages: Sequence[Stage], place: int, held: AbstractSet[Buffer]
+        self, stages: Sequence[Stage], place: int, private: AbstractSet[Buffer]
     ) -> tuple[Plan, int]:
         left = stages[place:]
         if place < self.chain.second:
@@ -511,7 +511,7 @@ class _Blocks:
             group = {stage.buffer for stage in stages[place : place + count]}
             others = [*stages[:place], *stages[place + count :]]
             used = {load.buffer for stage in others for load in _loads(stage)}
-            return frozenset((held & group) - used - {stage.buffer for stage in others})
+            return frozenset((private & group) - used - {stage.buffer for stage in others})
 
         return self._first_of(left, inner)
 

@@ -77,8 +77,8 @@ def transpose_keys(
     lanes = target.lanes(factor.dtype.bits)
     # Rows of a power of two would share few sets of a cache.
     length = add(round_up(keys.extent, max(whole, lanes)), imm64(lanes))
-    made = _copied("turned", product, factor, outer[:-1], (many[0], keys), length)
-    return _shared(product, made, swapped, "a factor turned once, for all blocks")
+    made = _copied("transposed", product, factor, outer[:-1], (many[0], keys), length)
+    return _shared(product, made, swapped, "a factor transposed once, for all blocks")
 
 
 def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | None:
@@ -99,7 +99,7 @@ def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | 
 def pack_values(product: Stage, outer: Sequence[Axis]) -> Shared | None:
     """Pack the right operand of the second product, where its rows are not contiguous.
 
-    Heads of 128 numbers that are 4 KiB apart take 2 times as long in place: all of them map to few
+    Heads of 128 numbers at distances of 4 KiB take 2 times as long in place: all of them map to few
     sets of L1, and each needs a page. Short floats are converted once, too.
     """
     assert isinstance(product.value, Mul)
@@ -135,7 +135,7 @@ def _copied(
     length: PrimExpr,
 ) -> tuple[Stage, PrimExpr]:
     """Return the stage that copies a factor, and what is read of it instead."""
-    axes, where, value = _spread(product, factor, batch)
+    axes, where, value = _batch_axes(product, factor, batch)
     buffer = scratch(name, [*(a.extent for a in axes), inner[0].extent, length], factor.dtype)
     last = tuple(a.var for a in inner)
     stored = (*(a.var for a in axes), *last)
@@ -143,7 +143,7 @@ def _copied(
     return stage, BufferLoad(buffer, (*where, *last))
 
 
-def _spread(
+def _batch_axes(
     product: Stage, factor: PrimExpr, batch: Sequence[Axis]
 ) -> tuple[list[Axis], list[PrimExpr], PrimExpr]:
     """Return axes of what a factor has for batches, the place of a batch there, and the factor."""
@@ -180,7 +180,7 @@ def check_finite(product: Stage, outer: Sequence[Axis]) -> tuple[Stage, PrimExpr
         return None
     among = {axis.var for axis in outer}
     wide = [a for a in product.axes if a.size != 1 and a.var not in among]
-    axes, where, value = _spread(product, factor, outer[:-1])
+    axes, where, value = _batch_axes(product, factor, outer[:-1])
     buffer = scratch("strange", [a.extent for a in axes] or [1], factor.dtype)
     stored = tuple(a.var for a in axes) or (imm64(0),)
     many = tuple(a for a in product.reduced if a.size != 1)

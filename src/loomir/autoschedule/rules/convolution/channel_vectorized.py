@@ -207,12 +207,12 @@ def _is_near(image: Image, shape: tuple[int, int, int], target: Target) -> bool:
     kernels = steps * shape[2] * target.lanes(found.dtype.bits) * size
     lines = size_of(image.places[:-1])
     copy = reduce(mul, image.lines[1:], imm64(image.pitch * size))
-    held = copy.value if isinstance(copy, IntImm) and lines is not None else near
+    copied = copy.value if isinstance(copy, IntImm) and lines is not None else near
     taps = steps // max(axis.size or 1 for axis in image.steps)
     kernels = min(kernels, 2 * first)
-    if taps < _TAPS and held > near // 2:
+    if taps < _TAPS and copied > near // 2:
         return False
-    return (size_of(found.rows) or 1) * steps * size <= near // 2 or held + 2 * kernels <= near
+    return (size_of(found.rows) or 1) * steps * size <= near // 2 or copied + 2 * kernels <= near
 
 
 def _stride_of(image: Image, place: PrimExpr, axis: Axis) -> int | None:
@@ -608,13 +608,13 @@ class _ChannelVectors:
         tiles, found = self.tiles, self.found
         lanes, (pixels,) = tiles.lanes, found.columns
         squares = div_up(tiles.rows, lanes)
-        held = scratch("held", (tiles.rows, tiles.columns), found.dtype)
+        acc = scratch("acc", (tiles.rows, tiles.columns), found.dtype)
         edge = scratch("edge", (tiles.columns, squares * lanes), found.dtype)
 
         def square(v: PrimExpr, q: int) -> Stmt:
             rows = [min(q * lanes + i, tiles.rows - 1) for i in range(lanes)]
             first = mul(v, imm64(lanes))
-            loads = [BufferLoad(held, (imm64(r), ramp(first, lanes))) for r in rows]
+            loads = [BufferLoad(acc, (imm64(r), ramp(first, lanes))) for r in rows]
             return transpose_in_registers(
                 loads,
                 lambda made: seq(
@@ -643,7 +643,7 @@ class _ChannelVectors:
         if self.m % tiles.columns:
             count = minimum(count, sub(imm64(self.m), row))
         storing = loop("channel", count, channel)
-        return allocate([held, edge], copy_tile(held, (), sums, tiles), turning, storing)
+        return allocate([acc, edge], copy_tile(acc, (), sums, tiles), turning, storing)
 
     def _choices(self, how: str) -> tuple[str, ...]:
         tiles = self.tiles

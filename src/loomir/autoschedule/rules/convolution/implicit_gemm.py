@@ -227,16 +227,16 @@ class _Convolution:
     def plan(self) -> Plan:
         """Emit the loop nest."""
         copying, how = copy_image(self.image, self.copy, self.tiles.lanes)
-        parts, held = [copying], [self.copy]
+        parts, local = [copying], [self.copy]
         if not self.own_panels:
-            held.append(self.panel)
-            held += [self.columns] if self.left_over else []
+            local.append(self.panel)
+            local += [self.columns] if self.left_over else []
             parts.append(self._pack_all())
         blocks = product((self.batch, self.right.blocks, self.left.blocks))
         parts.append(self._for_tasks("block", blocks, self._block))
         flops = None if self.work is None else 2 * self.work
         ahead = () if (own := self.kernels) is None else (Prepack(self._ahead(own), (own,)),)
-        return Plan("convolution", allocate(held, *parts), self._choices(how), flops, ahead=ahead)
+        return Plan("convolution", allocate(local, *parts), self._choices(how), flops, ahead=ahead)
 
     def _ahead(self, kernels: Buffer) -> Stmt:
         """Prepack kernels by tiles; rows beyond the last repeat it."""
@@ -635,34 +635,34 @@ class _Convolution:
         table = unravel(found.batch, batch)
         (pixels,) = found.columns
 
-        def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
+        def end(r: PrimExpr, c: PrimExpr, tile: Buffer) -> Stmt:
             place = {**table, **rows(r), pixels.var: add(column, c)}
-            return store_element(found, self.inner, place, BufferLoad(held, (r, c)))
+            return store_element(found, self.inner, place, BufferLoad(tile, (r, c)))
 
-        def line(r: PrimExpr, held: Buffer, size: int) -> Stmt:
+        def line(r: PrimExpr, tile: Buffer, size: int) -> Stmt:
             made: list[Stmt] = []
             for first, n in parts_of(size, tiles.lanes):
                 f = imm64(first)
                 made.append(
-                    end(r, f, held)
+                    end(r, f, tile)
                     if n == 1
-                    else vectorized("c", n, lambda c, f=f: end(r, add(f, c), held))
+                    else vectorized("c", n, lambda c, f=f: end(r, add(f, c), tile))
                 )
             return self._guard_row(row, r, seq(made))
 
         light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
-        held, many, before = sums, unrolled, list[Stmt]()
+        tile, many, before = sums, unrolled, list[Stmt]()
         if light * tiles.rows * tiles.vectors > _WRITTEN_OUT:
-            held, many = scratch("edge", (tiles.rows, tiles.columns), found.dtype), loop
-            before.append(copy_tile(held, (), sums, tiles))
-        whole = many("r", tiles.rows, lambda r: line(r, held, tiles.columns))
+            tile, many = scratch("edge", (tiles.rows, tiles.columns), found.dtype), loop
+            before.append(copy_tile(tile, (), sums, tiles))
+        whole = many("r", tiles.rows, lambda r: line(r, tile, tiles.columns))
         rest = self.whole % tiles.columns
         made = whole
         if rest:
-            some = many("r", tiles.rows, lambda r: line(r, held, rest))
+            some = many("r", tiles.rows, lambda r: line(r, tile, rest))
             full = LE(add(column, imm64(tiles.columns)), imm64(self.whole))
             made = IfThenElse(full, whole, some) if self.whole > rest else some
-        return allocate([held], *before, made) if before else made
+        return allocate([tile], *before, made) if before else made
 
     def _choices(self, how: str) -> tuple[str, ...]:
         left, right, tiles = self.left, self.right, self.tiles

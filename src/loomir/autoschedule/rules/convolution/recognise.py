@@ -1,7 +1,8 @@
 """Recognise a convolution in a product: pixels of an image, shifted by the taps of a kernel.
 
 The columns are pixels that are contiguous in the result. The image is copied with its padding, and
-elements a stride apart are made contiguous there, so that any vector of pixels can be loaded.
+elements at a distance of the stride are made contiguous there, so that any vector of pixels can be
+loaded.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ class Border:
 class Image:
     """Where the pixels of a product are: at ``base`` in a copy, plus ``shift`` for each pixel.
 
-    Rows of the copy hold elements that are ``stride`` apart in contiguous runs of ``run`` elements.
-    ``product`` has as its only column axis ``pixels``, the collapsed ``places``, and as its only
-    reduced axis the collapsed ``steps``.
+    Rows of the copy hold elements at a distance of ``stride`` in contiguous runs of ``run``
+    elements. ``product`` has as its only column axis ``pixels``, the collapsed ``places``, and as
+    its only reduced axis the collapsed ``steps``.
     """
 
     product: Contraction
@@ -163,8 +164,8 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
         return None
     step = Var("k", INDEX)
     flat = views.flatten(weights, reduced, step)
-    apart = pad is not None or count < len(many)
-    moved = _find_addresses(load, places, reduced, apart=apart)
+    padded_or_nested = pad is not None or count < len(many)
+    moved = _find_addresses(load, places, reduced, padded_or_nested=padded_or_nested)
     if flat is None or moved is None:
         return None
     stride, base, shift, run = moved
@@ -203,12 +204,12 @@ def _sort_by_weight(found: Contraction) -> tuple[Axis, ...]:
 
 
 def _find_addresses(
-    load: BufferLoad, places: Sequence[Axis], steps: Sequence[Axis], *, apart: bool
+    load: BufferLoad, places: Sequence[Axis], steps: Sequence[Axis], *, padded_or_nested: bool
 ) -> tuple[int, PrimExpr, PrimExpr, int] | None:
     """Find the stride of pixels, and their addresses in a copy of the image.
 
-    None where they are no image: neither shifted by the taps of a kernel nor ``apart``, which says
-    that the image is padded or has outer axes.
+    None where they are no image: neither shifted by the taps of a kernel nor ``padded_or_nested``,
+    which says that the image is padded or has outer axes.
     """
     axes = (*places, *steps)
     forms = [affine_form(index, axes) for index in load.indices]
@@ -220,7 +221,7 @@ def _find_addresses(
     stride = forms[-1].terms.get(last, 0)
     if stride < 1 or any(var in own and var is not last for var in forms[-1].terms):
         return None
-    slides = apart or len(places) > 1 or stride > 1
+    slides = padded_or_nested or len(places) > 1 or stride > 1
     base: PrimExpr = imm64(0)
     shift: PrimExpr = imm64(0)
     zeros: dict[Var, PrimExpr] = dict.fromkeys(own, imm64(0))

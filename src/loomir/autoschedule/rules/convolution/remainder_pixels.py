@@ -142,7 +142,7 @@ class RemainderPixels:
         found, lanes, height = self.found, self.lanes, self.left.width
         fixed = unravel(found.batch, batch)
         step = found.reduced[0].var
-        held = scratch("held", (height, len(some), lanes), found.dtype, scope="local")
+        acc = scratch("acc", (height, len(some), lanes), found.dtype, scope="local")
         zero, all_lanes = const(0, found.dtype), ramp(imm64(0), lanes)
         share = imm64(self.share)
         begin = mul(panel, share)
@@ -164,15 +164,15 @@ class RemainderPixels:
                 for i, j in enumerate(some):
                     place = (r, imm64(i), all_lanes)
                     other = column(j, ramp(k, lanes))
-                    total = multiply_add(weights, other, BufferLoad(held, place))
-                    stores.append(BufferStore(held, total, place))
+                    total = multiply_add(weights, other, BufferLoad(acc, place))
+                    stores.append(BufferStore(acc, total, place))
                 return seq(stores)
 
             return unrolled("r", height, row)
 
         def clear(r: PrimExpr) -> Stmt:
             return seq(
-                BufferStore(held, Broadcast(zero, lanes), (r, imm64(i), all_lanes))
+                BufferStore(acc, Broadcast(zero, lanes), (r, imm64(i), all_lanes))
                 for i in range(len(some))
             )
 
@@ -183,10 +183,10 @@ class RemainderPixels:
             more = BufferStore(sums, Add(BufferLoad(sums, place), total), place)
             return IfThenElse(Eq(panel, imm64(0)), begun, more)
 
-        def joined(r: PrimExpr) -> Stmt:
+        def add_row(r: PrimExpr) -> Stmt:
             stores: list[Stmt] = []
             for i, j in enumerate(some):
-                total = reduce_lanes(Combine.SUM, BufferLoad(held, (r, imm64(i), all_lanes)))
+                total = reduce_lanes(Combine.SUM, BufferLoad(acc, (r, imm64(i), all_lanes)))
                 place = (tile, r, imm64(j))
                 stores.append(let("total", total, lambda t, place=place: added(t, place)))
             return seq(stores)
@@ -194,7 +194,7 @@ class RemainderPixels:
         parts = [
             unrolled("r", height, clear),
             loop("v", count, one),
-            unrolled("r", height, joined),
+            unrolled("r", height, add_row),
         ]
         if self.steps % lanes:
             parts.append(
@@ -203,7 +203,7 @@ class RemainderPixels:
                     self._tail(columns, sums, batch, tile, rows, some),
                 )
             )
-        return allocate([held], *parts)
+        return allocate([acc], *parts)
 
     def _tail(
         self,

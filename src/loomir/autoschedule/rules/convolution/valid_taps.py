@@ -21,28 +21,28 @@ __all__ = ["Sight", "sights"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sight:
-    """Tap ``s`` is valid at pixel ``p`` where ``low <= stride*p + apart*s < high``.
+    """Tap ``s`` is valid at pixel ``p`` where ``low <= stride*p + dilation*s < high``.
 
-    That is so along one axis, whatever taps and pixels are along others; ``apart`` is the dilation.
+    That is so along one axis, whatever taps and pixels are along others.
     """
 
     pixel: Axis
     step: Axis
     stride: int
-    apart: int
+    dilation: int
     low: int
     high: int
 
     def sees(self, pixel: int, step: int) -> bool:
         """Whether a tap is valid at a pixel."""
-        return self.low <= self.stride * pixel + self.apart * step < self.high
+        return self.low <= self.stride * pixel + self.dilation * step < self.high
 
     def span(self, first: PrimExpr, last: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
         """Return the first tap that is valid at one of some pixels, and how many may be."""
-        before = sub(imm64(self.low + self.apart - 1), mul(last, imm64(self.stride)))
-        after = sub(imm64(self.high + self.apart - 1), mul(first, imm64(self.stride)))
-        begin = Max(FloorDiv(before, imm64(self.apart)), imm64(0))
-        end = minimum(FloorDiv(after, imm64(self.apart)), imm64(self.step.size or 0))
+        before = sub(imm64(self.low + self.dilation - 1), mul(last, imm64(self.stride)))
+        after = sub(imm64(self.high + self.dilation - 1), mul(first, imm64(self.stride)))
+        begin = Max(FloorDiv(before, imm64(self.dilation)), imm64(0))
+        end = minimum(FloorDiv(after, imm64(self.dilation)), imm64(self.step.size or 0))
         start = fold_expr(begin)
         return start, fold_expr(Max(sub(end, start), imm64(0)))
 
@@ -53,7 +53,7 @@ class Sight:
         seen = 0
         for step in range(steps):
             first, end = (
-                -((self.apart * step - bound) // self.stride) for bound in (self.low, self.high)
+                -((self.dilation * step - bound) // self.stride) for bound in (self.low, self.high)
             )
             seen += max(0, min(pixels, end) - max(0, first))
         return seen / max(1, pixels * steps)
@@ -81,12 +81,17 @@ def sights(
         if len(ours) != 1 or len(theirs) != 1 or not isinstance(rest, IntImm):
             continue
         (pixel,), (step,) = ours, theirs
-        stride, apart = form.terms[pixel], form.terms[step]
+        stride, dilation = form.terms[pixel], form.terms[step]
         elsewhere = [used for i, used in enumerate(uses) if i != number]
-        if stride < 1 or apart < 1 or any(pixel in u or step in u for u in elsewhere):
+        if stride < 1 or dilation < 1 or any(pixel in u or step in u for u in elsewhere):
             continue
         sight = Sight(
-            own[pixel], other[step], stride, apart, low.value - rest.value, high.value - rest.value
+            own[pixel],
+            other[step],
+            stride,
+            dilation,
+            low.value - rest.value,
+            high.value - rest.value,
         )
         if sight.share < 1:
             made.append(sight)

@@ -80,7 +80,7 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         indices = tuple(value_at(i, table) for i in stage.indices)
         return BufferStore(stage.buffer, value_at(value, table), indices)
 
-    def stretch(row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr) -> Stmt:
+    def store_range(row: _Place, first: PrimExpr, size: PrimExpr, value: PrimExpr) -> Stmt:
         left = number(size)
         if left == 0:
             return seq(())
@@ -101,15 +101,15 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         if choice is not None:
             yes, no = (chosen(v, row, first, size, most - 1) for v in choice[1:])
             return IfThenElse(value_at(choice.condition, row), yes, no)
-        stretches = _stretches(value, stage, run)
-        if len(stretches) == 1:
-            return stretch(row, first, size, stretches[0].value)
+        ranges = _split_run(value, stage, run)
+        if len(ranges) == 1:
+            return store_range(row, first, size, ranges[0].value)
         made: list[Stmt] = []
-        for low, high, part in stretches:
+        for low, high, part in ranges:
             begin = first if number(low) == 0 else fold_expr(Max(first, low))
             end = fold_expr(Min(first + size, high))
             length = fold_expr(Max(end - begin, imm(0, INDEX)))
-            made.append(stretch(row, begin, length, part))
+            made.append(store_range(row, begin, length, part))
         return seq(made)
 
     each = time_of(stage.value, stage.buffer.dtype)
@@ -203,8 +203,8 @@ def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> t
     )
 
 
-def _stretches(value: PrimExpr, stage: Stage, run: Run) -> list[IndexRange]:
-    """Part a run where conditions on its place change, so that none of them varies in a vector."""
+def _split_run(value: PrimExpr, stage: Stage, run: Run) -> list[IndexRange]:
+    """Split a run where conditions on its place change, so that none of them varies in a vector."""
     wide = [axis for axis in run.inner if axis.size != 1]
     parted = split_index_set(value, stage.axes, wide[0]) if len(wide) == 1 else None
     return parted or [IndexRange(imm(0, INDEX), imm(0, INDEX), value)]
@@ -263,7 +263,7 @@ def _run_text(run: Run, width: int, lanes: int, target: Target) -> str:
 
 
 def runs_in(stage: Stage) -> Run:
-    """Split the axes into those around and the run: the last ones in memory, joined if possible."""
+    """Split axes into outer ones and the run: the last ones in memory, collapsed if they can be."""
     placed = [a for a in storage_order(stage) if a.size != 1]
     unit = tuple(a for a in stage.axes if a.size == 1)
     if not placed:

@@ -1,8 +1,8 @@
 """Pre-transpose an operand of an ordered reduction, so that the vectorised axis is contiguous.
 
 Distances of all points to all others read the coordinates of a point one after the other; those of
-neighbouring points are far apart. A copy in which they are contiguous is read as vectors: 500 x 600
-points of 16 coordinates took a fifth of the time.
+neighbouring points are a long way from each other. A copy in which they are contiguous is read as
+vectors: 500 x 600 points of 16 coordinates took a fifth of the time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> Pretra
     lanes = target.lanes(max(8, stage.buffer.dtype.bits))
     if lanes < 2 or (across.size is not None and across.size < lanes):
         return None
-    turned: list[BufferLoad] = []
+    strided: list[BufferLoad] = []
     for load in by_class(stage.value).get(BufferLoad, ()):
         if across.var not in {v for i in load.indices for v in by_class(i).get(Var, ())}:
             continue
@@ -54,19 +54,19 @@ def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> Pretra
             continue  # neighbours already
         if not _is_plain(load, stage) or not _is_read_often(load, placed):
             return None
-        if not any(structural_equal(load, other) for other in turned):
-            turned.append(load)
-    if len(turned) != 1:
+        if not any(structural_equal(load, other) for other in strided):
+            strided.append(load)
+    if len(strided) != 1:
         return None
-    (load,) = turned
+    (load,) = strided
     axes = {axis.var: axis for axis in (*stage.axes, *stage.reduced)}
     order = [axes[i] for i in load.indices if isinstance(i, Var) and i is not across.var]
     order.append(across)
-    copy = scratch("turned", [axis.extent for axis in order], load.dtype)
+    copy = scratch("transposed", [axis.extent for axis in order], load.dtype)
     own = {axis.var: Var(axis.var.name_hint, INDEX) for axis in order}
     source = tuple(own[i] if isinstance(i, Var) else i for i in load.indices)
     fill = Stage(
-        "turned",
+        "transposed",
         tuple(Axis(own[axis.var], axis.extent) for axis in order),
         (),
         copy,

@@ -84,11 +84,11 @@ def plan_transpose(stage: Stage, target: Target) -> Plan | None:
     each = time_of(stage.value, stage.buffer.dtype) * high[0] * wide[0]
     stmt, how = parallelize(count, each, f"tiles of {high[0]} x {wide[0]}", tile)
     names = ", ".join(sorted({load.buffer.name for load in found.loads}))
-    turned_text = (
-        f"blocks of {lanes} x {lanes} are turned in registers: {names} lies along "
+    text = (
+        f"blocks of {lanes} x {lanes} are transposed in registers: {names} lies along "
         f"{down.var.name_hint}, the result along {across.var.name_hint}"
     )
-    return Plan("transpose", stmt, (turned_text, how))
+    return Plan("transpose", stmt, (text, how))
 
 
 def _cut(axis: Axis, side: int) -> tuple[int, PrimExpr]:

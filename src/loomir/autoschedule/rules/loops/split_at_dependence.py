@@ -97,11 +97,11 @@ def _store(body: Stmt) -> BufferStore | None:
     if effects(body.condition) & (Does.ACTS | Does.FAILS):
         return None
     known: list[BufferLoad] = by_class(body.condition).get(BufferLoad, [])
-    held = BufferLoad(store.buffer, store.indices)
-    needed = [held, *by_class(store.value).get(BufferLoad, [])]
+    old = BufferLoad(store.buffer, store.indices)
+    needed = [old, *by_class(store.value).get(BufferLoad, [])]
     if not all(any(structural_equal(load, other) for other in known) for load in needed):
         return None
-    value = Select(body.condition, store.value, held)
+    value = Select(body.condition, store.value, old)
     return BufferStore(store.buffer, value, store.indices, span=store.span)
 
 

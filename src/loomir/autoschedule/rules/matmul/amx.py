@@ -104,8 +104,8 @@ def _amx_groups(found: Contraction, target: Target, constants: Set[Var]) -> Grou
     if not target.has("amx_bf16" if left.dtype.is_bfloat else "amx_int8"):
         return None
     size = 4 // left.dtype.itemsize
-    held = left.dtype, right.dtype
-    return Groups(size, "dot_tiles", (left, right), held, flips=False, pad=_WORDS)
+    dtypes = left.dtype, right.dtype
+    return Groups(size, "dot_tiles", (left, right), dtypes, flips=False, pad=_WORDS)
 
 
 class _AmxTiles(Blocked):
@@ -263,7 +263,7 @@ class _AmxTiles(Blocked):
         column_tile = ravel(strip[0], right.per_block, strip[1])
         sums = part or scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, "local")
         where = () if part is None else (strip[1], tile[1])
-        held = sums, where
+        place = sums, where
         assert self.groups is not None
         kinds = [
             call_builtin("type_annotation", dtype=dtype) for dtype in self.groups.packed_dtypes
@@ -292,7 +292,7 @@ class _AmxTiles(Blocked):
 
         def inside(row: PrimExpr, column: PrimExpr, rows: Places, columns: Places) -> Stmt:
             finish = self._store_tile(
-                batch, (row_tile, column_tile), (row, column), (rows, columns), held
+                batch, (row_tile, column_tile), (row, column), (rows, columns), place
             )
             if part is None:
                 return allocate([sums], add_up(True), finish)
@@ -308,10 +308,10 @@ class _AmxTiles(Blocked):
         tile: tuple[PrimExpr, PrimExpr],
         first: tuple[PrimExpr, PrimExpr],
         places: tuple[Places, Places],
-        held: tuple[Buffer, tuple[PrimExpr, ...]],
+        place: tuple[Buffer, tuple[PrimExpr, ...]],
     ) -> Stmt:
         """Store a complete tile, but for what lies beyond the result or in another tile."""
-        tiles, (sums, where) = self.tiles, held
+        tiles, (sums, where) = self.tiles, place
         table = unravel(self.found.batch, batch)
 
         def end(r: PrimExpr, c: PrimExpr) -> Stmt:

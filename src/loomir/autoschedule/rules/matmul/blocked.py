@@ -111,7 +111,7 @@ __all__ = ["Blocked"]
 Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
 """Gives a vector of the initial accumulators of columns."""
 
-_TURNED: Final = 16
+_TRANSPOSED: Final = 16
 """The most rows of a block transposed in registers: more would be much code for little."""
 
 _WRITTEN_OUT: Final = 6000
@@ -310,7 +310,7 @@ class Blocked:
         if self.groups is not None:
             return self.groups.packing(side, value, factor, depth, self.tiles.lanes)
 
-        size = min(self.tiles.lanes, _TURNED)
+        size = min(self.tiles.lanes, _TRANSPOSED)
 
         def along(place: Values, k: PrimExpr) -> PrimExpr:
             return load_vector(factor, value(place, k), size)
@@ -411,7 +411,7 @@ class Blocked:
         """Emit the loop nest."""
         left, right = self.left, self.right
         parts: list[Stmt] = []
-        held: list[Buffer] = []
+        packed: list[Buffer] = []
         ahead: list[Prepack] = []
         for side in (right, left):
             if side.source is Source.WHOLE:
@@ -422,11 +422,11 @@ class Blocked:
                     ahead.append(Prepack(stmt, made))
                 else:
                     parts.append(stmt)
-                    held += made
+                    packed += made
         parts.append(
             self._for_tasks("block", product((self.batch, right.blocks, left.blocks)), self._block)
         )
-        stmt = allocate(held, *parts) if held else seq(parts)
+        stmt = allocate(packed, *parts) if packed else seq(parts)
         if has_zero_trip_case(self.found.stage):
             stmt = IfThenElse(LT(imm64(0), self.depth), stmt)
         work = self.work
@@ -711,16 +711,16 @@ class Blocked:
         found = self.found
         table = unravel(found.batch, batch)
 
-        def end(r: PrimExpr, c: PrimExpr, held: Buffer) -> Stmt:
+        def end(r: PrimExpr, c: PrimExpr, tile: Buffer) -> Stmt:
             place = {**table, **places[0](r), **places[1](c)}
-            return store_element(found, self.inner, place, BufferLoad(held, (r, c)))
+            return store_element(found, self.inner, place, BufferLoad(tile, (r, c)))
 
-        def vectors(r: PrimExpr, held: Buffer) -> Stmt:
+        def vectors(r: PrimExpr, tile: Buffer) -> Stmt:
             return unrolled(
                 "v",
                 tiles.vectors,
                 lambda v: vectorized(
-                    "c", tiles.lanes, lambda c: end(r, ravel(v, tiles.lanes, c), held)
+                    "c", tiles.lanes, lambda c: end(r, ravel(v, tiles.lanes, c), tile)
                 ),
             )
 
@@ -773,15 +773,15 @@ class Blocked:
         shape = f"{tiles.rows} x {tiles.columns}"
         grouping: tuple[str, ...] = ()
         if self.groups is not None:
-            held = self.groups.packed_dtypes
-            grouping = (f"{self.groups.size} steps at once, as {held[0]} and {held[1]} in words",)
+            a, b = self.groups.packed_dtypes
+            grouping = (f"{self.groups.size} steps at once, as {a} and {b} in words",)
         if self.found.ordered:
             grouping = ("terms of an element in the order of the program, products rounded",)
         return (
             *grouping,
             f"tile of {shape}: {sums} of {registers} registers hold sums",
             f"left factor {left.describe_source}, right factor {right.describe_source}",
-            *((f"held as {right.factor.dtype}, converted when read",) if self.later else ()),
+            *((f"kept as {right.factor.dtype}, converted when read",) if self.later else ()),
             *(("right factor fetched ahead, in one stream",) if self.streams_right else ()),
             f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",
         )

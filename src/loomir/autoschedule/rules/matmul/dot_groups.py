@@ -81,8 +81,8 @@ class Groups:
     def multiply_add(self, x: PrimExpr, y: PrimExpr, z: PrimExpr) -> PrimExpr:
         """Add the products of the groups in words of ``x`` and ``y`` to ``z``."""
         made = [
-            call_builtin("reinterpret", v, dtype=held.with_lanes(self.size * v.dtype.lanes))
-            for v, held in zip((x, y), self.packed_dtypes)
+            call_builtin("reinterpret", v, dtype=packed.with_lanes(self.size * v.dtype.lanes))
+            for v, packed in zip((x, y), self.packed_dtypes)
         ]
         return call_builtin(self.builtin, *made, z)
 
@@ -198,8 +198,8 @@ def find_dot_groups(found: Contraction, target: Target) -> Groups | None:
     bytes_ = (_INT8, _UINT8)
     able = target.has("avx512_vnni" if target.vector_bits > 256 else "avx_vnni")
     if found.dtype is WORD and one in bytes_ and other in bytes_ and able:
-        held = (_UINT8 if other is _INT8 else _INT8, other)
-        return Groups(4, "dp4a", (left, right), held, one is other)
+        dtypes = (_UINT8 if other is _INT8 else _INT8, other)
+        return Groups(4, "dp4a", (left, right), dtypes, one is other)
     return None
 
 

@@ -206,13 +206,13 @@ class _DotProducts:
         )
         if has_zero_trip_case(self.found.stage):
             stmt = IfThenElse(LT(imm64(0), extent_of(self.found.reduced)), stmt)
-        held = self.rows * self.columns
+        registers = self.rows * self.columns
         return Plan(
             "matrix product of few rows",
             stmt,
             (
                 f"dot products of vectors of {self.lanes}, nothing packed",
-                f"tile of {self.rows} x {self.columns}: {held} vectors of sums",
+                f"tile of {self.rows} x {self.columns}: {registers} vectors of sums",
                 *([f"{self.chunk} steps of all rows at a time"] if self.chunk else []),
             ),
             None if work is None else 2 * work,
@@ -271,16 +271,16 @@ class _DotProducts:
         def each(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
             return unrolled("r", self.rows, lambda r: seq(body(r, c) for c in range(self.columns)))
 
-        def held(c: int) -> PrimExpr:
+        def lanes_of(c: int) -> PrimExpr:
             return ramp(imm64(c * lanes), lanes)
 
         def step(place: PrimExpr) -> Stmt:
             k = ravel(chunk, self.chunk or 0, mul(place, imm64(lanes)))
 
-            return self._products(tile, k, lanes, lambda r, c: (sums, (imm64(r), held(c))))
+            return self._products(tile, k, lanes, lambda r, c: (sums, (imm64(r), lanes_of(c))))
 
         zero = Broadcast(const(0, found.dtype), lanes)
-        begin = each(lambda r, c: BufferStore(sums, zero, (r, held(c))))
+        begin = each(lambda r, c: BufferStore(sums, zero, (r, lanes_of(c))))
         steps = self.whole
         if self.chunk is not None:
             steps = imm64(self.chunk // lanes)
@@ -291,10 +291,14 @@ class _DotProducts:
         if part is None:
             return allocate([sums], begin, run, end)
         again = each(
-            lambda r, c: BufferStore(sums, BufferLoad(part, (*place, r, held(c))), (r, held(c)))
+            lambda r, c: BufferStore(
+                sums, BufferLoad(part, (*place, r, lanes_of(c))), (r, lanes_of(c))
+            )
         )
         keep = each(
-            lambda r, c: BufferStore(part, BufferLoad(sums, (r, held(c))), (*place, r, held(c)))
+            lambda r, c: BufferStore(
+                part, BufferLoad(sums, (r, lanes_of(c))), (*place, r, lanes_of(c))
+            )
         )
         return allocate(
             [sums],
@@ -318,13 +322,13 @@ class _DotProducts:
             return each(whole)
         # Store in a loop, from memory: unrolled stores, each with its bounds guard, took a third of
         # the time to compile.
-        held = scratch("held", (self.rows, self.columns), self.found.dtype)
+        tile_sums = scratch("acc", (self.rows, self.columns), self.found.dtype)
 
         def put(r: PrimExpr, c: int, value: PrimExpr) -> Stmt:
-            return BufferStore(held, value, (r, imm64(c)))
+            return BufferStore(tile_sums, value, (r, imm64(c)))
 
         def step(k: PrimExpr) -> Stmt:
-            return self._products(tile, k, 1, lambda r, c: (held, (imm64(r), imm64(c))))
+            return self._products(tile, k, 1, lambda r, c: (tile_sums, (imm64(r), imm64(c))))
 
         begin = each(lambda r, c: put(r, c, self._sum_lanes(sums, r, c)))
         done = mul(self.whole, imm64(self.lanes))
@@ -336,10 +340,12 @@ class _DotProducts:
             columns = minimum(columns, sub(self.width, column))
 
         def one(r: PrimExpr, c: PrimExpr) -> Stmt:
-            return self._store(tile, r, c, BufferLoad(held, (r, c)))
+            return self._store(tile, r, c, BufferLoad(tile_sums, (r, c)))
 
         stored = loop("r", rows, lambda r: loop("c", columns, lambda c: one(r, c)))
-        return allocate([held], begin, *more[: self.k is None or self.k % self.lanes > 0], stored)
+        return allocate(
+            [tile_sums], begin, *more[: self.k is None or self.k % self.lanes > 0], stored
+        )
 
     def _term(
         self, batch: PrimExpr, places: tuple[PrimExpr, PrimExpr], k: PrimExpr, total: PrimExpr
@@ -383,7 +389,7 @@ class _DotProducts:
         tile: _Tile,
         k: PrimExpr,
         lanes: int,
-        held: Callable[[int, int], tuple[Buffer, tuple[PrimExpr, PrimExpr]]],
+        accumulator: Callable[[int, int], tuple[Buffer, tuple[PrimExpr, PrimExpr]]],
     ) -> Stmt:
         """Add the products of a step to the accumulators; each element is loaded once.
 
@@ -402,7 +408,7 @@ class _DotProducts:
 
         def one(a: PrimExpr, b: PrimExpr, i: int, j: int) -> Stmt:
             x, y, r, c = (b, a, j, i) if swapped else (a, b, i, j)
-            buffer, place = held(r, c)
+            buffer, place = accumulator(r, c)
             return BufferStore(buffer, self.multiply(x, y, BufferLoad(buffer, place)), place)
 
         def all_with(given: Sequence[PrimExpr], j: int) -> Stmt:

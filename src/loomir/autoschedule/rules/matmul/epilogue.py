@@ -34,18 +34,18 @@ def store_element(
     if not found.starts_from_init and not is_zero(start):
         total = Add(cast(substitute(start, table), total.dtype), total)
     value = cast(total, stage.buffer.dtype)
-    held: dict[Buffer, Var] = {}
+    values: dict[Buffer, Var] = {}
     bound: list[tuple[Var, PrimExpr]] = []
     stores: list[Stmt] = []
 
     def known(load: BufferLoad) -> PrimExpr:
-        return held.get(load.buffer, load)
+        return values.get(load.buffer, load)
 
     for part in (stage, *found.epilogue):
         if part is not stage:
             value = rewrite(substitute(part.value, table), {BufferLoad: known})
         var = Var(part.buffer.name, part.buffer.dtype)
-        held[part.buffer] = var
+        values[part.buffer] = var
         bound.append((var, value))
         if part.buffer not in inner:
             indices = tuple(substitute(index, table) for index in part.indices)

@@ -77,8 +77,8 @@ def load_tile(
     """Reload all accumulators, and add what ``more`` gives for a vector of columns."""
 
     def one(r: PrimExpr, c: PrimExpr) -> Stmt:
-        held: PrimExpr = BufferLoad(source, (*at, r, c))
-        return BufferStore(sums, Add(held, more(c)) if more else held, (r, c))
+        acc: PrimExpr = BufferLoad(source, (*at, r, c))
+        return BufferStore(sums, Add(acc, more(c)) if more else acc, (r, c))
 
     return _unroll_vectors(tiles, one)
 
@@ -95,8 +95,8 @@ def run_tile(
     lanes = tiles.lanes
 
     def one(r: PrimExpr, c: PrimExpr) -> Stmt:
-        held = BufferLoad(sums, (r, c))
-        made = multiply(broadcast(left(r), lanes), broadcast(right(c), lanes), held)
+        acc = BufferLoad(sums, (r, c))
+        made = multiply(broadcast(left(r), lanes), broadcast(right(c), lanes), acc)
         return BufferStore(sums, made, (r, c))
 
     if rows is None or len(rows) == tiles.rows:

@@ -125,10 +125,10 @@ class Side:
 
     def element(self, *tables: Values) -> PrimExpr:
         """Substitute the axes in the operand by their values in the tables."""
-        joined: dict[Var, PrimExpr] = {}
+        values: dict[Var, PrimExpr] = {}
         for table in tables:
-            joined.update(table)
-        return substitute(self.factor, joined)
+            values.update(table)
+        return substitute(self.factor, values)
 
     def vector(self, index: PrimExpr, *tables: Values) -> PrimExpr:
         """Load a vector of columns from the unpacked operand, with its conversions."""

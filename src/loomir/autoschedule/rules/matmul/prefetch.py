@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 GROUP: Final = 8
-"""Steps that are unrolled; prefetches are spread over groups of them."""
+"""Steps that are unrolled; prefetches are distributed over groups of them."""
 
 _LINE: Final = 64
 """Bytes of a cache line."""

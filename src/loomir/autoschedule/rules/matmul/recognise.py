@@ -210,7 +210,7 @@ def _split_grouped(
 
 
 def _quotient(factor: PrimExpr, axis: Axis) -> tuple[int, int] | None:
-    """Find the extents in which to split an axis of which a factor uses the quotient alone."""
+    """Find the extents in which to split an axis of which a factor uses only the quotient."""
     divisions: list[FloorDiv] = by_class(factor).get(FloorDiv, [])
     steps = {e.b.value for e in divisions if e.a is axis.var and isinstance(e.b, IntImm)}
     if len(steps) != 1 or axis.size is None:

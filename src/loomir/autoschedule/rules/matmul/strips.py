@@ -1,7 +1,7 @@
 """GEMM strip by strip, with a right operand that is not prepacked: 1 x 1 convolutions.
 
 A strip is the columns of a tile. Its panels of few steps stay in L1 while all rows use them;
-meanwhile, and spread evenly, the next panel is prefetched and packed (software pipelining with two
+meanwhile, and evenly, the next panel is prefetched and packed (software pipelining with two
 buffers). Otherwise the tile that first reads a panel would wait for memory, and rows whose stride
 is a power of two would conflict in the caches.
 """

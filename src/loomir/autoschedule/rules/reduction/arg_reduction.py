@@ -2,7 +2,7 @@
 
 An axis of the result is vectorised in program order. Along the reduced axis each lane selects among
 its own elements, and the lanes are reduced last: right only where selection is associative and
-commutative. It depends on comparisons alone, so that trying all orders of three is a proof.
+commutative. It depends on comparisons only, so that trying all orders of three is a proof.
 """
 
 from __future__ import annotations
@@ -266,12 +266,12 @@ def _split(store: BufferStore) -> tuple[PrimExpr, PrimExpr] | None:
     value = store.value
     if not isinstance(value, Select) or store.buffer.dtype.lanes != 1:
         return None
-    for held, term, keep in (
+    for best, term, keep in (
         (value.true_value, value.false_value, value.condition),
         (value.false_value, value.true_value, Not(value.condition)),
     ):
-        if isinstance(held, BufferLoad) and held.buffer is store.buffer:
-            return (keep, term) if _equal(held.indices, store.indices) else None
+        if isinstance(best, BufferLoad) and best.buffer is store.buffer:
+            return (keep, term) if _equal(best.indices, store.indices) else None
     return None
 
 
@@ -397,14 +397,14 @@ def _each(size: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
 def _choose(
     found: _Choice,
     size: int,
-    held: Buffer,
+    mask: Buffer,
     kept: Callable[[PrimExpr], _Kept],
     coming: Callable[[PrimExpr], Sequence[PrimExpr]],
 ) -> Stmt:
     """Select between the kept and the next element, in ``size`` neighbouring lanes."""
     if size > found.lanes:  # each register of the widest buffer for itself
         firsts = [imm64(k) for k in range(0, size, found.lanes)]
-        return seq(_moved_choice(found, first, held, kept, coming) for first in firsts)
+        return seq(_moved_choice(found, first, mask, kept, coming) for first in firsts)
 
     def decide(x: PrimExpr) -> Stmt:
         # Names are read for all lanes, whatever the condition needs.
@@ -412,11 +412,11 @@ def _choose(
         made = substitute(found.keep, names)
         for name, value in zip(names.values(), (*kept(x).values(), *coming(x))):
             made = Let(name, value, made)
-        return BufferStore(held, made, (x,))
+        return BufferStore(mask, made, (x,))
 
     def take(k: int) -> Callable[[PrimExpr], Stmt]:
         def one(x: PrimExpr) -> Stmt:
-            value = Select(BufferLoad(held, (x,)), kept(x).values()[k], coming(x)[k])
+            value = Select(BufferLoad(mask, (x,)), kept(x).values()[k], coming(x)[k])
             return kept(x).put(k, value)
 
         return one
@@ -427,11 +427,11 @@ def _choose(
 def _moved_choice(
     found: _Choice,
     first: PrimExpr,
-    held: Buffer,
+    mask: Buffer,
     kept: Callable[[PrimExpr], _Kept],
     coming: Callable[[PrimExpr], Sequence[PrimExpr]],
 ) -> Stmt:
-    return _choose(found, found.lanes, held, lambda x: kept(first + x), lambda x: coming(first + x))
+    return _choose(found, found.lanes, mask, lambda x: kept(first + x), lambda x: coming(first + x))
 
 
 def _begin(found: _Choice, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt:
@@ -452,7 +452,7 @@ def _terms(found: _Choice, place: _Place) -> list[PrimExpr]:
     return [value_at(stage.value, place) for stage in found.stages]
 
 
-def _held(found: _Choice, size: int, name: str) -> list[Buffer]:
+def _local_buffers(found: _Choice, size: int, name: str) -> list[Buffer]:
     return [scratch(name, (size,), stage.buffer.dtype, "local") for stage in found.stages]
 
 
@@ -473,7 +473,7 @@ def _row(
     result: Sequence[tuple[Buffer, Sequence[PrimExpr]]],
 ) -> Stmt:
     """Select among a row, or a part of its first axis: in lanes, then among lanes."""
-    wide, single = _held(found, width, "lanes"), _held(found, 1, "best")
+    wide, single = _local_buffers(found, width, "lanes"), _local_buffers(found, 1, "best")
     keep = scratch("keep", (width,), DataType("bool"), "local")
 
     def lanes(x: PrimExpr) -> _Kept:
@@ -505,8 +505,8 @@ def _row(
 
     def ends() -> list[Stmt]:
         halves = [width >> k for k in range(1, width.bit_length())]
-        joined = [join(size) for size in halves]
-        return [*joined, _choose(found, 1, keep, best, lambda x: lanes(x).values())]
+        combined = [join(size) for size in halves]
+        return [*combined, _choose(found, 1, keep, best, lambda x: lanes(x).values())]
 
     kept = _Kept(found, result)
     last = [kept.put(k, value) for k, value in enumerate(best(imm64(0)).values())]
@@ -587,7 +587,7 @@ def _in_pieces(
         return allocate([keep], _begin(found, 1, kept), loop("piece", pieces, join))
 
     stmt = allocate(partial, first, loop("item", count, finish))
-    return Plan("choice", stmt, (text, f"pieces of {size} choose apart", how))
+    return Plan("choice", stmt, (text, f"pieces of {size} each choose", how))
 
 
 def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) -> Plan:

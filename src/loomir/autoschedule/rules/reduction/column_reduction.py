@@ -103,7 +103,7 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
     walk = Walk(stage, _units(stage), inside)
     start = run_start([walk])
     elements = None if steps is None else count * steps
-    reading = choose_reading([stage], elements, target, alone=True)
+    reading = choose_reading([stage], elements, target, only=True)
     cut = inside if start == 0 else inside[:1]
     whole = product(axis.extent for axis in cut)
     each = cost
@@ -123,8 +123,8 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
         left = whole - k * imm64(size)
         known = number(whole)
         extent = imm64(size) if known is not None and known % size == 0 else Min(imm64(size), left)
-        stretch = Piece(k * imm64(size), extent)
-        return run_pass([Walk(part, place, inside)], target, stretch, reading=reading)
+        span = Piece(k * imm64(size), extent)
+        return run_pass([Walk(part, place, inside)], target, span, reading=reading)
 
     total = product(axis.extent for axis in outer)
     first, how = parallelize(total * pieces, each * size, "pieces", piece)
@@ -135,7 +135,7 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
 
     stmt = allocate([partial], first, loop("item", total, finish))
     unit = "elements" if start == 0 else f"steps of {cut[0].var.name_hint}"
-    text = f"pieces of {size} {unit} are combined apart, then their results, in order"
+    text = f"pieces of {size} {unit} are combined each by itself, then their results, in order"
     choices = (text, how, *reading.texts())
     return Plan("reduction in two steps", _guard_empty(stage, stmt), choices)
 
@@ -195,7 +195,7 @@ def plan_columns(stage: Stage, target: Target) -> Plan | None:
 
     total = product(a.extent for a in found.outer) * blocks
     stmt, how = parallelize(total, each, "blocks of columns", task)
-    text = f"rows are joined, in order, to {block} results at a time, which stay in the first cache"
+    text = f"rows are added up in order, {block} results at a time, which stay in the first cache"
     return Plan("columns", _guard_empty(stage, stmt), (text, how))
 
 
@@ -238,7 +238,7 @@ def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row
         return _accumulate(ends, place, _block(found, block, t % blocks), everything, None)
 
     stmt = allocate([partial], first, loop("item", total, finish))
-    text = f"pieces of {rows} {found.reduced[0].var.name_hint} are joined apart, {block} columns "
+    text = f"pieces of {rows} {found.reduced[0].var.name_hint} are each added up, {block} columns "
     choices = (text + "at a time, then their results, in order", how)
     return Plan("columns in two steps", _guard_empty(stage, stmt), choices)
 
@@ -305,7 +305,7 @@ def _accumulate(
     stage = found.stage
     steps = 1 if is_heavy(stage.value) else _TOGETHER
 
-    def held(place: Place) -> tuple[Buffer, tuple[PrimExpr, ...]]:
+    def accumulator(place: Place) -> tuple[Buffer, tuple[PrimExpr, ...]]:
         if part is not None:
             return part[0], (*part[1], *(place[axis.var] for axis in found.run))
         return stage.buffer, tuple(value_at(i, place) for i in stage.indices)
@@ -323,7 +323,7 @@ def _accumulate(
         return seq(strip_mine(columns.first, columns.extent, sizes, one))
 
     def start(place: Place) -> Stmt:
-        buffer, indices = held(place)
+        buffer, indices = accumulator(place)
         value = identity(stage.combine, stage.buffer.dtype)
         if part is None:
             assert stage.init is not None
@@ -332,7 +332,7 @@ def _accumulate(
 
     def join(known: Sequence[Place]) -> Stmt:
         def one(place: Place) -> Stmt:
-            buffer, indices = held(place)
+            buffer, indices = accumulator(place)
             value: PrimExpr = BufferLoad(buffer, indices)
             for reduced in known:
                 value = accumulate(

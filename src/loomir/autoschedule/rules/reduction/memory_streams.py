@@ -48,16 +48,16 @@ class Reading(NamedTuple):
 
 
 def choose_reading(
-    stages: Sequence[Stage], elements: int | None, target: Target, *, alone: bool
+    stages: Sequence[Stage], elements: int | None, target: Target, *, only: bool
 ) -> Reading:
-    """Choose how a pass reads so many elements; ``alone``: no other pass comes between its rows."""
+    """Choose how a pass reads so many elements; ``only``: no other pass comes between its rows."""
     moved = elements and elements * sum(map(_bytes_of, stages))
     if moved is None or moved <= target.caches[1]:
         return Reading()
     if any(is_heavy(stage.value) for stage in stages):
         return Reading()
     bits = max(max(8, widest(stage.value, stage.buffer.dtype)) for stage in stages)
-    if alone and all(stage.reduced for stage in stages) and moved > max(target.caches):
+    if only and all(stage.reduced for stage in stages) and moved > max(target.caches):
         return Reading(ahead=_AHEAD * 8 // bits)
     return Reading(lanes=_HALF_LINE // bits if target.lanes(bits) * bits > _HALF_LINE else 0)
 

@@ -121,7 +121,9 @@ class RowVectors:
     def text(self) -> str:
         """Describe the choice."""
         each = f"{self.vectors} vectors of {self.lanes}" if self.vectors > 1 else "one vector"
-        return f"{self.rows} rows at once in {each}, each in order; blocks are turned in registers"
+        return (
+            f"{self.rows} rows at once in {each}, each in order; blocks are transposed in registers"
+        )
 
     def tile(self, first: PrimExpr, extent: PrimExpr, row: Row) -> Stmt:
         """Reduce the rows of a tile from ``first`` on; those beyond ``extent`` are left out."""
@@ -142,7 +144,7 @@ class RowVectors:
     def _vectors(self, vectors: int, row: Row, left: PrimExpr | None = None) -> Stmt:
         """Reduce vectors of rows; only as many rows are stored as are ``left``."""
         stage, lanes = self.stage, self.lanes
-        held = scratch("held", (vectors, lanes), stage.buffer.dtype, "local")
+        acc = scratch("acc", (vectors, lanes), stage.buffer.dtype, "local")
         step, lane = Var("step", imm64(0).dtype), Var("lane", imm64(0).dtype)
         blocks = [scratch("block", (lanes, lanes), load.dtype, "local") for load in self.turns]
 
@@ -168,7 +170,7 @@ class RowVectors:
             indices = tuple(value_at(i, here) for i in stage.indices)
             init = BufferLoad(stage.buffer, indices)
             return BufferStore(
-                held, init if stage.init is None else value_at(stage.init, here), mine
+                acc, init if stage.init is None else value_at(stage.init, here), mine
             )
 
         def join(v: int, known: Place, of: PrimExpr) -> Stmt:
@@ -176,7 +178,7 @@ class RowVectors:
                 mine = (imm64(v), x)
                 term = value_at(of, {**place(v, x), **known, lane: x})
                 return BufferStore(
-                    held, accumulate(stage.combine, BufferLoad(held, mine), term), mine
+                    acc, accumulate(stage.combine, BufferLoad(acc, mine), term), mine
                 )
 
             return vectorized("lane", lanes, one)
@@ -238,10 +240,10 @@ class RowVectors:
 
         def end(x: PrimExpr, mine: tuple[PrimExpr, PrimExpr], here: Place) -> Stmt:
             indices = tuple(value_at(i, here) for i in stage.indices)
-            return BufferStore(stage.buffer, BufferLoad(held, mine), indices)
+            return BufferStore(stage.buffer, BufferLoad(acc, mine), indices)
 
         units: Place = {a.var: imm64(0) for a in stage.reduced if a.size == 1}
         ends = across(end)
         if left is not None:
             ends = loop("r", Min(left, imm64(lanes)), lambda x: end(x, (imm64(0), x), place(0, x)))
-        return allocate((held, *blocks), across(start), nested(0, units), ends)
+        return allocate((acc, *blocks), across(start), nested(0, units), ends)

@@ -56,7 +56,7 @@ def plan_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Pl
     for stage in stages[len(group.stages) : _MOST]:
         if not group.try_add(stage):
             break
-    if len(group.stages) == 1 and not _is_profitable_alone(group.stages[0], target):
+    if len(group.stages) == 1 and not _is_profitable_by_itself(group.stages[0], target):
         return None
     if not any(_has_vectors(stage, group.inside(stage)) for stage in group.stages):
         return None
@@ -77,7 +77,7 @@ def _is_empty(stage: Stage) -> bool:
     return any(axis.size == 0 for axis in (*stage.axes, *stage.reduced))
 
 
-def _is_profitable_alone(stage: Stage, target: Target) -> bool:
+def _is_profitable_by_itself(stage: Stage, target: Target) -> bool:
     """Whether a single reduction gains: its terms may be reassociated, in vectors."""
     if not stage.free_order:
         return False
@@ -209,7 +209,7 @@ class _Group:
         if together:
             return self._in_blocks(passes, together, lent, inner, each, target)
         small = self._contract(stages, inner)
-        held = [buffer for buffer, _ in small.values()]
+        private = [buffer for buffer, _ in small.values()]
         made = [[_use_contracted(stage, small) for stage in stages_of] for stages_of in passes]
 
         def row(index: PrimExpr) -> Stmt:
@@ -223,19 +223,19 @@ class _Group:
         fetching, ahead = self._fetches(passes, target)
         inside = product(axis.extent for axis in self.inside(passes[0][0]))
         elements = number(product(axis.extent for axis in self.rows) * inside)
-        first = choose_reading(passes[0], elements, target, alone=len(passes) == 1)
+        first = choose_reading(passes[0], elements, target, only=len(passes) == 1)
         readings = {fetching: Reading(ahead)} if ahead else {0: first}
         count = product(axis.extent for axis in self.rows)
-        stmt, how = parallelize(count, each, "rows", row, held=held)
+        stmt, how = parallelize(count, each, "rows", row, private=private)
         names = ", ".join(axis.var.name_hint for axis in self.rows) or "nothing"
         choices = [f"rows over {names}: {len(passes)} passes over each of them", how]
         choices += [self._pass_text(stages_of, target) for stages_of in passes]
         if ahead:
             choices.append(f"the next row is fetched into the caches in pass {fetching + 1}")
         choices += [] if ahead else first.texts()
-        if held:
-            between = ", ".join(buffer.name for buffer in held)
-            choices.append(f"{between}: held for one row, never written to memory as a whole")
+        if private:
+            between = ", ".join(buffer.name for buffer in private)
+            choices.append(f"{between}: kept for one row, never written to memory as a whole")
         choices += [f"{a.name}: in the place of {b.name} until that is known" for a, b in lent]
         return Plan("rows", stmt, tuple(choices))
 
@@ -292,9 +292,9 @@ class _Group:
             first = t * imm64(size)
             return seq(one(p, first) for p in passes)
 
-        held = [buffer for buffer, _ in small.values()]
+        private = [buffer for buffer, _ in small.values()]
         blocks = (count + imm64(size - 1)) // imm64(size)
-        stmt, how = parallelize(blocks, each * size, "blocks of rows", block, held=held)
+        stmt, how = parallelize(blocks, each * size, "blocks of rows", block, private=private)
         names = ", ".join(axis.var.name_hint for axis in self.rows)
         choices = [f"blocks of {size} rows over {names}: {len(passes)} passes over each", how]
         choices += [

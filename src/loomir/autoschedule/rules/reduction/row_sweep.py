@@ -33,7 +33,7 @@ __all__ = ["Piece", "Place", "Walk", "may_skip", "run_pass", "run_start", "width
 
 _MOST_LANES: Final = 64
 _MOST_BITS: Final = 2048
-"""The widest vectors that loops are turned into."""
+"""Most lanes of the vectors that these loops use."""
 
 Place = Mapping[Var, PrimExpr]
 
@@ -223,11 +223,11 @@ def _element(walk: Walk, sums: _Sums | None, size: int, width: int) -> _Body:
 
     if sums is None:
         return store
-    held = sums.single if size == 1 else sums.wide if size == width else sums.narrow
+    acc = sums.single if size == 1 else sums.wide if size == width else sums.narrow
 
     def join(x: PrimExpr, place: Place) -> Stmt:
-        value = accumulate(stage.combine, BufferLoad(held, (x,)), value_at(stage.value, place))
-        return BufferStore(held, value, (x,))
+        value = accumulate(stage.combine, BufferLoad(acc, (x,)), value_at(stage.value, place))
+        return BufferStore(acc, value, (x,))
 
     return join
 
@@ -254,15 +254,16 @@ def _end(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
     total: PrimExpr = BufferLoad(sums.single, (imm64(0),))
     if width > 1:
         how, part = stage.combine, sums.part
-        held = reduce_vectors(
+        vectors = reduce_vectors(
             how, load_vectors(sums.wide, width // part, part), max(1, lanes // part)
         )
-        held = [reduce_lanes(how, vector, lanes // len(held)) for vector in held]
+        vectors = [reduce_lanes(how, vector, lanes // len(vectors)) for vector in vectors]
         if lanes < width:
-            others = load_vectors(sums.narrow, len(held), lanes // len(held))
-            held = [
-                accumulate(how, vector, other) for vector, other in zip(held, others, strict=True)
+            others = load_vectors(sums.narrow, len(vectors), lanes // len(vectors))
+            vectors = [
+                accumulate(how, vector, other)
+                for vector, other in zip(vectors, others, strict=True)
             ]
-        (vector,) = reduce_vectors(how, held)
+        (vector,) = reduce_vectors(how, vectors)
         total = accumulate(how, total, reduce_lanes(how, vector))
     return BufferStore(stage.buffer, total, tuple(value_at(i, walk.place) for i in stage.indices))

@@ -1,8 +1,8 @@
 """Stencils with a line buffer: each row of the image is loaded once for all windows over it.
 
 A band of rows is copied with its halo and padding, so that any vector of it can be loaded, and
-elements a stride apart are made contiguous. For each step along the rows, a tile of results takes
-in turn all rows that any of its windows reach.
+elements at a distance of the stride are made contiguous. For each step along the rows, a tile of
+results takes in turn all rows that any of its windows reach.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _Place = Mapping[Var, PrimExpr]
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """How reads move along an axis: ``stride`` for each result, ``apart`` for each step."""
+    """How reads move along an axis: ``stride`` for each result, ``dilation`` for each step."""
 
     axis: Axis
     step: Axis | None
     stride: int
-    apart: int
+    dilation: int
     first: int
 
     @property
@@ -77,19 +77,19 @@ class Along:
     @property
     def reach(self) -> int:
         """The places from the first of a window to its last."""
-        return (self.steps - 1) * self.apart
+        return (self.steps - 1) * self.dilation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sliding:
     """A stage of which ``read`` is copied: its value at places ``y`` and ``x`` of an image.
 
-    ``whole`` is the value of the stage, and ``held`` stands in it for what was copied.
+    ``whole`` is the value of the stage, and ``copied`` stands in it for what was copied.
     """
 
     stage: Stage
     whole: PrimExpr
-    held: Var
+    copied: Var
     down: Along
     across: Along
     y: Var
@@ -123,7 +123,7 @@ class Sliding:
 
     @property
     def run(self) -> int:
-        """The elements of a row of the copy that lie a stride apart in the image."""
+        """How many elements of the image, a stride from each other, are contiguous in the copy."""
         first, vectors, _ = self.pieces[-1]
         return first + vectors * self.lanes + self.across.reach // self.across.stride
 
@@ -161,8 +161,8 @@ def read_sliding(
     if read is None or tests is None or (other is not None and not moved.fixed(other)):
         return None
     rows, low, high = tests
-    held = Var("held", found.dtype)
-    whole = rewrite(value, {type(found): lambda e: held if e is found else e})
+    copied = Var("copied", found.dtype)
+    whole = rewrite(value, {type(found): lambda e: copied if e is found else e})
     lanes = target.lanes(max(8, widest(value, stage.buffer.dtype)))
     narrow = across.size <= lanes and ways[1].stride == 1
     if terms < (_FEWEST_NARROW if narrow else _FEWEST):
@@ -171,7 +171,7 @@ def read_sliding(
         lanes //= 2
     tile, vectors = _tile(ways, lanes, target.registers)
     return Sliding(
-        stage, whole, held, *ways, y, x, read, other, rows, low, high, tile, vectors, lanes
+        stage, whole, copied, *ways, y, x, read, other, rows, low, high, tile, vectors, lanes
     )
 
 
@@ -216,10 +216,10 @@ def _ways(
         step = steps.get(others[0]) if others else None
         if len(others) > 1 or (others and step is None) or not isinstance(rest, IntImm):
             return None
-        apart = 1 if step is None else terms[step.var]
-        if terms[axis.var] < 1 or apart < 1:
+        dilation = 1 if step is None else terms[step.var]
+        if terms[axis.var] < 1 or dilation < 1:
             return None
-        made.append(Along(axis, step, terms[axis.var], apart, rest.value))
+        made.append(Along(axis, step, terms[axis.var], dilation, rest.value))
     down, across = made
     same = down.step is not None and across.step is not None and down.step.var is across.step.var
     return None if same else (down, across)
@@ -253,7 +253,7 @@ class _Moved:
             times, rest = divmod(form.terms.get(way.axis.var, 0), way.stride)
             wanted = {way.axis.var: way.stride * times}
             if way.step is not None:
-                wanted[way.step.var] = way.apart * times
+                wanted[way.step.var] = way.dilation * times
             if times and not rest and form.terms == wanted:
                 return k, times
         return None
@@ -269,7 +269,7 @@ class _Moved:
         return add(mul(self.here[k], imm64(times)), sub(form.rest, less))
 
     def value(self, expr: PrimExpr) -> PrimExpr | None:
-        """Return a value by the place; None where it is not one of the place alone."""
+        """Return a value by the place; None where it depends on more."""
 
         def load(e: BufferLoad) -> PrimExpr:
             return BufferLoad(e.buffer, tuple(self.index(index) for index in e.indices))
@@ -328,7 +328,7 @@ class _Moved:
 
 
 def _tile(ways: tuple[Along, Along], lanes: int, registers: int) -> tuple[int, int]:
-    """Choose the rows and vectors of a tile: sums, factors of a column and a vector are held."""
+    """Choose the rows and vectors of a tile, so that its sums and operands stay in registers."""
     down, across = ways
     height, width, steps = down.axis.size, across.axis.size or 1, down.steps
 
@@ -356,7 +356,7 @@ Finish = Callable[[_Place, PrimExpr], Stmt]
 def slide(
     found: Sliding, outer: tuple[Axis, ...], target: Target, join: Join, finish: Finish
 ) -> tuple[Stmt, tuple[str, ...]]:
-    """Write the loops: ``join`` adds a term to what is held, ``finish`` stores a result."""
+    """Write the loops: ``join`` adds a term to an accumulator, ``finish`` stores a result."""
     down, across = found.down, found.across
     band = _band(found, target)
     lines = (band - 1) * down.stride + down.reach + 1
@@ -403,7 +403,7 @@ def slide(
     terms = down.steps * across.steps
     each = terms * time_of(found.stage.value, found.stage.buffer.dtype) / 4
     each *= band * (across.axis.size or 1)
-    stmt, how = parallelize(count, each, f"bands of {band} rows", item, held=(copy,))
+    stmt, how = parallelize(count, each, f"bands of {band} rows", item, private=(copy,))
     sums = found.tile * found.vectors
     tile = (
         f"tile of {found.tile} x {found.width}: {sums} of {target.registers} registers hold results"
@@ -437,11 +437,11 @@ def _band(found: Sliding, target: Target) -> int:
 
 
 def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr) -> Stmt:
-    """Copy a row of the image, with what is a stride apart side by side."""
+    """Copy a row of the image; elements at a distance of the stride become contiguous."""
     across, run = found.across, found.run
     blank = const(0, found.read.dtype) if found.other is None else found.other
 
-    def stretch(phase: int, begin: int, end: int, value: PrimExpr) -> list[Stmt]:
+    def copy_range(phase: int, begin: int, end: int, value: PrimExpr) -> list[Stmt]:
         def some(first: PrimExpr, size: int) -> Stmt:
             def lane(i: PrimExpr) -> Stmt:
                 k = add(first, i)
@@ -468,9 +468,9 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
                 min(run, max(0, -((across.first + phase - x) // across.stride)))
                 for x in ((found.low, found.high) if inside else (found.low, found.low))
             )
-            made += stretch(phase, 0, low, blank)
-            made += stretch(phase, low, high, found.read)
-            made += stretch(phase, high, run, blank)
+            made += copy_range(phase, 0, low, blank)
+            made += copy_range(phase, low, high, found.read)
+            made += copy_range(phase, high, run, blank)
         return seq(made)
 
     condition: PrimExpr = TRUE
@@ -520,7 +520,7 @@ def _results(
     stage, down, across = found.stage, found.down, found.across
     rows, vectors, size = shape
     width = vectors * found.lanes
-    held = scratch("held", (rows * width,), stage.buffer.dtype, "local")
+    acc = scratch("acc", (rows * width,), stage.buffer.dtype, "local")
     row, column = place[down.axis.var], place[across.axis.var]
 
     def lane(r: int, x: PrimExpr) -> tuple[_Place, PrimExpr]:
@@ -530,30 +530,30 @@ def _results(
     def start(r: int, x: PrimExpr) -> Stmt:
         assert stage.init is not None
         here, slot = lane(r, x)
-        return BufferStore(held, value_at(stage.init, here), (slot,))
+        return BufferStore(acc, value_at(stage.init, here), (slot,))
 
     def end(r: int, x: PrimExpr) -> Stmt:
         here, slot = lane(r, x)
-        return finish(here, BufferLoad(held, (slot,)))
+        return finish(here, BufferLoad(acc, (slot,)))
 
     def step(k: PrimExpr, r: int, j: int, x: PrimExpr) -> Stmt:
         here, slot = lane(r, x)
         steps = {} if across.step is None else {across.step.var: k}
         if down.step is not None:
             steps[down.step.var] = imm64(j)
-        moved = mul(k, imm64(across.apart))
+        moved = mul(k, imm64(across.dilation))
         by = imm64(across.stride)
         start = add(mul(FloorMod(moved, by), imm64(found.run)), FloorDiv(moved, by))
         x = add(fold_expr(start), add(column, x))
-        u = add(line, imm64(r * down.stride + j * down.apart))
-        value = value_at(found.whole, {**here, **steps, found.held: BufferLoad(copy, (u, x))})
-        return BufferStore(held, join(BufferLoad(held, (slot,)), value), (slot,))
+        u = add(line, imm64(r * down.stride + j * down.dilation))
+        value = value_at(found.whole, {**here, **steps, found.copied: BufferLoad(copy, (u, x))})
+        return BufferStore(acc, join(BufferLoad(acc, (slot,)), value), (slot,))
 
     def lines(k: PrimExpr) -> Stmt:
         made: list[Stmt] = []
         for u in range((rows - 1) * down.stride + down.reach + 1):
             for r in range(rows):
-                j, rest = divmod(u - r * down.stride, down.apart)
+                j, rest = divmod(u - r * down.stride, down.dilation)
                 if 0 <= j < down.steps and not rest:
                     made.append(vectorized("lane", width, lambda x, r=r, j=j: step(k, r, j, x)))
         return seq(made)
@@ -568,4 +568,4 @@ def _results(
                 ended.append(end(r, f))
             else:
                 ended.append(vectorized("lane", n, lambda x, r=r, f=f: end(r, add(f, x))))
-    return allocate([held], *begun, steps, *ended)
+    return allocate([acc], *begun, steps, *ended)

@@ -65,7 +65,7 @@ _UNROLLED: Final = 16
 _COPIED: Final = 1 << 16
 """Elements of a buffer that may be copied before it is read."""
 _STRIDE: Final = 4
-"""Places by which windows may be apart along vectors."""
+"""Greatest stride of windows along vectors."""
 
 _Place = Mapping[Var, PrimExpr]
 
@@ -113,8 +113,8 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
             copied,
             found.outer,
             target,
-            lambda held, term: _joined(found, held, term),
-            lambda place, total: _finished(found, place, total),
+            lambda acc, term: _add_term(found, acc, term),
+            lambda place, total: _finish(found, place, total),
         )
         fused = ("products are added without a rounding between",) if found.fused else ()
         return Plan("windows", stmt, (*how[:-1], *fused, how[-1]), _flops(found))
@@ -311,10 +311,10 @@ def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
     if not moving or not along:
         return False
     # A product that leaves out an axis, or sums over channels too, is one of matrices.
-    return not isinstance(value, Mul) or not (own - moving or _apart(loads, axes, own, steps))
+    return not isinstance(value, Mul) or not (own - moving or _unmoved(loads, axes, own, steps))
 
 
-def _apart(
+def _unmoved(
     loads: Sequence[BufferLoad], axes: Sequence[Axis], own: set[Var], steps: set[Var]
 ) -> set[Var]:
     """Return the reduced axes along which no window moves, as channels of a group."""
@@ -464,16 +464,16 @@ def _is_fused(stage: Stage) -> bool:
     )
 
 
-def _joined(found: _Window, held: PrimExpr, term: PrimExpr) -> PrimExpr:
+def _add_term(found: _Window, acc: PrimExpr, term: PrimExpr) -> PrimExpr:
     if found.fused and isinstance(term, Mul):
-        return call_builtin("fma", term.a, term.b, held)
-    return accumulate(found.stage.combine, held, term)
+        return call_builtin("fma", term.a, term.b, acc)
+    return accumulate(found.stage.combine, acc, term)
 
 
 def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width: int) -> Stmt:
     """Combine a tile and store it."""
     stage, down = found.stage, found.down
-    held = scratch("held", (rows * width,), stage.buffer.dtype, "local")
+    acc = scratch("acc", (rows * width,), stage.buffer.dtype, "local")
     value = found.padding.without(known.__contains__)
 
     def each(body: Callable[[_Place, PrimExpr], Stmt]) -> Stmt:
@@ -491,21 +491,21 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
 
     def start(here: _Place, x: PrimExpr) -> Stmt:
         assert stage.init is not None
-        return BufferStore(held, value_at(stage.init, here), (x,))
+        return BufferStore(acc, value_at(stage.init, here), (x,))
 
     def step(steps: _Place, term: PrimExpr) -> Stmt:
         return each(
             lambda here, x: BufferStore(
-                held,
-                _joined(found, BufferLoad(held, (x,)), value_at(term, {**here, **steps})),
+                acc,
+                _add_term(found, BufferLoad(acc, (x,)), value_at(term, {**here, **steps})),
                 (x,),
             )
         )
 
     def end(here: _Place, x: PrimExpr) -> Stmt:
-        return _finished(found, here, BufferLoad(held, (x,)))
+        return _finish(found, here, BufferLoad(acc, (x,)))
 
-    return allocate((held,), each(start), _steps(found, value, place, step), each(end))
+    return allocate((acc,), each(start), _steps(found, value, place, step), each(end))
 
 
 def _steps(
@@ -548,21 +548,21 @@ def _steps(
     return inside(0, {})
 
 
-def _finished(found: _Window, place: _Place, total: PrimExpr) -> Stmt:
+def _finish(found: _Window, place: _Place, total: PrimExpr) -> Stmt:
     """Store an element, and what later stages make of it."""
-    held: dict[Buffer, Var] = {}
+    values: dict[Buffer, Var] = {}
     bound: list[tuple[Var, PrimExpr]] = []
     stores: list[Stmt] = []
     value = total
 
     def known(load: BufferLoad) -> PrimExpr:
-        return held.get(load.buffer, load)
+        return values.get(load.buffer, load)
 
     for part in (found.stage, *found.epilogue):
         if part is not found.stage:
             value = rewrite(value_at(part.value, place), {BufferLoad: known})
         var = Var(part.buffer.name, part.buffer.dtype)
-        held[part.buffer] = var
+        values[part.buffer] = var
         bound.append((var, value))
         if part.buffer not in found.inner:
             indices = tuple(value_at(index, place) for index in part.indices)

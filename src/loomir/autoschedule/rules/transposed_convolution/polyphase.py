@@ -30,9 +30,9 @@ from loomir.autoschedule.rules.matmul.recognise import Contraction, find_epilogu
 from loomir.autoschedule.rules.transposed_convolution.recognise import (
     Line,
     Phases,
-    Spread,
+    TransposedConvolution,
     phases_of,
-    read_spread,
+    read_transposed_convolution,
 )
 from loomir.ir.visit import by_class
 from loomir.support.diagnostics import InternalError, counted
@@ -75,20 +75,20 @@ _Place = Mapping[Var, PrimExpr]
 def plan_phases(
     stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var], rules: Rules
 ) -> tuple[Plan, int] | None:
-    """Plan a sum that spreads an image, and the stages that use its elements; None for others.
+    """Plan a transposed convolution and the stages that use its elements; None for others.
 
     ``rules`` plan the convolutions, given what is constant. Says how many stages are planned.
     """
-    found = read_spread(stages[0])
+    found = read_transposed_convolution(stages[0])
     if found is None or has_overlap(stages[:1]):
         return None
-    apart = not found.channels and not _names(found.kernel.load) - _names(found.image.load)
-    if apart and all(line.stride == 1 for line in found.lines):
+    independent = not found.channels and not _names(found.kernel.load) - _names(found.image.load)
+    if independent and all(line.stride == 1 for line in found.lines):
         return None  # a window that slides
-    if apart and prod(line.stride for line in found.lines) > _MOST:
-        apart = False
-    moving = apart and not _trailing(found)  # vectors and tiles lie along pixels
-    parts = [phases_of(line, together=not apart, moving=moving) for line in found.lines]
+    if independent and prod(line.stride for line in found.lines) > _MOST:
+        independent = False
+    moving = independent and not _trailing(found)  # vectors and tiles lie along pixels
+    parts = [phases_of(line, together=not independent, moving=moving) for line in found.lines]
     if prod(map(len, parts)) > _MOST:
         return None
     count, epilogue = 1, tuple[Stage, ...]()
@@ -98,12 +98,12 @@ def plan_phases(
             break
         count, epilogue = last, after
     taken = inner(count)
-    made = _Phases(found, epilogue, stages[:count], taken, target, constants, rules, apart)
+    made = _Phases(found, epilogue, stages[:count], taken, target, constants, rules, independent)
     return made.plan(parts), count
 
 
-def _trailing(found: Spread) -> tuple[Axis, ...]:
-    """Return the axes that are not spread, after the last one that is."""
+def _trailing(found: TransposedConvolution) -> tuple[Axis, ...]:
+    """Return the axes after the last one that is upsampled."""
     last = max(found.axes.index(line.axis) for line in found.lines)
     after = found.axes[last + 1 :]
     return after if any(axis.size != 1 for axis in after) else ()
@@ -123,14 +123,14 @@ class _Part:
 
 @dataclass(slots=True, eq=False)
 class _Phases:
-    found: Spread
+    found: TransposedConvolution
     epilogue: tuple[Stage, ...]
     stages: Sequence[Stage]
     inner: frozenset[Buffer]
     target: Target
     constants: Set[Var]
     rules: Rules
-    apart: bool
+    independent: bool
     """Whether each phase is a sum of its own: nothing else is summed up."""
     ahead: list[Prepack] = field(default_factory=list[Prepack])
     notes: list[str] = field(default_factory=list[str])
@@ -142,9 +142,9 @@ class _Phases:
         """Emit the loop nest."""
         made: list[_Part] = []
         done: list[Stmt] = []
-        held: list[Buffer] = []
-        if self.apart:
-            held += self._share(parts, done)
+        buffers: list[Buffer] = []
+        if self.independent:
+            buffers += self._share(parts, done)
         plain = not self.found.cut and all(line.stride == 1 for line in self.found.lines)
         for phases in choices(*parts):
             if any(not p.taps for p in phases):
@@ -153,13 +153,13 @@ class _Phases:
             to = None if plain else self._result(phases)
             done.append(self._convolution(phases, to))
             made.append(_Part(phases, to))
-        count = len(done) - len(held)
-        held += [part.buffer for part in made if part.buffer is not None]
+        count = len(done) - len(buffers)
+        buffers += [part.buffer for part in made if part.buffer is not None]
         if not plain:
             stmt, how = self._together(made)
             done.append(stmt)
             self.notes.append(f"phases are put together in rows: {how}")
-        stmt = allocate(held, *done) if held else seq(done)
+        stmt = allocate(buffers, *done) if buffers else seq(done)
         strides = " x ".join(str(line.stride) for line in self.found.lines)
         notes = [f"{strides} phases, as {counted(count, 'convolution')}", *self.notes]
         if self.bordered and self.found.kernel.load.dtype.is_float:
@@ -218,8 +218,8 @@ class _Phases:
             for line, p in zip(found.lines, phases, strict=True)
         ]
         reduced = (*found.channels, *taps)
-        if self.apart:
-            value = self._alone(phases, own)
+        if self.independent:
+            value = self._window_terms(phases, own)
             return self._planned([self._sum(phases, own, reduced, value, to)], ())
         before, image = self._image(phases)
         kernel, copy = self._kernel(phases, own, taps)
@@ -259,7 +259,7 @@ class _Phases:
             block=stage.block,
         )
 
-    def _alone(self, phases: Sequence[Phases], own: Sequence[Axis]) -> PrimExpr:
+    def _window_terms(self, phases: Sequence[Phases], own: Sequence[Axis]) -> PrimExpr:
         """Return the terms of phases of a sum along no channels: windows of the image."""
         found = self.found
         buffer, low = found.image.load.buffer, [0] * len(found.lines)
@@ -392,12 +392,12 @@ class _Phases:
                 of = reads_of(part.stmt)
                 first = [(stmt, b) for stmt, b in fixed if id(b.data) in of]
                 whole = allocate([b for _, b in first], *(stmt for stmt, _ in first), part.stmt)
-                self.ahead.append(Prepack(whole, part.buffers))
+                self.ahead.append(Prepack(whole, part.private))
         read = set[int]().union(*(reads_of(stmt) for stmt in made))
         self.ahead += [Prepack(stmt, (b,)) for stmt, b in fixed if id(b.data) in read]
         packed = {b for _, b in fixed}
-        held = [b for b in own if b not in packed and id(b.data) in read]
-        return allocate(held, *made) if held else seq(made)
+        private = [b for b in own if b not in packed and id(b.data) in read]
+        return allocate(private, *made) if private else seq(made)
 
     def _by_rules(
         self, stages: Sequence[Stage], constants: Set[Var], own: Sequence[Buffer]
@@ -492,8 +492,10 @@ class _Phases:
 
         size = number(product(a.extent for a in trailing)) if last is None else last.axis.size
         each = (size or 1) * prod(line.stride for line in lines) * found.stage.buffer.dtype.itemsize
-        held = [] if row.line is None else [row.line]
-        return parallelize(product(a.extent for a in outer), each * 0.2, "rows", item, held=held)
+        private = [] if row.line is None else [row.line]
+        return parallelize(
+            product(a.extent for a in outer), each * 0.2, "rows", item, private=private
+        )
 
     def _line(self, last: Line) -> Buffer:
         size = last.stride * last.turns

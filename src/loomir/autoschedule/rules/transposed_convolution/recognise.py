@@ -1,4 +1,4 @@
-"""Recognise transposed convolutions: sums in which each element of an image spreads over a window.
+"""Recognise transposed convolutions: sums that scatter each element of an image over a window.
 
 Such a sum has a condition that selects, of all taps of the kernel, those at which an element of the
 image lies: every ``stride``-th. Which ones depends on the place in the result modulo the stride,
@@ -25,12 +25,19 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import Call, Eq, FloatImm, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var
 
-__all__ = ["Factor", "Line", "Phases", "Spread", "phases_of", "read_spread"]
+__all__ = [
+    "Factor",
+    "Line",
+    "Phases",
+    "TransposedConvolution",
+    "phases_of",
+    "read_transposed_convolution",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An axis of the result along which elements are spread: ``axis + shift - gap * kernel``.
+    """An axis of the result along which elements are scattered: ``axis + shift - gap * kernel``.
 
     The element of the image is that over ``stride``, where it divides, and it is within
     ``low <= element < high``.
@@ -91,8 +98,8 @@ class Factor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """``image`` times ``kernel``, spread along ``lines``.
+class TransposedConvolution:
+    """``image`` times ``kernel``, scattered along ``lines``.
 
     ``dims`` says which dimension of the image each line is, ``taps`` which of the kernel, -1 where
     it has one element and no dimension. ``axes``
@@ -145,7 +152,7 @@ def phases_of(line: Line, *, together: bool, moving: bool = False) -> list[Phase
     return made
 
 
-def read_spread(stage: Stage) -> Spread | None:
+def read_transposed_convolution(stage: Stage) -> TransposedConvolution | None:
     """Match a stage; None for others."""
     value = stage.value
     if stage.combine is not Combine.SUM or not stage.free_order or not stage.reduced:
@@ -240,10 +247,10 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
     for part in tests:
         if isinstance(part, Eq):
             continue
-        held = _bound(part, axes, places, found, element)
-        if held is None:
+        bound = _bound(part, axes, places, found, element)
+        if bound is None:
             return None
-        var, form = held
+        var, form = bound
         times, rest = form.terms.get(element, 0), fold_expr(form.rest)
         if set(form.terms) != {element} or not isinstance(rest, IntImm):
             return None
@@ -346,7 +353,7 @@ def _same(a: AffineForm, b: AffineForm) -> bool:
 # -- factors -----------------------------------------------------------------------------------
 def _factored(
     stage: Stage, lines: Sequence[Line], product: Mul, cut: Mapping[Var, PrimExpr]
-) -> Spread | None:
+) -> TransposedConvolution | None:
     """See which factor is the image, and which of its dimensions lines are."""
     own = {line.axis.var for line in lines}
     sides = (product.a, product.b)
@@ -394,7 +401,7 @@ def _factored(
         return None
     moved.sort(key=lambda line: storage_order(stage).index(line.axis))
     kernels = {line.kernel.var for line in moved}
-    return Spread(
+    return TransposedConvolution(
         stage,
         tuple(moved),
         tuple(storage_order(stage)),

@@ -1,4 +1,4 @@
-"""Hold scheduled functions to what they meant."""
+"""Compare scheduled functions with the loops as they were written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from loomir.tir.function import PrimFunc
 RANDOM = np.random.default_rng(11)
 
 
-def scheduled(func: PrimFunc, target: str, *, tasks: bool) -> Scheduled:
+def schedule_for(func: PrimFunc, target: str, *, tasks: bool) -> Scheduled:
     """Schedule a function, as if there were much to do where ``tasks``."""
     if not tasks:
         return schedule_function(func, Target(target))
@@ -32,20 +32,20 @@ def _as_written(func: PrimFunc) -> Executable:
     return loomir.compile(func, schedule=False, opt_level=0)
 
 
-def same(
+def assert_same_results(
     func: PrimFunc,
     *shapes: Sequence[int],
     dtype: str = "float32",
     rtol: float = 0,
     targets: Sequence[str] = ("native", "haswell"),
 ) -> Scheduled:
-    """Hold the scheduled function to the function as written, the native one to the interpreter."""
+    """Compare scheduled with written loops, and native code with the interpreter; return the last."""
     drawn = [np.array(RANDOM.standard_normal(shape) * 4, dtype) for shape in shapes]
     wanted = [array.copy() for array in drawn]
     _as_written(func)(*wanted)
-    made = scheduled(func, targets[0], tasks=False)
+    made = schedule_for(func, targets[0], tasks=False)
     for tasks, target in enumerate(targets):
-        made = scheduled(func, target, tasks=bool(tasks))
+        made = schedule_for(func, target, tasks=bool(tasks))
         assert not loomir.verify(made.func)
         interpreted = [array.copy() for array in drawn]
         loomir.interpret(made.func, func.name, *interpreted)
