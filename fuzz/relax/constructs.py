@@ -7,7 +7,7 @@ from typing import Any
 from fuzz.relax.grow import DTYPES, Entry, Grower, op
 from fuzz.relax.kernels import KERNEL_STEPS
 from fuzz.relax.ops import OPERATOR_STEPS, field_of
-from loomir.interp.relax.values import Frame
+from loomir.interp.relax.values import Environment
 from loomir.relax import (
     Call,
     Constant,
@@ -216,7 +216,7 @@ def define_functions(g: Grower) -> list[Any]:
         maker = recursive if g.choices.chance(0.4) else straight
         made.append(maker(g, f"f{number}"))
     g.refresh()
-    g.entries, g.frame, g.records, g.dims = [], Frame("main"), [], []
+    g.entries, g.frame, g.records, g.dims = [], Environment("main"), [], []
     return made
 
 
@@ -237,7 +237,7 @@ def _signature(g: Grower) -> list[tuple[Var, Entry]]:
 
 def straight(g: Grower, name: str) -> tuple[Any, list[Any]]:
     """Make a function of some bindings."""
-    g.entries, g.frame = [], Frame(name)
+    g.entries, g.frame = [], Environment(name)
     g.dims = []
     params = [p for p, _ in _signature(g)]
     with g.strictly(), g.builder.function(name, params, private=True):

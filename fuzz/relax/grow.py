@@ -17,7 +17,7 @@ from fuzz.choices import Choices
 from fuzz.relax.program import EXACT, Record, Tolerance
 from loomir.interp.relax.machine import Machine
 from loomir.interp.relax.ops import operate
-from loomir.interp.relax.values import Frame
+from loomir.interp.relax.values import Environment
 from loomir.ir.visit import trampoline
 from loomir.relax import (
     BlockBuilder,
@@ -117,7 +117,7 @@ class Grower:
         self.choices = choices
         self.builder = builder
         self.entries: list[Entry] = []
-        self.frame = Frame("main")
+        self.frame = Environment("main")
         self.records: list[Record] = []
         self.made: list[str] = []
         self.refused: list[str] = []

@@ -66,7 +66,7 @@ def test_run_takes_constants_sizes_and_a_seed():
     assert (status, "agrees with NumPy" in output) == (0, True), output
 
 
-def test_run_can_use_the_interpreter_alone():
+def test_run_can_use_only_the_interpreter():
     status, output = invoke("run", str(EXAMPLES / "matmul.py"), "--arg", "N=8", "--interpret")
     assert status == 0
     assert "agrees with NumPy" in output

@@ -91,7 +91,7 @@ def test_every_kernel_of_a_graph_is_explained(chain: Path):
     assert len(stages) >= 1
 
 
-def test_loops_of_a_program_that_says_how_they_run_are_left_alone(chain: Path):
+def test_loops_of_a_program_that_says_how_they_run_are_not_arranged(chain: Path):
     status, output = invoke("explain", f"{chain}:by_hand", "--no-measure")
     assert status == 0
     assert "runs as it is written" in output
@@ -172,7 +172,7 @@ def test_each_of_several_groups_is_measured_by_itself(
     assert all(g["roof"] == g["predicted"] / g["seconds"] for g in groups)
     times = iter(g["seconds"] for g in groups)  # those that were measured
     module = importlib.import_module("loomir.cli.explain")
-    monkeypatch.setattr(module._Explained, "_alone", lambda *_: next(times))
+    monkeypatch.setattr(module._Explained, "_time_of_group", lambda *_: next(times))
     status, output = invoke("explain", where, "--size", "n=96")
     assert status == 0
     assert output.count("     by itself: ") == 3

@@ -39,8 +39,8 @@ def diff(
 ) -> None:
     """Compare two programs; leaves with status 1 where they differ.
 
-    A file alone is read, not run; FILE.py:NAME is run as Python for what it defines. With --run,
-    both are interpreted on the same random inputs, and values are matched by names.
+    A file without a name is read, not run; FILE.py:NAME is run as Python for what it defines. With
+    --run, both are interpreted on the same random inputs, and values are matched by names.
     """
     report = Report(json)
     try:

@@ -52,8 +52,8 @@ def doctor(
         cache = ObjectCache(SETTINGS.cache_dir)
         if clear_cache:
             rows["cleared"] = f"{cache.clear()} entries"
-        held = cache.size()
-        rows["cache"] = f"{SETTINGS.cache_dir} ({held.entries} entries, {_size(held.bytes)})"
+        size = cache.size()
+        rows["cache"] = f"{SETTINGS.cache_dir} ({size.entries} entries, {_size(size.bytes)})"
     for key, value in rows.items():
         report.fact(key, value)
         report.line(f"{key:<15} {value}")

@@ -179,16 +179,18 @@ class _Explained:
         numbers = {k: int(v) for k, v in self.settings.items() if abs(v) < 1 << 63}
         sizes = numbers if measured is None else {**numbers, **measured.sizes}
         works = [_work(plan, sizes) for plan in scheduled.plans]
-        alone: list[float | None] = [None] * len(works)
+        group_times: list[float | None] = [None] * len(works)
         if measured is not None:
             # The only group of a kernel takes what the kernel takes.
-            alone = [measured.seconds] * len(works)
+            group_times = [measured.seconds] * len(works)
             if len(works) > 1:
-                alone = [self._alone(scheduled, plan, sizes) for plan in scheduled.plans]
+                group_times = [
+                    self._time_of_group(scheduled, plan, sizes) for plan in scheduled.plans
+                ]
         groups = [
             self._group(number, plan, work, roof, seconds, told=len(works) > 1)
             for number, (plan, work, seconds) in enumerate(
-                zip(scheduled.plans, works, alone, strict=True), 1
+                zip(scheduled.plans, works, group_times, strict=True), 1
             )
         ]
         facts: dict[str, Any] = {"groups": groups}
@@ -211,7 +213,9 @@ class _Explained:
             self.report.line(line, style="bold")
         return facts
 
-    def _alone(self, scheduled: Scheduled, plan: Plan, sizes: Mapping[str, int]) -> float | None:
+    def _time_of_group(
+        self, scheduled: Scheduled, plan: Plan, sizes: Mapping[str, int]
+    ) -> float | None:
         """Run a group by itself; gives its best time, or None where it cannot be called so."""
         func = outline_group(scheduled, plan)
         if func is None:

@@ -118,9 +118,9 @@ def _input(
         return numpy_of(info.dtype).type(number)
     dims = info.values if isinstance(info, ShapeStructInfo) else None
     if isinstance(info, TensorStructInfo):
-        held = before.get(info.shape) if isinstance(info.shape, Var) else None
-        if isinstance(held, Shape) and info.dtype.is_scalar:
-            return random_array(name, info.dtype, held, rng)
+        shape = before.get(info.shape) if isinstance(info.shape, Var) else None
+        if isinstance(shape, Shape) and info.dtype.is_scalar:
+            return random_array(name, info.dtype, shape, rng)
         dims = info.dims
     if dims is None or (isinstance(info, TensorStructInfo) and not info.dtype.is_scalar):
         raise _unknown(name)

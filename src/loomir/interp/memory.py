@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 
 class Memory:
-    """A stretch of bytes; ``written`` has a flag per byte while they are watched.
+    """A range of bytes; ``written`` has a flag per byte while they are watched.
 
     ``numbers`` is for runs without rounding: what is known of rounded elements, by their offset.
     """
@@ -304,8 +304,8 @@ def view_at(
 ) -> View:
     """Look at memory as a buffer; no strides means row-major, ``offset`` counts elements.
 
-    With ``flat``, the indices of a buffer of one axis are held to the memory only. A text is the
-    pointer to its bytes, with a NUL after them.
+    With ``flat``, the indices of a buffer of one axis are checked against the memory only. A text
+    is the pointer to its bytes, with a NUL after them.
     """
     if isinstance(pointer, str):
         pointer = Pointer(Memory(memoryview(bytearray(pointer.encode() + b"\0"))), 0)

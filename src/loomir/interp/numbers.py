@@ -1,4 +1,4 @@
-"""How the numbers of a run are held and computed: as their dtypes round them, or exactly."""
+"""How the numbers of a run are stored and computed: as their dtypes round them, or exactly."""
 
 from __future__ import annotations
 

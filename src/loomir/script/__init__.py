@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-# The printer and Relax are loaded when they are first needed: many programs are kernels alone.
+# The printer and Relax are loaded when they are first needed: many programs have only kernels.
 def __getattr__(name: str) -> Any:
     if name in ("printer", "relax"):
         return importlib.import_module(f"loomir.script.{name}")

@@ -144,8 +144,8 @@ def _give(
 def _to_torch(array: Any) -> object:
     """Return an array as a tensor of PyTorch, which has been imported."""
     torch: Any = sys.modules["torch"]
-    held: Any = array if array.flags.writeable else array.copy()
-    return torch.from_dlpack(tensor_of_array(held))
+    writable: Any = array if array.flags.writeable else array.copy()
+    return torch.from_dlpack(tensor_of_array(writable))
 
 
 def by_position(

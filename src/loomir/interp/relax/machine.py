@@ -20,7 +20,7 @@ from loomir.interp.machine import RECURSION_LIMIT
 from loomir.interp.relax.boundary import by_position, give, take, taken_back
 from loomir.interp.relax.match import (
     Matcher,
-    Place,
+    ValueLabel,
     bind_sizes,
     concrete,
     raise_all,
@@ -30,7 +30,7 @@ from loomir.interp.relax.match import (
 from loomir.interp.relax.sizes import Sizes
 from loomir.interp.relax.values import (
     Closure,
-    Frame,
+    Environment,
     Partial,
     PrimFunction,
     ProgramFunction,
@@ -90,7 +90,7 @@ class Machine:
     def __init__(
         self,
         program: IRModule,
-        operators: Callable[[Machine, Call, Sequence[Value], Frame], Step[Value]],
+        operators: Callable[[Machine, Call, Sequence[Value], Environment], Step[Value]],
         *,
         track: bool = False,
         watch: Callable[[Binding, Value], None] | None = None,
@@ -165,7 +165,7 @@ class Machine:
         except RunError as error:
             raise _at(error, span) from None
 
-    def closure(self, node: Function, frame: Frame, own: Var | None = None) -> Closure:
+    def closure(self, node: Function, frame: Environment, own: Var | None = None) -> Closure:
         """Make a closure of a function, which may refer to itself as ``own``.
 
         It captures by reference: a name has one value for all its life, so holding that value is
@@ -198,21 +198,21 @@ class Machine:
         return False
 
     # -- evaluation ----------------------------------------------------------------------------
-    def evaluate(self, node: Any, frame: Frame) -> Step[Value]:
+    def evaluate(self, node: Any, frame: Environment) -> Step[Value]:
         """Evaluate an expression."""
         rule = _RULES.get(node.__class__)
         if rule is None:
             refuse(f"{node} is no value", "use it as what is called", getattr(node, "span", None))
         return rule(self, node, frame)
 
-    def evaluate_all(self, nodes: Sequence[Any], frame: Frame) -> Step[list[Value]]:
+    def evaluate_all(self, nodes: Sequence[Any], frame: Environment) -> Step[list[Value]]:
         """Evaluate expressions from left to right."""
         values: list[Value] = []
         for node in nodes:
             values.append((yield self.evaluate(node, frame)))
         return values
 
-    def variable(self, node: Var, frame: Frame) -> Step[Value]:
+    def variable(self, node: Var, frame: Environment) -> Step[Value]:
         """Return the value of a variable."""
         yield from ()
         if node not in frame.values:
@@ -223,18 +223,18 @@ class Machine:
             )
         return frame.values[node]
 
-    def constant(self, node: Constant, frame: Frame) -> Step[Value]:
+    def constant(self, node: Constant, frame: Environment) -> Step[Value]:
         """Return a tensor that nobody may write."""
         yield from ()
-        held: Any = node.data.data
-        self._constants[id(held)] = held
-        return held.view()
+        array: Any = node.data.data
+        self._constants[id(array)] = array
+        return array.view()
 
-    def tuple(self, node: Tuple, frame: Frame) -> Step[Value]:
+    def tuple(self, node: Tuple, frame: Environment) -> Step[Value]:
         """Make a tuple of the fields, evaluated in order."""
         return tuple((yield self.evaluate_all(node.fields, frame)))
 
-    def field(self, node: TupleGetItem, frame: Frame) -> Step[Value]:
+    def field(self, node: TupleGetItem, frame: Environment) -> Step[Value]:
         """Return the field of a tuple. Errors: RUN0401, RUN0412."""
         value = yield self.evaluate(node.tuple_value, frame)
         if not is_tuple(value):
@@ -244,46 +244,46 @@ class Machine:
             raise faults.no_such_field(node.span, node.index).error((len(value),))
         return value[node.index]
 
-    def prim_value(self, node: PrimValue, frame: Frame) -> Step[Value]:
+    def prim_value(self, node: PrimValue, frame: Environment) -> Step[Value]:
         """Make a scalar."""
         yield from ()
         number = self.sizes.value(node.value, frame.sizes, node.span)
         return scalar_of(number, node.value.dtype)
 
-    def shape(self, node: ShapeExpr, frame: Frame) -> Step[Value]:
+    def shape(self, node: ShapeExpr, frame: Environment) -> Step[Value]:
         """Make a shape of extents, evaluated in order."""
         yield from ()
         sizes = frame.sizes
         return Shape([int(self.sizes.value(e, sizes, node.span)) for e in node.values])
 
-    def immediate(self, node: StringImm | DataTypeImm, frame: Frame) -> Step[Value]:
+    def immediate(self, node: StringImm | DataTypeImm, frame: Environment) -> Step[Value]:
         """Return a string or a dtype."""
         yield from ()
         return node.value
 
-    def global_var(self, node: GlobalVar, frame: Frame) -> Step[Value]:
+    def global_var(self, node: GlobalVar, frame: Environment) -> Step[Value]:
         """Return a function of the module."""
         yield from ()
         return self.global_value(node.name_hint)
 
-    def extern_func(self, node: ExternFunc, frame: Frame) -> Step[Value]:
+    def extern_func(self, node: ExternFunc, frame: Environment) -> Step[Value]:
         """Return a packed function. Errors: RUN0304."""
         yield from ()
         return self.extern(node.global_symbol, node.span)
 
-    def function(self, node: Function, frame: Frame) -> Step[Value]:
+    def function(self, node: Function, frame: Environment) -> Step[Value]:
         """Make a closure."""
         yield from ()
         return self.closure(node, frame)
 
-    def branch(self, node: If, frame: Frame) -> Step[Value]:
+    def branch(self, node: If, frame: Environment) -> Step[Value]:
         """Evaluate the condition, then one branch. Errors: RUN0408."""
         value = yield self.evaluate(node.cond, frame)
         span = getattr(node.cond, "span", None) or node.span
         chosen = node.true_branch if truth(value, span) else node.false_branch
         return (yield self.evaluate(chosen, frame))
 
-    def sequence(self, node: SeqExpr, frame: Frame) -> Step[Value]:
+    def sequence(self, node: SeqExpr, frame: Environment) -> Step[Value]:
         """Evaluate bindings in order, then the body; what was bound ends with it."""
         names: list[Var] = []
         sizes: list[Any] = []
@@ -311,7 +311,7 @@ class Machine:
             frame.sizes.pop(size, None)
         return result
 
-    def _bound_value(self, binding: VarBinding, frame: Frame) -> Step[Value]:
+    def _bound_value(self, binding: VarBinding, frame: Environment) -> Step[Value]:
         """Evaluate what a name is bound to, and hold it to the annotation of the name."""
         var, node = binding.var, binding.value
         if isinstance(node, Function):
@@ -321,22 +321,31 @@ class Machine:
         known = var.struct_info_annotation
         if known is not None:
             span = var.span or binding.span or getattr(node, "span", None)
-            value = self.matched(value, known, Place(f"the value of {var.name_hint}", span), frame)
+            value = self.matched(
+                value, known, ValueLabel(f"the value of {var.name_hint}", span), frame
+            )
         return value
 
-    def _cast(self, binding: MatchCast, value: Value, frame: Frame, bound: list[Any]) -> Value:
+    def _cast(
+        self, binding: MatchCast, value: Value, frame: Environment, bound: list[Any]
+    ) -> Value:
         what = (
             "the matched value" if binding.var is None else f"the value of {binding.var.name_hint}"
         )
         matcher = Matcher(self.sizes, frame, bind=True)
         span = getattr(binding.struct_info, "span", None) or binding.span
-        value = matcher.match(value, binding.struct_info, Place(what, span))
+        value = matcher.match(value, binding.struct_info, ValueLabel(what, span))
         bound += matcher.bound
         raise_all(matcher.errors)
         return value
 
     def matched(
-        self, value: Value, info: StructInfo, place: Place, frame: Frame, claim: str | None = None
+        self,
+        value: Value,
+        info: StructInfo,
+        place: ValueLabel,
+        frame: Environment,
+        claim: str | None = None,
     ) -> Value:
         """Hold a value to a description that binds nothing; ``claim`` names who claims it.
 
@@ -348,7 +357,7 @@ class Machine:
         return value
 
     # -- calls ---------------------------------------------------------------------------------
-    def call(self, node: Call, frame: Frame) -> Step[Value]:
+    def call(self, node: Call, frame: Environment) -> Step[Value]:
         """Evaluate what is called, unless it is an operator, then the arguments; then call."""
         if isinstance(node.op, Op):
             args = yield self.evaluate_all(node.args, frame)
@@ -358,14 +367,14 @@ class Machine:
         value = yield self.apply(function, args, node.span)
         return self.claimed(value, node, function, frame)
 
-    def claimed(self, value: Value, node: Call, function: Value, frame: Frame) -> Value:
+    def claimed(self, value: Value, node: Call, function: Value, frame: Environment) -> Value:
         """Hold the result of a call to what ``sinfo_args`` claim of it."""
         claims = node.sinfo_args
         if not claims:
             return value
         info = claims[0] if len(claims) == 1 else TupleStructInfo(claims)
         name = packed_name(node, function)
-        place = Place(faults.result_of(name), node.span)
+        place = ValueLabel(faults.result_of(name), node.span)
         return self.matched(value, info, place, frame, claim=name)
 
     def apply(self, function: Value, args: Sequence[Value], span: Span | None) -> Step[Value]:
@@ -388,7 +397,7 @@ class Machine:
             raise faults.wrong_count(span, name, len(func.params)).error((len(args),))
         if self._depth > RECURSION_LIMIT:
             raise faults.recursion(span, name, RECURSION_LIMIT).error()
-        frame = Frame(name, closure.values, closure.sizes)
+        frame = Environment(name, closure.values, closure.sizes)
         self._bind(func, args, frame, span)
         self._depth += 1
         try:
@@ -398,19 +407,23 @@ class Machine:
         wanted = func.ret_struct_info
         if wanted is None:
             return result
-        place = Place(faults.result_of(name), getattr(wanted, "span", None) or func.span or span)
+        place = ValueLabel(
+            faults.result_of(name), getattr(wanted, "span", None) or func.span or span
+        )
         return self.matched(result, wanted, place, frame)
 
-    def _bind(self, func: Function, args: Sequence[Value], frame: Frame, span: Span | None) -> None:
+    def _bind(
+        self, func: Function, args: Sequence[Value], frame: Environment, span: Span | None
+    ) -> None:
         """Bind sizes over all parameters, then compare each argument, and bind the parameters."""
         infos = [p.struct_info_annotation or OBJECT for p in func.params]
         names = [p.name_hint for p in func.params]
         for param, value in zip(func.params, args, strict=True):
-            frame.values[param] = value  # a tensor's shape may be held by a parameter
+            frame.values[param] = value  # a parameter may be a tensor's shape
         bind_sizes(self.sizes, frame, args, infos, names)
         matcher = Matcher(self.sizes, frame, lenient=True)
         for param, value, info in zip(func.params, args, infos, strict=True):
-            place = Place(faults.argument(param.name_hint), span or param.span)
+            place = ValueLabel(faults.argument(param.name_hint), span or param.span)
             frame.values[param] = matcher.match(value, info, place)
         raise_all(matcher.errors)
 
@@ -462,7 +475,7 @@ class Machine:
             raise
 
 
-_RULES: Final[dict[type, Callable[[Machine, Any, Frame], Step[Value]]]] = {
+_RULES: Final[dict[type, Callable[[Machine, Any, Environment], Step[Value]]]] = {
     Var: Machine.variable,
     DataflowVar: Machine.variable,
     Constant: Machine.constant,

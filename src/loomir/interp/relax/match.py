@@ -1,7 +1,7 @@
-"""Values held to structural information: what ``MatchCast`` does, and calls do on entry and exit.
+"""Check values against structural information, as ``MatchCast`` does and calls on entry and exit.
 
 - Extents, fields of shapes and scalars are compared in order, from left to right.
-- A variable that stands alone and has no value yet is bound, where the place may bind.
+- A variable that is an extent by itself and has no value yet is bound, where the place may bind.
 - On entry, all such variables are bound first, over all parameters; then everything is compared.
 - A number of Python becomes a scalar of the dtype that is asked for; nothing else is converted.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from loomir.interp.relax.sizes import Sizes, variables_of
 from loomir.interp.relax.values import (
-    Frame,
+    Environment,
     Value,
     dtype_number,
     is_function,
@@ -57,7 +57,7 @@ from loomir.tir.signature import Parameter
 
 __all__ = [
     "Matcher",
-    "Place",
+    "ValueLabel",
     "bind_sizes",
     "concrete",
     "is_cpu",
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 
-class Place(NamedTuple):
+class ValueLabel(NamedTuple):
     """What a value is called in messages, and where that is declared."""
 
     where: str
@@ -75,9 +75,10 @@ class Place(NamedTuple):
 
 
 class Matcher:
-    """Holds values to structural information; collects all that is wrong in ``errors``.
+    """Checks values against structural information; collects all that is wrong in ``errors``.
 
-    ``bind``: variables that stand alone may be bound here; ``bound`` lists those that were.
+    ``bind``: variables that are extents by themselves may be bound here; ``bound`` lists those that
+    were.
     ``lenient``: an expression of a variable without a value demands nothing, since that variable
     lacks one for a mistake that is reported itself. Without ``compare``, variables are bound and
     no expression is evaluated. ``claim`` names the function whose call claims what is compared.
@@ -86,7 +87,7 @@ class Matcher:
     def __init__(
         self,
         sizes: Sizes,
-        frame: Frame,
+        frame: Environment,
         *,
         bind: bool = False,
         lenient: bool = False,
@@ -102,11 +103,11 @@ class Matcher:
         self.errors: list[RunError] = []
         self.bound: list[SizeVar] = []
 
-    def match(self, value: Value, info: StructInfo, place: Place) -> Value:
+    def match(self, value: Value, info: StructInfo, place: ValueLabel) -> Value:
         """Compare, and give the value, with Python's numbers as scalars where that is asked for."""
         return trampoline(self._match(value, info, place))
 
-    def _match(self, value: Value, info: StructInfo, place: Place) -> Step[Value]:
+    def _match(self, value: Value, info: StructInfo, place: ValueLabel) -> Step[Value]:
         if not isinstance(info, TupleStructInfo):
             return _RULES[type(info)](self, value, info, place)
         if not is_tuple(value):
@@ -117,17 +118,17 @@ class Matcher:
             return fields
         made: list[Value] = []
         for index, (field, wanted) in enumerate(zip(fields, info.fields, strict=True)):
-            inner = Place(field_of(place.where, index), place.span)
+            inner = ValueLabel(field_of(place.where, index), place.span)
             made.append((yield self._match(field, wanted, inner)))
         same = all(a is b for a, b in zip(made, fields, strict=True))
         return fields if same else tuple(made)
 
     # -- kinds -------------------------------------------------------------------------------
-    def object(self, value: Value, info: ObjectStructInfo, place: Place) -> Value:
+    def object(self, value: Value, info: ObjectStructInfo, place: ValueLabel) -> Value:
         """Accept anything."""
         return value
 
-    def tensor(self, value: Value, info: TensorStructInfo, place: Place) -> Value:
+    def tensor(self, value: Value, info: TensorStructInfo, place: ValueLabel) -> Value:
         """Compare a tensor: dtype, rank, device, then each extent."""
         if not is_tensor(value):
             return self._other_kind(value, place, "a tensor")
@@ -141,8 +142,8 @@ class Matcher:
         if isinstance(info.shape, ShapeExpr):
             wanted = info.shape.values
         elif isinstance(info.shape, Var):
-            held = self._frame.values.get(info.shape)
-            wanted = held if isinstance(held, Shape) else None
+            known = self._frame.values.get(info.shape)
+            wanted = known if isinstance(known, Shape) else None
         rank = info.ndim if wanted is None else len(wanted)
         if rank not in (-1, len(shape)):
             self._add(faults.wrong_rank(place.span, place.where, rank), len(shape))
@@ -150,7 +151,7 @@ class Matcher:
             self._extents(wanted, shape, place, getattr(info.shape, "name_hint", ""))
         return value
 
-    def shape(self, value: Value, info: ShapeStructInfo, place: Place) -> Value:
+    def shape(self, value: Value, info: ShapeStructInfo, place: ValueLabel) -> Value:
         """Compare a shape: rank, then each extent."""
         if not isinstance(value, Shape):
             return self._other_kind(value, place, "a shape")
@@ -161,7 +162,7 @@ class Matcher:
             self._extents(info.values, value, place)
         return value
 
-    def scalar(self, value: Value, info: PrimStructInfo, place: Place) -> Value:
+    def scalar(self, value: Value, info: PrimStructInfo, place: ValueLabel) -> Value:
         """Compare a scalar: dtype, then its value."""
         given = scalar_dtype(value)
         if given is None:
@@ -171,7 +172,7 @@ class Matcher:
             self._number(info.value, made, place)
         return value if made is None else made
 
-    def function(self, value: Value, info: FuncStructInfo, place: Place) -> Value:
+    def function(self, value: Value, info: FuncStructInfo, place: ValueLabel) -> Value:
         """Compare a function: its kind, and of one of the program its signature."""
         if info.params is None:
             return (
@@ -190,14 +191,14 @@ class Matcher:
         self,
         wanted: Sequence[PrimExpr | int],
         given: Sequence[int],
-        place: Place,
-        held: str = "",
+        place: ValueLabel,
+        shape_name: str = "",
     ) -> None:
         for axis, (expr, extent) in enumerate(zip(wanted, given, strict=True)):
             where = f"{place.where}, axis {axis}"
             if isinstance(expr, int):
                 if expr != extent:  # what holds the shape is named, as native code does
-                    fault = faults.wrong_extent(place.span, place.where, axis, held)
+                    fault = faults.wrong_extent(place.span, place.where, axis, shape_name)
                     self._add(fault, expr, extent)
                 continue
             value = self._expected(expr, extent, where, place.span)
@@ -212,7 +213,7 @@ class Matcher:
                 )
                 self._add(fault, int(value), extent)
 
-    def _number(self, expr: PrimExpr, given: Any, place: Place) -> None:
+    def _number(self, expr: PrimExpr, given: Any, place: ValueLabel) -> None:
         number: Scalar = (
             given.item() if expr.dtype.is_integer or expr.dtype.is_bool else float(given)
         )
@@ -251,7 +252,7 @@ class Matcher:
         )
 
     def _of_dtype(
-        self, value: Value, given: DataType, wanted: DataType, place: Place
+        self, value: Value, given: DataType, wanted: DataType, place: ValueLabel
     ) -> Value | None:
         """Return a scalar in the dtype that is asked for; None where it is of another."""
         if type(value) not in (bool, int, float):
@@ -271,7 +272,7 @@ class Matcher:
         return None
 
     # -- mistakes ----------------------------------------------------------------------------
-    def _other_kind(self, value: Value, place: Place, wanted: str) -> Value:
+    def _other_kind(self, value: Value, place: ValueLabel, wanted: str) -> Value:
         self._add(faults.wrong_kind(place.span, place.where, wanted), kind_number(value))
         return value
 
@@ -288,7 +289,7 @@ def _float(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _too_large(value: int, dtype: DataType, place: Place) -> RunError:
+def _too_large(value: int, dtype: DataType, place: ValueLabel) -> RunError:
     return RunOverflowError(
         Diagnostic(
             "RUN0009",
@@ -299,7 +300,7 @@ def _too_large(value: int, dtype: DataType, place: Place) -> RunError:
     )
 
 
-_RULES: Final[dict[type[StructInfo], Callable[[Matcher, Value, Any, Place], Value]]] = {
+_RULES: Final[dict[type[StructInfo], Callable[[Matcher, Value, Any, ValueLabel], Value]]] = {
     ObjectStructInfo: Matcher.object,
     TensorStructInfo: Matcher.tensor,
     ShapeStructInfo: Matcher.shape,
@@ -316,22 +317,22 @@ def raise_all(errors: Sequence[RunError]) -> None:
 
 def bind_sizes(
     sizes: Sizes,
-    frame: Frame,
+    frame: Environment,
     values: Sequence[Value],
     infos: Sequence[StructInfo],
     names: Sequence[str],
 ) -> None:
-    """Bind each variable that stands alone in the description of some parameter.
+    """Bind each variable that is an extent by itself in the description of some parameter.
 
     Nothing is compared: what does not fit is passed over.
     """
     first = Matcher(sizes, frame, bind=True, compare=False)
     for value, info, name in zip(values, infos, names, strict=True):
-        first.match(value, info, Place(faults.argument(name)))
+        first.match(value, info, ValueLabel(faults.argument(name)))
 
 
 def require_parameter(value: Value, p: Parameter, span: Span | None) -> None:
-    """Hold what a graph gives a kernel to its parameter. Errors: RUN0401, RUN0402.
+    """Check what a graph gives a kernel against its parameter. Errors: RUN0401, RUN0402.
 
     Python's numbers are extents, which the kernel itself takes in any dtype that holds them.
     """
@@ -371,7 +372,7 @@ def is_cpu(device: VDevice) -> bool:
     return kind.split(" ")[0].split(":")[0] in ("", "llvm", "cpu", "c", "native")
 
 
-def concrete(info: StructInfo, frame: Frame) -> Any:
+def concrete(info: StructInfo, frame: Environment) -> Any:
     """Put numbers for the variables of a description that have a value."""
     known = {v: literal(n, v.dtype) for v, n in frame.sizes.items()}
     return substitute_shape_vars(info, known)

@@ -1,7 +1,7 @@
 """What operators mean: most by their reference, those that call or allocate by a rule here.
 
-The reference of an operator is NumPy's answer. It is held to the shape and dtype that the operator
-infers for the very values of the call; a difference is a bug of the operator's definition.
+The reference of an operator is NumPy's answer. It is checked against the shape and dtype that the
+operator infers for the very values of the call; a difference is a bug of the operator's definition.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 import numpy as np
 
 from loomir.interp.relax.machine import Machine, packed_name
-from loomir.interp.relax.match import Matcher, Place, concrete, is_cpu, truth
+from loomir.interp.relax.match import Matcher, ValueLabel, concrete, is_cpu, truth
 from loomir.interp.relax.memory import in_storage, new_storage, viewed
 from loomir.interp.relax.values import (
     Array,
-    Frame,
+    Environment,
     Partial,
     PrimFunction,
     ProgramFunction,
@@ -65,7 +65,7 @@ class Site(NamedTuple):
     machine: Machine
     node: Call
     args: tuple[Value, ...]
-    frame: Frame
+    frame: Environment
 
     @property
     def span(self) -> Span | None:
@@ -82,7 +82,7 @@ Rule: TypeAlias = Callable[[Site], Value]
 Steps: TypeAlias = Callable[[Site], Step[Value]]
 
 
-def operate(machine: Machine, node: Call, args: Sequence[Value], frame: Frame) -> Step[Value]:
+def operate(machine: Machine, node: Call, args: Sequence[Value], frame: Environment) -> Step[Value]:
     """Call an operator with values."""
     site = Site(machine, node, tuple(args), frame)
     name = str(getattr(node.op, "name", ""))
@@ -144,7 +144,7 @@ def _require_sizes(info: StructInfo, s: Site) -> None:
     for field in fields:
         dims = field.dims if isinstance(field, TensorStructInfo) else None
         if isinstance(field, TensorStructInfo) and dims is not None:
-            frame = Frame("")
+            frame = Environment("")
             if all(s.machine.sizes.knows(d, frame.sizes) for d in dims):
                 shape = [int(s.machine.sizes.value(d, frame.sizes, s.span)) for d in dims]
                 require_size(shape, field.dtype, s.shown, s.span)
@@ -160,8 +160,8 @@ def _checked(made: Any, info: StructInfo, s: Site) -> Value:
         value = Shape(made)
     else:
         value = made
-    matcher = Matcher(s.machine.sizes, Frame(""), lenient=True)
-    value = matcher.match(value, info, Place(f"the result of {s.shown}", s.span))
+    matcher = Matcher(s.machine.sizes, Environment(""), lenient=True)
+    value = matcher.match(value, info, ValueLabel(f"the result of {s.shown}", s.span))
     if matcher.errors:
         raise InternalError(f"the reference of {s.shown}: {matcher.errors[0].diagnostic.message}")
     return value
@@ -253,7 +253,7 @@ def _call_tir_inplace(s: Site) -> Value:
             continue
         _writable(args, index, s)
         where = f"{s.shown}: output {number}, which is input {index}"
-        results.append(s.machine.matched(args[index], info, Place(where, s.span), s.frame))
+        results.append(s.machine.matched(args[index], info, ValueLabel(where, s.span), s.frame))
         inplace[index] = None
     _call_writing(s, args, made, inplace)
     return tuple(results) if as_tuple else results[0]
@@ -294,7 +294,7 @@ def _call_dps_packed(s: Site) -> Step[Value]:
     name = packed_name(s.node, function)
     for array, shape, info in zip(made, shapes, infos, strict=True):
         if array.shape != shape:  # NumPy lets a function reshape what it was given
-            place = Place(faults.result_of(name), s.span)
+            place = ValueLabel(faults.result_of(name), s.span)
             s.machine.matched(array, info, place, s.frame, claim=name)
     return tuple(made) if as_tuple else made[0]
 

@@ -34,7 +34,7 @@ from loomir.tir.function import PrimFunc
 __all__ = [
     "Array",
     "Closure",
-    "Frame",
+    "Environment",
     "Partial",
     "PrimFunction",
     "ProgramFunction",
@@ -58,7 +58,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Value: TypeAlias = Any
 
 
-class Frame:
+class Environment:
     """What is in scope while a function runs; ``origins`` tells where sizes were found."""
 
     __slots__ = ("name", "origins", "sizes", "values")

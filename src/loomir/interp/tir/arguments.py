@@ -115,8 +115,8 @@ def _array_of(array: Any, lanes: int) -> Array:
         if not array.size:
             data = memoryview(bytearray())
         else:
-            held: Any = np.asarray(_Bytes(low, high - low, array.flags.writeable))
-            data = memoryview(held)
+            whole: Any = np.asarray(_Bytes(low, high - low, array.flags.writeable))
+            data = memoryview(whole)
         axes = tuple(Axis(0, e, s, e) for e, s in zip(shape, strides, strict=True))
         return View(Memory(data, array), address - low, dtype, axes, name, trackers)
 

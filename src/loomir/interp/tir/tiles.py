@@ -45,12 +45,12 @@ def dot_tiles(node: Call, parts: list[Code], scope: Scope) -> Code:
         sums: Any, one: Any, other: Any, steps: int, rows: int, columns: int, *rest: Value
     ) -> None:
         steps = max(steps, 0)
-        held = region(sums, 4 * rows * columns)
+        accumulator = region(sums, 4 * rows * columns)
         lefts = region(one, steps * rows * TILE_BYTES).reshape(steps, rows, TILE_BYTES)
         rights = region(other, steps * TILE * columns * 4).reshape(steps, TILE, columns, 4)
         written = sums.memory.written
         if written is not None:
-            written[sums.offset : sums.offset + len(held)] = b"\1" * len(held)
+            written[sums.offset : sums.offset + len(accumulator)] = b"\1" * len(accumulator)
         if scope.numbers.exact and left.is_bfloat:
             before = None if rest[-1] else _numbers(sums, rows * columns, _FLOAT32)
             factors = (
@@ -59,12 +59,12 @@ def dot_tiles(node: Call, parts: list[Code], scope: Scope) -> Code:
             )
             _put(sums, _exact_sums(before, *factors))
             return
-        forget(sums.memory, sums.offset, len(held))
-        total = np.zeros(len(held), np.uint8) if rest[-1] else held.copy()
+        forget(sums.memory, sums.offset, len(accumulator))
+        total = np.zeros(len(accumulator), np.uint8) if rest[-1] else accumulator.copy()
         for step in range(steps):
             add = _add_pairs if left.is_bfloat else _add_bytes
             total = add(total, lefts[step], rights[step], (left, right))
-        sums.memory.data[sums.offset : sums.offset + len(held)] = total.tobytes()
+        sums.memory.data[sums.offset : sums.offset + len(accumulator)] = total.tobytes()
 
     return strict(parts, run)
 
@@ -93,13 +93,13 @@ def _exact_sums(before: Any, lefts: Any, rights: Any) -> Any:
     made: Any = np.zeros((rows, columns), object) if before is None else before
     made = made.reshape(rows, columns)
     for left, right in zip(lefts, rights, strict=True):
-        turned = right.transpose(0, 2, 1).reshape(TILE * 2, columns)
-        if not any(type(x) is float for part in (made, left, turned) for x in part.flat):
-            made = made + left.dot(turned)
+        transposed = right.transpose(0, 2, 1).reshape(TILE * 2, columns)
+        if not any(type(x) is float for part in (made, left, transposed) for x in part.flat):
+            made = made + left.dot(transposed)
             continue
         for i in range(rows):
             for j in range(columns):
-                for x, y in zip(left[i], turned[:, j], strict=True):
+                for x, y in zip(left[i], transposed[:, j], strict=True):
                     made[i, j] = _EXACT_SUM(made[i, j], _EXACT_PRODUCT(x, y))
     return made
 

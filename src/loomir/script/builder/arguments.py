@@ -214,7 +214,7 @@ def as_buffer(value: object, what: str) -> Buffer:
 
 
 def as_items(value: object, what: str) -> list[object]:
-    """Read a tuple or list; a value alone stands for a list of one."""
+    """Read a tuple or list; a single value stands for a list of one."""
     if isinstance(value, (tuple, list)):
         return list(cast("Sequence[object]", value))
     if isinstance(value, (PrimExpr, int, str)):

@@ -44,8 +44,8 @@ __all__ = [
     "bind_name",
     "bind_with_value",
     "check_rebinding",
-    "held_values",
     "local_of",
+    "name_reads",
     "named",
     "reassigned_names",
     "store_local",
@@ -197,7 +197,7 @@ def bind_assign_value(parser: Parser, target: doc.ExprNode, value: object, span:
     _unpack(parser, target, value, _bind_assign, span)
 
 
-def held_values(parser: Parser, targets: Sequence[doc.ExprNode], value: object, span: Span) -> Any:
+def name_reads(parser: Parser, targets: Sequence[doc.ExprNode], value: object, span: Span) -> Any:
     """Name what an assignment of several parts reads before the first part is stored.
 
     Python evaluates the whole right side first: ``x[0], x[1] = x[1], x[0]`` swaps. Only values that
@@ -213,7 +213,7 @@ def held_values(parser: Parser, targets: Sequence[doc.ExprNode], value: object, 
             parts.append(target)
     if not any(_stores(parser, part) for part in parts[:-1]):
         return value
-    return _held(parser, value, span)
+    return _name_reads(parser, value, span)
 
 
 def _stores(parser: Parser, target: doc.ExprNode) -> bool:
@@ -224,12 +224,12 @@ def _stores(parser: Parser, target: doc.ExprNode) -> bool:
     return isinstance(target, doc.Subscript)
 
 
-def _held(parser: Parser, value: Any, span: Span) -> Any:
+def _name_reads(parser: Parser, value: Any, span: Span) -> Any:
     """Name each part of a value that reads memory."""
     if type(value) in (tuple, list):
-        return type(value)(_held(parser, part, span) for part in value)
+        return type(value)(_name_reads(parser, part, span) for part in value)
     if isinstance(value, (PrimExpr, BufferRegion)) and reads_memory(made := as_expr(value)):
-        var = fresh_for(made, "held")
+        var = fresh_for(made, "saved")
         reset(var, "span", span)
         parser.open(LetFrame(var, made), span)
         return var
@@ -315,7 +315,7 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
         kind_ = "axis" if _is_axis_of_block(parser, value) else "declaration"
         bind_name(parser, name, named(value, name), kind_, target.span)
     elif not is_expr(value) and not isinstance(value, (bool, int, float)):
-        bind_name(parser, name, _held(parser, value, span), "alias", target.span)
+        bind_name(parser, name, _name_reads(parser, value, span), "alias", target.span)
     elif entry is not None and isinstance(entry.value, MutableLocal):
         store_local(parser, entry.value, value, span)
     else:

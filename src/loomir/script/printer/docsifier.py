@@ -17,7 +17,7 @@ from loomir.script.printer.doc import AssignDoc, ExprDoc, IdDoc, StmtDoc
 from loomir.script.printer.names import Names
 from loomir.tir.stmt import For
 
-__all__ = ["Docsifier", "Frame", "FunctionName", "expr_handler", "leaf_handler", "stmt_handler"]
+__all__ = ["DocFrame", "Docsifier", "FunctionName", "expr_handler", "leaf_handler", "stmt_handler"]
 
 ExprHandler: TypeAlias = Callable[["Docsifier", Any], Step[ExprDoc]]
 StmtHandler: TypeAlias = Callable[["Docsifier", Any, bool], Step[None]]
@@ -70,7 +70,7 @@ def stmt_handler(token: str, *classes: type) -> Callable[[_H], _H]:
     return register
 
 
-class Frame:
+class DocFrame:
     """A list of statements in the making, and what goes out of scope at its end.
 
     Open in a ``with`` statement.
@@ -84,7 +84,7 @@ class Frame:
         self.statements: list[StmtDoc] = []
         self.defined: list[tuple[Node, str]] = []
 
-    def __enter__(self) -> Frame:
+    def __enter__(self) -> DocFrame:
         self._owner.frames.append(self)
         return self
 
@@ -122,7 +122,7 @@ class Docsifier:
         """Where the contents of large constants go: see ``loomir.support.printing.to_text``."""
         self.shape_vars: list[StmtDoc] | None = None
         """Declarations of shape variables of the function in the making, None outside of one."""
-        self.frames: list[Frame] = [Frame(self, "top")]
+        self.frames: list[DocFrame] = [DocFrame(self, "top")]
         self.names = Names()
         self.functions: Mapping[str, FunctionName] = {}
         """How calls write the functions of the module."""
@@ -163,7 +163,7 @@ class Docsifier:
 
     # -- frames --------------------------------------------------------------------------------
     @property
-    def top(self) -> Frame:
+    def top(self) -> DocFrame:
         """The innermost frame."""
         return self.frames[-1]
 
@@ -175,9 +175,9 @@ class Docsifier:
         """Add ``name = value`` before the statement that is being made."""
         self.emit(AssignDoc(name, value))
 
-    def frame(self, kind: str) -> Frame:
+    def frame(self, kind: str) -> DocFrame:
         """Make a frame; what it defines goes out of scope at its end."""
-        return Frame(self, kind)
+        return DocFrame(self, kind)
 
     def forget(self, defined: list[tuple[Node, str]]) -> None:
         """Take definitions out of scope."""

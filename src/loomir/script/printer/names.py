@@ -16,7 +16,7 @@ RESERVED = frozenset({"T", "I", "R", "cls", "range", "float"})
 @lru_cache(maxsize=1024)
 def identifier(hint: str) -> str:
     """Turn a name hint into a Python identifier that reads like it."""
-    # Python reads identifiers in this normal form, so names must be told apart in it.
+    # Python reads identifiers in this normal form, so names must differ in it.
     name = re.sub(r"\W", "_", unicodedata.normalize("NFKC", hint)) or "v"
     if name == "_":
         return "v"  # the parser takes a lone underscore for what is not used

@@ -122,7 +122,7 @@ def emit_match_cast(
 ) -> Var:
     """Bind a value that is checked to be what is said of it while the program runs.
 
-    A shape variable that stands alone in the description, and is not bound yet, is bound.
+    A shape variable that is an extent by itself in the description, and not bound yet, is bound.
     """
     given = ty if struct_info is None else struct_info
     if given is None:

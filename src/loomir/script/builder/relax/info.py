@@ -1,7 +1,7 @@
 """What programs say of values: ``R.Tensor``, ``R.Shape``, ``R.Prim``, ``R.Tuple``, ``R.Callable``.
 
 A string among extents names a shape variable: in a function that is being built the one of that
-name, elsewhere a new one. ``R.Tensor`` alone, without a call, stands for ``R.Tensor()``.
+name, elsewhere a new one. ``R.Tensor`` without a call stands for ``R.Tensor()``.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def tensor(
     vdevice: VDevice | str | None = None,
     ndim: int = -1,
 ) -> TensorStructInfo:
-    """Describe a tensor: its shape, dtype and device, or its rank alone."""
+    """Describe a tensor: its shape, dtype and device, or only its rank."""
     if isinstance(shape, (str, DataType, DTypeFunction)):
         if dtype is not None:
             raise wrong_argument(
@@ -126,12 +126,12 @@ def tensor(
                 help='write the dtype once, as in R.Tensor((2, n), "float32")',
             )
         shape, dtype = None, shape
-    held: object = shape
+    dims: object = shape
     if shape is not None and not (isinstance(shape, Expr) and not isinstance(shape, ShapeExpr)):
-        held = ShapeExpr(cast("Any", tuple(as_extents(shape))))
+        dims = ShapeExpr(cast("Any", tuple(as_extents(shape))))
     rank = as_int(ndim, "ndim")
     return TensorStructInfo(
-        cast("Expr | None", held),
+        cast("Expr | None", dims),
         cast("Any", None if dtype is None or dtype == "" else as_dtype(dtype)),
         None if vdevice is None else as_vdevice(vdevice),
         cast("Any", None if rank == -1 else rank),
@@ -139,10 +139,10 @@ def tensor(
 
 
 def shape(values: Sequence[Extent] | None = None, ndim: int = -1) -> ShapeStructInfo:
-    """Describe a shape: its extents, or its rank alone."""
-    held = None if values is None else tuple(as_extents(values))
+    """Describe a shape: its extents, or only its rank."""
+    dims = None if values is None else tuple(as_extents(values))
     rank = as_int(ndim, "ndim")
-    return ShapeStructInfo(cast("Any", held), cast("Any", None if rank == -1 else rank))
+    return ShapeStructInfo(cast("Any", dims), cast("Any", None if rank == -1 else rank))
 
 
 def prim(dtype: DTypeLike | None = None, value: Extent | float | None = None) -> PrimStructInfo:

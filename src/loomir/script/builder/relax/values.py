@@ -137,7 +137,7 @@ def as_value(value: object) -> RelaxExpr:
 
 
 def as_values(values: object) -> tuple[RelaxExpr, ...]:
-    """Make expressions of several values; one alone stands for a list of one."""
+    """Make expressions of several values; a single one stands for a list of one."""
     items: Sequence[object] = (
         cast("Sequence[object]", values) if isinstance(values, (tuple, list)) else (values,)
     )

@@ -49,15 +49,15 @@ __all__ = [
 # -- several conditions --------------------------------------------------------------------------
 def any(*conditions: ExprLike) -> PrimExpr:
     """Tell whether one of several conditions holds; those after it are not evaluated."""
-    return _joined(nodes.Or, conditions, "any")
+    return _reduce_conditions(nodes.Or, conditions, "any")
 
 
 def all(*conditions: ExprLike) -> PrimExpr:
     """Tell whether all of several conditions hold; those after one that does not are skipped."""
-    return _joined(nodes.And, conditions, "all")
+    return _reduce_conditions(nodes.And, conditions, "all")
 
 
-def _joined(
+def _reduce_conditions(
     node: type[nodes.Or] | type[nodes.And], conditions: tuple[ExprLike, ...], name: str
 ) -> PrimExpr:
     if not conditions:
@@ -92,11 +92,11 @@ def logaddexp(a: ExprLike, b: ExprLike) -> PrimExpr:
         return cast(logaddexp(cast(x, wide), cast(y, wide)), dtype)
     one, other = Var("a", dtype), Var("b", dtype)
     # Where they are equal, also as infinities, the difference would say nothing.
-    apart = call_builtin("exp", 0.0 - call_builtin("abs", one - other))
+    ratio = call_builtin("exp", 0.0 - call_builtin("abs", one - other))
     body = nodes.Select(
         nodes.Eq(one, other),
         one + math.log(2),
-        operator(nodes.Max)(one, other) + call_builtin("log1p", apart),
+        operator(nodes.Max)(one, other) + call_builtin("log1p", ratio),
     )
     return nodes.Let(one, x, nodes.Let(other, y, body))
 

@@ -8,49 +8,49 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["REFUSED", "Refused"]
+__all__ = ["REFUSED", "UnsupportedName"]
 
 
-class Refused(NamedTuple):
+class UnsupportedName(NamedTuple):
     """Why a name is missing, and what to use."""
 
     why: str
     instead: str
 
 
-_STRUCT: Final = Refused(
+_STRUCT: Final = UnsupportedName(
     "arguments are arrays and numbers here, not structures of a runtime",
     "read an array's shape, strides and offset by variables in T.match_buffer",
 )
-_STACK: Final = Refused(
+_STACK: Final = UnsupportedName(
     "calls put their arguments together themselves",
     "call the function directly, and allocate arrays with T.alloc_buffer",
 )
-_WORKSPACE: Final = Refused(
+_WORKSPACE: Final = UnsupportedName(
     "memory that is freed by hand can be freed too early, or never",
     "allocate with T.alloc_buffer: it is freed on every way out",
 )
-_SCALABLE: Final = Refused(
+_SCALABLE: Final = UnsupportedName(
     "vectors have a fixed number of lanes, also on machines with scalable ones",
     "write T.vectorized loops, for which the lanes are chosen by the machine",
 )
-_TRACE: Final = Refused(
+_TRACE: Final = UnsupportedName(
     "what is printed or traced is not the compiler's to choose",
     "call a Python function: loomir.register_func(name, f), then T.call_packed(name, A)",
 )
-_THREADS: Final = Refused(
+_THREADS: Final = UnsupportedName(
     "there are no GPU threads here; loops bound to threads run as parallel loops",
     "guard statements with `if`, and return after the loop",
 )
-_PROFILE: Final = Refused(
+_PROFILE: Final = UnsupportedName(
     "compiled code has no hooks for a profiler",
     "time whole calls from Python, or use a profiler of the system on the process",
 )
 
-REFUSED: Final[dict[str, Refused]] = {
+REFUSED: Final[dict[str, UnsupportedName]] = {
     "tvm_struct_get": _STRUCT,
     "tvm_struct_set": _STRUCT,
-    "lookup_param": Refused(
+    "lookup_param": UnsupportedName(
         "a function has no parameters but those it lists",
         "make the array a parameter of the function, and pass it in the call",
     ),

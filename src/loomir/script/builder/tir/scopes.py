@@ -376,11 +376,11 @@ def attr(
 ) -> AttrFrame | AttrsFrame:
     """Attach a note about a variable, a buffer or a name for the body of ``with``.
 
-    A dict alone attaches a note for each of its keys, about nothing: the number 0.
+    A dict as the only argument attaches a note for each of its keys, about nothing: the number 0.
     """
     if attr_key is None and isinstance(node, Mapping):
         given = as_annotations(cast("Mapping[str, Any]", node), "T.attr")
-        return AttrsFrame([_note(0, key, held) for key, held in given.items()])
+        return AttrsFrame([_note(0, key, given_value) for key, given_value in given.items()])
     if attr_key is None or value is None:
         raise wrong_argument(
             node, "T.attr lacks a key or a value", help='write T.attr(x, "key", value)'

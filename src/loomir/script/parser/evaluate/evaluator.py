@@ -43,10 +43,10 @@ from loomir.script.parser.evaluate.namespaces import (
 )
 from loomir.script.parser.evaluate.operators import (
     binary,
+    combine_conditions,
     formatted,
     is_expr,
     is_static,
-    joined,
     kind,
     limited,
     unary,
@@ -168,8 +168,8 @@ class Shaped(NamedTuple):
     """Which argument of a function is a shape.
 
     Names in it may be new if it ``declares``; None stands for what holds around. A string is an
-    extent, but for one alone where it is none of ``texts``. New names are of the dtype that is
-    given before it if it is ``typed``, else int64.
+    extent, unless it is the whole argument and not among ``texts``. New names are of the dtype that
+    is given before it if it is ``typed``, else int64.
     """
 
     argument: int
@@ -227,7 +227,7 @@ class ExprEvaluator:
         self.heads: set[doc.FunctionDef] = set()  # those that are being read for calls
         self.declares = False  # whether names in the shapes of descriptions may be new
 
-    def evaluate_alone(self, node: doc.ExprNode) -> object:
+    def evaluate_statement(self, node: doc.ExprNode) -> object:
         """Return the value of an expression that is a statement: it may be a macro's call."""
         self.statement = node
         try:
@@ -287,13 +287,13 @@ class ExprEvaluator:
             if isinstance(node, (doc.Name, doc.Constant)):
                 values.append(self._leaf(node))
             elif isinstance(node, doc.Starred):
-                values += yield self._spread(node)
+                values += yield self._unpack_starred(node)
             else:
                 values.append((yield self._step(node)))
             parts += [node] * (len(values) - len(parts))
         return values, parts
 
-    def _spread(self, node: doc.Starred) -> Step[list[object]]:
+    def _unpack_starred(self, node: doc.Starred) -> Step[list[object]]:
         """Return the elements of ``*items``."""
         found = yield self.on_one(node.value)
         if type(found) not in (tuple, list, range):
@@ -309,7 +309,7 @@ class ExprEvaluator:
         """Refuse ``*items`` where there is no list of elements around it."""
         raise mistake(
             "SCR0002",
-            "a starred expression stands here alone",
+            "a starred expression is no argument or element here",
             help="write it among arguments or elements",
             span=node.span,
         )
@@ -430,7 +430,7 @@ class ExprEvaluator:
                     raise mistake(
                         "SCR0008",
                         "a slice of a buffer has a step",
-                        help="use T.Ramp(base, stride, lanes) for elements that lie apart",
+                        help="use T.Ramp(base, stride, lanes) for elements with a stride",
                         span=part.span,
                     )
             elif isinstance(index, Range):
@@ -503,7 +503,7 @@ class ExprEvaluator:
                     raise mistake(
                         "SCR0009",
                         "a chain of comparisons has no meaning for tensors",
-                        help="write two comparisons, joined by R.logical_and",
+                        help="write two comparisons, and combine them with R.logical_and",
                         span=node.span,
                     )
                 return self._operated(node, op, (left, right), (node.left, right_node))
@@ -511,7 +511,7 @@ class ExprEvaluator:
             if index == 0:
                 result = made
             elif isinstance(result, PrimExpr) or isinstance(made, PrimExpr):
-                result = self._at(node.span, joined, "and", result, made)
+                result = self._at(node.span, combine_conditions, "and", result, made)
             else:
                 result = result and made
             left = right
@@ -535,7 +535,7 @@ class ExprEvaluator:
                 result, start = value, part
             elif not isinstance(value, bool) or value is stops:
                 try:
-                    made = joined(node.op, result, value)
+                    made = combine_conditions(node.op, result, value)
                 except CompileError as error:
                     raise blamed(error, node.span, (result, value), (start, part)) from error
                 result = stamped(made, node.span, (result, value))
@@ -581,7 +581,7 @@ class ExprEvaluator:
         for part in node.args:
             in_shape = shaped is not None and len(args) == shaped.argument
             if isinstance(part, doc.Starred):
-                args += yield self._spread(part)
+                args += yield self._unpack_starred(part)
             elif declaring is not None and len(args) >= declaring:
                 args.append((yield self._declaring(part)))
             else:

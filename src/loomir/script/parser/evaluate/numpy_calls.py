@@ -68,8 +68,8 @@ class NumpyType:
 
 def is_array(value: object) -> bool:
     """Whether a value is an array of numbers, and of no class derived from NumPy's."""
-    held = value.value if isinstance(value, Foreign) else value
-    return type(held) is np.ndarray and held.dtype.kind in "biuf"
+    array = value.value if isinstance(value, Foreign) else value
+    return type(array) is np.ndarray and array.dtype.kind in "biuf"
 
 
 def is_numpy(value: object) -> bool:

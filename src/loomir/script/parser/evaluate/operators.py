@@ -38,11 +38,11 @@ from loomir.tir.expr import (
 
 __all__ = [
     "binary",
+    "combine_conditions",
     "formatted",
     "holds_expr",
     "is_expr",
     "is_static",
-    "joined",
     "kind",
     "limited",
     "unary",
@@ -162,7 +162,7 @@ def binary(op: str, a: object, b: object) -> object:
     raise _no_meaning(op, a, b)
 
 
-def joined(op: str, a: object, b: object) -> PrimExpr:
+def combine_conditions(op: str, a: object, b: object) -> PrimExpr:
     """Apply ``and`` or ``or`` to conditions that are known only when the program runs.
 
     Errors: SCR0009, TIR0101, TIR0102.

@@ -57,7 +57,7 @@ def read_function(parser: Parser, node: doc.FunctionDef, options: Options) -> No
             _read_head(parser, frame, node)
             try:
                 if parser.builder.find(IRModuleFrame) is None:
-                    _declare_alone(parser, frame, node, GlobalVar(name))
+                    _declare_recursive(parser, frame, node, GlobalVar(name))
             except CompileError as error:
                 parser.caught(error, frame.span)
                 parser.poison([node.name])
@@ -77,7 +77,7 @@ def _close(parser: Parser, frame: FunctionFrame, failed: bool) -> None:
         parser.caught(dialect.at_result(error), frame.span)
 
 
-def _declare_alone(
+def _declare_recursive(
     parser: Parser, frame: FunctionFrame, node: doc.FunctionDef, var: GlobalVar
 ) -> None:
     """Let a function that is a program call itself by its name."""

@@ -65,13 +65,13 @@ def _dialect(parser: Parser) -> RelaxValues:
     return found
 
 
-def _evaluate(parser: Parser, node: doc.ExprNode, *, alone: bool = False) -> object:
+def _evaluate(parser: Parser, node: doc.ExprNode, *, is_statement: bool = False) -> object:
     """Return the value of what a statement binds: a call is not bound yet."""
     dialect = _dialect(parser)
     dialect.tops = _tops(node)
     dialect.origin = None
     try:
-        value = parser.evaluator.evaluate_alone(node) if alone else parser.evaluate(node)
+        value = parser.evaluator.evaluate_statement(node) if is_statement else parser.evaluate(node)
     finally:
         dialect.tops = ()
     return value
@@ -289,8 +289,8 @@ def _unpack(
     dialect = _dialect(parser)
     for index, part in enumerate(target.elts):
         try:
-            held = whole.fields[index] if isinstance(whole, Tuple) else None
-            item = dialect.item(whole, index) if held is None else held
+            field = whole.fields[index] if isinstance(whole, Tuple) else None
+            item = dialect.item(whole, index) if field is None else field
         except CompileError as error:
             raise blamed(error, node.span, (whole,), (node,)) from error
         _bind(parser, part, item, node)
@@ -310,10 +310,10 @@ def _check_count(target: doc.Tuple | doc.List, count: int) -> None:
 # -- other statements --------------------------------------------------------------------------
 @dispatch.register(TOKEN, "Expr")
 def visit_expr(parser: Parser, node: doc.Expr) -> None:
-    """Read an expression that stands alone: a call for its effect, or a part of a function."""
+    """Read an expression as a statement: a call for its effect, or a part of a function."""
     if isinstance(node.value, doc.Constant) and isinstance(node.value.value, str):
         return  # a docstring
-    value = _evaluate(parser, node.value, alone=True)
+    value = _evaluate(parser, node.value, is_statement=True)
     if isinstance(value, Expansion):
         expand(parser, value)
     elif isinstance(value, Cast):
@@ -326,14 +326,14 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
     elif isinstance(value, Frame):
         raise mistake(
             "SCR0013",
-            "this opens a scope, and is left alone",
+            "this opens a scope, and is not entered",
             help="write it after `with`",
             span=node.span,
         )
     elif value is not None:
         raise mistake(
             "SCR0025",
-            f"{described(value)} alone has no effect",
+            f"{described(value)} as a statement has no effect",
             help="remove it, or assign it",
             span=node.span,
         )

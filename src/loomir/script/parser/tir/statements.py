@@ -42,8 +42,8 @@ from loomir.script.parser.assignments import (
     bind_let_value,
     bind_with_value,
     check_rebinding,
-    held_values,
     local_of,
+    name_reads,
     store_at,
     store_local,
 )
@@ -385,7 +385,7 @@ def _scope_frame(parser: Parser, item: doc.withitem) -> Frame[Any]:
 def visit_assign(parser: Parser, node: doc.Assign) -> None:
     """Read ``a = value``."""
     try:
-        value = held_values(parser, node.targets, parser.evaluate(node.value), node.span)
+        value = name_reads(parser, node.targets, parser.evaluate(node.value), node.span)
     except (CompileError, Poisoned):
         _look_at_targets(parser, node)
         raise
@@ -536,12 +536,12 @@ def visit_assert(parser: Parser, node: doc.Assert) -> None:
 
 @dispatch.register(TOKEN, "Expr")
 def visit_expr(parser: Parser, node: doc.Expr) -> None:
-    """Read an expression that stands alone: a call for its effect, or a part of a block's head."""
+    """Read an expression as a statement: a call for its effect, or a part of a block's head."""
     if isinstance(node.value, doc.Constant) and isinstance(node.value.value, str):
         return  # a docstring
     top = parser.builder.frames[-1]
     before = len(top.statements) if isinstance(top, StmtFrame) else 0
-    value = parser.evaluator.evaluate_alone(node.value)
+    value = parser.evaluator.evaluate_statement(node.value)
     if isinstance(value, Expansion):
         expand(parser, value)
         return
@@ -559,14 +559,14 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
     elif isinstance(value, Frame):
         raise mistake(
             "SCR0013",
-            "this opens a scope, and is left alone",
+            "this opens a scope, and is not entered",
             help="write it after `with` or `for … in`, or assign what it gives",
             span=node.span,
         )
     else:
         raise mistake(
             "SCR0025",
-            f"{kind(value)} alone has no effect",
+            f"{kind(value)} as a statement has no effect",
             help="remove it, or assign it",
             span=node.span,
         )

@@ -100,7 +100,7 @@ def _tuple(d: Docsifier, node: Tuple) -> Step[ExprDoc]:
 
 @expr_handler("relax", TupleGetItem)
 def _item(d: Docsifier, node: TupleGetItem) -> Step[ExprDoc]:
-    if isinstance(node.tuple_value, Tuple):  # Python's own would be taken apart while parsing
+    if isinstance(node.tuple_value, Tuple):  # Python's own would be unpacked while parsing
         whole: ExprDoc = R.attr("tuple").call(*(yield docs_of(d, node.tuple_value.fields)))
     else:
         whole = yield d.expr(node.tuple_value)
@@ -191,7 +191,7 @@ def _call_outside(d: Docsifier, node: Call, op: Op, args: tuple[ExprDoc, ...]) -
 
 
 def _described(d: Docsifier, node: Call, name: str) -> Step[dict[str, ExprDoc]]:
-    """Ask for the keyword that describes results: alone where it is one, else a list."""
+    """Ask for the keyword that describes results: one by itself, several as a list."""
     if not node.sinfo_args:
         return {}
     docs = yield docs_of(d, node.sinfo_args)

@@ -121,7 +121,7 @@ def _annotation(d: Docsifier, var: Var) -> Step[ExprDoc | None]:
 
 @stmt_handler("relax", Function)
 def _function(d: Docsifier, node: Function, tail: bool) -> Step[None]:
-    """Write a function that stands alone."""
+    """Write a function outside of a module."""
     name = d.names.take(node.name)
     d.functions = {node.name: FunctionName(IdDoc(name), node)}
     d.emit((yield relax_function_doc(d, node, name, node.name)))

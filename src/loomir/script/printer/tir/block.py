@@ -39,7 +39,7 @@ def _realize(d: Docsifier, node: BlockRealize, tail: bool) -> Step[None]:
 
 @stmt_handler("tir", Block)
 def _block(d: Docsifier, node: Block, tail: bool) -> Step[None]:
-    """Write a block that stands alone, its iterators without values."""
+    """Write a block without its realization: its iterators have no values."""
     if _has_form(node):
         yield _scope(d, node, None, TRUE)
     else:
@@ -189,5 +189,5 @@ def _match(d: Docsifier, match: MatchBufferRegion) -> Step[None]:
 
 
 @stmt_handler("tir", MatchBufferRegion)
-def _match_alone(d: Docsifier, node: MatchBufferRegion, tail: bool) -> Step[None]:
+def _match_statement(d: Docsifier, node: MatchBufferRegion, tail: bool) -> Step[None]:
     yield _match(d, node)

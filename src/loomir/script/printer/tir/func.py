@@ -166,7 +166,7 @@ def _match_buffer(d: Docsifier, param: Var, buffer: Buffer) -> Step[None]:
 
 @stmt_handler("tir", PrimFunc)
 def _prim_func(d: Docsifier, node: PrimFunc, tail: bool) -> Step[None]:
-    """Write a function that stands alone."""
+    """Write a function outside of a module."""
     name = identifier(node.name)
     name = d.names.take(name)
     d.functions = {node.name: FunctionName(IdDoc(name), node)}

@@ -183,7 +183,7 @@ def _call(d: Docsifier, node: Call, need: int, levels: int) -> str:
 
 
 def _is_usual(d: Docsifier, name: str, node: Call) -> bool:
-    """Tell whether the table of builtins makes this call, of dtypes that decide it alone."""
+    """Tell whether the table of builtins makes this call, whose form the dtypes decide."""
     row = BUILTINS.get(name)
     if row is None or row.gives is not first_dtype or row.says_dtype or row.check is not None:
         return False
