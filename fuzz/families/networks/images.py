@@ -97,6 +97,13 @@ def _tokens(layout: str) -> list[tuple[str, int]]:
     return found
 
 
+def _beyond(extent: int, before: int, after: int, whole: int, stride: int) -> int:
+    """Return how far a last window that starts inside reaches beyond the padding."""
+    room = extent + before + after - whole
+    start = (room // stride + 1) * stride
+    return start - room if room % stride and start < extent + before else 0
+
+
 class Images:
     """Layers on one tensor of images, in one layout."""
 
@@ -339,9 +346,18 @@ class Images:
         )
         whole = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
         axes = tuple(range(2, plain.ndim))
+        beyond = [0] * self.rank
+        if c.chance(0.4):
+            options += ", ceil_mode=True"
+            sides = zip(plain.shape[2:], before, after, whole, strides)
+            beyond = [_beyond(*side) for side in sides]
 
-        def seen(array: Array, fill: Any) -> Array:
-            padded = np.pad(array, [(0, 0), (0, 0), *zip(before, after)], constant_values=fill)
+        def seen(array: Array, fill: Any, padding: Any = None) -> Array:
+            """List the windows of an image, its padding, and what lies beyond, of ``fill``."""
+            sides = [(0, 0), (0, 0), *zip(before, after)]
+            padded = np.pad(array, sides, constant_values=fill if padding is None else padding)
+            ends = [(0, 0), (0, 0), *[(0, more) for more in beyond]]
+            padded = np.pad(padded, ends, constant_values=fill)
             found = sliding_window_view(padded, whole, axis=axes)
             steps = (slice(None), slice(None), *[slice(None, None, s) for s in strides])
             return found[(*steps, *[slice(None, None, d) for d in dilation])]
@@ -355,11 +371,7 @@ class Images:
         x = net.small(x)
         plain = self.images(x).astype("float64")
         sums = seen(plain, 0).sum(last)
-        counts = (
-            np.full(sums.shape, np.prod(kernel))
-            if include
-            else seen(np.ones_like(plain), 0).sum(last)
-        )
+        counts = seen(np.ones_like(plain), 0, int(include)).sum(last)
         made = laid_out(sums / counts, self.plain, self.layout)
         text = f"R.nn.avg_pool{self.rank}d({x.name}, {options}, count_include_pad={include})"
         dims = [

@@ -112,7 +112,7 @@ def _windows_of(
         at = [start + gap * k for k in range(size)]
         inside = [i for i in at if 0 <= i < extent]
         found.append((inside, len([i for i in at if i < end])))
-        if start + gap * (size - 1) >= end:
+        if at[-1] >= end - 1:  # Nothing is left that this window does not reach.
             break
         start += stride
     return found
@@ -230,6 +230,7 @@ def _samples(near: dict[str, Any], other: TensorSample) -> tuple[Sample, ...]:
         Sample((_X, (3, 2), (2, 1), (1, 0)), **near),
         Sample((_X, 2, 3, (0, 1, 1, 0), (2, 1), True), **near),
         Sample((_X, 3, 2, 1, 1, True, True), **near),
+        Sample((_X, (4, 2), (2, 1), 0, 1, True), **near),
         Sample((_HALF, 2), {"strides": 2, "layout": "NHWC"}, **near),
         Sample((T((1, 2, 3, 3, 2)), 2), {"layout": "NCHW2c", "out_layout": "NCHW"}, **near),
         Sample((other, 2), {"out_layout": "HWNC"}, **near),
