@@ -10,7 +10,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
-from loomir.schedule.regions import narrowed
+from loomir.schedule.regions import narrow_regions
 from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.analysis.effects import Does, effects_of_node
 from loomir.tir.analysis.fresh import definitions_in
@@ -35,9 +35,9 @@ from loomir.tir.stmt import (
 __all__ = ["Access", "Nest", "block_regions", "iteration_of", "nest_of", "obstacle_in"]
 
 _MOST: Final = 16
-"""How many elements of one buffer are told apart."""
+"""How many elements of one buffer are distinguished; with more, their bounding box is used."""
 _KEPT: Final = 512
-"""Of how many blocks and nests the answers are kept: an edit leaves most of a program as it is."""
+"""How many blocks and nests are cached: an edit leaves most of a program unchanged."""
 _ACTING: Final = (AssertStmt, AttrStmt, BufferRealize)
 _OPAQUE: Final = (*_ACTING, While, Allocate, DeclBuffer)
 
@@ -74,16 +74,16 @@ def block_regions(
     What a reduction updates counts as read as well.
     """
     body = block.body if block.init is None else seq((block.init, block.body))
-    body = rewrite(body, {Block: _declared})  # blocks inside may declare anything
+    body = rewrite(body, {Block: _declare_accesses})  # blocks inside may declare anything
     return _regions(rebuild(block, {"body": body, "init": None}))
 
 
 def _regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     found = infer_access_regions(block.body, None, block.alloc_buffers, block.match_buffers)
-    return narrowed(block, *found)
+    return narrow_regions(block, *found)
 
 
-def _declared(block: Block) -> Block:
+def _declare_accesses(block: Block) -> Block:
     """Return a block that declares what it does."""
     body = block.body if block.init is None else seq((block.init, block.body))
     reads, writes = _regions(rebuild(block, {"body": body, "init": None}))
@@ -121,11 +121,11 @@ def nest_of(stmt: Stmt) -> Nest:
         elif isinstance(node, BufferStore):
             found.append(Access(node.buffer, _box(node), True))
     bound = {id(n.var) for n in pre_order(stmt) if isinstance(n, (Let, LetStmt))}
-    return Nest(tuple(_known(a, bound) for a in found), loops, obstacle_in(stmt))
+    return Nest(tuple(_widen_inner_axes(a, bound) for a in found), loops, obstacle_in(stmt))
 
 
-def _known(access: Access, bound: set[int]) -> Access:
-    """Return an access all of an axis whose index is found in the nest: it may differ each time."""
+def _widen_inner_axes(access: Access, bound: set[int]) -> Access:
+    """Widen an access to all of an axis whose index is computed within the nest."""
 
     def is_found(r: Range) -> bool:
         return any(isinstance(n, BufferLoad) or id(n) in bound for n in pre_order(r.min))

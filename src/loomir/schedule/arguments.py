@@ -1,4 +1,4 @@
-"""What users give to primitives: checked by the kind of each parameter, and resolved."""
+"""Check the arguments of primitives by the kind of each parameter, and resolve random variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loomir.support.diagnostics import Diagnostic, ScheduleError, with_article
 from loomir.support.runtime_types import shown
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
-__all__ = ["Arguments", "bad_argument", "gone", "listed"]
+__all__ = ["Arguments", "as_list", "bad_argument", "gone_error"]
 
 _INT64: Final = (-(2**63), 2**63 - 1)
 _DEEPEST: Final = 32
@@ -40,14 +40,14 @@ _LISTS: Final = {
 
 
 class Arguments:
-    """What random variables stand for, and how arguments are read by it."""
+    """The values of random variables, and the arguments that are resolved by them."""
 
     def __init__(self) -> None:
         self.refs: dict[BlockRV | LoopRV, Ref] = {}
         self.numbers: dict[Var, int] = {}
 
-    def copied(self, refs: Mapping[int, Ref]) -> Arguments:
-        """Return the same for a copy of the program; ``refs`` are its, by the id of this one's."""
+    def copy(self, refs: Mapping[int, Ref]) -> Arguments:
+        """Return a copy for a copy of the program; ``refs`` maps ids of old references to new."""
         made = Arguments()
         made.refs = {rv: refs[id(ref)] for rv, ref in self.refs.items() if id(ref) in refs}
         made.numbers = dict(self.numbers)
@@ -74,7 +74,7 @@ class Arguments:
         """
         ref = self.refs.get(rv)
         if ref is None or ref.stmt is None:
-            raise gone(primitive)
+            raise gone_error(primitive)
         return ref
 
     def number(self, value: Any, primitive: str, name: str = "") -> int:
@@ -92,7 +92,7 @@ class Arguments:
             return int(value)
         free = [v for v in free_definitions(value) if isinstance(v, Var)]
         if any(v not in self.numbers for v in free):
-            raise gone(primitive)
+            raise gone_error(primitive)
         values = {v: IntImm(self.numbers[v], v.dtype) for v in free}
         made = Analyzer().simplify(substitute(value, values))
         if not isinstance(made, IntImm):
@@ -100,7 +100,7 @@ class Arguments:
         return made.value
 
     def plain(self, value: Any, primitive: str, depth: int = 0) -> Any:
-        """Put numbers in the place of what was drawn, in plain data.
+        """Replace random variables by their numbers in plain data.
 
         Errors: SCH0003 for integers that int64 does not hold, and lists too deep.
         """
@@ -124,7 +124,7 @@ class Arguments:
         return value
 
     def read(self, param: Parameter, value: Any, primitive: str) -> Any:
-        """Return a primitive what it takes for what the user gave.
+        """Return the value that a primitive receives for what the user passed.
 
         Errors: SCH0002, SCH0003.
         """
@@ -165,15 +165,15 @@ class Arguments:
         return self.plain(value, primitive) if kind is Kind.VALUE else value
 
 
-def listed(values: Any) -> Any:
-    """Make a list of anything that can be gone through; what cannot is given back."""
+def as_list(values: Any) -> Any:
+    """Return the items of an iterable as a list; anything else as it is."""
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         return cast("object", values)
     return list(cast("Iterable[Any]", values))
 
 
-def gone(primitive: str) -> ScheduleError:
-    """Say that a random variable stands for nothing."""
+def gone_error(primitive: str) -> ScheduleError:
+    """Return the error for a random variable whose loop or block is gone."""
     return ScheduleError(
         Diagnostic(
             "SCH0002",

@@ -1,4 +1,4 @@
-"""What kinds of blocks there are, as far as schedules ask.
+"""Classify blocks as complete or as reductions, which many primitives require.
 
 - A *complete* block has spatial iterators only, reads nothing that it writes, and its instances
   write different elements. They may run in any order, and more than once.
@@ -16,7 +16,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import block_regions, obstacle_in
-from loomir.schedule.nests import knowing, known_around, positive
+from loomir.schedule.nests import analyzer_for, positive, ranges_with_sizes
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.analysis.init_order import check_init_order
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 COMBINERS: Final = (Add, Mul, Min, Max, And, Or)
-"""The operators that reductions may be regrouped by."""
+"""The associative and commutative operators, by which reductions may be regrouped."""
 
 
 class Update(NamedTuple):
@@ -74,13 +74,13 @@ def update_of(block: Block) -> Update | None:
     value = store.value
     if init.buffer is not store.buffer or not isinstance(value, COMBINERS):
         return None
-    if not _same(init.indices, store.indices):
+    if not _are_same(init.indices, store.indices):
         return None
-    for held, rest in ((value.a, value.b), (value.b, value.a)):
+    for old, rest in ((value.a, value.b), (value.b, value.a)):
         if (
-            isinstance(held, BufferLoad)
-            and held.buffer is store.buffer
-            and _same(held.indices, store.indices)
+            isinstance(old, BufferLoad)
+            and old.buffer is store.buffer
+            and _are_same(old.indices, store.indices)
             and not any(
                 isinstance(n, BufferLoad) and n.buffer.data is store.buffer.data
                 for n in pre_order(rest)
@@ -90,18 +90,18 @@ def update_of(block: Block) -> Update | None:
     return None
 
 
-def _same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
+def _are_same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     return len(a) == len(b) and all(structural_equal(x, y) for x, y in zip(a, b))
 
 
-def _writes_apart(block: Block, writes: tuple[BufferRegion, ...]) -> str:
+def _overlapping_writes(block: Block, writes: tuple[BufferRegion, ...]) -> str:
     """Say why instances of different spatial iterators may write the same; empty where not."""
     own = {v: r for v, r in spatial(block).items() if not _is_one(r)}
     for region in writes:
         if any(not _is_one(r) for r in region.region):
             return f"it writes more than one element of {region.buffer.name!r} at once"
         used = [r.min for r in region.region if any(v in own for v in free_definitions(r))]
-        known = knowing(positive(own))  # without a point in the domain there are no instances
+        known = analyzer_for(positive(own))  # without a point in the domain there are no instances
         if own and not detect_iter_map(used, own, check_level="injective", analyzer=known).ok:
             return (
                 f"its instances are not known to write different elements of {region.buffer.name!r}"
@@ -125,11 +125,11 @@ def complete_mistake(block: Block) -> str:
     for region in reads:
         if id(region.buffer.data) in written:
             return f"it reads {region.buffer.name!r}, which it writes"
-    return _writes_apart(block, writes)
+    return _overlapping_writes(block, writes)
 
 
 def shared_mistake(block: Block) -> str:
-    """Say why instances for different points may touch what others write; empty where not."""
+    """Say why instances at different points may touch what others write; empty where not."""
     if why := obstacle_in(block):
         return why
     reads, writes = block_regions(block)
@@ -138,7 +138,7 @@ def shared_mistake(block: Block) -> str:
         other = written.get(id(region.buffer.data))
         if other is not None and not structural_equal(other, region):
             return f"it reads other elements of {region.buffer.name!r} than it writes"
-    return _writes_apart(block, writes)
+    return _overlapping_writes(block, writes)
 
 
 def repeated_mistake(
@@ -152,7 +152,7 @@ def repeated_mistake(
     ranges = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in loops}
     why = ""
     for predicate in (realize.predicate,) if limited else (realize.predicate, TRUE):
-        analyzer = knowing(known_around(around))
+        analyzer = analyzer_for(ranges_with_sizes(around))
         found = detect_iter_map(
             realize.values, ranges, predicate, check_level="injective", analyzer=analyzer
         )
@@ -181,7 +181,7 @@ def reduction_mistake(block: Block) -> str:
         if any(v in reduced for v in free_definitions(index)):
             return "what it updates changes with a reducing iterator"
     _, writes = block_regions(block)
-    return _writes_apart(block, writes)
+    return _overlapping_writes(block, writes)
 
 
 def affine_mistake(realize: BlockRealize, loops: list[Ref]) -> str:

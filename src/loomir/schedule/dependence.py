@@ -1,4 +1,4 @@
-"""Which loops carry a dependence: whose iterations touch what others of them write."""
+"""Find the loops that carry a dependence: an iteration touches what another one writes."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.accesses import Access, Nest, iteration_of, nest_of
-from loomir.schedule.nests import knowing
+from loomir.schedule.nests import analyzer_for
 from loomir.tir.buffer import Range
 from loomir.tir.expr import LT, IntImm, PrimExpr, Var
 from loomir.tir.stmt import For
 
-__all__ = ["carried_by", "carrying"]
+__all__ = ["carried_dependence", "find_carrying_loops"]
 
 
 class Ends(NamedTuple):
-    """The first and the last index of a stretch."""
+    """The first and the last index of a range."""
 
     low: PrimExpr
     high: PrimExpr
 
 
-def carrying(loops: Sequence[For], outer: Mapping[Var, Range]) -> list[tuple[For, str]]:
+def find_carrying_loops(loops: Sequence[For], outer: Mapping[Var, Range]) -> list[tuple[For, str]]:
     """List the loops of a nest, outermost first, that carry a dependence, with the reason.
 
     Iterations that differ in another of the loops touch nothing that one of them writes. ``outer``
     gives the ranges of what is bound around the nest.
     """
     nest = nest_of(loops[0])
-    return [(loop, why) for loop in loops if (why := carried_by(loop, outer, nest))]
+    return [(loop, why) for loop in loops if (why := carried_dependence(loop, outer, nest))]
 
 
-def carried_by(loop: For, outer: Mapping[Var, Range], nest: Nest | None = None) -> str:
+def carried_dependence(loop: For, outer: Mapping[Var, Range], nest: Nest | None = None) -> str:
     """Say why iterations of a loop may depend on one another; empty where they do not.
 
     ``nest`` is a nest around the loop: its other loops may have any values then.
@@ -60,33 +60,35 @@ def _separate(loop: For, group: list[Access], nest: Nest, outer: Mapping[Var, Ra
     buffer = group[0].buffer
     if any(a.buffer is not buffer for a in group):
         return False
-    distinct = _touched(_distinct(group), nest, outer)
+    distinct = _drop_unwritten_reads(_distinct(group), nest, outer)
     if len(distinct) == 1 and _injective(loop.loop_var, distinct[0], nest, outer):
         return True
-    return any(_ordered(loop, axis, distinct, nest, outer) for axis in range(len(buffer.shape)))
+    return any(_is_ordered(loop, axis, distinct, nest, outer) for axis in range(len(buffer.shape)))
 
 
 def _distinct(group: list[Access]) -> list[Access]:
     """Drop accesses of the same box; of those that are equal, a write stands for all."""
     found: list[Access] = []
     for access in sorted(group, key=lambda a: not a.is_write):
-        if not any(_same_box(access, other) for other in found):
+        if not any(_is_same_box(access, other) for other in found):
             found.append(access)
     return found
 
 
-def _touched(group: list[Access], nest: Nest, outer: Mapping[Var, Range]) -> list[Access]:
-    """Drop reads of what no iteration writes: an axis tells them from every write."""
+def _drop_unwritten_reads(
+    group: list[Access], nest: Nest, outer: Mapping[Var, Range]
+) -> list[Access]:
+    """Drop reads of what no iteration writes: on some axis they are disjoint from every write."""
     reads = [a for a in group if not a.is_write]
     writes = [a for a in group if a.is_write]
     if not reads:
         return group
-    analyzer = knowing(outer)
+    analyzer = analyzer_for(outer)
     ends: dict[int, list[Ends | None]] = {}
     for access in group:
         ends[id(access)] = [_ends(r, nest, analyzer) for r in access.region]
 
-    def apart(a: Access, b: Access) -> bool:
+    def is_disjoint(a: Access, b: Access) -> bool:
         pairs = zip(ends[id(a)], ends[id(b)], strict=True)
         return any(
             x is not None and y is not None and (before(x, y) or before(y, x)) for x, y in pairs
@@ -95,7 +97,7 @@ def _touched(group: list[Access], nest: Nest, outer: Mapping[Var, Range]) -> lis
     def before(a: Ends, b: Ends) -> bool:
         return a.high.dtype is b.low.dtype and analyzer.can_prove(LT(a.high, b.low))
 
-    return [a for a in group if a.is_write or not all(apart(a, w) for w in writes)]
+    return [a for a in group if a.is_write or not all(is_disjoint(a, w) for w in writes)]
 
 
 def _ends(r: Range, nest: Nest, analyzer: Analyzer) -> Ends | None:
@@ -106,7 +108,7 @@ def _ends(r: Range, nest: Nest, analyzer: Analyzer) -> Ends | None:
     return None if low is None or high is None else Ends(low, high)
 
 
-def _same_box(a: Access, b: Access) -> bool:
+def _is_same_box(a: Access, b: Access) -> bool:
     return all(structural_equal(x, y) for x, y in zip(a.region, b.region, strict=True))
 
 
@@ -127,18 +129,18 @@ def _injective(var: Var, access: Access, nest: Nest, outer: Mapping[Var, Range])
     if var not in used:
         return False
     # An index that mentions other loops only adds to what is known of these.
-    return detect_iter_map(indices, used, check_level="injective", analyzer=knowing(outer)).ok
+    return detect_iter_map(indices, used, check_level="injective", analyzer=analyzer_for(outer)).ok
 
 
-def _ordered(
+def _is_ordered(
     loop: For, axis: int, accesses: list[Access], nest: Nest, outer: Mapping[Var, Range]
 ) -> bool:
-    """Tell whether, on an axis, iterations of a loop touch stretches that follow one another."""
+    """Tell whether, on an axis, successive iterations of a loop touch successive ranges."""
     var = loop.loop_var
     inner = {v: r for v, r in nest.loops.items() if v is not var}
     if any(v is var for r in inner.values() for v in free_definitions(r)):
         return False
-    analyzer = knowing(outer)
+    analyzer = analyzer_for(outer)
     gap = Var("gap", var.dtype)
     analyzer.bind(var, Range(loop.min, loop.extent))
     analyzer.bind(gap, Range(IntImm(0, var.dtype), loop.extent))

@@ -1,4 +1,4 @@
-"""What moves of whole blocks ask: what stands around them, and what a scope makes and takes."""
+"""Check moves of whole blocks: what surrounds them, and which blocks produce and consume what."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.visit import children, map_children, pre_order, rebuild
 from loomir.schedule.accesses import Nest, block_regions, nest_of
 from loomir.schedule.blocks import complete_mistake, reduction_mistake
-from loomir.schedule.nests import knowing, sizes_of
+from loomir.schedule.nests import analyzer_for, sizes_of
 from loomir.schedule.refusal import Refusal
-from loomir.schedule.regions import narrowed
+from loomir.schedule.regions import narrow_regions
 from loomir.schedule.state import Ref
 from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, MatchBufferRegion, Range
@@ -25,10 +25,10 @@ __all__ = [
     "part_with",
     "parts_of",
     "plain_indices",
-    "refreshed",
+    "refresh_regions",
+    "remove_block",
     "repeatable",
     "users",
-    "without",
 ]
 
 
@@ -36,7 +36,7 @@ def cannot_cover(ref: Ref) -> Refusal | None:
     """Say why a block does not surely run at each point of its domain."""
     realize = ref.realize
     loops = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in ref.loops()}
-    analyzer = knowing(sizes_of(ref))
+    analyzer = analyzer_for(sizes_of(ref))
     found = detect_iter_map(
         realize.values,
         loops,
@@ -213,13 +213,15 @@ def cannot_feed(
             if not access.is_write or id(access.buffer.data) not in wanted:
                 continue
             if first <= number <= last and not _only_by(ref, access.buffer):
-                return _changed(ref, access.buffer, "is written between there and here")
+                return _change_refusal(ref, access.buffer, "is written between there and here")
     if place.is_loop:  # what other iterations leave must be the same as well
         for buffer in wanted.values():
             writers, _, other = users(ref.scope, buffer)
             inside = [w for w in writers if w is not ref and place in w.around()]
             if (other and inside) or any(repeatable(w) for w in inside):
-                return _changed(ref, buffer, "is written by something that may change it again")
+                return _change_refusal(
+                    ref, buffer, "is written by something that may change it again"
+                )
     return None
 
 
@@ -229,7 +231,7 @@ def _only_by(ref: Ref, buffer: Buffer) -> bool:
     return not other and all(w is ref for w in writers)
 
 
-def _changed(ref: Ref, buffer: Buffer, why: str) -> Refusal:
+def _change_refusal(ref: Ref, buffer: Buffer, why: str) -> Refusal:
     return Refusal(
         "SCH0006",
         "{!r}, which block {!r} reads, {}",
@@ -239,20 +241,20 @@ def _changed(ref: Ref, buffer: Buffer, why: str) -> Refusal:
     )
 
 
-def without(root: Stmt, leaf: Stmt) -> Stmt | None:
-    """Take a block out of a statement, with the loops that it leaves empty; None: nothing stays."""
+def remove_block(root: Stmt, leaf: Stmt) -> Stmt | None:
+    """Remove a block from a statement, with the loops that become empty; None if all do."""
     stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(root, ())]
     while stack:
         node, above = stack.pop()
         if node is leaf:
-            return _emptied(leaf, above)
+            return _remove_empty(leaf, above)
         inner = (*above, node)
         if not isinstance(node, BlockRealize) or node is root:
             stack.extend((s, inner) for s in children(node) if isinstance(s, Stmt))
     return root
 
 
-def _emptied(leaf: Stmt, above: tuple[Stmt, ...]) -> Stmt | None:
+def _remove_empty(leaf: Stmt, above: tuple[Stmt, ...]) -> Stmt | None:
     old: Stmt = leaf
     made: Stmt | None = None
     for owner in reversed(above):
@@ -272,10 +274,10 @@ def _put(owner: Stmt, old: Stmt, new: Stmt) -> Stmt:
     return map_children(owner, lambda part: new if part is old else part)
 
 
-def refreshed(block: Block) -> Block:
+def refresh_regions(block: Block) -> Block:
     """Return a block that declares what it reads and writes now."""
     reads, writes = infer_access_regions(
         block.body, block.init, block.alloc_buffers, block.match_buffers
     )
-    reads, writes = narrowed(block, reads, writes)
+    reads, writes = narrow_regions(block, reads, writes)
     return rebuild(block, {"reads": reads, "writes": writes})

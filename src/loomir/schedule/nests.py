@@ -1,4 +1,4 @@
-"""Building blocks of edits on loop nests."""
+"""Edit loop nests: ranges of variables, predicates of blocks, new bindings of iterators."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from loomir.tir.expr import And, IntImm, PrimExpr, Var
 from loomir.tir.stmt import TRUE, BlockRealize, For, IfThenElse, SeqStmt, Stmt
 
 __all__ = [
+    "analyzer_for",
     "cannot_chain",
     "cannot_reshape",
+    "conjunction",
     "conjuncts",
-    "guarded",
-    "joined",
-    "knowing",
-    "known_around",
+    "guard_stmt",
     "outer_ranges",
     "positive",
     "ranges_in",
-    "rebound",
+    "ranges_with_sizes",
+    "rebind_loops",
+    "simplify_realize",
     "sizes_of",
-    "tidied",
 ]
 
 _LARGEST: Final = (1 << 31) - (1 << 16)
@@ -66,8 +66,8 @@ def cannot_chain(loops: Sequence[Ref]) -> Refusal | None:
     return None
 
 
-def knowing(ranges: Mapping[Var, Range]) -> Analyzer:
-    """Make an analyzer that knows ranges of variables."""
+def analyzer_for(ranges: Mapping[Var, Range]) -> Analyzer:
+    """Return an analyzer that knows ranges of variables."""
     analyzer = Analyzer()
     for var, r in ranges.items():
         analyzer.bind(var, r)
@@ -98,7 +98,7 @@ def outer_ranges(ref: Ref) -> dict[Var, Range]:
     return found
 
 
-def known_around(ref: Ref) -> dict[Var, Range]:
+def ranges_with_sizes(ref: Ref) -> dict[Var, Range]:
     """Return the ranges of symbolic sizes, and of what loops and blocks around bind.
 
     Sizes are taken to be so small that rounding them up to a multiple does not wrap.
@@ -125,10 +125,10 @@ def positive(ranges: Mapping[Var, Range]) -> dict[Var, Range]:
     }
 
 
-def rebound(
+def rebind_loops(
     place: Ref, stmt: Stmt, values: Mapping[Var, PrimExpr], inner: Mapping[Var, Range] | None = None
 ) -> Stmt:
-    """Put expressions in the place of loops; bindings of blocks are simplified.
+    """Replace loop variables by expressions, and simplify the bindings of blocks.
 
     ``inner`` are the ranges of new loops around ``stmt``, inside of what is around ``place``.
     """
@@ -143,33 +143,33 @@ def rebound(
         }
         if new and not new & used:
             return realize
-        return tidied(realize, {v: r for v, r in known.items() if v in used}, sizes)
+        return simplify_realize(realize, {v: r for v, r in known.items() if v in used}, sizes)
 
     return _map_realizes(made, tidy)
 
 
-def tidied(
+def simplify_realize(
     realize: BlockRealize, ranges: Mapping[Var, Range], sizes: Mapping[Var, Range]
 ) -> BlockRealize:
-    """Simplify what a block is bound to, and when it runs."""
+    """Simplify the bindings and the predicate of a block."""
     bound: tuple[PrimExpr, ...] = ()
     if realize.values:
-        bound = iter_map_simplify(realize.values, ranges, analyzer=knowing(sizes))
-    predicate = _simplified(realize.predicate, {**sizes, **ranges})
+        bound = iter_map_simplify(realize.values, ranges, analyzer=analyzer_for(sizes))
+    predicate = _simplify_predicate(realize.predicate, {**sizes, **ranges})
     if predicate is realize.predicate and all(a is b for a, b in zip(bound, realize.values)):
         return realize
     return rebuild(realize, {"values": bound, "predicate": predicate})
 
 
-def _simplified(predicate: PrimExpr, ranges: Mapping[Var, Range]) -> PrimExpr:
+def _simplify_predicate(predicate: PrimExpr, ranges: Mapping[Var, Range]) -> PrimExpr:
     if isinstance(predicate, IntImm):
         return predicate
-    analyzer = knowing(ranges)
-    return joined([part for part in conjuncts(predicate) if not analyzer.can_prove(part)])
+    analyzer = analyzer_for(ranges)
+    return conjunction([part for part in conjuncts(predicate) if not analyzer.can_prove(part)])
 
 
-def joined(conditions: Iterable[PrimExpr]) -> PrimExpr:
-    """Return the condition that all of several hold."""
+def conjunction(conditions: Iterable[PrimExpr]) -> PrimExpr:
+    """Return the conjunction of conditions."""
     made: PrimExpr = TRUE
     for part in conditions:
         made = part if made is TRUE else And(made, part)
@@ -177,7 +177,7 @@ def joined(conditions: Iterable[PrimExpr]) -> PrimExpr:
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """List the conditions of which a condition says that all hold."""
+    """List the conditions whose conjunction a condition is."""
     found: list[PrimExpr] = []
     stack = [condition]
     while stack:
@@ -189,7 +189,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     return found
 
 
-def guarded(stmt: Stmt, condition: PrimExpr) -> Stmt:
+def guard_stmt(stmt: Stmt, condition: PrimExpr) -> Stmt:
     """Run a statement only where a condition holds: by the predicates of its blocks, if it can."""
     if not _only_blocks(stmt):
         return IfThenElse(condition, stmt)

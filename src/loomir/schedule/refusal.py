@@ -14,7 +14,7 @@ from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, For, Stmt
 
-__all__ = ["Refusal", "Refused", "diagnostic_of", "refuse", "with_part"]
+__all__ = ["Refusal", "Refused", "diagnostic_of", "refuse", "replace_part"]
 
 _MARK: Final = "loomir_mark"
 
@@ -68,7 +68,7 @@ def _place(func: PrimFunc, at: Stmt) -> Span | None:
     stands, the loop or block does.
     """
     text = to_text(func)
-    marked = with_part(func.body, at, _marked(at))
+    marked = replace_part(func.body, at, _mark(at))
     if marked is None:
         return None
     lines = to_text(rebuild(func, {"body": marked})).splitlines()
@@ -83,7 +83,7 @@ def _place(func: PrimFunc, at: Stmt) -> Span | None:
     return Span(Source("<schedule>", text), number, column + 1, number, end + 1)
 
 
-def _marked(at: Stmt) -> Stmt:
+def _mark(at: Stmt) -> Stmt:
     if isinstance(at, For):
         var = Var(_MARK, at.loop_var.dtype)
         return rebuild(at, {"loop_var": var, "body": substitute(at.body, {at.loop_var: var})})
@@ -99,7 +99,7 @@ class _Link(NamedTuple):
     above: _Link | None
 
 
-def with_part(root: Stmt, old: Stmt, new: Stmt, *, enter: bool = True) -> Stmt | None:
+def replace_part(root: Stmt, old: Stmt, new: Stmt, *, enter: bool = True) -> Stmt | None:
     """Put ``new`` in the place of ``old``, or give None where ``old`` is not in ``root``.
 
     Without ``enter``, loops and blocks below ``root`` are not looked into.
@@ -110,7 +110,7 @@ def with_part(root: Stmt, old: Stmt, new: Stmt, *, enter: bool = True) -> Stmt |
         if node is old:
             made: Stmt = new
             while above is not None:
-                made = _with_child(above.owner, node, made)
+                made = _replace_child(above.owner, node, made)
                 node, above = above
             return made
         if enter or node is root or not isinstance(node, (For, BlockRealize)):
@@ -119,5 +119,5 @@ def with_part(root: Stmt, old: Stmt, new: Stmt, *, enter: bool = True) -> Stmt |
     return None
 
 
-def _with_child(owner: Stmt, old: Stmt, new: Stmt) -> Stmt:
+def _replace_child(owner: Stmt, old: Stmt, new: Stmt) -> Stmt:
     return map_children(owner, lambda part: new if part is old else part)

@@ -1,4 +1,4 @@
-"""What a block reads and writes in loops and blocks of its own: tiles, and not whole axes."""
+"""Narrow the regions of a block with loops or blocks inside from whole axes to tiles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from loomir.tir.stmt import (
     Stmt,
 )
 
-__all__ = ["narrowed"]
+__all__ = ["narrow_regions"]
 
 _PLAIN = (For, BlockRealize, BufferStore, SeqStmt, IfThenElse, Evaluate)
 
@@ -34,7 +34,7 @@ class _Box(NamedTuple):
     is_write: bool
 
 
-def narrowed(
+def narrow_regions(
     block: Block, reads: tuple[BufferRegion, ...], writes: tuple[BufferRegion, ...]
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     """Narrow whole axes in the regions of a block to what its loops can reach.

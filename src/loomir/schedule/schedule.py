@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from loomir.arith.iterators.index_map import IndexMap
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.schedule import primitive as _primitives
-from loomir.schedule.arguments import Arguments, bad_argument, gone, listed
+from loomir.schedule.arguments import Arguments, as_list, bad_argument, gone_error
 from loomir.schedule.primitive import layout as _layout
 from loomir.schedule.primitive.padding import cannot_decompose_padding
 from loomir.schedule.refusal import Refusal, Refused, diagnostic_of
@@ -113,10 +113,10 @@ class Schedule:
         self.mod.show(style)
 
     def copy(self: _S) -> _S:
-        """Return a schedule of its own in the same state; random variables are good in both."""
+        """Return an independent schedule in the same state; random variables are valid in both."""
         made = type(self).__new__(type(self))
-        made._state, refs = self._state.copied()
-        made._arguments = self._arguments.copied(refs)
+        made._state, refs = self._state.copy()
+        made._arguments = self._arguments.copy(refs)
         made._trace = Trace(self._trace.insts)
         made._rng = random.Random(self.fork_seed())
         made._debug = self._debug
@@ -124,14 +124,14 @@ class Schedule:
         return made
 
     def seed(self, seed: int) -> None:
-        """Start drawings anew from a number.
+        """Seed the random choices.
 
         Errors: SCH0003.
         """
         self._rng.seed(self._arguments.read(_SEED, seed, "seed"))
 
     def fork_seed(self) -> int:
-        """Draw a number for another schedule's drawings."""
+        """Draw a seed for another schedule."""
         return self._rng.randrange(1, 2**31 - 1)
 
     # -- random variables ----------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Schedule:
         for ref in self._function().refs():
             if ref.stmt is rv_or_stmt or (not ref.is_loop and ref.block is rv_or_stmt):
                 return ref
-        raise gone("get_sref")
+        raise gone_error("get_sref")
 
     def remove_rv(self, rv: BlockRV | LoopRV | ExprRV) -> None:
         """Forget a random variable.
@@ -180,7 +180,7 @@ class Schedule:
 
     # -- doing primitives ----------------------------------------------------------------------
     def perform(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Do a primitive by its name; a parameter that takes several takes a list.
+        """Apply a primitive by its name; a parameter that takes several takes a list.
 
         Errors: SCH0001 to SCH0003, and those of the primitive.
         """
@@ -194,9 +194,9 @@ class Schedule:
                     raise bad_argument(name, f"{param.name} is missing", "give it")
                 continue
             if param.kind in (Kind.BLOCK, Kind.PLACE):
-                given[param.name] = self._found(given[param.name])
+                given[param.name] = self._find_block(given[param.name])
             elif param.kind is Kind.BLOCKS and isinstance(given[param.name], (list, tuple)):
-                given[param.name] = [self._found(block) for block in given[param.name]]
+                given[param.name] = [self._find_block(block) for block in given[param.name]]
             made = self._arguments.read(param, given[param.name], name)
             if param.kind is Kind.LOOPS:
                 positional += made
@@ -216,16 +216,16 @@ class Schedule:
         outputs = self._output(result)
         given.pop("decision", None)
         # Lists are copied: those that users hold are theirs to change.
-        kept = {k: _kept(v) for k, v in given.items()}
-        self._trace.append(Instruction(row, kept, _kept(outputs), decision))
+        kept = {k: _copy_plain(v) for k, v in given.items()}
+        self._trace.append(Instruction(row, kept, _copy_plain(outputs), decision))
         return outputs
 
-    def _found(self, block: Any) -> Any:
+    def _find_block(self, block: Any) -> Any:
         """Find a block that is given by its name."""
         return self.get_sblock(block) if isinstance(block, str) else block
 
     def _output(self, result: Any) -> Any:
-        """Name what a primitive gives by random variables."""
+        """Wrap the results of a primitive in random variables."""
         if isinstance(result, list):
             return [self._output(item) for item in cast("list[Any]", result)]
         if isinstance(result, Ref):
@@ -287,10 +287,10 @@ class Schedule:
         probs: Sequence[float],
         decision: int | None = None,
     ) -> ExprRV:
-        """Draw one of several integers, each with its probability; the decision is its place."""
+        """Draw one of several integers, each with its probability; the decision is its index."""
         return self.perform(
             "sample_categorical",
-            {"candidates": listed(candidates), "probs": listed(probs), "decision": decision},
+            {"candidates": as_list(candidates), "probs": as_list(probs), "decision": decision},
         )
 
     def sample_perfect_tile(
@@ -332,7 +332,7 @@ class Schedule:
         )
 
     def sample_compute_location(self, block: BlockRV | str, decision: int | None = None) -> LoopRV:
-        """Draw a loop at which a block can be computed; the decision is its place among those."""
+        """Draw a loop at which a block can be computed; the decision is its index among those."""
         return self.perform("sample_compute_location", {"block": block, "decision": decision})
 
     # -- loops ---------------------------------------------------------------------------------
@@ -349,13 +349,13 @@ class Schedule:
         )
 
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
-        """Make one loop of loops that stand directly in one another."""
+        """Fuse perfectly nested loops into one."""
         return self.perform(
             "fuse", {"loops": list(loops), "preserve_unit_iters": preserve_unit_iters}
         )
 
     def merge(self, *loops: LoopRV) -> LoopRV:
-        """Make one loop of loops that follow one another, which runs all their bodies."""
+        """Merge consecutive loops into one that runs all their bodies."""
         return self.perform("merge", {"loops": list(loops)})
 
     def loop_partition(
@@ -364,19 +364,19 @@ class Schedule:
         factors: Sequence[ExprLike | None],
         preserve_unit_iters: bool = True,
     ) -> list[LoopRV]:
-        """Make loops that follow one another of one loop, with so many iterations each."""
+        """Partition a loop into consecutive loops of given numbers of iterations."""
         return self.perform(
             "loop_partition",
             {"loop": loop, "factors": factors, "preserve_unit_iters": preserve_unit_iters},
         )
 
     def reorder(self, *ordered_loops: LoopRV) -> None:
-        """Put loops of a nest in another order; others in between stay in their places."""
+        """Reorder loops of a nest; others in between keep their positions."""
         self.perform("reorder", {"ordered_loops": list(ordered_loops)})
 
     def reorder_block_iter_var(self, block: BlockRV | str, new_order: Sequence[int]) -> None:
-        """Put the iterators of a block in another order; ``new_order`` says which comes first."""
-        self.perform("reorder_block_iter_var", {"block": block, "new_order": listed(new_order)})
+        """Reorder the iterators of a block; ``new_order`` says which comes first."""
+        self.perform("reorder_block_iter_var", {"block": block, "new_order": as_list(new_order)})
 
     def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
         """Put a loop of one iteration around a block or loop."""
@@ -400,14 +400,14 @@ class Schedule:
         self.perform("bind", {"loop": loop, "thread_axis": thread_axis})
 
     def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
-        """Note something on a block or loop, in the place of a note of the same key."""
+        """Annotate a block or loop; an annotation of the same key is replaced."""
         self.perform(
             "annotate",
             {"block_or_loop": block_or_loop, "ann_key": ann_key, "ann_val": ann_val},
         )
 
     def unannotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
-        """Take a note away from a block or loop."""
+        """Remove an annotation from a block or loop."""
         self.perform("unannotate", {"block_or_loop": block_or_loop, "ann_key": ann_key})
 
     # -- where blocks are computed -------------------------------------------------------------
@@ -418,7 +418,7 @@ class Schedule:
         preserve_unit_loops: bool = False,
         index: int = -1,
     ) -> None:
-        """Compute, in each iteration of a loop, what the iteration takes of a block's result."""
+        """Move a block into a loop: each iteration computes what it consumes of its result."""
         self.perform(
             "compute_at",
             {
@@ -436,7 +436,7 @@ class Schedule:
         preserve_unit_loops: bool = False,
         index: int = -1,
     ) -> None:
-        """Compute, in each iteration of a loop, what can be computed of what the iteration made."""
+        """Move a block into its producer's loop: each iteration consumes what it produced."""
         self.perform(
             "reverse_compute_at",
             {
@@ -448,11 +448,11 @@ class Schedule:
         )
 
     def compute_inline(self, block: BlockRV | str) -> None:
-        """Compute what a block makes where it is taken, and take the block away."""
+        """Inline a block into its consumers, and remove it."""
         self.perform("compute_inline", {"block": block})
 
     def reverse_compute_inline(self, block: BlockRV | str) -> None:
-        """Compute what a block makes where its operand is made, and take the block away."""
+        """Inline a block into its producer, and remove it."""
         self.perform("reverse_compute_inline", {"block": block})
 
     # -- buffers -------------------------------------------------------------------------------
@@ -463,12 +463,12 @@ class Schedule:
         storage_scope: str,
         consumer_blocks: Sequence[BlockRV | str] | None = None,
     ) -> BlockRV:
-        """Copy what blocks read of a buffer to a buffer of its own, which they read then."""
+        """Copy what blocks read of a buffer into a new buffer, and let them read that."""
         return self.perform(
             "cache_read",
             {
                 "block": block,
-                "read_buffer_index": _named(read_buffer_index),
+                "read_buffer_index": _name_of(read_buffer_index),
                 "storage_scope": storage_scope,
                 "consumer_blocks": consumer_blocks,
             },
@@ -481,12 +481,12 @@ class Schedule:
         storage_scope: str,
         consumer_blocks: Sequence[BlockRV | str] | None = None,
     ) -> BlockRV:
-        """Let a block write to a buffer of its own, which is copied to the old one behind it."""
+        """Let a block write to a new buffer, which is then copied to the old one."""
         return self.perform(
             "cache_write",
             {
                 "block": block,
-                "write_buffer_index": _named(write_buffer_index),
+                "write_buffer_index": _name_of(write_buffer_index),
                 "storage_scope": storage_scope,
                 "consumer_blocks": consumer_blocks,
             },
@@ -499,9 +499,9 @@ class Schedule:
         read_buffer_index: int | str | Buffer,
         storage_scope: str,
     ) -> BlockRV:
-        """Copy, in each iteration of a loop, what it reads of a buffer to one of its own."""
+        """Copy, in each iteration of a loop, what it reads of a buffer into a new buffer."""
         given = {"loop": loop, "block": block, "storage_scope": storage_scope}
-        return self.perform("read_at", {**given, "read_buffer_index": _named(read_buffer_index)})
+        return self.perform("read_at", {**given, "read_buffer_index": _name_of(read_buffer_index)})
 
     def write_at(
         self,
@@ -510,21 +510,23 @@ class Schedule:
         write_buffer_index: int | str | Buffer,
         storage_scope: str,
     ) -> BlockRV:
-        """Let a block write to a buffer of its own, which a loop copies in each iteration."""
+        """Let a block write to a new buffer, which each iteration of a loop copies back."""
         given = {"loop": loop, "block": block, "storage_scope": storage_scope}
-        return self.perform("write_at", {**given, "write_buffer_index": _named(write_buffer_index)})
+        return self.perform(
+            "write_at", {**given, "write_buffer_index": _name_of(write_buffer_index)}
+        )
 
     def cache_inplace(
         self, block: BlockRV | str, read_buffer_index: int | str | Buffer, storage_scope: str
     ) -> list[BlockRV]:
-        """Let a block update a buffer of its own, which is copied from the old one and back."""
+        """Let a block update a new buffer, which is copied from the old one and back."""
         given = {"block": block, "storage_scope": storage_scope}
-        named = {"read_buffer_index": _named(read_buffer_index)}
+        named = {"read_buffer_index": _name_of(read_buffer_index)}
         return self.perform("cache_inplace", {**given, **named})
 
     def reindex(self, block: BlockRV | str, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
-        """Put a buffer whose axes are iterators of a block between it and one that it uses."""
-        return self.perform("reindex", {"block": block, "buffer": _named(buffer)})
+        """Put a stage whose axes are a block's iterators between the block and a buffer."""
+        return self.perform("reindex", {"block": block, "buffer": _name_of(buffer)})
 
     def reindex_cache_read(
         self,
@@ -534,13 +536,13 @@ class Schedule:
         index_map: IndexMap | Callable[..., Any],
     ) -> BlockRV:
         """Copy what a block reads to a buffer whose indices are a function of its iterators."""
-        found = self._found(block)
+        found = self._find_block(block)
         made = self._map(
             "reindex_cache_read", index_map, lambda: self._iterators(found, "reindex_cache_read")
         )
         given = {"block": found, "storage_scope": storage_scope, "index_map": made}
         return self.perform(
-            "reindex_cache_read", {**given, "read_buffer_index": _named(read_buffer_index)}
+            "reindex_cache_read", {**given, "read_buffer_index": _name_of(read_buffer_index)}
         )
 
     def reindex_cache_write(
@@ -551,20 +553,20 @@ class Schedule:
         index_map: IndexMap | Callable[..., Any],
     ) -> BlockRV:
         """Let a block write to a buffer whose indices are a function of its iterators."""
-        found = self._found(block)
+        found = self._find_block(block)
         made = self._map(
             "reindex_cache_write", index_map, lambda: self._iterators(found, "reindex_cache_write")
         )
         given = {"block": found, "storage_scope": storage_scope, "index_map": made}
         return self.perform(
-            "reindex_cache_write", {**given, "write_buffer_index": _named(write_buffer_index)}
+            "reindex_cache_write", {**given, "write_buffer_index": _name_of(write_buffer_index)}
         )
 
     def set_scope(
         self, block: BlockRV | str, buffer_index: int | str | Buffer, storage_scope: str
     ) -> None:
-        """Put a buffer that a block writes in another kind of memory."""
-        given = {"buffer_index": _named(buffer_index), "storage_scope": storage_scope}
+        """Place a buffer that a block writes in another storage scope."""
+        given = {"buffer_index": _name_of(buffer_index), "storage_scope": storage_scope}
         self.perform("set_scope", {"block": block, **given})
 
     def storage_align(
@@ -575,16 +577,16 @@ class Schedule:
         factor: int,
         offset: int,
     ) -> None:
-        """Leave gaps in a buffer that a block writes, so that steps along an axis are multiples."""
+        """Align the stride of an axis of a buffer that a block writes, by padding."""
         given = {"axis": axis, "factor": factor, "offset": offset}
-        named = {"block": block, "buffer_index": _named(buffer_index)}
+        named = {"block": block, "buffer_index": _name_of(buffer_index)}
         self.perform("storage_align", {**named, **given})
 
     def unsafe_set_dtype(
         self, block: BlockRV | str, buffer_index: int | str | Buffer, dtype: str
     ) -> None:
-        """Give the elements of a buffer that a block writes another dtype; results may change."""
-        given = {"buffer_index": _named(buffer_index), "dtype": str(dtype)}
+        """Change the dtype of a buffer that a block writes; results may change."""
+        given = {"buffer_index": _name_of(buffer_index), "dtype": str(dtype)}
         self.perform("unsafe_set_dtype", {"block": block, **given})
 
     def transform_layout(
@@ -595,10 +597,10 @@ class Schedule:
         pad_value: ExprLike | IndexMap | Callable[..., Any] | None = None,
         assume_injective_transform: bool = False,
     ) -> None:
-        """Put the elements of a buffer in another order in memory, or on other axes."""
-        block = self._found(block)
+        """Change the layout of a buffer by an index map."""
+        block = self._find_block(block)
         made = self._map(
-            "transform_layout", index_map, lambda: self._buffer(block, _named(buffer)).shape
+            "transform_layout", index_map, lambda: self._buffer(block, _name_of(buffer)).shape
         )
         if callable(pad_value):
             pad_value = self._map("transform_layout", pad_value, lambda: made.final_indices)
@@ -606,7 +608,7 @@ class Schedule:
             "transform_layout",
             {
                 "block": block,
-                "buffer": _named(buffer),
+                "buffer": _name_of(buffer),
                 "index_map": made,
                 "pad_value": pad_value,
                 "assume_injective_transform": assume_injective_transform,
@@ -620,7 +622,7 @@ class Schedule:
     def _buffer(self, block: Any, buffer: Any) -> Buffer:
         ref = self._arguments.read(_BLOCK, block, "transform_layout")
         try:
-            return _layout.by_kind(ref, buffer)
+            return _layout.resolve_buffer(ref, buffer)
         except Refused as refused:
             raise self._error("transform_layout", refused.refusal, [ref]) from None
 
@@ -647,17 +649,17 @@ class Schedule:
 
     # -- reductions ----------------------------------------------------------------------------
     def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
-        """Make a block of its own of a reduction's init, which runs before a loop."""
+        """Split a reduction's init into a block of its own, which runs before a loop."""
         return self.perform("decompose_reduction", {"block": block, "loop": loop})
 
     def rfactor(self, loop: LoopRV, factor_axis: int = 0) -> BlockRV:
-        """Make an element for each iteration of a reducing loop, and reduce those after."""
+        """Factor a reduction: each iteration of a loop makes a partial result, reduced later."""
         return self.perform("rfactor", {"loop": loop, "factor_axis": factor_axis})
 
     def fuse_reduction_epilogue(
         self, reduction_block: BlockRV | str, epilogue_block: BlockRV | str
     ) -> None:
-        """Start a sum at what a block adds to it afterwards, and take that block away."""
+        """Fuse an addition after a sum into the sum, as the value that it starts from."""
         self.perform(
             "fuse_reduction_epilogue",
             {"reduction_block": reduction_block, "epilogue_block": epilogue_block},
@@ -665,7 +667,7 @@ class Schedule:
 
     # -- tensor instructions ---------------------------------------------------------------------
     def blockize(self, target: LoopRV | BlockRV, preserve_unit_iters: bool = True) -> BlockRV:
-        """Make a block of a nest: what is outside of it sees tiles, and not elements."""
+        """Make a block of a nest, so that what is outside sees tiles instead of elements."""
         return self.perform(
             "blockize", {"target": target, "preserve_unit_iters": preserve_unit_iters}
         )
@@ -673,7 +675,7 @@ class Schedule:
     def tensorize(
         self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
     ) -> None:
-        """Put an intrinsic in the place of a block, or of the nest of a loop, that it computes."""
+        """Replace a block, or the nest of a loop, by an intrinsic that computes the same."""
         self.perform(
             "tensorize",
             {
@@ -686,8 +688,8 @@ class Schedule:
     def transform_block_layout(
         self, block: BlockRV | str, index_map: IndexMap | Callable[..., Any]
     ) -> None:
-        """Let a block run over other iterators, which a map gives of its own."""
-        found = self._found(block)
+        """Change a block's iterators by an index map of them."""
+        found = self._find_block(block)
         made = self._map(
             "transform_block_layout",
             index_map,
@@ -700,16 +702,16 @@ class Schedule:
         """Tell whether ``decompose_padding`` takes a block and a loop."""
         params = PRIMITIVES["decompose_padding"].params
         read, name = self._arguments.read, "can_decompose_padding"
-        ref = read(params["block"], self._found(block), name)
+        ref = read(params["block"], self._find_block(block), name)
         return cannot_decompose_padding(ref, read(params["loop"], loop, name)) is None
 
     def decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
-        """Fill a buffer up before a loop, and store only what is no filling in it."""
+        """Store the padding of a buffer before a loop, which stores only the other elements."""
         return self.perform("decompose_padding", {"block": block, "loop": loop})
 
     def pad_einsum(self, block: BlockRV | str, padding: Sequence[int]) -> None:
-        """Let a sum of products run over a domain rounded up, on operands filled up with 0."""
-        self.perform("pad_einsum", {"block": block, "padding": listed(padding)})
+        """Round up the domain of a sum of products, and pad its operands with zeros."""
+        self.perform("pad_einsum", {"block": block, "padding": as_list(padding)})
 
 
 def _row(name: Any, arguments: Mapping[str, Any]) -> Primitive:
@@ -731,17 +733,17 @@ def _row(name: Any, arguments: Mapping[str, Any]) -> Primitive:
     return row
 
 
-def _named(buffer: Any) -> Any:
+def _name_of(buffer: Any) -> Any:
     """Return the name of a buffer, which is what a trace keeps."""
     return buffer.name if isinstance(buffer, Buffer) else buffer
 
 
-def _kept(value: Any) -> Any:
+def _copy_plain(value: Any) -> Any:
     """Copy lists and tables in plain data."""
     if isinstance(value, (list, tuple)):
-        return [_kept(item) for item in cast("Sequence[Any]", value)]
+        return [_copy_plain(item) for item in cast("Sequence[Any]", value)]
     if isinstance(value, Mapping):
-        return {k: _kept(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+        return {k: _copy_plain(v) for k, v in cast("Mapping[Any, Any]", value).items()}
     return value
 
 

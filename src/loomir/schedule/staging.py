@@ -1,4 +1,4 @@
-"""Stages of buffers: where a copy stands, and what of the buffer it copies."""
+"""Stage buffers: where the copy of a buffer is inserted, and which region it copies."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import Access, nest_of
 from loomir.schedule.blocks import domains
-from loomir.schedule.dependence import carried_by
+from loomir.schedule.dependence import carried_dependence
 from loomir.schedule.moving import cannot_cover, parts_of, plain_indices
-from loomir.schedule.nests import conjuncts, knowing, known_around, sizes_of
-from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.nests import analyzer_for, conjuncts, ranges_with_sizes, sizes_of
+from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.support.diagnostics import nearest
 from loomir.support.dtype import DataType
@@ -46,24 +46,24 @@ from loomir.tir.stmt import (
 )
 
 __all__ = [
-    "Place",
-    "accessed",
+    "InsertionPoint",
+    "accessed_buffer",
     "accesses_in",
     "cannot_run_at_once",
     "cannot_store_in",
     "copy_nest",
-    "covered",
+    "covering_box",
     "exactly",
-    "foreign",
-    "inserted",
+    "find_foreign",
+    "insert_nest",
     "is_parameter",
     "is_plain",
-    "paired",
+    "is_too_large",
+    "make_stage",
+    "pair_blocks",
     "path_loops",
     "runs_always",
-    "scoped",
     "store_of",
-    "too_large",
     "writes_whole",
 ]
 
@@ -75,16 +75,16 @@ _MOST: Final = 1 << 24
 _TIMES: Final = 64
 
 
-def too_large(old: Sequence[PrimExpr], count: int) -> bool:
+def is_too_large(old: Sequence[PrimExpr], count: int) -> bool:
     """Tell whether so many elements are absurdly many for what a shape holds."""
-    held = 1
+    capacity = 1
     for extent in old:
-        held *= extent.value if isinstance(extent, IntImm) else _MOST
-    return count > max(_MOST, _TIMES * held)
+        capacity *= extent.value if isinstance(extent, IntImm) else _MOST
+    return count > max(_MOST, _TIMES * capacity)
 
 
-def foreign(exprs: Sequence[PrimExpr], own: Sequence[Var]) -> Node | None:
-    """Find what expressions mention, or load, besides some variables."""
+def find_foreign(exprs: Sequence[PrimExpr], own: Sequence[Var]) -> Node | None:
+    """Find something that expressions mention, or load, besides some variables."""
     known = set(own)
     for expr in exprs:
         for node in pre_order(expr):
@@ -93,15 +93,15 @@ def foreign(exprs: Sequence[PrimExpr], own: Sequence[Var]) -> Node | None:
     return None
 
 
-class Place(NamedTuple):
-    """Where a statement goes: before part ``at`` of what a loop or block runs."""
+class InsertionPoint(NamedTuple):
+    """Where a statement is inserted: before part ``at`` of what a loop or block runs."""
 
     ref: Ref
     at: int
 
 
 # -- arguments ---------------------------------------------------------------------------------
-def accessed(ref: Ref, given: object, how: str) -> Buffer:
+def accessed_buffer(ref: Ref, given: object, how: str) -> Buffer:
     """Return a buffer that a block reads or writes, by its place among those or by its name."""
     regions = ref.block.reads if how == "read" else ref.block.writes
     names = [r.buffer.name for r in regions]
@@ -136,7 +136,7 @@ def cannot_store_in(ref: Ref, scope: str) -> Refusal | None:
     )
 
 
-def scoped(ref: Ref, buffer: Buffer, name: str, scope: str) -> Buffer:
+def make_stage(ref: Ref, buffer: Buffer, name: str, scope: str) -> Buffer:
     """Make a compact buffer of the same shape in a kind of memory, with a name of its own."""
     taken = {b.name for b in ref.scope.block.alloc_buffers}
     given, number = name, 0
@@ -174,7 +174,7 @@ def accesses_in(ref: Ref, buffer: Buffer, *, writes: bool) -> list[Access]:
     ]
 
 
-def covered(
+def covering_box(
     place: Ref, users: Sequence[Ref], buffer: Buffer, *, written: bool = False
 ) -> list[Range]:
     """Return a box, within the buffer, that holds what blocks below a place read of it.
@@ -183,7 +183,7 @@ def covered(
     """
     body = place.loop.body if place.is_loop else place.block.body
     hidden = {id(n) for n in definitions_in(body)}
-    analyzer = knowing(_known_in(place))
+    analyzer = analyzer_for(_ranges_in(place))
     reads = [read for ref in users for read in _reads(place, ref, buffer, written)]
     return [_axis(axis, shape, reads, hidden, analyzer) for axis, shape in enumerate(buffer.shape)]
 
@@ -195,7 +195,7 @@ class _Read(NamedTuple):
 
 
 def _reads(place: Ref, ref: Ref, buffer: Buffer, written: bool) -> list[_Read]:
-    def taken(realize: BlockRealize) -> list[Access]:
+    def accesses_of(realize: BlockRealize) -> list[Access]:
         return [
             a
             for a in nest_of(realize).accesses
@@ -203,21 +203,21 @@ def _reads(place: Ref, ref: Ref, buffer: Buffer, written: bool) -> list[_Read]:
         ]
 
     loops, own = path_loops(place, ref), domains(ref.block)
-    by_loops = taken(ref.realize)
+    by_loops = accesses_of(ref.realize)
     iters = tuple(it.var for it in ref.block.iter_vars)
-    by_iters = taken(BlockRealize(iters, TRUE, ref.block))
-    # What the bindings of the block read comes first, and is of its loops alone.
-    alone = len(by_loops) - len(by_iters)
-    made = [_Read(((a, loops),)) for a in by_loops[:alone]]
-    return made + [_Read(((a, loops), (b, own))) for a, b in zip(by_loops[alone:], by_iters)]
+    by_iters = accesses_of(BlockRealize(iters, TRUE, ref.block))
+    # Reads of the block's bindings come first; they mention only its loops.
+    own_count = len(by_loops) - len(by_iters)
+    made = [_Read(((a, loops),)) for a in by_loops[:own_count]]
+    return made + [_Read(((a, loops), (b, own))) for a, b in zip(by_loops[own_count:], by_iters)]
 
 
-def _known_in(place: Ref) -> dict[Var, Range]:
+def _ranges_in(place: Ref) -> dict[Var, Range]:
     """Return the ranges of what is bound where a place runs its parts."""
     own = domains(place.block) if not place.is_loop else {}
     if place.is_loop:
         own = {place.loop.loop_var: Range(place.loop.min, place.loop.extent)}
-    return {**known_around(place), **own}
+    return {**ranges_with_sizes(place), **own}
 
 
 def _axis(
@@ -288,7 +288,7 @@ def exactly(place: Ref, ref: Ref, indices: Sequence[PrimExpr]) -> list[Range] | 
         return None
     if not runs_always(place, ref):
         return None
-    analyzer = knowing(_known_in(place))
+    analyzer = analyzer_for(_ranges_in(place))
     found = detect_iter_map(indices, inner, check_level="surjective", analyzer=analyzer)
     if not found.ok:
         return None
@@ -355,7 +355,7 @@ def writes_whole(ref: Ref, buffer: Buffer) -> bool:
         return False
     if cannot_cover(ref) is not None or not runs_always(ref.scope, ref):
         return False
-    analyzer = knowing(sizes_of(ref))
+    analyzer = analyzer_for(sizes_of(ref))
     ranges = domains(ref.block)
     for index, extent in zip(store.indices, buffer.shape):
         if isinstance(index, Var):
@@ -404,8 +404,12 @@ def copy_nest(
     return nest, realize
 
 
-def inserted(
-    scope: Ref, place: Place, nest: Stmt, buffers: Sequence[Buffer], behind: Stmt | None = None
+def insert_nest(
+    scope: Ref,
+    place: InsertionPoint,
+    nest: Stmt,
+    buffers: Sequence[Buffer],
+    behind: Stmt | None = None,
 ) -> BlockRealize:
     """Return a scope with a nest put in a place below it, and with more buffers.
 
@@ -420,21 +424,21 @@ def inserted(
     if place.ref is not scope:
         made = rebuild(place.ref.loop, {"body": body})
         assert place.ref.stmt is not None
-        body = _with(scope.block.body, place.ref.stmt, made)
+        body = _replace_part(scope.block.body, place.ref.stmt, made)
     allocated = (*owner.alloc_buffers, *buffers)
     return rebuild(
         scope.realize, {"block": rebuild(owner, {"body": body, "alloc_buffers": allocated})}
     )
 
 
-def _with(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
-    made = with_part(root, old, new)
+def _replace_part(root: Stmt, old: Stmt, new: Stmt) -> Stmt:
+    made = replace_part(root, old, new)
     assert made is not None
     return made
 
 
-def paired(old: Stmt, new: Stmt) -> dict[Block, Block]:
-    """Say which block became which, where only names and indices changed."""
+def pair_blocks(old: Stmt, new: Stmt) -> dict[Block, Block]:
+    """Map old blocks to new ones, where only names and indices changed."""
     before = [n for n in pre_order(old) if isinstance(n, Block)]
     after = [n for n in pre_order(new) if isinstance(n, Block)]
     assert len(before) == len(after)
@@ -444,13 +448,15 @@ def paired(old: Stmt, new: Stmt) -> dict[Block, Block]:
 def cannot_run_at_once(ref: Ref, place: Ref, made: Stmt) -> Refusal | None:
     """Say which loop around a place runs its iterations at once, and may not any more."""
     scope = ref.scope
-    outer = {**known_around(scope), **domains(scope.block)}
+    outer = {**ranges_with_sizes(scope), **domains(scope.block)}
     around = [place, *place.around()] if place.is_loop else []
     loops = around[: next((n for n, r in enumerate(around) if r is scope), 0)]
     new = {n.loop_var: n for n in pre_order(made) if isinstance(n, For)} if loops else {}
     for loop in reversed(loops):
         now = new[loop.loop.loop_var]
-        if now.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (why := carried_by(now, outer)):
+        if now.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
+            why := carried_dependence(now, outer)
+        ):
             return Refusal(
                 "SCH0006", "{}", (why,), "mark loops after copies are in their places", loop.stmt
             )

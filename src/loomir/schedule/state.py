@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from loomir.ir.module import IRModule
 from loomir.ir.visit import children, rebuild
-from loomir.schedule.refusal import with_part
+from loomir.schedule.refusal import replace_part
 from loomir.support.diagnostics import InternalError
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import TRUE, Block, BlockRealize, For, Stmt
 
-__all__ = ["FunctionState", "Ref", "State", "directly_below", "rooted"]
+__all__ = ["FunctionState", "Ref", "State", "directly_below", "with_root_block"]
 
 
 class Ref:
@@ -108,7 +108,7 @@ def directly_below(stmt: Stmt) -> list[For | BlockRealize]:
     return found
 
 
-def rooted(func: PrimFunc) -> PrimFunc:
+def with_root_block(func: PrimFunc) -> PrimFunc:
     """Return the function with a block as its body, which it has already unless built by hand."""
     body = func.body
     if isinstance(body, BlockRealize) and not body.block.iter_vars:
@@ -121,7 +121,7 @@ class FunctionState:
     """One function under schedule: its program, and the references to its parts."""
 
     def __init__(self, func: PrimFunc) -> None:
-        self.func = rooted(func)
+        self.func = with_root_block(func)
         self._refs: dict[int, Ref] = {}
         body = self.func.body
         assert isinstance(body, BlockRealize)
@@ -166,7 +166,7 @@ class FunctionState:
         parent = ref.parent
         fresh, kept = self._new_parts(new)
         lost = self._lost(ref, {id(stayed.stmt) for stayed, _ in kept})
-        known = _Known(lost, blocks or {})
+        known = _OldRefs(lost, blocks or {})
         for node, above in fresh:
             owner = parent if above is None else self._refs[id(above)]
             found = known.take(node)
@@ -176,7 +176,7 @@ class FunctionState:
                 self._refs.pop(id(found.stmt), None)
                 found.stmt, found.parent = node, owner
                 self._refs[id(node)] = found
-        for gone in known.left():
+        for gone in known.list_unmatched():
             self._refs.pop(id(gone.stmt), None)
             gone.stmt = None
         for stayed, above in kept:
@@ -224,7 +224,7 @@ class FunctionState:
         while up is not None:
             assert up.stmt is not None
             before = up.stmt
-            made = with_part(before, old, new, enter=False)
+            made = replace_part(before, old, new, enter=False)
             if not isinstance(made, (For, BlockRealize)):
                 raise InternalError("a reference is not below its parent")
             del self._refs[id(before)]
@@ -233,14 +233,14 @@ class FunctionState:
             old, new, up = before, made, up.parent
         self.func = rebuild(self.func, {"body": new})
 
-    def copied(self) -> tuple[FunctionState, dict[int, Ref]]:
-        """Return a state of its own on the same program, and its references by the ids of these."""
+    def copy(self) -> tuple[FunctionState, dict[int, Ref]]:
+        """Return an independent state of the same program, and its references by the old ids."""
         made = FunctionState(self.func)
         return made, {id(ref): made._refs[key] for key, ref in self._refs.items()}
 
 
-class _Known:
-    """References of an old subtree, to be found again by what stayed."""
+class _OldRefs:
+    """References into an old subtree, to be matched with loops and blocks of the new one."""
 
     def __init__(self, lost: list[Ref], blocks: Mapping[Block, Block]) -> None:
         self._all = lost
@@ -256,7 +256,7 @@ class _Known:
         self._names = {r.block.name_hint: r for r in old}
 
     def take(self, node: For | BlockRealize) -> Ref | None:
-        """Return the reference that goes on as this loop or block."""
+        """Return the old reference that continues as this loop or block."""
         if isinstance(node, For):
             found = self._loops.get(id(node.loop_var))
         else:
@@ -271,8 +271,8 @@ class _Known:
         self._taken.add(id(found))
         return found
 
-    def left(self) -> list[Ref]:
-        """List those that nothing goes on as."""
+    def list_unmatched(self) -> list[Ref]:
+        """List the references whose loops and blocks are gone."""
         return [r for r in self._all if id(r) not in self._taken]
 
 
@@ -308,11 +308,11 @@ class State:
         """List the names of the functions that can be scheduled."""
         return [v.name_hint for v, f in self._mod.functions.items() if isinstance(f, PrimFunc)]
 
-    def copied(self) -> tuple[State, dict[int, Ref]]:
-        """Return a state of its own on the same program, and its references by the ids of these."""
+    def copy(self) -> tuple[State, dict[int, Ref]]:
+        """Return an independent state of the same program, and its references by the old ids."""
         made = State(self.mod)
         refs: dict[int, Ref] = {}
         for name, function in self._functions.items():
-            made._functions[name], own = function.copied()
+            made._functions[name], own = function.copy()
             refs.update(own)
         return made, refs

@@ -1,6 +1,6 @@
 """The table of primitives, from which methods, traces, JSON and documentation come.
 
-A primitive is declared by its function alone. Its name is the name of the method, its parameters
+The function of a primitive declares it all. Its name is the name of the method, its parameters
 after the first are the method's, and their annotations say what kind each is:
 
 - ``Loop``, ``Sblock``, ``Place``: a loop, a block, either of them; ``*loops: Loops``: several loops

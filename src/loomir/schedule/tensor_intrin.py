@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, cast
 
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order
-from loomir.schedule.state import rooted
+from loomir.schedule.state import with_root_block
 from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest
 from loomir.support.runtime_types import quoted, shown
 from loomir.tir.buffer import Buffer
@@ -23,7 +23,7 @@ def _refuse(why: str, help: str) -> None:
 
 def body_of(func: PrimFunc) -> Block:
     """Return the block that is all of a description's or an implementation's body."""
-    body = rooted(func).body
+    body = with_root_block(func).body
     assert isinstance(body, BlockRealize)
     return body.block
 

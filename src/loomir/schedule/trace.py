@@ -1,4 +1,4 @@
-"""Traces: what was done to a schedule, as data that can be shown, stored and done again."""
+"""Traces: the primitives applied to a schedule, as data to be shown, stored and replayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DecisionProvider = Callable[["Instruction", Sequence[Any], Any], Any]
 
 
 class Schedulable(Protocol):
-    """What instructions can be done to: a schedule."""
+    """What instructions can be applied to: a schedule."""
 
     def perform(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Do a primitive."""
@@ -33,7 +33,7 @@ class Schedulable(Protocol):
 
 
 class Instruction(NamedTuple):
-    """One primitive that was done: its arguments by name, and what came of it."""
+    """One applied primitive: its arguments by name, and its results."""
 
     primitive: Primitive
     arguments: Mapping[str, Any]
@@ -77,26 +77,26 @@ class _Names:
             found = self._names[id(rv)] = (f"{letter}{len(self._names)}", rv)
         return found[0]
 
-    def named(self, expr: PrimExpr) -> PrimExpr:
+    def name_drawn(self, expr: PrimExpr) -> PrimExpr:
         """Return an expression in which drawn numbers have their names."""
         names = [v for v in free_definitions(expr) if isinstance(v, Var)]
         return substitute(expr, {v: Var(self.of(v), v.dtype) for v in names})
 
     # -- Python --------------------------------------------------------------------------------
-    def written(self, value: Any) -> str:
+    def write_python(self, value: Any) -> str:
         """Write a value as Python."""
         if isinstance(value, (BlockRV, LoopRV, Var)):
             return self.of(value)
         if isinstance(value, (IntImm, StringImm)):
             return repr(value.value)
         if isinstance(value, PrimExpr):
-            return str(self.named(value))
+            return str(self.name_drawn(value))
         if isinstance(value, (list, tuple)):
             items = cast("Sequence[Any]", value)
-            return f"[{', '.join(self.written(item) for item in items)}]"
+            return f"[{', '.join(self.write_python(item) for item in items)}]"
         if isinstance(value, Mapping):
             pairs = cast("Mapping[Any, Any]", value).items()
-            return f"{{{', '.join(f'{k!r}: {self.written(v)}' for k, v in pairs)}}}"
+            return f"{{{', '.join(f'{k!r}: {self.write_python(v)}' for k, v in pairs)}}}"
         if isinstance(value, IndexMap):
             inputs = ", ".join(v.name_hint for v in value.initial_indices)
             outputs = ", ".join(map(str, value.final_indices))
@@ -105,27 +105,27 @@ class _Names:
         return json.dumps(value) if isinstance(value, str) else repr(value)
 
     # -- JSON ----------------------------------------------------------------------------------
-    def plain(self, value: Any) -> Any:
+    def to_plain(self, value: Any) -> Any:
         """Return a value as JSON has it; what JSON lacks is a table of one tagged entry."""
         if isinstance(value, (BlockRV, LoopRV, Var)):
             return {"$rv": self.of(value)}
         if isinstance(value, IndexMap):
             return {
-                "$map": [self._stored(v) for v in value.initial_indices],
-                "$to": [self._stored(e) for e in value.final_indices],
+                "$map": [self._node_to_plain(v) for v in value.initial_indices],
+                "$to": [self._node_to_plain(e) for e in value.final_indices],
             }
         if isinstance(value, PrimExpr):
-            return {"$expr": json.loads(to_json(self.named(value)))}
+            return {"$expr": json.loads(to_json(self.name_drawn(value)))}
         if isinstance(value, Node):
             return {"$node": json.loads(to_json(value))}
         if isinstance(value, (list, tuple)):
-            return [self.plain(item) for item in cast("Sequence[Any]", value)]
+            return [self.to_plain(item) for item in cast("Sequence[Any]", value)]
         if isinstance(value, Mapping):
             pairs = cast("Mapping[Any, Any]", value).items()
-            return {"$table": {str(k): self.plain(v) for k, v in pairs}}
+            return {"$table": {str(k): self.to_plain(v) for k, v in pairs}}
         return value
 
-    def _stored(self, value: Node) -> Any:
+    def _node_to_plain(self, value: Node) -> Any:
         return json.loads(to_json(value))
 
 
@@ -223,11 +223,11 @@ class Trace:
         for inst in self.insts:
             row: dict[str, Any] = {
                 "do": inst.kind,
-                "with": {k: names.plain(v) for k, v in inst.arguments.items()},
-                "gives": names.plain(inst.outputs),
+                "with": {k: names.to_plain(v) for k, v in inst.arguments.items()},
+                "gives": names.to_plain(inst.outputs),
             }
             if inst.primitive.is_sampling:
-                row["decision"] = names.plain(inst.decision)
+                row["decision"] = names.to_plain(inst.decision)
             rows.append(row)
         return rows
 
@@ -255,7 +255,7 @@ class Trace:
     def apply_to_schedule(
         self, sch: Schedulable, decision_provider: DecisionProvider | None = None
     ) -> None:
-        """Do all instructions to another schedule, with the decisions of this trace.
+        """Apply all instructions to another schedule, with the decisions of this trace.
 
         ``decision_provider`` is asked for each decision with the instruction, its arguments and
         what was decided, and may give another.
@@ -264,12 +264,12 @@ class Trace:
         """
         now: dict[int, Any] = {}
         for inst in self.insts:
-            arguments = {k: _renamed(v, now) for k, v in inst.arguments.items()}
+            arguments = {k: _replace_variables(v, now) for k, v in inst.arguments.items()}
             if inst.primitive.is_sampling:
                 decision = inst.decision
                 if decision_provider is not None:
                     decision = decision_provider(inst, list(arguments.values()), decision)
-                arguments["decision"] = _renamed(decision, now)
+                arguments["decision"] = _replace_variables(decision, now)
             made = sch.perform(inst.kind, arguments)
             given, wanted = _leaves(made), _leaves(inst.outputs)
             if len(given) != len(wanted):
@@ -279,7 +279,7 @@ class Trace:
 
     @staticmethod
     def apply_json_to_schedule(rows: Sequence[Any], sch: Schedulable) -> None:
-        """Read a trace and do it to a schedule."""
+        """Read a trace and apply it to a schedule."""
         Trace.from_json(rows).apply_to_schedule(sch)
 
 
@@ -287,13 +287,13 @@ def _line(inst: Instruction, names: _Names) -> str:
     shown: list[str] = []
     for name, param in inst.primitive.params.items():
         if name == "decision":
-            shown.append(f"decision={names.written(inst.decision)}")
+            shown.append(f"decision={names.write_python(inst.decision)}")
         elif name in inst.arguments:
             value = inst.arguments[name]
             if param.kind is Kind.LOOPS:
-                shown += [names.written(loop) for loop in value]
+                shown += [names.write_python(loop) for loop in value]
             elif param.required or (value is not param.default and value != param.default):
-                shown.append(f"{name}={names.written(value)}")
+                shown.append(f"{name}={names.write_python(value)}")
     call = f"sch.{inst.kind}({', '.join(shown)})"
     outputs: Any = inst.outputs
     if isinstance(outputs, list):
@@ -342,7 +342,7 @@ def _other_number(inst: Instruction, given: int, wanted: int) -> ScheduleError:
     )
 
 
-def _renamed(value: Any, now: Mapping[int, Any]) -> Any:
+def _replace_variables(value: Any, now: Mapping[int, Any]) -> Any:
     """Put the random variables of this run in the place of those of the trace."""
     if isinstance(value, (BlockRV, LoopRV, Var)):
         return now.get(id(value), value)
@@ -350,7 +350,7 @@ def _renamed(value: Any, now: Mapping[int, Any]) -> Any:
         free = [v for v in free_definitions(value) if isinstance(v, Var)]
         return substitute(value, {v: now.get(id(v), v) for v in free})
     if isinstance(value, (list, tuple)):
-        return [_renamed(item, now) for item in cast("Sequence[Any]", value)]
+        return [_replace_variables(item, now) for item in cast("Sequence[Any]", value)]
     if isinstance(value, Mapping):
-        return {k: _renamed(v, now) for k, v in cast("Mapping[Any, Any]", value).items()}
+        return {k: _replace_variables(v, now) for k, v in cast("Mapping[Any, Any]", value).items()}
     return value

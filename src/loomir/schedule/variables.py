@@ -1,4 +1,4 @@
-"""Random variables: what names loops, blocks and numbers in a schedule, and in its trace."""
+"""Random variables: names of loops, blocks and numbers in a schedule and its trace."""
 
 from __future__ import annotations
 

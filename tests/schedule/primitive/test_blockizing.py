@@ -43,7 +43,7 @@ def test_blockize_makes_a_block_of_a_tile(golden):
     assert sch.get(block).name_hint == "C"
     assert [sch.get(x) for x in sch.get_loops(made)] == [sch.get(x) for x in loops[:3]]
     assert len(sch.get_loops(block)) == 3
-    sch.parallel(loops[0])  # what tiles write is known to be apart
+    sch.parallel(loops[0])  # what tiles write is known to be disjoint
     golden(sch.mod.script())
     same_meaning(before, sch)
 

@@ -107,7 +107,7 @@ def test_cache_read_between_writes_takes_what_is_there():
     same_meaning(before, sch)
 
 
-def test_cache_read_leaves_alone_what_nothing_wrote():
+def test_cache_read_does_not_copy_what_nothing_wrote():
     sch = Schedule(from_source(HEAD + PART))
     refused(sch, "SCH0006", "nothing wrote", "cache_read", "C", 0, "global")
 

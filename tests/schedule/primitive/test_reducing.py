@@ -1,4 +1,4 @@
-"""Reductions that are taken apart."""
+"""Reductions that are split."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from loomir.arith.fold import fold_expr, imm
 from loomir.autoschedule.builders.evaluate import widest
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
-from loomir.schedule.dependence import carried_by
-from loomir.schedule.nests import knowing, ranges_in
+from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.nests import analyzer_for, ranges_in
 from loomir.target import Target
 from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
@@ -37,7 +37,7 @@ def vectorize_innermost_loops(stmt: Stmt, around: Mapping[Var, Range], target: T
         if not plain or not stores or not all(has_unit_stride(s, loop.loop_var) for s in stores):
             return loop
         outer = {var: r for var, r in ranges.items() if var is not loop.loop_var}
-        if carried_by(loop, outer):
+        if carried_dependence(loop, outer):
             return loop
         width = target.vector_bits // max(widest(s.value, s.buffer.dtype) for s in stores)
         return _vectorize(loop, width, outer) if width > 1 else loop
@@ -79,14 +79,14 @@ def _advances_by_one(index: PrimExpr, var: Var) -> bool:
     if BufferLoad in by_class(index):
         return False
     step = fold_expr(substitute(index, {var: var + 1}) - index)
-    analyzer = knowing({})
+    analyzer = analyzer_for({})
     return analyzer.can_prove_equal(step, 1)
 
 
 def _vectorize(loop: For, width: int, outer: Mapping[Var, Range]) -> Stmt:
     """Vectorise a loop, with remainder loops for the last iterations."""
     var, extent = loop.loop_var, loop.extent
-    if not knowing(outer).can_prove(extent >= 0):
+    if not analyzer_for(outer).can_prove(extent >= 0):
         extent = Max(extent, imm(0, extent.dtype))
     return vectorize_with_remainder(loop.body, var, (loop.min, extent), width)
 

@@ -1,4 +1,4 @@
-"""Primitives that make a block of a nest, and that give a block other iterators."""
+"""Primitives that make a block of a loop nest, and that change the iterators of a block."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from loomir.schedule.blocks import (
     repeated_mistake,
     shared_mistake,
 )
-from loomir.schedule.moving import refreshed
+from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import (
+    analyzer_for,
     cannot_chain,
     cannot_reshape,
+    conjunction,
     conjuncts,
-    joined,
-    knowing,
-    known_around,
+    ranges_with_sizes,
     sizes_of,
 )
 from loomir.schedule.refusal import Refusal, refuse
@@ -38,11 +38,11 @@ from loomir.tir.buffer import IterVar, IterVarType, Range
 from loomir.tir.expr import GT, IntImm, PrimExpr, Var, cast
 from loomir.tir.stmt import TRUE, Block, BlockRealize, For, ForKind, Stmt
 
-__all__ = ["Blockized", "blockize", "blockized", "nest_below", "transform_block_layout"]
+__all__ = ["Blockized", "blockize", "blockize_nest", "nest_below", "transform_block_layout"]
 
 
 class Blockized(NamedTuple):
-    """A nest as a block: what takes its place, and the block inside that goes on as the old one."""
+    """A nest as a block: what replaces it, and the inner block that references now mean."""
 
     realize: BlockRealize
     inner: Block
@@ -81,7 +81,7 @@ def nest_below(place: Ref) -> list[Ref] | Refusal:
 
 
 # -- blockize --------------------------------------------------------------------------------------
-def blockized(place: Ref, keep_units: bool) -> Blockized | Refusal:
+def blockize_nest(place: Ref, keep_units: bool) -> Blockized | Refusal:
     """Make a block of a nest, or say why it cannot be one."""
     path = nest_below(place)
     if isinstance(path, Refusal):
@@ -91,7 +91,7 @@ def blockized(place: Ref, keep_units: bool) -> Blockized | Refusal:
         return _kind(ref, "it is the root", "take a loop or a block inside of it")
     if ref.block.init is not None and (why := _cannot_start_before(ref, chain)):
         return why
-    parts = _divided(ref, chain, keep_units)
+    parts = _divide_bindings(ref, chain, keep_units)
     if isinstance(parts, Refusal):
         return parts
     old = ref.block
@@ -104,16 +104,16 @@ def blockized(place: Ref, keep_units: bool) -> Blockized | Refusal:
         old,
         {"iter_vars": parts.inner, "body": substitute(old.body, parts.given), "init": None},
     )
-    inner = refreshed(rebuild(body, {"match_buffers": substitute_all(old, parts.given)}))
-    held = joined([substitute(c, parts.loops) for c in within])
-    nest: Stmt = BlockRealize(parts.inner_values, held, inner)
+    inner = refresh_regions(rebuild(body, {"match_buffers": substitute_all(old, parts.given)}))
+    inner_predicate = conjunction([substitute(c, parts.loops) for c in within])
+    nest: Stmt = BlockRealize(parts.inner_values, inner_predicate, inner)
     for around in reversed(chain):
         bounds = {"extent": substitute(around.loop.extent, parts.loops), "body": nest}
         nest = rebuild(around.loop, {"min": substitute(around.loop.min, parts.loops), **bounds})
     init = None
     if old.init is not None:
         init = _init_nest(ref, chain, parts, within)
-    block = refreshed(Block(parts.outer, (), (), f"{old.name_hint}_o", nest, init))
+    block = refresh_regions(Block(parts.outer, (), (), f"{old.name_hint}_o", nest, init))
     loose: set[Node] = {
         r.loop.loop_var for r in ref.loops() if not any(r is inner_loop for inner_loop in chain)
     }
@@ -123,7 +123,7 @@ def blockized(place: Ref, keep_units: bool) -> Blockized | Refusal:
             "what it does depends on a loop outside of the nest by more than its iterators",
             "take the loop outside of the nest too",
         )
-    made = BlockRealize(parts.outer_values, joined(outside), block)
+    made = BlockRealize(parts.outer_values, conjunction(outside), block)
     if why := cannot_start(place, made, "decompose the reduction first"):
         return why
     return Blockized(made, inner)
@@ -143,7 +143,7 @@ def _cannot_start_before(ref: Ref, chain: Sequence[Ref]) -> Refusal | None:
         return _kind(ref, why, advice)
     if chain and (why := repeated_mistake(ref.realize, chain, chain[0])):
         return _kind(ref, why, advice)
-    analyzer = knowing(known_around(chain[0] if chain else ref))
+    analyzer = analyzer_for(ranges_with_sizes(chain[0] if chain else ref))
     for around in chain:
         if not analyzer.can_prove(GT(around.loop.extent, imm(0, around.loop.extent.dtype))):
             return Refusal(
@@ -156,7 +156,7 @@ def _cannot_start_before(ref: Ref, chain: Sequence[Ref]) -> Refusal | None:
     return None
 
 
-def _divided(ref: Ref, chain: Sequence[Ref], keep_units: bool) -> _Parts | Refusal:
+def _divide_bindings(ref: Ref, chain: Sequence[Ref], keep_units: bool) -> _Parts | Refusal:
     """Divide the bindings of a block into parts outside and inside of a nest."""
     ranges = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in ref.loops()}
     found = subspace_divide(
@@ -164,7 +164,7 @@ def _divided(ref: Ref, chain: Sequence[Ref], keep_units: bool) -> _Parts | Refus
         ranges,
         [r.loop.loop_var for r in chain],
         check_level="none",
-        analyzer=knowing(sizes_of(ref)),
+        analyzer=analyzer_for(sizes_of(ref)),
     )
     if not found.ok:
         return Refusal(
@@ -179,7 +179,7 @@ def _divided(ref: Ref, chain: Sequence[Ref], keep_units: bool) -> _Parts | Refus
     given: dict[Var, PrimExpr] = {}
     loops: dict[Var, PrimExpr] = {}
     counts = any(it.iter_type is IterVarType.COMM_REDUCE for it in ref.block.iter_vars)
-    analyzer = knowing(known_around(ref))
+    analyzer = analyzer_for(ranges_with_sizes(ref))
     for it, part in zip(ref.block.iter_vars, found.parts):
         if ref.block.init is not None and it.iter_type is IterVarType.COMM_REDUCE:
             assert it.dom is not None
@@ -225,7 +225,7 @@ def _count(it: IterVar, part: DividedIter, high: IterVar | None, low: IterVar | 
     if low is not None:
         made = low.var if high is None else add(made, low.var)
     ranges = {i.var: i.dom for i in (high, low) if i is not None and i.dom is not None}
-    return knowing(ranges).simplify(
+    return analyzer_for(ranges).simplify(
         add(mul(made, to_int(part.scale, made.dtype)), to_int(part.base, made.dtype))
     )
 
@@ -250,9 +250,11 @@ def _init_nest(ref: Ref, chain: Sequence[Ref], parts: _Parts, within: Sequence[P
         if it.iter_type is not IterVarType.DATA_PAR
     }
     body = substitute(substitute(old.init, parts.given), starts)
-    block = refreshed(Block(tuple(it for it, _ in spatial), (), (), f"{old.name_hint}_init", body))
+    block = refresh_regions(
+        Block(tuple(it for it, _ in spatial), (), (), f"{old.name_hint}_init", body)
+    )
     nest: Stmt = BlockRealize(
-        tuple(v for _, v in spatial), joined([substitute(c, first) for c in within]), block
+        tuple(v for _, v in spatial), conjunction([substitute(c, first) for c in within]), block
     )
     for around in reversed(chain):
         loop = around.loop
@@ -265,7 +267,7 @@ def _init_nest(ref: Ref, chain: Sequence[Ref], parts: _Parts, within: Sequence[P
 
 @primitive
 def blockize(context: Context, target: Place, preserve_unit_iters: bool = True) -> Ref:
-    """Make a block of a nest: what is outside of it sees tiles, and not elements.
+    """Make a block of a nest, so that what is outside sees tiles instead of elements.
 
     for i0 in range(4):
         for i1 in range(8): B[i0 * 8 + i1] = A[i0 * 8 + i1]
@@ -282,7 +284,7 @@ def blockize(context: Context, target: Place, preserve_unit_iters: bool = True) 
     Errors: SCH0004 for a nest around several blocks, SCH0005 where iterators have no parts outside
     and inside of the nest, SCH0006, SCH0007.
     """
-    made = blockized(target, preserve_unit_iters)
+    made = blockize_nest(target, preserve_unit_iters)
     if isinstance(made, Refusal):
         refuse(made)
     block = nest_below(target)
@@ -335,7 +337,7 @@ def cannot_transform_block(ref: Ref, index_map: IndexMap) -> Refusal | None:
             and it.dom.min.value == 0
             and isinstance(loop.loop.min, IntImm)
             and loop.loop.min.value == 0
-            and knowing(sizes_of(ref)).can_prove_equal(loop.loop.extent, extent)
+            and analyzer_for(sizes_of(ref)).can_prove_equal(loop.loop.extent, extent)
         )
         if not plain or set(free_definitions(loop.loop.extent)) & inside:
             return Refusal(
@@ -353,8 +355,8 @@ def cannot_transform_block(ref: Ref, index_map: IndexMap) -> Refusal | None:
 
 
 def _cannot_map(ref: Ref, index_map: IndexMap, extents: Sequence[PrimExpr]) -> Refusal | None:
-    analyzer = knowing(sizes_of(ref))
-    if not is_bijective(_typed(index_map, ref.block), extents, analyzer=analyzer):
+    analyzer = analyzer_for(sizes_of(ref))
+    if not is_bijective(_convert_map(index_map, ref.block), extents, analyzer=analyzer):
         return Refusal(
             "SCH0005",
             "{} does not give each new index once for iterators of extents ({})",
@@ -370,7 +372,7 @@ def _cannot_map(ref: Ref, index_map: IndexMap, extents: Sequence[PrimExpr]) -> R
                 "SCH0006",
                 "{} is of a spatial and of a reducing iterator",
                 (final,),
-                "keep spatial and reducing iterators apart",
+                "keep spatial and reducing iterators separate",
                 ref.stmt,
             )
     return None
@@ -378,7 +380,7 @@ def _cannot_map(ref: Ref, index_map: IndexMap, extents: Sequence[PrimExpr]) -> R
 
 @primitive
 def transform_block_layout(context: Context, block: Sblock, index_map: IndexMap) -> None:
-    """Let a block run over other iterators, which a map gives of its own.
+    """Change a block's iterators by an index map of them.
 
     for i in range(8):
         for j in range(4): B[i, j] = A[i, j]
@@ -395,8 +397,8 @@ def transform_block_layout(context: Context, block: Sblock, index_map: IndexMap)
     old = block.block
     nest = block.loops()[len(block.loops()) - len(old.iter_vars) :]
     extents = [r.loop.extent for r in nest]
-    analyzer = knowing(sizes_of(block))
-    index_map = _typed(index_map, old)
+    analyzer = analyzer_for(sizes_of(block))
+    index_map = _convert_map(index_map, old)
     try:
         back = index_map.inverse(extents, analyzer=analyzer)
         shape = index_map.map_shape(extents, analyzer=analyzer)
@@ -414,10 +416,10 @@ def transform_block_layout(context: Context, block: Sblock, index_map: IndexMap)
         )
         bound.append(Var(f"i{place}", var.dtype))
     inverse = back.map_indices(
-        [it.var for it in iters], analyzer=knowing({it.var: it.dom for it in iters if it.dom})
+        [it.var for it in iters], analyzer=analyzer_for({it.var: it.dom for it in iters if it.dom})
     )
     given = {it.var: cast(i, it.var.dtype) for it, i in zip(old.iter_vars, inverse)}
-    made = refreshed(
+    made = refresh_regions(
         rebuild(
             old,
             {
@@ -437,7 +439,7 @@ def transform_block_layout(context: Context, block: Sblock, index_map: IndexMap)
     block.home.replace(nest[0], nested, {old: made})
 
 
-def _typed(index_map: IndexMap, block: Block) -> IndexMap:
+def _convert_map(index_map: IndexMap, block: Block) -> IndexMap:
     """Return the map for indices of the dtypes that a block's iterators have."""
     names = zip(index_map.initial_indices, block.iter_vars)
     own = tuple(Var(var.name_hint, it.var.dtype) for var, it in names)

@@ -14,25 +14,25 @@ from loomir.schedule.moving import (
     part_with,
     parts_of,
     plain_indices,
-    refreshed,
+    refresh_regions,
     users,
 )
-from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.staging import (
-    Place,
-    accessed,
+    InsertionPoint,
+    accessed_buffer,
     accesses_in,
     cannot_run_at_once,
     cannot_store_in,
     copy_nest,
-    covered,
+    covering_box,
     exactly,
-    inserted,
+    insert_nest,
     is_parameter,
     is_plain,
-    paired,
+    make_stage,
+    pair_blocks,
     runs_always,
-    scoped,
     store_of,
     writes_whole,
 )
@@ -90,7 +90,7 @@ def _readers(ref: Ref, buffer: Buffer, given: list[Ref] | None) -> list[Ref]:
                     "take a block that only reads the buffer, or use cache_write",
                 )
             )
-        return _from(scope, ref, readers, buffer)
+        return _readers_of_version(scope, ref, readers, buffer)
     for block in given:
         if not any(r is block for r in readers):
             refuse(
@@ -104,8 +104,8 @@ def _readers(ref: Ref, buffer: Buffer, given: list[Ref] | None) -> list[Ref]:
     return given
 
 
-def _from(scope: Ref, ref: Ref, readers: list[Ref], buffer: Buffer) -> list[Ref]:
-    """Leave out readers before which, or after which, the buffer is another one."""
+def _readers_of_version(scope: Ref, ref: Ref, readers: list[Ref], buffer: Buffer) -> list[Ref]:
+    """Leave out readers that are separated from the copy by a write of the buffer."""
     parts = parts_of(scope)
     at = part_with(parts, scope, ref)
     wrote = [n for n, (_, nest) in enumerate(parts) if _writes(nest.accesses, buffer)]
@@ -122,7 +122,7 @@ def _writes(accesses: tuple[object, ...], buffer: Buffer) -> bool:
 
 def place_before(
     ref: Ref, readers: list[Ref], buffer: Buffer, start: Ref | None = None
-) -> Place | Refusal:
+) -> InsertionPoint | Refusal:
     """Find where a stage has what all readers would read, from a loop or the scope inwards."""
     place = ref.scope if start is None else start
     while True:
@@ -132,7 +132,7 @@ def place_before(
         wrote = [n for n, (_, nest) in enumerate(parts) if _writes(nest.accesses, buffer)]
         between = [n for n in wrote if first <= n <= last]
         if not between:
-            return Place(place, max((n + 1 for n in wrote if n < first), default=0))
+            return InsertionPoint(place, max((n + 1 for n in wrote if n < first), default=0))
         inner = parts[first][0] if first < len(parts) else None
         if first != last or not isinstance(inner, For):
             return _refusal(
@@ -144,7 +144,7 @@ def place_before(
         place = ref.home.ref(inner)
 
 
-def _all_written(ref: Ref, place: Place, buffer: Buffer) -> bool:
+def _all_written(ref: Ref, place: InsertionPoint, buffer: Buffer) -> bool:
     """Tell whether all elements of a buffer are certainly written before a place."""
     if is_parameter(ref, buffer):
         return True
@@ -157,7 +157,9 @@ def _all_written(ref: Ref, place: Place, buffer: Buffer) -> bool:
     )
 
 
-def cannot_fill(ref: Ref, place: Place, readers: list[Ref], buffer: Buffer) -> Refusal | None:
+def cannot_fill(
+    ref: Ref, place: InsertionPoint, readers: list[Ref], buffer: Buffer
+) -> Refusal | None:
     """Say why a copy might read elements that nothing wrote, which the readers do not."""
     if _all_written(ref, place, buffer):
         return None
@@ -169,7 +171,7 @@ def cannot_fill(ref: Ref, place: Place, readers: list[Ref], buffer: Buffer) -> R
             if point is not None and is_plain(reader.block):
                 box = exactly(place.ref, reader, point)
             boxes += [box] if box is not None else []
-            if box is None or not _same(box, boxes[0]):
+            if box is None or not _are_same(box, boxes[0]):
                 return _refusal(
                     "SCH0006",
                     reader,
@@ -179,7 +181,7 @@ def cannot_fill(ref: Ref, place: Place, readers: list[Ref], buffer: Buffer) -> R
     return None
 
 
-def _same(a: list[Range], b: list[Range]) -> bool:
+def _are_same(a: list[Range], b: list[Range]) -> bool:
     return all(structural_equal(x, y) for x, y in zip(a, b))
 
 
@@ -191,7 +193,7 @@ def cache_read(
     storage_scope: str,
     consumer_blocks: Sblocks | None = None,
 ) -> Ref:
-    """Copy what blocks read of a buffer to a buffer of its own, which they read then.
+    """Copy what blocks read of a buffer into a new buffer, and let them read that.
 
     for i in range(8): B[i] = A[i] * 2
     -->
@@ -205,7 +207,7 @@ def cache_read(
     Errors: SCH0003, SCH0004, SCH0006 where the buffer is written between its readers or may not be
     all written, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed(block, read_buffer_index, "read")
+    buffer = accessed_buffer(block, read_buffer_index, "read")
     if why := cannot_cache(block, buffer, storage_scope):
         refuse(why)
     readers = _readers(block, buffer, consumer_blocks)
@@ -214,11 +216,11 @@ def cache_read(
         refuse(place)
     if why := cannot_fill(block, place, readers, buffer):
         refuse(why)
-    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
-    region = covered(place.ref, readers, buffer)
+    stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    region = covering_box(place.ref, readers, buffer)
     at_top = place.ref is block.scope
     nest, realize = copy_nest(buffer, stage, region, stage.name, of_region=at_top)
-    commit(block, place, nest, stage, _using(readers, buffer, stage))
+    commit(block, place, nest, stage, _redirect_users(readers, buffer, stage))
     return block.home.ref(realize)
 
 
@@ -226,7 +228,7 @@ def cache_read(
 def read_at(
     context: Context, loop: Loop, block: Sblock, read_buffer_index: Value, storage_scope: str
 ) -> Ref:
-    """Copy, in each iteration of a loop, what it reads of a buffer to one of its own.
+    """Copy, in each iteration of a loop, what it reads of a buffer into a new buffer.
 
     for i in range(8): B[i] = A[i] * 2
     -->                                        # at loop i
@@ -239,7 +241,7 @@ def read_at(
     Errors: SCH0003, SCH0004, SCH0006 where the loop writes the buffer between or may read what is
     not all written, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed(block, read_buffer_index, "read")
+    buffer = accessed_buffer(block, read_buffer_index, "read")
     if why := cannot_cache(block, buffer, storage_scope) or _cannot_be_at(block, loop):
         refuse(why)
     writers, readers, _ = users(block.scope, buffer)
@@ -249,13 +251,13 @@ def read_at(
         why = f"{buffer.name!r} is written in that loop"
         refuse(_refusal("SCH0006", block, why, "use cache_read, which finds a place"))
     place = place_before(block, readers, buffer, loop)
-    assert isinstance(place, Place)
+    assert isinstance(place, InsertionPoint)
     if why := cannot_fill(block, place, readers, buffer):
         refuse(why)
-    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
-    region = covered(loop, readers, buffer)
+    stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    region = covering_box(loop, readers, buffer)
     nest, realize = copy_nest(buffer, stage, region, stage.name, of_region=False)
-    commit(block, place, nest, stage, _using(readers, buffer, stage))
+    commit(block, place, nest, stage, _redirect_users(readers, buffer, stage))
     return block.home.ref(realize)
 
 
@@ -270,7 +272,7 @@ def _cannot_be_at(ref: Ref, loop: Ref) -> Refusal | None:
 
 def commit(
     ref: Ref,
-    place: Place,
+    place: InsertionPoint,
     nest: Stmt,
     stage: Buffer,
     changed: Mapping[Ref, BlockRealize],
@@ -278,23 +280,23 @@ def commit(
 ) -> None:
     """Put a copy in its place, and blocks that use the stage in the place of others."""
     scope = ref.scope
-    made: Stmt = inserted(scope, place, nest, [stage], behind)
+    made: Stmt = insert_nest(scope, place, nest, [stage], behind)
     blocks: dict[Block, Block] = {}
     for user, new in changed.items():
-        blocks.update(paired(user.realize, new))
-        placed = with_part(made, user.realize, new)
+        blocks.update(pair_blocks(user.realize, new))
+        placed = replace_part(made, user.realize, new)
         assert placed is not None
         made = placed
     assert isinstance(made, BlockRealize)
     realize = made
     if scope.parent is not None:  # a box may be more than what is read
-        realize = rebuild(made, {"block": refreshed(made.block)})
+        realize = rebuild(made, {"block": refresh_regions(made.block)})
     if why := cannot_run_at_once(ref, place.ref, made):
         refuse(why)
     scope.home.replace(scope, realize, {**blocks, scope.block: realize.block})
 
 
-def _using(users: list[Ref], buffer: Buffer, stage: Buffer) -> dict[Ref, BlockRealize]:
+def _redirect_users(users: list[Ref], buffer: Buffer, stage: Buffer) -> dict[Ref, BlockRealize]:
     """Return blocks that use a stage where they used a buffer."""
     return {user: substitute(user.realize, {buffer: stage}) for user in users}
 
@@ -316,7 +318,7 @@ def cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None
     writers, others, _ = users(scope, buffer)
     if len(writers) > 1:
         why = f"other blocks write {buffer.name!r} too"
-        return _refusal("SCH0006", ref, why, "cache before the block is taken apart")
+        return _refusal("SCH0006", ref, why, "cache before the reduction is decomposed")
     whole = not is_parameter(ref, buffer) and any(b is buffer for b in scope.block.alloc_buffers)
     parts = parts_of(scope)
     for reader in readers:
@@ -332,7 +334,7 @@ def cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None
 
 def place_behind(
     ref: Ref, buffer: Buffer, readers: list[Ref], start: Ref | None = None
-) -> Place | Refusal:
+) -> InsertionPoint | Refusal:
     """Find where a stage is done, and nothing has read the buffer yet."""
     place = ref.scope if start is None else start
     while True:
@@ -348,7 +350,7 @@ def place_behind(
             and part_with(parts, place, r) == at
         ]
         if not inside:
-            return Place(place, at + 1)
+            return InsertionPoint(place, at + 1)
         if not isinstance(part, For):
             return _refusal(
                 "SCH0006",
@@ -359,7 +361,7 @@ def place_behind(
         place = ref.home.ref(part)
 
 
-def _written(ref: Ref, place: Place, buffer: Buffer) -> list[Range] | None:
+def _written_box(ref: Ref, place: InsertionPoint, buffer: Buffer) -> list[Range] | None:
     """Return the box of a buffer that a block writes below a place, each element of it."""
     block = ref.block
     store = store_of(block, buffer)
@@ -380,7 +382,7 @@ def cache_write(
     storage_scope: str,
     consumer_blocks: Sblocks | None = None,
 ) -> Ref:
-    """Let a block write to a buffer of its own, which is copied to the old one behind it.
+    """Let a block write to a new buffer, which is then copied to the old one.
 
     for i in range(8): B[i] = A[i] * 2
     -->
@@ -393,7 +395,7 @@ def cache_write(
     Errors: SCH0003, SCH0004, SCH0006 where others write the buffer or read it too early, SCH0007
     for a block that writes no whole box of elements of its own, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed(block, write_buffer_index, "write")
+    buffer = accessed_buffer(block, write_buffer_index, "write")
     if why := cannot_cache(block, buffer, storage_scope):
         refuse(why)
     readers = consumer_blocks or []
@@ -402,7 +404,7 @@ def cache_write(
     place = place_behind(block, buffer, readers)
     if isinstance(place, Refusal):
         refuse(place)
-    region = _written(block, place, buffer)
+    region = _written_box(block, place, buffer)
     if region is None:
         refuse(
             _refusal(
@@ -412,10 +414,10 @@ def cache_write(
                 "take a block that stores at its own iterators, at each point of their domains",
             )
         )
-    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
     at_top = place.ref is block.scope
     nest, realize = copy_nest(stage, buffer, region, stage.name, of_region=at_top)
-    commit(block, place, nest, stage, _using([block, *readers], buffer, stage))
+    commit(block, place, nest, stage, _redirect_users([block, *readers], buffer, stage))
     return block.home.ref(realize)
 
 
@@ -423,7 +425,7 @@ def cache_write(
 def write_at(
     context: Context, loop: Loop, block: Sblock, write_buffer_index: Value, storage_scope: str
 ) -> Ref:
-    """Let a block write to a buffer of its own, which a loop copies in each iteration.
+    """Let a block write to a new buffer, which each iteration of a loop copies back.
 
     for i in range(8): B[i] = A[i] * 2
     -->                                        # at loop i
@@ -436,7 +438,7 @@ def write_at(
     Errors: SCH0003, SCH0004, SCH0006 where others write the buffer or read it too early, SCH0007
     for a block that writes no whole box of elements of its own, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed(block, write_buffer_index, "write")
+    buffer = accessed_buffer(block, write_buffer_index, "write")
     if why := cannot_cache(block, buffer, storage_scope) or _cannot_be_at(block, loop):
         refuse(why)
     if why := cannot_delay(block, buffer, []):
@@ -444,7 +446,7 @@ def write_at(
     place = place_behind(block, buffer, [], loop)
     if isinstance(place, Refusal):
         refuse(place)
-    region = _written(block, place, buffer) if place.ref is loop else None
+    region = _written_box(block, place, buffer) if place.ref is loop else None
     if region is None:
         refuse(
             _refusal(
@@ -454,9 +456,9 @@ def write_at(
                 "take an outer loop, or cache_write",
             )
         )
-    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
     nest, realize = copy_nest(stage, buffer, region, stage.name, of_region=False)
-    commit(block, place, nest, stage, _using([block], buffer, stage))
+    commit(block, place, nest, stage, _redirect_users([block], buffer, stage))
     return block.home.ref(realize)
 
 
@@ -465,7 +467,7 @@ def write_at(
 def cache_inplace(
     context: Context, block: Sblock, read_buffer_index: Value, storage_scope: str
 ) -> list[Ref]:
-    """Let a block update a buffer of its own, which is copied from the old one and back.
+    """Let a block update a new buffer, which is copied from the old one and back.
 
     for i in range(8): A[i] = A[i] * 2
     -->
@@ -478,7 +480,7 @@ def cache_inplace(
     Errors: SCH0003, SCH0004, SCH0006 where others use the buffer in the same nest or it may not be
     all written, SCH0007 for a block that does not update it, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed(block, read_buffer_index, "read")
+    buffer = accessed_buffer(block, read_buffer_index, "read")
     if why := cannot_cache(block, buffer, storage_scope):
         refuse(why)
     scope = block.scope
@@ -492,12 +494,19 @@ def cache_inplace(
         if other is not block and part_with(parts, scope, other) == at:
             why = f"block {other.block.name_hint!r} uses {buffer.name!r} in the same nest"
             refuse(_refusal("SCH0006", block, why, "take a block with a nest of its own"))
-    if not _all_written(block, Place(scope, at), buffer):
+    if not _all_written(block, InsertionPoint(scope, at), buffer):
         why = f"elements of {buffer.name!r} may hold nothing before"
         refuse(_refusal("SCH0006", block, why, "take a buffer that is written as a whole before"))
-    stage = scoped(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
-    region = covered(scope, [block], buffer, written=True)
+    stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
+    region = covering_box(scope, [block], buffer, written=True)
     first, into = copy_nest(buffer, stage, region, stage.name, of_region=True)
     last, back = copy_nest(stage, buffer, region, f"{stage.name}_back", of_region=True)
-    commit(block, Place(scope, at), first, stage, _using([block], buffer, stage), last)
+    commit(
+        block,
+        InsertionPoint(scope, at),
+        first,
+        stage,
+        _redirect_users([block], buffer, stage),
+        last,
+    )
     return [block.home.ref(into), block.home.ref(back)]

@@ -1,4 +1,4 @@
-"""Primitives that move a block into the nest that takes what it makes, or makes what it takes."""
+"""Primitives that move a block into the loop nest of its consumers or of its producers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import Access, nest_of
 from loomir.schedule.blocks import cannot_start, complete_mistake, domains
-from loomir.schedule.dependence import carried_by
+from loomir.schedule.dependence import carried_dependence
 from loomir.schedule.moving import (
     cannot_cover,
     cannot_feed,
@@ -20,12 +20,12 @@ from loomir.schedule.moving import (
     part_with,
     parts_of,
     plain_indices,
+    remove_block,
     repeatable,
     users,
-    without,
 )
-from loomir.schedule.nests import knowing, known_around, sizes_of
-from loomir.schedule.refusal import Refusal, Refused, refuse, with_part
+from loomir.schedule.nests import analyzer_for, ranges_with_sizes, sizes_of
+from loomir.schedule.refusal import Refusal, Refused, refuse, replace_part
 from loomir.schedule.staging import is_plain, store_of
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Loop, Sampled, Sblock, primitive, query
@@ -74,14 +74,14 @@ def _cannot_place(ref: Ref, loop: Ref) -> Refusal | None:
     return None
 
 
-def _known_in(loop: Ref) -> dict[Var, Range]:
+def _ranges_in(loop: Ref) -> dict[Var, Range]:
     """Return the ranges of what is bound where a loop's body stands."""
-    return {**known_around(loop), loop.loop.loop_var: _range(loop.loop)}
+    return {**ranges_with_sizes(loop), loop.loop.loop_var: _range(loop.loop)}
 
 
 def _boxes(accesses: Sequence[Access], inner: Mapping[Var, Range], loop: Ref) -> list[_Box]:
     """Return what boxes cover accesses in one iteration of a loop."""
-    analyzer = knowing(_known_in(loop))
+    analyzer = analyzer_for(_ranges_in(loop))
     hidden = {id(n) for n in definitions_in(loop.loop.body)}
     buffer = accesses[0].buffer
     found: list[_Box] = []
@@ -135,7 +135,7 @@ def _nest_over(
 ) -> tuple[Stmt, BlockRealize]:
     """Make loops around a block that run over boxes of its iterators, within their domains."""
     block = ref.block
-    analyzer = knowing(_known_in(place))
+    analyzer = analyzer_for(_ranges_in(place))
     loops: list[tuple[Var, PrimExpr]] = []
     values: list[PrimExpr] = []
     predicate: PrimExpr = TRUE
@@ -168,7 +168,7 @@ def _range(loop: For) -> Range:
     return Range(loop.min, loop.extent)
 
 
-def _moved(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
+def _move(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
     """Return the scope in which a block is taken away, and put as a part of a loop's body."""
     scope = ref.scope
     body = loop.loop.body
@@ -176,21 +176,21 @@ def _moved(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
     new_loop = rebuild(loop.loop, {"body": seq([*parts[:at], nest, *parts[at:]])})
     assert loop.stmt is not None
     assert ref.stmt is not None
-    placed = with_part(scope.realize, loop.stmt, new_loop)
+    placed = replace_part(scope.realize, loop.stmt, new_loop)
     assert placed is not None
     leaf = ref.stmt
-    made = without(placed, leaf)
+    made = remove_block(placed, leaf)
     assert made is not None
     return scope, made
 
 
 def _cannot_run_at_once(ref: Ref, made: Stmt, nest: Stmt) -> Refusal | None:
     """Say which loop around the new place runs its iterations at once and may not any more."""
-    outer = {**known_around(ref.scope), **domains(ref.scope.block)}
+    outer = {**ranges_with_sizes(ref.scope), **domains(ref.scope.block)}
     for node in _path_to(made, nest):
         if isinstance(node, For):
             if node.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
-                why := carried_by(node, outer)
+                why := carried_dependence(node, outer)
             ):
                 return _refusal("SCH0006", ref, why, "mark loops after blocks are in their places")
             outer = {**outer, node.loop_var: _range(node)}
@@ -298,7 +298,7 @@ def compute_at(
     preserve_unit_loops: bool = False,
     index: Int = -1,
 ) -> None:
-    """Compute, in each iteration of a loop, what the iteration takes of a block's result.
+    """Move a block into a loop: each iteration computes what it consumes of its result.
 
     for i in range(8): B[i] = A[i] + 1
     for i in range(8): C[i] = B[i] * 2
@@ -309,7 +309,7 @@ def compute_at(
 
     ``index`` is the place among what the loop runs: -1 is the last that is possible, -2 the first.
 
-    Where iterations share none of the buffer, machine code holds it for one iteration alone.
+    Where iterations share none of the buffer, machine code allocates it for one iteration only.
 
     Errors: SCH0003, SCH0004, SCH0006 where others take the result or operands change in between,
     SCH0007 for a block whose instances cannot be run again.
@@ -361,13 +361,13 @@ def _place_among(ref: Ref, index: int, first: int, last: int) -> int:
 
 
 def _commit(ref: Ref, loop: Ref, nest: Stmt, at: int) -> None:
-    scope, made = _checked(ref, loop, nest, at)
+    scope, made = _check_scope(ref, loop, nest, at)
     scope.home.replace(scope, made)
 
 
-def _checked(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
+def _check_scope(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
     """Make the scope with a block in another place, or stop with the reason why not."""
-    scope, made = _moved(ref, loop, nest, at)
+    scope, made = _move(ref, loop, nest, at)
     if why := _cannot_run_at_once(ref, made, nest):
         refuse(why)
     if why := cannot_start(scope, made, "take a loop that does not reduce"):
@@ -379,7 +379,7 @@ def _checked(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
 def sample_compute_location(
     context: Context, block: Sblock, decision: Int | None = None
 ) -> Sampled:
-    """Draw a loop at which a block can be computed; the decision is its place among those.
+    """Draw a loop at which a block can be computed; the decision is its index among those.
 
     The loops are those around the blocks that take its result, in program order.
 
@@ -414,7 +414,7 @@ def sample_compute_location(
 
 def _is_possible(block: Ref, loop: Ref) -> bool:
     try:
-        _checked(*_plan(block, loop, False, -1))
+        _check_scope(*_plan(block, loop, False, -1))
     except Refused:
         return False
     return True
@@ -431,7 +431,7 @@ def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
         return _refusal("SCH0007", ref, "it mentions a loop around it", "take another block")
     if why := cannot_cover(ref):
         return why
-    made = _made_there(ref, loop)
+    made = _produced_operand(ref, loop)
     if isinstance(made, Refusal):
         return made
     place = common_place(ref, loop)
@@ -454,7 +454,7 @@ def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
     return cannot_feed(ref, place, there, own, made.buffer)
 
 
-def _made_there(ref: Ref, loop: Ref) -> Access | Refusal:
+def _produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
     """Find the one buffer of the scope that a loop makes and a block takes at its iterators."""
     inside = nest_of(loop.loop)
     if inside.obstacle:
@@ -500,7 +500,7 @@ def _made_there(ref: Ref, loop: Ref) -> Access | Refusal:
         )
     if not any(a is loop for a in writers[0].around()):
         return _refusal("SCH0006", ref, "its operand is made elsewhere", "take another loop")
-    outer = known_around(ref.scope)
+    outer = ranges_with_sizes(ref.scope)
     for around in writers[0].loops():
         if why := _carries(around, buffer, outer):
             return _refusal("SCH0006", ref, why, "take a loop outside of what reduces")
@@ -515,7 +515,7 @@ def _makes_all(writer: Ref, ref: Ref, load: BufferLoad, axes: Mapping[Var, int])
     store = store_of(writer.block, load.buffer)
     if store is None or plain_indices(writer.block, store.indices) is None:
         return False
-    analyzer = knowing(sizes_of(ref))
+    analyzer = analyzer_for(sizes_of(ref))
     made, taken = domains(writer.block), domains(ref.block)
     for var, axis in axes.items():
         index = store.indices[axis]
@@ -536,7 +536,7 @@ def _carries(around: Ref, buffer: Buffer, outer: dict[Var, Range]) -> str:
     """Say why an element may be written in more than one iteration of a loop."""
     nest = nest_of(around.loop)
     own = tuple(a for a in nest.accesses if a.is_write and a.buffer is buffer)
-    return carried_by(around.loop, outer, nest._replace(accesses=own))
+    return carried_dependence(around.loop, outer, nest._replace(accesses=own))
 
 
 def plain_indices_of(ref: Ref, load: BufferLoad) -> dict[Var, int] | None:
@@ -559,7 +559,7 @@ def reverse_compute_at(
     preserve_unit_loops: bool = False,
     index: Int = -1,
 ) -> None:
-    """Compute, in each iteration of a loop, what can be computed of what the iteration made.
+    """Move a block into its producer's loop: each iteration consumes what it produced.
 
     for i in range(8): B[i] = A[i] + 1
     for i in range(8): C[i] = B[i] * 2
@@ -575,7 +575,7 @@ def reverse_compute_at(
     """
     if why := cannot_reverse_compute_at(block, loop):
         refuse(why)
-    made = _made_there(block, loop)
+    made = _produced_operand(block, loop)
     assert not isinstance(made, Refusal)
     load = next(
         n for n in pre_order(block.block) if isinstance(n, BufferLoad) and n.buffer is made.buffer

@@ -1,4 +1,4 @@
-"""The primitive that starts a sum at what is added to it afterwards."""
+"""The primitive that fuses an addition after a sum into the sum."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from loomir.schedule.moving import (
     inner_buffer,
     parts_of,
     plain_indices,
-    refreshed,
+    refresh_regions,
     users,
 )
-from loomir.schedule.primitive.inlining import is_whole, part_in, removed
+from loomir.schedule.primitive.inlining import is_whole, part_in, remove_from_scope
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Sblock, primitive
@@ -51,7 +51,7 @@ def _kind(ref: Ref, why: str) -> Refusal:
     )
 
 
-def _planned(ref: Ref, after: Ref) -> _Plan | Refusal:
+def _plan(ref: Ref, after: Ref) -> _Plan | Refusal:
     """Say what a sum with its epilogue is, or why they cannot be one."""
     if ref.scope is ref or after.scope is not ref.scope:
         return Refusal(
@@ -126,7 +126,7 @@ def _cannot_come_first(ref: Ref, after: Ref) -> Refusal | None:
 def fuse_reduction_epilogue(
     context: Context, reduction_block: Sblock, epilogue_block: Sblock
 ) -> None:
-    """Start a sum at what a block adds to it afterwards, and take that block away.
+    """Fuse an addition after a sum into the sum, as the value that it starts from.
 
     for i in range(8):
         for k in range(4): S[i] = (0 if k == 0 else S[i]) + A[i, k]
@@ -139,7 +139,7 @@ def fuse_reduction_epilogue(
 
     Errors: SCH0004, SCH0006 where operands change in between, SCH0007 for other blocks.
     """
-    plan = _planned(reduction_block, epilogue_block)
+    plan = _plan(reduction_block, epilogue_block)
     if isinstance(plan, Refusal):
         refuse(plan)
     if why := _cannot_come_first(reduction_block, epilogue_block):
@@ -148,7 +148,7 @@ def fuse_reduction_epilogue(
     assert isinstance(store, BufferStore)
     old, scope, target = reduction_block.block, reduction_block.scope, store.buffer
     value = Add(BufferLoad(target, plan.indices), plan.update.value)
-    new = refreshed(
+    new = refresh_regions(
         rebuild(
             old,
             {
@@ -157,7 +157,7 @@ def fuse_reduction_epilogue(
             },
         )
     )
-    realize = removed(scope, epilogue_block, plan.update.store.buffer)
+    realize = remove_from_scope(scope, epilogue_block, plan.update.store.buffer)
     body = rewrite(realize.block.body, {Block: lambda b: new if b is old else b})
     owner = rebuild(realize.block, {"body": body})
     made = rebuild(realize, {"block": owner})

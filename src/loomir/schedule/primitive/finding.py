@@ -1,4 +1,4 @@
-"""Queries: blocks by name, loops of blocks, and which blocks make what others take."""
+"""Queries: blocks by name, the loops around a block, its producers and its consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitives that compute a value where it is taken."""
+"""Primitives that inline a block into its consumers or into its producer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from loomir.schedule.moving import (
     part_with,
     parts_of,
     plain_indices,
-    refreshed,
+    refresh_regions,
+    remove_block,
     users,
-    without,
 )
-from loomir.schedule.nests import knowing, sizes_of
+from loomir.schedule.nests import analyzer_for, sizes_of
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Sblock, primitive
@@ -35,7 +35,7 @@ __all__ = [
     "compute_inline",
     "is_whole",
     "part_in",
-    "removed",
+    "remove_from_scope",
     "reverse_compute_inline",
 ]
 
@@ -72,7 +72,7 @@ def _cannot_be_value(ref: Ref) -> Refusal | None:
 
 def is_whole(ref: Ref, indices: tuple[PrimExpr, ...], buffer: Buffer) -> bool:
     """Tell whether indices that are iterators run over all of a buffer."""
-    analyzer = knowing(sizes_of(ref))
+    analyzer = analyzer_for(sizes_of(ref))
     ranges = domains(ref.block)
     for index, extent in zip(indices, buffer.shape):
         if isinstance(index, Var):
@@ -118,11 +118,11 @@ def part_in(ref: Ref, inner: Ref) -> int:
     return part_with(parts_of(ref.scope), ref.scope, inner)
 
 
-def removed(scope: Ref, leaf: Ref, buffer: Buffer) -> BlockRealize:
+def remove_from_scope(scope: Ref, leaf: Ref, buffer: Buffer) -> BlockRealize:
     """Return the scope without a block and the buffer that it writes."""
     assert leaf.stmt is not None
     old = scope.block
-    body = without(old.body, leaf.stmt)
+    body = remove_block(old.body, leaf.stmt)
     kept = tuple(b for b in old.alloc_buffers if b is not buffer)
     fields: dict[str, object] = {
         "body": SeqStmt(()) if body is None else body,
@@ -133,7 +133,7 @@ def removed(scope: Ref, leaf: Ref, buffer: Buffer) -> BlockRealize:
 
 @primitive
 def compute_inline(context: Context, block: Sblock) -> None:
-    """Compute what a block makes where it is taken, and take the block away.
+    """Inline a block into its consumers, and remove it.
 
     for i in range(8): B[i] = A[i] + 1
     for i in range(8): C[i] = B[i] * 2
@@ -162,7 +162,7 @@ def compute_inline(context: Context, block: Sblock) -> None:
                 given[it.var] = it.dom.min
         return substitute(store.value, given)
 
-    _replace_scope(scope, removed(scope, block, buffer), {BufferLoad: value})
+    _replace_scope(scope, remove_from_scope(scope, block, buffer), {BufferLoad: value})
 
 
 def _replace_scope(
@@ -171,10 +171,10 @@ def _replace_scope(
     """Rewrite the blocks of a scope, and declare anew what those that change read and write."""
     untouched = {id(n) for n in pre_order(realize.block.body) if isinstance(n, Block)}
 
-    def changed(block: Block) -> Block:
-        return block if id(block) in untouched else refreshed(block)
+    def redeclare(block: Block) -> Block:
+        return block if id(block) in untouched else refresh_regions(block)
 
-    body = rewrite(realize.block.body, {**table, Block: changed})
+    body = rewrite(realize.block.body, {**table, Block: redeclare})
     made = rebuild(realize, {"block": rebuild(realize.block, {"body": body})})
     scope.home.replace(scope, made)
 
@@ -216,7 +216,7 @@ def cannot_reverse_inline(ref: Ref) -> Refusal | None:
 
 
 def _producer(ref: Ref) -> tuple[Ref, Buffer] | Refusal:
-    """Find the one block whose result a block takes at its own iterators, for itself alone."""
+    """Find the one producer whose result only this block consumes, at its own iterators."""
     found: list[tuple[Ref, Buffer]] = []
     for buffer in ref.scope.block.alloc_buffers:
         writers, readers, other = users(ref.scope, buffer)
@@ -237,7 +237,7 @@ def _producer(ref: Ref) -> tuple[Ref, Buffer] | Refusal:
 
 @primitive
 def reverse_compute_inline(context: Context, block: Sblock) -> None:
-    """Compute what a block makes where its operand is made, and take the block away.
+    """Inline a block into its producer, and remove it.
 
     for i in range(8): B[i] = A[i] + 1
     for i in range(8): C[i] = B[i] * 2
@@ -267,8 +267,8 @@ def reverse_compute_inline(context: Context, block: Sblock) -> None:
     value = rewrite(store.value, {BufferLoad: lambda n: made.value if n.buffer is buffer else n})
     new_store: Stmt = substitute(rebuild(store, {"value": value}), given)
     old = producer.block
-    new_block = refreshed(rebuild(old, {"body": new_store}))
-    realize = removed(scope, block, buffer)
+    new_block = refresh_regions(rebuild(old, {"body": new_store}))
+    realize = remove_from_scope(scope, block, buffer)
     body = rewrite(realize.block.body, {Block: lambda b: new_block if b is old else b})
     changed = rebuild(realize, {"block": rebuild(realize.block, {"body": body})})
     scope.home.replace(scope, changed)

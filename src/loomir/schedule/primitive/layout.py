@@ -1,4 +1,4 @@
-"""Primitives that change a buffer itself: where it lies, how, and what its elements are."""
+"""Primitives that change a buffer itself: its storage scope, its layout, its dtype."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from loomir.arith.fold import imm
 from loomir.arith.iterators.index_map import IndexMap, is_bijective
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rebuild, rewrite
-from loomir.schedule.moving import refreshed
-from loomir.schedule.nests import knowing, known_around, ranges_in
+from loomir.schedule.moving import refresh_regions
+from loomir.schedule.nests import analyzer_for, ranges_in, ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
-from loomir.schedule.staging import accessed, cannot_store_in, foreign, paired, too_large
+from loomir.schedule.staging import (
+    accessed_buffer,
+    cannot_store_in,
+    find_foreign,
+    is_too_large,
+    pair_blocks,
+)
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Sblock, Value, primitive
 from loomir.support.diagnostics import CompileError
@@ -105,12 +111,12 @@ def _replace(ref: Ref, buffer: Buffer, new: Buffer) -> None:
     made = substitute(owner.realize, {buffer: new, buffer.data: new.data})
     allocated = tuple(new if b is buffer else b for b in made.block.alloc_buffers)
     made = rebuild(made, {"block": rebuild(made.block, {"alloc_buffers": allocated})})
-    owner.home.replace(owner, made, paired(owner.realize, made))
+    owner.home.replace(owner, made, pair_blocks(owner.realize, made))
 
 
 @primitive
 def set_scope(context: Context, block: Sblock, buffer_index: Value, storage_scope: str) -> None:
-    """Put a buffer that a block writes in another kind of memory.
+    """Place a buffer that a block writes in another storage scope.
 
     B = T.alloc_buffer((8,))
     -->
@@ -119,7 +125,7 @@ def set_scope(context: Context, block: Sblock, buffer_index: Value, storage_scop
     Errors: SCH0003, SCH0008 for memory that CPUs lack, SCH0010 for a buffer that the function does
     not allocate.
     """
-    buffer = accessed(block, buffer_index, "write")
+    buffer = accessed_buffer(block, buffer_index, "write")
     if why := cannot_store_in(block, storage_scope) or cannot_change(block, buffer):
         refuse(why)
     if buffer.scope != storage_scope:
@@ -127,7 +133,7 @@ def set_scope(context: Context, block: Sblock, buffer_index: Value, storage_scop
 
 
 # -- rows that start at multiples --------------------------------------------------------------
-def _aligned(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> list[int]:
+def _aligned_strides(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> list[int]:
     """Return the strides where one of them is a multiple plus an offset."""
     if not -len(buffer.shape) <= axis < len(buffer.shape):
         advice = f"it has axes 0 to {len(buffer.shape) - 1}"
@@ -150,7 +156,7 @@ def _aligned(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> l
                 refuse(_refusal(ref, buffer, why, "take one of which only axis 0 is unknown"))
             break
         step *= max(extent.value, 1)
-    if step >= 1 << 31 or too_large(buffer.shape, step):
+    if step >= 1 << 31 or is_too_large(buffer.shape, step):
         refuse(_refusal(ref, buffer, "would be too large", "use a smaller factor", "SCH0003"))
     return strides[::-1]
 
@@ -159,7 +165,7 @@ def _aligned(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> l
 def storage_align(
     context: Context, block: Sblock, buffer_index: Value, axis: Int, factor: Int, offset: Int
 ) -> None:
-    """Leave gaps in a buffer that a block writes, so that steps along an axis are multiples.
+    """Align the stride of an axis of a buffer that a block writes, by padding.
 
     B = T.alloc_buffer((8, 30))
     -->                                        # axis=0, factor=32, offset=1
@@ -169,10 +175,10 @@ def storage_align(
 
     Errors: SCH0003, SCH0010 for a buffer that the function does not allocate, or has strides.
     """
-    buffer = accessed(block, buffer_index, "write")
+    buffer = accessed_buffer(block, buffer_index, "write")
     if why := cannot_change(block, buffer):
         refuse(why)
-    strides = _aligned(block, buffer, axis, factor, offset)
+    strides = _aligned_strides(block, buffer, axis, factor, offset)
     made = [imm(s, e.dtype) for s, e in zip(strides, buffer.shape)]
     _replace(block, buffer, _like(buffer, strides=made))
 
@@ -180,7 +186,7 @@ def storage_align(
 # -- other elements ----------------------------------------------------------------------------
 @primitive
 def unsafe_set_dtype(context: Context, block: Sblock, buffer_index: Value, dtype: str) -> None:
-    """Give the elements of a buffer that a block writes another dtype; results may change.
+    """Change the dtype of a buffer that a block writes; results may change.
 
     B = T.alloc_buffer((8,), "float32")
     B[v] = A[v] + 1
@@ -188,13 +194,13 @@ def unsafe_set_dtype(context: Context, block: Sblock, buffer_index: Value, dtype
     B = T.alloc_buffer((8,), "float16")
     B[v] = T.Cast("float16", A[v] + 1)
 
-    It is the one primitive that is not held to what the program meant: what does not fit the new
-    dtype is rounded, or is another number.
+    It is the one primitive that may change the meaning of the program: values that do not fit the
+    new dtype are rounded, or wrap.
 
     Errors: SCH0003, SCH0010 for a buffer that the function does not allocate, or whose elements are
     no numbers.
     """
-    buffer = accessed(block, buffer_index, "write")
+    buffer = accessed_buffer(block, buffer_index, "write")
     try:
         wanted = DataType(dtype)
     except CompileError as error:
@@ -241,12 +247,12 @@ def _rewrite(
     }
     untouched = {id(n) for n in pre_order(owner.block.body) if isinstance(n, Block)} - touched
 
-    def declared(block: Block) -> Block:
-        return block if id(block) in untouched else refreshed(block)
+    def redeclare(block: Block) -> Block:
+        return block if id(block) in untouched else refresh_regions(block)
 
-    body = rewrite(owner.block.body, {**table, Block: declared})
+    body = rewrite(owner.block.body, {**table, Block: redeclare})
     init = None if owner.block.init is None else rewrite(owner.block.init, table)
-    blocks = paired(owner.block.body, body)
+    blocks = pair_blocks(owner.block.body, body)
     fields: dict[str, Any] = {
         "body": body if first is None else seq((first, body)),
         "init": init,
@@ -257,18 +263,18 @@ def _rewrite(
 
 
 # -- another order of elements -----------------------------------------------------------------
-def by_kind(block: Ref, given: object) -> Buffer:
+def resolve_buffer(block: Ref, given: object) -> Buffer:
     """Return a buffer of a block: ``("read", 0)``, ``("write", 0)``, or its name."""
     if isinstance(given, (list, tuple)):
         pair: list[Any] = list(given)  # pyright: ignore[reportUnknownArgumentType]
         if len(pair) == 2 and pair[0] in ("read", "write"):
-            return accessed(block, pair[1], pair[0])
+            return accessed_buffer(block, pair[1], pair[0])
     elif isinstance(given, str):
         for how in ("write", "read"):
             regions = block.block.reads if how == "read" else block.block.writes
             if any(r.buffer.name == given for r in regions):
-                return accessed(block, given, how)
-        return accessed(block, given, "read")
+                return accessed_buffer(block, given, how)
+        return accessed_buffer(block, given, "read")
     refuse(
         Refusal(
             "SCH0003",
@@ -280,13 +286,13 @@ def by_kind(block: Ref, given: object) -> Buffer:
     )
 
 
-def _mapped(ref: Ref, buffer: Buffer, index_map: IndexMap) -> tuple[PrimExpr, ...]:
+def _map_shape(ref: Ref, buffer: Buffer, index_map: IndexMap) -> tuple[PrimExpr, ...]:
     """Return the shape of a new layout, or stop with the reason why there is none."""
-    other = foreign(index_map.final_indices, index_map.initial_indices)
+    other = find_foreign(index_map.final_indices, index_map.initial_indices)
     if other is not None:
         advice = "use the map's own indices, and constants"
         refuse(_refusal(ref, buffer, f"cannot have a layout by {other}", advice, "SCH0003"))
-    analyzer = knowing(known_around(ref))
+    analyzer = analyzer_for(ranges_with_sizes(ref))
     advice = "use a map that splits, fuses and reorders axes, each element to one place"
     try:
         ranges = [Range(imm(0, e.dtype), e) for e in buffer.shape]
@@ -304,24 +310,24 @@ def _mapped(ref: Ref, buffer: Buffer, index_map: IndexMap) -> tuple[PrimExpr, ..
     if not all(analyzer.can_prove(low >= 0) for low in lowest):
         refuse(_refusal(ref, buffer, "would start before its start", advice, "SCH0003"))
     count = prod(e.value if isinstance(e, IntImm) else 1 for e in shape)
-    if too_large(buffer.shape, count):
+    if is_too_large(buffer.shape, count):
         refuse(_refusal(ref, buffer, "would be too large", advice, "SCH0003"))
     return shape
 
 
-def _held(ref: Ref, buffer: Buffer, value: Any, own: list[Var]) -> PrimExpr:
+def _pad_element(ref: Ref, buffer: Buffer, value: Any, own: list[Var]) -> PrimExpr:
     """Return what an element of the padding holds, or stop with the reason why it cannot."""
     advice = "give a number that the dtype has, or a function of the new indices"
     why = f"cannot hold {value}"
     try:
         if isinstance(value, IndexMap):
             if len(value.initial_indices) == len(own) and len(value.final_indices) == 1:
-                (held,) = value.map_indices(own)
-                if foreign([held], own) is None:
-                    return cast(held, buffer.dtype)
+                (element,) = value.map_indices(own)
+                if find_foreign([element], own) is None:
+                    return cast(element, buffer.dtype)
         elif isinstance(value, (int, float)):
             return const(value, buffer.dtype)
-        elif isinstance(value, PrimExpr) and foreign([value], []) is None:
+        elif isinstance(value, PrimExpr) and find_foreign([value], []) is None:
             return cast(value, buffer.dtype)
     except CompileError as error:
         why = f"cannot hold {value}: {error.diagnostics[0].message}"
@@ -330,7 +336,7 @@ def _held(ref: Ref, buffer: Buffer, value: Any, own: list[Var]) -> PrimExpr:
 
 def _padding(ref: Ref, buffer: Buffer, new: Buffer, index_map: IndexMap, value: Any) -> Stmt | None:
     """Make a block that fills what no element of the old layout is; None where there is nothing."""
-    analyzer = knowing(known_around(ref))
+    analyzer = analyzer_for(ranges_with_sizes(ref))
     if is_bijective(index_map, buffer.shape, analyzer=analyzer):
         return None
     if value is None:
@@ -343,22 +349,22 @@ def _padding(ref: Ref, buffer: Buffer, new: Buffer, index_map: IndexMap, value: 
         refuse(_refusal(ref, buffer, why, "pad whole blocks at the end of an axis", "SCH0003"))
     loops = [Var(f"ax{n}", e.dtype) for n, e in enumerate(new.shape)]
     own = [Var(f"v{n}", e.dtype) for n, e in enumerate(new.shape)]
-    held = _held(ref, buffer, value, own)
+    element = _pad_element(ref, buffer, value, own)
     where = substitute(outside, dict(zip(inverse.initial_indices, loops)))
     if isinstance(where, IntImm) and not where.value:
         return None
-    store = BufferStore(new, held, tuple(own))
+    store = BufferStore(new, element, tuple(own))
     iters = tuple(
         IterVar(Range(imm(0, e.dtype), e), v, IterVarType.DATA_PAR) for v, e in zip(own, new.shape)
     )
-    block = refreshed(Block(iters, (), (), f"{buffer.name}_pad", store))
+    block = refresh_regions(Block(iters, (), (), f"{buffer.name}_pad", store))
     nest: Stmt = BlockRealize(tuple(loops), where, block)
     for loop, extent in reversed(list(zip(loops, new.shape))):
         nest = For(loop, imm(0, loop.dtype), extent, ForKind.SERIAL, nest)
     return nest
 
 
-def _in_vectors(owner: Ref, buffer: Buffer) -> bool:
+def _has_vector_accesses(owner: Ref, buffer: Buffer) -> bool:
     """Tell whether several elements of a buffer are loaded or stored at once."""
     return any(
         isinstance(node, (BufferLoad, BufferStore))
@@ -377,7 +383,7 @@ def transform_layout(
     pad_value: Any = None,
     assume_injective_transform: bool = False,
 ) -> None:
-    """Put the elements of a buffer in another order in memory, or on other axes.
+    """Change the layout of a buffer by an index map.
 
     B = T.alloc_buffer((8, 16))
     B[vi, vj] = A[vi, vj]
@@ -393,24 +399,24 @@ def transform_layout(
     Errors: SCH0003 for a map of which that is not known, SCH0010 for a buffer that the function
     does not allocate.
     """
-    old = by_kind(block, buffer)
+    old = resolve_buffer(block, buffer)
     if why := cannot_change(block, old):
         refuse(why)
     if old.strides:
         refuse(_refusal(block, old, "has strides", "transform the layout before storage_align"))
     owner = _owner(block, old)
     assert owner is not None
-    if _in_vectors(owner, old):
+    if _has_vector_accesses(owner, old):
         advice = "transform the layout before code is written in vectors"
         refuse(_refusal(block, old, "is read or written in vectors", advice))
-    shape = _mapped(owner, old, index_map)
+    shape = _map_shape(owner, old, index_map)
     new = _like(old, shape=shape)
     padding = _padding(owner, old, new, index_map, pad_value)
-    known = {**known_around(owner), **ranges_in(owner.block.body)}
+    known = {**ranges_with_sizes(owner), **ranges_in(owner.block.body)}
     for node in pre_order(owner.block):
         if isinstance(node, IterVar) and node.dom is not None:
             known[node.var] = node.dom
-    analyzer = knowing(known)
+    analyzer = analyzer_for(known)
 
     def load(node: BufferLoad) -> PrimExpr:
         if node.buffer is not old:

@@ -1,4 +1,4 @@
-"""How loops run, and annotations on loops and blocks."""
+"""Primitives that say how loops run, and that annotate loops and blocks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import nest_of
 from loomir.schedule.blocks import init_mistake
-from loomir.schedule.dependence import carried_by
-from loomir.schedule.nests import known_around
+from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Loop, Place, Value, primitive
@@ -52,7 +52,7 @@ def cannot_run(ref: Ref, kind: ForKind) -> Refusal | None:
         )
     # Lanes run statements together: a loop that ends by a condition does not fit in.
     nest = nest_of(loop) if kind is ForKind.VECTORIZED else None
-    why = carried_by(loop, known_around(ref), nest) or init_mistake(
+    why = carried_dependence(loop, ranges_with_sizes(ref), nest) or init_mistake(
         ref, rebuild(loop, {"kind": kind})
     )
     if not why:
@@ -152,7 +152,7 @@ def _annotations(ref: Ref) -> dict[str, Any]:
 
 @primitive
 def annotate(context: Context, block_or_loop: Place, ann_key: str, ann_val: Value) -> None:
-    """Note something on a block or loop, in the place of a note of the same key.
+    """Annotate a block or loop; an annotation of the same key is replaced.
 
     for i in range(8): f(i)
     -->
@@ -163,7 +163,7 @@ def annotate(context: Context, block_or_loop: Place, ann_key: str, ann_val: Valu
 
 @primitive
 def unannotate(context: Context, block_or_loop: Place, ann_key: str) -> None:
-    """Take a note away from a block or loop.
+    """Remove an annotation from a block or loop.
 
     for i in T.serial(8, annotations={"key": 1}): f(i)
     -->

@@ -8,8 +8,8 @@ from itertools import pairwise
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.blocks import init_mistake, reduction_mistake, repeated_mistake
-from loomir.schedule.dependence import carried_by, carrying
-from loomir.schedule.nests import known_around
+from loomir.schedule.dependence import carried_dependence, find_carrying_loops
+from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Ints, Loops, Sblock, primitive
@@ -72,7 +72,7 @@ def cannot_reorder(chain: Sequence[Ref], order: Sequence[Ref]) -> Refusal | None
                     "keep a loop inside of those that its bounds change with",
                     ref.stmt,
                 )
-    found = carrying([r.loop for r in chain], known_around(chain[0]))
+    found = find_carrying_loops([r.loop for r in chain], ranges_with_sizes(chain[0]))
     bound = {id(loop): why for loop, why in found}
     before = [r for r in chain if id(r.stmt) in bound]
     after = [r for r in order if id(r.stmt) in bound]
@@ -106,7 +106,7 @@ def _regroups(chain: Sequence[Ref]) -> bool:
 
 @primitive
 def reorder(context: Context, *ordered_loops: Loops) -> None:
-    """Put loops of a nest in another order; others in between stay in their places.
+    """Reorder loops of a nest; others in between keep their positions.
 
     for i in range(3):
         for j in range(4): f(i, j)
@@ -143,9 +143,11 @@ def reorder(context: Context, *ordered_loops: Loops) -> None:
 
 def _mistake_of(place: Ref, made: Stmt) -> str:
     """Say what does not hold any more in a nest: starts of reductions, loops that run at once."""
-    at, outer = made, known_around(place)
+    at, outer = made, ranges_with_sizes(place)
     while isinstance(at, For):
-        if at.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (why := carried_by(at, outer)):
+        if at.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
+            why := carried_dependence(at, outer)
+        ):
             return why
         outer[at.loop_var] = Range(at.min, at.extent)
         at = at.body
@@ -154,7 +156,7 @@ def _mistake_of(place: Ref, made: Stmt) -> str:
 
 @primitive
 def reorder_block_iter_var(context: Context, block: Sblock, new_order: Ints) -> None:
-    """Put the iterators of a block in another order; ``new_order`` says which comes first.
+    """Reorder the iterators of a block; ``new_order`` says which comes first.
 
     vi, vj = T.axis.remap("SS", [i, j])
     -->                                        # new_order=[1, 0]

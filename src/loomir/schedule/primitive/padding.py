@@ -1,4 +1,4 @@
-"""Primitives about what is filled up: padded buffers, and products over padded domains."""
+"""Primitives for padding: store it separately, or pad the domain of a sum of products."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.blocks import cannot_start, complete_mistake, update_of
-from loomir.schedule.moving import refreshed
-from loomir.schedule.nests import cannot_chain, cannot_reshape, conjuncts, joined
-from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.moving import refresh_regions
+from loomir.schedule.nests import cannot_chain, cannot_reshape, conjunction, conjuncts
+from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Ints, Loop, Sblock, primitive
 from loomir.support.dtype import DataType
@@ -39,7 +39,7 @@ from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, ForKind
 
 __all__ = ["cannot_decompose_padding", "cannot_pad_einsum", "decompose_padding", "pad_einsum"]
 
-_TURNED: Final = {GE: LE, GT: LT, LE: GE, LT: GT}
+_MIRRORED: Final = {GE: LE, GT: LT, LE: GE, LT: GT}
 
 
 def _kind(ref: Ref, why: str, advice: str) -> Refusal:
@@ -89,7 +89,7 @@ def cannot_decompose_padding(ref: Ref, loop: Ref) -> Refusal | None:
     if place is None or loops[-1].loop.body is not ref.stmt:
         return Refusal(
             "SCH0004",
-            "loop {!r} is not around block {!r} alone",
+            "loop {!r} is not around block {!r} only",
             (loop.loop.loop_var.name_hint, block.name_hint),
             "take a loop of the block, with nothing else in it",
             loop.stmt,
@@ -104,7 +104,7 @@ def _bounds(condition: PrimExpr) -> tuple[Var, int | None, int | None] | None:
         return None
     a, b = condition.a, condition.b
     if isinstance(a, IntImm) and isinstance(b, Var):
-        a, b, kind = b, a, _TURNED[type(condition)]
+        a, b, kind = b, a, _MIRRORED[type(condition)]
     if not isinstance(a, Var) or not isinstance(b, IntImm):
         return None
     if kind is GE or kind is GT:
@@ -139,7 +139,7 @@ def _narrow(
 
 @primitive
 def decompose_padding(context: Context, block: Sblock, loop: Loop) -> Ref:
-    """Fill a buffer up before a loop, and store only what is no filling in it.
+    """Store the padding of a buffer before a loop, which stores only the other elements.
 
     for i in range(10): P[i] = A[i - 1] if 1 <= i and i < 9 else 0
     -->                                        # at loop i
@@ -149,7 +149,7 @@ def decompose_padding(context: Context, block: Sblock, loop: Loop) -> Ref:
     The new block has ``_pad_const`` behind its name, and comes first; loops run over what a
     condition on them leaves.
 
-    Errors: SCH0004 for a loop that is not around the block alone, SCH0007 for a block that fills
+    Errors: SCH0004 for a loop that is not around this block only, SCH0007 for a block that fills
     nothing up.
     """
     if why := cannot_decompose_padding(block, loop):
@@ -161,7 +161,7 @@ def decompose_padding(context: Context, block: Sblock, loop: Loop) -> Ref:
     assert isinstance(store, BufferStore)
     loops = block.loops()
     chain = loops[next(n for n, r in enumerate(loops) if r is loop) :]
-    filling = refreshed(
+    filling = refresh_regions(
         rebuild(
             old,
             {
@@ -176,11 +176,11 @@ def decompose_padding(context: Context, block: Sblock, loop: Loop) -> Ref:
         serial = around.loop.kind if around.loop.kind is ForKind.VECTORIZED else ForKind.SERIAL
         first = rebuild(around.loop, {"body": first, "kind": serial, "annotations": {}})
     first = fresh_copy(first, {})
-    inner = refreshed(rebuild(old, {"body": rebuild(store, {"value": padding.inside})}))
+    inner = refresh_regions(rebuild(old, {"body": rebuild(store, {"value": padding.inside})}))
     given = dict(zip((it.var for it in old.iter_vars), realize.values, strict=True))
     ranges, rest = _narrow(chain, [substitute(c, given) for c in conjuncts(padding.condition)])
-    held = joined([*conjuncts(realize.predicate), *rest])
-    second: Stmt = BlockRealize(realize.values, held, inner)
+    remaining = conjunction([*conjuncts(realize.predicate), *rest])
+    second: Stmt = BlockRealize(realize.values, remaining, inner)
     for around in reversed(chain):
         loop_var, extent = around.loop.loop_var, around.loop.extent
         low, high = ranges.get(loop_var, (0, None))
@@ -289,7 +289,7 @@ def cannot_pad_einsum(ref: Ref, padding: Sequence[int]) -> Refusal | None:
 def _cannot_be_nothing(ref: Ref, found: _Einsum, padding: Sequence[int]) -> Refusal | None:
     """Say why what is added for padding may be something else than 0."""
     for it, by in zip(ref.block.iter_vars, padding):
-        if it.iter_type is not IterVarType.COMM_REDUCE or _rounded(it, by) == _size(it):
+        if it.iter_type is not IterVarType.COMM_REDUCE or _round_up(it, by) == _size(it):
             continue
         having = [any(i is it.var for i in load.indices) for load in found.loads]
         exact = all(not load.dtype.is_float for load in found.loads)
@@ -308,7 +308,7 @@ def _size(it: IterVar) -> int:
     return it.dom.extent.value
 
 
-def _rounded(it: IterVar, by: int) -> int:
+def _round_up(it: IterVar, by: int) -> int:
     return -(-_size(it) // by) * by
 
 
@@ -342,10 +342,10 @@ def _between(
         value: PrimExpr = BufferLoad(own, tuple(at))
         zero = _zero(own.dtype)
         store = BufferStore(
-            made, Call(own.dtype, IF_THEN_ELSE, (joined(tests), value, zero)), tuple(at)
+            made, Call(own.dtype, IF_THEN_ELSE, (conjunction(tests), value, zero)), tuple(at)
         )
     name = f"{own.name}_crop" if crop else f"{own.name}_pad"
-    block = refreshed(Block(tuple(iters), (), (), name, store))
+    block = refresh_regions(Block(tuple(iters), (), (), name, store))
     nest: Stmt = BlockRealize(tuple(loops), TRUE, block)
     for var, axis in zip(reversed(loops), reversed(axes)):
         nest = For(var, imm(0, var.dtype), imm(runs[axis], var.dtype), ForKind.SERIAL, nest)
@@ -358,7 +358,7 @@ def _zero(dtype: DataType) -> PrimExpr:
 
 @primitive
 def pad_einsum(context: Context, block: Sblock, padding: Ints) -> None:
-    """Let a sum of products run over a domain rounded up, on operands filled up with 0.
+    """Round up the domain of a sum of products, and pad its operands with zeros.
 
     for i, k in grid(5, 7): C[i] += A[i, k] * B[k]
     -->                                        # by [4, 4]
@@ -377,7 +377,7 @@ def pad_einsum(context: Context, block: Sblock, padding: Ints) -> None:
     found = _einsum_of(block)
     assert not isinstance(found, str)
     old = block.block
-    sizes = {it.var: _rounded(it, by) for it, by in zip(old.iter_vars, padding)}
+    sizes = {it.var: _round_up(it, by) for it, by in zip(old.iter_vars, padding)}
     grown: set[Node] = {it.var for it in old.iter_vars if sizes[it.var] > _size(it)}
     if not grown:
         return
@@ -402,14 +402,14 @@ def pad_einsum(context: Context, block: Sblock, padding: Ints) -> None:
         for it in old.iter_vars
     )
     body, init = substitute(old.body, replaced), substitute(old.init, replaced)
-    new = refreshed(rebuild(old, {"iter_vars": iters, "body": body, "init": init}))
+    new = refresh_regions(rebuild(old, {"iter_vars": iters, "body": body, "init": init}))
     nest: Stmt = rebuild(block.realize, {"block": new})
     for around, it in zip(reversed(block.loops()), reversed(iters)):
         extent = imm(sizes[it.var], around.loop.extent.dtype)
         nest = rebuild(around.loop, {"body": nest, "extent": extent})
     scope, top = block.scope, block.loops()[0].stmt
     assert top is not None
-    placed = with_part(scope.realize, top, seq((*before, nest, *after)))
+    placed = replace_part(scope.realize, top, seq((*before, nest, *after)))
     assert isinstance(placed, BlockRealize)
     owner = rebuild(placed.block, {"alloc_buffers": (*placed.block.alloc_buffers, *made)})
     whole = rebuild(placed, {"block": owner})

@@ -1,4 +1,4 @@
-"""Primitives that take reductions apart."""
+"""Primitives that split reductions: init from update, or partial results from the final one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from loomir.schedule.blocks import (
     shared_mistake,
     update_of,
 )
-from loomir.schedule.moving import refreshed
-from loomir.schedule.nests import conjuncts, joined, knowing, known_around
-from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.moving import refresh_regions
+from loomir.schedule.nests import analyzer_for, conjunction, conjuncts, ranges_with_sizes
+from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Loop, Sblock, primitive
 from loomir.support.dtype import DataType
@@ -40,7 +40,7 @@ def _names(expr: PrimExpr) -> set[Node]:
     return set(free_definitions(expr))
 
 
-def _bound_by(ref: Ref, kind: IterVarType) -> set[Node]:
+def _names_bound_by(ref: Ref, kind: IterVarType) -> set[Node]:
     """Return what the bindings of iterators of a kind mention."""
     found: set[Node] = set()
     for it, value in zip(ref.block.iter_vars, ref.realize.values):
@@ -76,9 +76,12 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
     chain = _chain(ref, loop)
     if chain is None:
         return _refusal(
-            "SCH0004", ref, "it is not all that the loop has in it", "take a loop around it alone"
+            "SCH0004",
+            ref,
+            "the loop contains more than it",
+            "take a loop that contains only this block",
         )
-    reducing = _bound_by(ref, IterVarType.COMM_REDUCE)
+    reducing = _names_bound_by(ref, IterVarType.COMM_REDUCE)
     for around in ref.loops():
         if around is loop:
             break
@@ -102,7 +105,7 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
 
 @primitive
 def decompose_reduction(context: Context, block: Sblock, loop: Loop) -> Ref:
-    """Make a block of its own of a reduction's init, which runs before a loop.
+    """Split a reduction's init into a block of its own, which runs before a loop.
 
     for i in range(4):
         for k in range(8):
@@ -123,7 +126,7 @@ def decompose_reduction(context: Context, block: Sblock, loop: Loop) -> Ref:
     old = block.block
     chain = _chain(block, loop)
     assert chain is not None
-    spatial = _bound_by(block, IterVarType.DATA_PAR)
+    spatial = _names_bound_by(block, IterVarType.DATA_PAR)
     first, kept, runs = _init_loops(block, chain, spatial)
     iters = [it for it in old.iter_vars if it.iter_type is IterVarType.DATA_PAR]
     values = tuple(
@@ -137,17 +140,19 @@ def decompose_reduction(context: Context, block: Sblock, loop: Loop) -> Ref:
         for it in old.iter_vars
         if it.iter_type is IterVarType.COMM_REDUCE and it.dom is not None
     }
-    init_block = refreshed(
+    init_block = refresh_regions(
         Block(tuple(iters), (), (), old.name_hint + "_init", substitute(old.init, starts))
     )
-    predicate = joined([*runs, *(substitute(p, first) for p in conjuncts(block.realize.predicate))])
+    predicate = conjunction(
+        [*runs, *(substitute(p, first) for p in conjuncts(block.realize.predicate))]
+    )
     nest: Stmt = BlockRealize(values, predicate, init_block)
     for ref in reversed(kept):
         kind = ref.loop.kind if ref.loop.kind is not ForKind.PARALLEL else ForKind.SERIAL
         nest = For(ref.loop.loop_var, ref.loop.min, substitute(ref.loop.extent, first), kind, nest)
     nest = fresh_copy(nest, {})
-    update = refreshed(rebuild(old, {"init": None, "name_hint": old.name_hint + "_update"}))
-    new_loop = with_part(loop.loop, block.realize, rebuild(block.realize, {"block": update}))
+    update = refresh_regions(rebuild(old, {"init": None, "name_hint": old.name_hint + "_update"}))
+    new_loop = replace_part(loop.loop, block.realize, rebuild(block.realize, {"block": update}))
     assert new_loop is not None
     made = seq((nest, new_loop))
     loop.home.replace(loop, made, {old: update})
@@ -168,7 +173,7 @@ def _init_loops(
     first: dict[Var, PrimExpr] = {}
     kept: list[Ref] = []
     runs: list[PrimExpr] = []
-    analyzer = knowing(known_around(ref))
+    analyzer = analyzer_for(ranges_with_sizes(ref))
     for around in chain:
         loop = around.loop
         if loop.loop_var in spatial:
@@ -236,8 +241,8 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
             ref.stmt,
         )
     reducing, spatial = (
-        _bound_by(ref, IterVarType.COMM_REDUCE),
-        _bound_by(ref, IterVarType.DATA_PAR),
+        _names_bound_by(ref, IterVarType.COMM_REDUCE),
+        _names_bound_by(ref, IterVarType.DATA_PAR),
     )
     name = loop.loop.loop_var.name_hint
     if loop.loop.loop_var not in reducing:
@@ -280,8 +285,8 @@ def _cannot_fill(ref: Ref, loop: Ref, chain: list[Ref], reducing: set[Node]) -> 
     others = {
         r.loop.loop_var: r.loop.min for r in chain if r is not loop and r.loop.loop_var in reducing
     }
-    analyzer = knowing(
-        {**known_around(ref), loop.loop.loop_var: Range(loop.loop.min, loop.loop.extent)}
+    analyzer = analyzer_for(
+        {**ranges_with_sizes(ref), loop.loop.loop_var: Range(loop.loop.min, loop.loop.extent)}
     )
     conditions = [
         substitute(p, others) for p in conjuncts(ref.realize.predicate) if _names(p) & reducing
@@ -304,7 +309,7 @@ def _cannot_fill(ref: Ref, loop: Ref, chain: list[Ref], reducing: set[Node]) -> 
 
 @primitive
 def rfactor(context: Context, loop: Loop, factor_axis: Int = 0) -> Ref:
-    """Return each iteration of a reducing loop an element of its own, and reduce those after.
+    """Factor a reduction: each iteration of a loop makes a partial result, reduced later.
 
     for i in range(4):
         for k0 in range(2):
@@ -355,7 +360,7 @@ def rfactor(context: Context, loop: Loop, factor_axis: Int = 0) -> Ref:
     return ref.home.ref(found)
 
 
-def _inserted(indices: tuple[PrimExpr, ...], axis: int, index: PrimExpr) -> tuple[PrimExpr, ...]:
+def _insert(indices: tuple[PrimExpr, ...], axis: int, index: PrimExpr) -> tuple[PrimExpr, ...]:
     return (*indices[:axis], index, *indices[axis:])
 
 
@@ -368,7 +373,7 @@ def _partial_nest(
 ) -> Stmt:
     """Make the nest that reduces into an element for each iteration of the loop."""
     old = ref.block
-    reducing = _bound_by(ref, IterVarType.COMM_REDUCE)
+    reducing = _names_bound_by(ref, IterVarType.COMM_REDUCE)
     iters: list[IterVar] = []
     values: list[PrimExpr] = []
     inside: dict[Var, PrimExpr] = {}
@@ -389,9 +394,9 @@ def _partial_nest(
         for it, value in zip(old.iter_vars, ref.realize.values)
         if it.iter_type is IterVarType.COMM_REDUCE
     }
-    at = _inserted(update.store.indices, axis, inside[loop.loop.loop_var])
-    held = BufferLoad(partial, at)
-    value = _combined(update, held, substitute(update.value, given))
+    at = _insert(update.store.indices, axis, inside[loop.loop.loop_var])
+    partial_value = BufferLoad(partial, at)
+    value = _combine(update, partial_value, substitute(update.value, given))
     block = Block(
         tuple(iters),
         (),
@@ -401,13 +406,13 @@ def _partial_nest(
         BufferStore(partial, update.init.value, at),
         annotations=old.annotations,
     )
-    nest: Stmt = BlockRealize(tuple(values), ref.realize.predicate, refreshed(block))
+    nest: Stmt = BlockRealize(tuple(values), ref.realize.predicate, refresh_regions(block))
     for around in reversed(chain):
         nest = rebuild(around.loop, {"body": nest, "kind": ForKind.SERIAL})
     return fresh_copy(nest, {})
 
 
-def _combined(update: Update, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def _combine(update: Update, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     make: type[Add] = update.operator  # type: ignore[assignment]
     return make(a, b)
 
@@ -417,7 +422,7 @@ def _final_nest(
 ) -> tuple[Stmt, Block]:
     """Make the nest that reduces the elements of all iterations."""
     old = ref.block
-    reducing = _bound_by(ref, IterVarType.COMM_REDUCE)
+    reducing = _names_bound_by(ref, IterVarType.COMM_REDUCE)
     var = loop.loop.loop_var
     own = Var(f"v_{var.name_hint}", var.dtype)
     iters: list[IterVar] = []
@@ -430,14 +435,16 @@ def _final_nest(
     iters.append(_iter(own, dom, IterVarType.COMM_REDUCE))
     values.append(var)
     store = update.store
-    part = BufferLoad(partial, _inserted(store.indices, axis, own))
+    part = BufferLoad(partial, _insert(store.indices, axis, own))
     body = rebuild(
-        store, {"value": _combined(update, BufferLoad(store.buffer, store.indices), part)}
+        store, {"value": _combine(update, BufferLoad(store.buffer, store.indices), part)}
     )
-    block = refreshed(
+    block = refresh_regions(
         Block(tuple(iters), (), (), old.name_hint, body, old.init, annotations=old.annotations)
     )
-    predicate = joined([p for p in conjuncts(ref.realize.predicate) if not _names(p) & reducing])
+    predicate = conjunction(
+        [p for p in conjuncts(ref.realize.predicate) if not _names(p) & reducing]
+    )
     nest: Stmt = BlockRealize(tuple(values), predicate, block)
     order = [r for r in chain if r.loop.loop_var not in reducing] + [loop]
     for around in reversed(order):
@@ -448,7 +455,7 @@ def _final_nest(
 def _commit(ref: Ref, top: Ref, first: Stmt, second: Stmt, kept: Block, partial: Buffer) -> None:
     scope, old = ref.scope, ref.block
     assert top.stmt is not None
-    placed = with_part(scope.realize, top.stmt, seq((first, second)))
+    placed = replace_part(scope.realize, top.stmt, seq((first, second)))
     assert isinstance(placed, BlockRealize)
     owner = placed.block
     made = rebuild(

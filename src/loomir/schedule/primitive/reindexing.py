@@ -12,8 +12,8 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rewrite
 from loomir.schedule.blocks import domains
-from loomir.schedule.moving import cannot_cover, refreshed
-from loomir.schedule.nests import knowing, known_around
+from loomir.schedule.moving import cannot_cover, refresh_regions
+from loomir.schedule.nests import analyzer_for, ranges_with_sizes
 from loomir.schedule.primitive.caching import (
     cannot_cache,
     cannot_delay,
@@ -21,9 +21,16 @@ from loomir.schedule.primitive.caching import (
     place_before,
     place_behind,
 )
-from loomir.schedule.primitive.layout import by_kind
+from loomir.schedule.primitive.layout import resolve_buffer
 from loomir.schedule.refusal import Refusal, refuse
-from loomir.schedule.staging import accessed, foreign, is_plain, runs_always, scoped, too_large
+from loomir.schedule.staging import (
+    accessed_buffer,
+    find_foreign,
+    is_plain,
+    is_too_large,
+    make_stage,
+    runs_always,
+)
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Sblock, Value, primitive
 from loomir.support.diagnostics import CompileError
@@ -77,7 +84,7 @@ def _axes(ref: Ref, buffer: Buffer, index_map: IndexMap | None) -> _Axes:
     """Say which axes a stage has, or stop with the reason why it cannot have these."""
     there = _element(ref, buffer)
     ranges = domains(ref.block)
-    analyzer = knowing({**known_around(ref), **ranges})
+    analyzer = analyzer_for({**ranges_with_sizes(ref), **ranges})
     used = {n for i in there for n in free_definitions(i) if isinstance(n, Var) and n in ranges}
     if index_map is None:
         iters = tuple(v for v in ranges if v in used)
@@ -85,7 +92,7 @@ def _axes(ref: Ref, buffer: Buffer, index_map: IndexMap | None) -> _Axes:
         shape = tuple(_extent(ranges[v]) for v in iters)
         return _Axes(there, here, shape, iters)
     advice = "use a map of all iterators of the block that splits, fuses and reorders those used"
-    other = foreign(index_map.final_indices, index_map.initial_indices)
+    other = find_foreign(index_map.final_indices, index_map.initial_indices)
     if other is not None:
         refuse(_refusal("SCH0003", ref, f"the map mentions {other}", advice))
     try:
@@ -117,7 +124,7 @@ def _axes(ref: Ref, buffer: Buffer, index_map: IndexMap | None) -> _Axes:
             high = imm(most, high.dtype)
         shape_of.append(analyzer.simplify(add(high, imm(1, high.dtype))))
     count = prod(e.value if isinstance(e, IntImm) else 1 for e in shape_of)
-    if too_large([_extent(r) for r in inner.values()], count):
+    if is_too_large([_extent(r) for r in inner.values()], count):
         refuse(_refusal("SCH0003", ref, "the map makes a buffer that is too large", advice))
     if lost or found.errors or not here:
         why = "the map may put different elements in one place"
@@ -146,7 +153,7 @@ def _copy(
         else BufferStore(buffer, BufferLoad(stage, here), there)
     )
     iters = tuple(IterVar(ranges[v], own[v], IterVarType.DATA_PAR) for v in axes.iters)
-    block = refreshed(Block(iters, (), (), stage.name, store))
+    block = refresh_regions(Block(iters, (), (), stage.name, store))
     values = tuple(add(ranges[v].min, loops[v]) for v in axes.iters)
     realize = BlockRealize(values, TRUE, block)
     nest: Stmt = realize
@@ -155,7 +162,7 @@ def _copy(
     return nest, realize
 
 
-def _using(ref: Ref, axes: _Axes, buffer: Buffer, stage: Buffer) -> BlockRealize:
+def _redirect(ref: Ref, axes: _Axes, buffer: Buffer, stage: Buffer) -> BlockRealize:
     """Return a block that uses a stage where it used a buffer."""
 
     def load(node: BufferLoad) -> PrimExpr:
@@ -166,7 +173,7 @@ def _using(ref: Ref, axes: _Axes, buffer: Buffer, stage: Buffer) -> BlockRealize
             return node
         return BufferStore(stage, node.value, axes.here, span=node.span)
 
-    made = rewrite(ref.realize, {BufferLoad: load, BufferStore: store, Block: refreshed})
+    made = rewrite(ref.realize, {BufferLoad: load, BufferStore: store, Block: refresh_regions})
     assert isinstance(made, BlockRealize)
     return made
 
@@ -176,7 +183,7 @@ def _cannot_run_over(ref: Ref, axes: _Axes) -> Refusal | None:
     why = cannot_cover(ref)
     if why is None and not runs_always(ref.scope, ref):
         why = _refusal("SCH0007", ref, "it may not run at all", "take a block without conditions")
-    scoped_names = set(known_around(ref.scope)) | set(domains(ref.scope.block))
+    scoped_names = set(ranges_with_sizes(ref.scope)) | set(domains(ref.scope.block))
     for v, r in domains(ref.block).items():
         free = set(free_definitions(r)) - scoped_names
         loops = {around.loop.loop_var for around in ref.loops()}
@@ -214,9 +221,9 @@ def _stage(
     if why := _cannot_run_over(ref, axes):
         refuse(why)
     made = decl_buffer(axes.shape, buffer.dtype, name, scope=scope)
-    stage = scoped(ref, made, name, scope)
+    stage = make_stage(ref, made, name, scope)
     nest, realize = _copy(ref, axes, buffer, stage, into=how == "read")
-    commit(ref, place, nest, stage, {ref: _using(ref, axes, buffer, stage)})
+    commit(ref, place, nest, stage, {ref: _redirect(ref, axes, buffer, stage)})
     return ref.home.ref(realize)
 
 
@@ -232,7 +239,7 @@ def _cannot_return(ref: Ref, axes: _Axes) -> Refusal | None:
 
 @primitive
 def reindex(context: Context, block: Sblock, buffer: Value) -> Ref:
-    """Put a buffer whose axes are iterators of a block between it and one that it uses.
+    """Put a stage whose axes are a block's iterators between the block and a buffer.
 
     for i, j in grid(8, 4): B[i, j] = A[j, i] * 2
     -->                                        # buffer=("read", 0)
@@ -245,7 +252,7 @@ def reindex(context: Context, block: Sblock, buffer: Value) -> Ref:
     Errors: SCH0003, SCH0004, SCH0006 where the buffer is written and read in the same nest, SCH0007
     for a block that does not use one element at each point of its domain.
     """
-    found = by_kind(block, buffer)
+    found = resolve_buffer(block, buffer)
     written = any(r.buffer is found for r in block.block.writes)
     how = "write" if written else "read"
     if isinstance(buffer, (list, tuple)):
@@ -271,7 +278,7 @@ def reindex_cache_read(
     Errors: SCH0003 for a map that may put elements in one place, SCH0004, SCH0006, SCH0007 for a
     block that does not read one element at each point of its domain, SCH0008.
     """
-    buffer = accessed(block, read_buffer_index, "read")
+    buffer = accessed_buffer(block, read_buffer_index, "read")
     name = f"{buffer.name}_{storage_scope}"
     return _stage(block, buffer, "read", name, storage_scope, index_map)
 
@@ -294,6 +301,6 @@ def reindex_cache_write(
     Errors: SCH0003 for a map that may put elements in one place, SCH0004, SCH0006, SCH0007 for a
     block that does not write one element of its own at each point of its domain, SCH0008.
     """
-    buffer = accessed(block, write_buffer_index, "write")
+    buffer = accessed_buffer(block, write_buffer_index, "write")
     name = f"{buffer.name}_{storage_scope}"
     return _stage(block, buffer, "write", name, storage_scope, index_map)

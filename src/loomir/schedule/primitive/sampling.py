@@ -1,4 +1,4 @@
-"""Drawings: numbers by chance, as decisions that a trace keeps and others may change."""
+"""Primitives that draw random numbers, as decisions that traces record and searches change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_PRIME: Final = 1 << 20
 def sample_categorical(
     context: Context, candidates: Ints, probs: Reals, decision: Int | None = None
 ) -> Sampled:
-    """Draw one of several integers, each with its probability; the decision is its place.
+    """Draw one of several integers, each with its probability; the decision is its index.
 
     Errors: SCH0003.
     """
@@ -80,7 +80,7 @@ def sample_perfect_tile(
                 f"use 1 to {_MOST_FACTORS} factors, each up to 1 or more",
             )
         )
-    made = _decided(decision, n, extent)
+    made = _check_decision(decision, n, extent)
     if made is None:
         made = _tile(context.rng, extent, n, max_innermost_factor)
     return Sampled(made, made)
@@ -113,7 +113,7 @@ def sample_partitioned_tile(
                 "of 1 or more",
             )
         )
-    made = _decided(decision, n, extent)
+    made = _check_decision(decision, n, extent)
     if made is None:
         inner = innerpart_factor if partition_pos < n else 1
         if extent % inner or partition_pos == 0:
@@ -142,7 +142,7 @@ def _extent(loop: Loop) -> int:
     return extent.value
 
 
-def _decided(decision: Sequence[int] | None, n: int, extent: int) -> list[int] | None:
+def _check_decision(decision: Sequence[int] | None, n: int, extent: int) -> list[int] | None:
     if decision is None:
         return None
     made = list(decision)
@@ -174,7 +174,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _tile(rng: random.Random, extent: int, n: int, most: int) -> list[int]:
-    """Draw factors from the innermost on; each prime power is spread evenly."""
+    """Draw factors from the innermost on; each prime power is distributed evenly."""
     if n == 0:
         return []
     factors: list[int] = []

@@ -1,4 +1,4 @@
-"""Primitives that make other loops of loops."""
+"""Primitives that split, fuse, partition and merge loops."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from loomir.arith.fold import add, imm, mul, product, to_int
 from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
 from loomir.schedule.blocks import cannot_start
-from loomir.schedule.dependence import carrying
+from loomir.schedule.dependence import find_carrying_loops
 from loomir.schedule.nests import (
     cannot_chain,
     cannot_reshape,
-    guarded,
-    known_around,
-    rebound,
+    guard_stmt,
+    ranges_with_sizes,
+    rebind_loops,
 )
-from loomir.schedule.refusal import Refusal, refuse, with_part
+from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Factors, Loop, Loops, Place, primitive
 from loomir.support.dtype import DataType
@@ -125,9 +125,9 @@ def split(
         if preserve_unit_iters or not is_one:
             index = add(index, var)
     ranges = {var: Range(imm(0, dtype), e) for var, e in zip(loops, extents)}
-    body = rebound(loop, old.body, {old.loop_var: add(old.min, index)}, ranges)
+    body = rebind_loops(loop, old.body, {old.loop_var: add(old.min, index)}, ranges)
     if not _covers(extents, old.extent):
-        body = guarded(body, LT(index, old.extent))
+        body = guard_stmt(body, LT(index, old.extent))
     nodes = _nest(loops, extents, body)
     if why := cannot_start(loop, nodes[0], "split before loops are fused, or by other factors"):
         refuse(why)
@@ -197,7 +197,7 @@ def _widest(loops: Sequence[Ref]) -> DataType:
 
 @primitive
 def fuse(context: Context, *loops: Loops, preserve_unit_iters: bool = True) -> Ref:
-    """Make one loop of loops that stand directly in one another.
+    """Fuse perfectly nested loops into one.
 
     for i in range(3):
         for j in range(4): f(i, j)
@@ -228,7 +228,7 @@ def fuse(context: Context, *loops: Loops, preserve_unit_iters: bool = True) -> R
         values[node.loop_var] = add(node.min, cast(value, node.loop_var.dtype))
     extent = to_int(product(extents), dtype)
     ranges = {fused: Range(imm(0, dtype), extent)}
-    body = rebound(refs[0], nodes[-1].body, values, ranges)
+    body = rebind_loops(refs[0], nodes[-1].body, values, ranges)
     made = For(fused, imm(0, dtype), extent, ForKind.SERIAL, body)
     advice = "fuse spatial loops with spatial ones, and reducing ones with reducing ones"
     if why := cannot_start(refs[0], made, advice):
@@ -272,7 +272,7 @@ def _is_root(stmt: Stmt) -> Refusal:
 def loop_partition(
     context: Context, loop: Loop, factors: Factors, preserve_unit_iters: bool = True
 ) -> list[Ref]:
-    """Make loops that follow one another of one loop, with so many iterations each.
+    """Partition a loop into consecutive loops of given numbers of iterations.
 
     for i in range(12): f(i)
     -->                                        # factors=[2, None]
@@ -298,8 +298,8 @@ def loop_partition(
         var = Var(f"{old.loop_var.name_hint}_{number}", dtype)
         value = add(old.min, add(var, imm(start, dtype)))
         ranges = {var: Range(imm(0, dtype), imm(count, dtype))}
-        body = rebound(loop, old.body, {old.loop_var: value}, ranges)
-        body = _numbered(fresh_copy(body, {}), number)
+        body = rebind_loops(loop, old.body, {old.loop_var: value}, ranges)
+        body = _number_blocks(fresh_copy(body, {}), number)
         parts.append(For(var, imm(0, dtype), imm(count, dtype), ForKind.SERIAL, body))
         start += count
     made = seq(parts)
@@ -328,12 +328,12 @@ def _cannot_partition(ref: Ref, factors: Sequence[int | None]) -> Refusal | None
     )
 
 
-def _numbered(stmt: Stmt, number: int) -> Stmt:
+def _number_blocks(stmt: Stmt, number: int) -> Stmt:
     """Put a number behind the names of the blocks of a copy."""
-    return _renamed(stmt, f"_{number}")
+    return _rename_blocks(stmt, f"_{number}")
 
 
-def _renamed(stmt: Stmt, suffix: str) -> Stmt:
+def _rename_blocks(stmt: Stmt, suffix: str) -> Stmt:
     def rename(block: Block) -> Block:
         return rebuild(block, {"name_hint": block.name_hint + suffix})
 
@@ -396,7 +396,7 @@ def _adjacent(a: Ref, b: Ref) -> bool:
 
 @primitive
 def merge(context: Context, *loops: Loops) -> Ref:
-    """Make one loop of loops that follow one another, which runs all their bodies.
+    """Merge consecutive loops into one that runs all their bodies.
 
     for i in range(8): f(i)
     for j in range(8): g(j)
@@ -416,9 +416,9 @@ def merge(context: Context, *loops: Loops) -> Ref:
     ranges = {first.loop_var: Range(first.min, first.extent)}
     for ref in refs[1:]:
         value = cast(first.loop_var, ref.loop.loop_var.dtype)
-        bodies.append(rebound(refs[0], ref.loop.body, {ref.loop.loop_var: value}, ranges))
+        bodies.append(rebind_loops(refs[0], ref.loop.body, {ref.loop.loop_var: value}, ranges))
     made = rebuild(first, {"body": seq(bodies)})
-    for _, why in carrying([made], known_around(refs[0])):
+    for _, why in find_carrying_loops([made], ranges_with_sizes(refs[0])):
         refuse(
             Refusal(
                 "SCH0006",
@@ -442,7 +442,7 @@ def _merge_into(parent: Ref, old: list[Stmt], made: Stmt) -> None:
     assert before is not None
     gone = {id(s) for s in old[1:]}
 
-    def merged(node: SeqStmt) -> Stmt:
+    def merge_adjacent(node: SeqStmt) -> Stmt:
         if not any(s is old[0] for s in node.seq):
             return node
         return seq(made if s is old[0] else s for s in node.seq if id(s) not in gone)
@@ -451,7 +451,7 @@ def _merge_into(parent: Ref, old: list[Stmt], made: Stmt) -> None:
     while stack:
         node = stack.pop()
         if isinstance(node, SeqStmt) and any(s is old[0] for s in node.seq):
-            new = with_part(before, node, merged(node), enter=False)
+            new = replace_part(before, node, merge_adjacent(node), enter=False)
             assert new is not None
             parent.home.replace(parent, new)
             return

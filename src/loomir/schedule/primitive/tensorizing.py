@@ -1,4 +1,4 @@
-"""The primitive that puts an intrinsic in the place of what it computes."""
+"""The primitive that replaces a computation by a tensor intrinsic."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, rebuild
 from loomir.schedule.accesses import block_regions
-from loomir.schedule.moving import refreshed
-from loomir.schedule.nests import knowing, known_around
-from loomir.schedule.primitive.blockizing import blockized, nest_below
+from loomir.schedule.moving import refresh_regions
+from loomir.schedule.nests import analyzer_for, ranges_with_sizes
+from loomir.schedule.primitive.blockizing import blockize_nest, nest_below
 from loomir.schedule.refusal import Refusal, Refused, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Place, primitive
@@ -172,9 +172,9 @@ class _Matcher:
             return False
         if any(isinstance(n, (BufferLoad, Call)) for n in _parts(b)):
             return False
-        return self._analyzer.can_prove_equal(to_int(self._mapped(a), b.dtype), b)
+        return self._analyzer.can_prove_equal(to_int(self._map(a), b.dtype), b)
 
-    def _mapped(self, expr: PrimExpr) -> PrimExpr:
+    def _map(self, expr: PrimExpr) -> PrimExpr:
         given = {
             v: to_int(self._vars[v], v.dtype)
             for v in free_definitions(expr)
@@ -191,7 +191,7 @@ class _Matcher:
         starts: list[PrimExpr] = list(b.indices[:missing])
         for described, index in zip(a.indices, b.indices[missing:]):
             starts.append(
-                self._analyzer.simplify(sub(index, to_int(self._mapped(described), index.dtype)))
+                self._analyzer.simplify(sub(index, to_int(self._map(described), index.dtype)))
             )
         for start in starts:
             if start.dtype.lanes != 1 or self._inner & set(free_definitions(start)):
@@ -223,8 +223,11 @@ def _regions(
 ) -> list[MatchBufferRegion] | Refusal:
     """Return each parameter of an implementation its region, or say why it has none."""
     block = ref.stmt
-    analyzer = knowing(
-        {**known_around(ref), **{it.var: it.dom for it in outer.iter_vars if it.dom is not None}}
+    analyzer = analyzer_for(
+        {
+            **ranges_with_sizes(ref),
+            **{it.var: it.dom for it in outer.iter_vars if it.dom is not None},
+        }
     )
     found: list[MatchBufferRegion] = []
     written = {id(r.buffer.data) for r in block_regions(outer)[1]}
@@ -255,7 +258,7 @@ def _regions(
                 )
             region.append(Range(start, length))
         memory.append(id(source.data))
-        found.append(MatchBufferRegion(_aligned(own, source), BufferRegion(source, tuple(region))))
+        found.append(MatchBufferRegion(_as_view(own, source), BufferRegion(source, tuple(region))))
     shared = [
         m.source.buffer.name
         for m, key in zip(found, memory)
@@ -266,7 +269,7 @@ def _regions(
     return found
 
 
-def _aligned(own: Buffer, source: Buffer) -> Buffer:
+def _as_view(own: Buffer, source: Buffer) -> Buffer:
     """Return a parameter's buffer as one that may lie anywhere in a source."""
     offset = None if isinstance(own.elem_offset, IntImm) else own.elem_offset
     aligned = math.gcd(own.data_alignment, source.data_alignment)
@@ -279,7 +282,7 @@ def _refusal(at: Stmt | None, intrin: TensorIntrin, why: str) -> Refusal:
     )
 
 
-def _tensorized(ref: Ref, outer: BlockRealize, intrin: TensorIntrin) -> Refusal | BlockRealize:
+def _make_tensorized(ref: Ref, outer: BlockRealize, intrin: TensorIntrin) -> Refusal | BlockRealize:
     """Make the block that runs an implementation, or say why it would do something else."""
     block = outer.block
     if block.alloc_buffers or block.match_buffers:
@@ -287,7 +290,7 @@ def _tensorized(ref: Ref, outer: BlockRealize, intrin: TensorIntrin) -> Refusal 
     desc, impl = body_of(intrin.desc), body_of(intrin.impl)
     known = {it.var: it.dom for it in block.iter_vars if it.dom is not None}
     buffers = list(intrin.desc.buffer_map.values())
-    matcher = _Matcher(buffers, knowing({**known_around(ref), **known}))
+    matcher = _Matcher(buffers, analyzer_for({**ranges_with_sizes(ref), **known}))
     try:
         matcher.run(desc.body, block.body)
     except _Different as different:
@@ -307,7 +310,7 @@ def _tensorized(ref: Ref, outer: BlockRealize, intrin: TensorIntrin) -> Refusal 
     )
     copied = fresh_copy(rebuild(outer, {"block": made}), {})
     assert isinstance(copied, BlockRealize)
-    return rebuild(copied, {"block": refreshed(copied.block)})
+    return rebuild(copied, {"block": refresh_regions(copied.block)})
 
 
 @primitive
@@ -317,7 +320,7 @@ def tensorize(
     tensor_intrin: str,
     preserve_unit_iters: bool = True,
 ) -> None:
-    """Put an intrinsic in the place of a block, or of the nest of a loop, that it computes.
+    """Replace a block, or the nest of a loop, by an intrinsic that computes the same.
 
     for i in range(4):
         with block("B_o"):
@@ -348,14 +351,14 @@ def tensorize(
     assert intrin is not None
     if block_or_loop.is_loop:
         path = nest_below(block_or_loop)
-        made = blockized(block_or_loop, preserve_unit_iters)
+        made = blockize_nest(block_or_loop, preserve_unit_iters)
         if isinstance(made, Refusal):
             refuse(made)
         assert not isinstance(path, Refusal)
         outer, old = made.realize, path[-1].block
     else:
         outer, old = block_or_loop.realize, block_or_loop.block
-    placed = _tensorized(block_or_loop, outer, intrin)
+    placed = _make_tensorized(block_or_loop, outer, intrin)
     if isinstance(placed, Refusal):
         refuse(placed)
     block_or_loop.home.replace(block_or_loop, placed, {old: placed.block})

@@ -13,8 +13,8 @@ from loomir.autoschedule.builders.thread_partition import is_worth
 from loomir.autoschedule.builders.vectorize_inner import vectorize_innermost_loops
 from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.visit import by_class, children, rebuild
-from loomir.schedule.dependence import carried_by
-from loomir.schedule.nests import knowing
+from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.nests import analyzer_for
 from loomir.target import Target
 from loomir.tir.analysis.effects import Does, effects_of_node
 from loomir.tir.analysis.init_order import check_init_order
@@ -50,7 +50,7 @@ def plan_as_written(
     while isinstance(stmt, For) and len(outer) < _DEPTH:
         if stmt.kind is not ForKind.SERIAL or stmt.annotations or not is_worth(work):
             return None
-        if not _is_single(stmt) and not carried_by(stmt, ranges):
+        if not _is_single(stmt) and not carried_dependence(stmt, ranges):
             body = vectorize_innermost_loops(
                 stmt.body, {**ranges, stmt.loop_var: _range(stmt)}, target
             )
@@ -64,7 +64,7 @@ def plan_as_written(
                 return Plan("loops as written", made, how)
         outer.append(stmt)
         ranges[stmt.loop_var] = _range(stmt)
-        work /= max(1.0, _iterations(stmt, knowing(ranges)))
+        work /= max(1.0, _iterations(stmt, analyzer_for(ranges)))
         stmt = stmt.body
     return None
 
@@ -113,7 +113,7 @@ def _iterations(loop: For, analyzer: Analyzer) -> float:
 
 def time_of_statement(stmt: Stmt, around: Mapping[Var, Range]) -> float:
     """Estimate the nanoseconds of a nest; ``around`` are the loops around it."""
-    analyzer = knowing(around)
+    analyzer = analyzer_for(around)
     total = 0.0
     pending: list[tuple[Stmt, float]] = [(stmt, 1.0)]
     while pending:

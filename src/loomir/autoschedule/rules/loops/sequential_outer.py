@@ -11,7 +11,7 @@ from typing import Final, TypeGuard
 
 from loomir.autoschedule.rules.loops.parallelize import time_of_statement
 from loomir.ir.visit import by_class
-from loomir.schedule.nests import knowing
+from loomir.schedule.nests import analyzer_for
 from loomir.tir.buffer import Range
 from loomir.tir.expr import GE, IntImm, Var
 from loomir.tir.stmt import For, ForKind, Stmt
@@ -33,7 +33,7 @@ def is_repeated(stmt: Stmt, around: Mapping[Var, Range]) -> TypeGuard[For]:
     ranges = {**around, stmt.loop_var: Range(stmt.min, stmt.extent)}
     if not inner or time_of_statement(stmt.body, ranges) < _LEAST:
         return False
-    analyzer = knowing(ranges)
+    analyzer = analyzer_for(ranges)
     for loop in inner:
         if not analyzer.is_bound(loop.loop_var):
             analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
