@@ -392,7 +392,7 @@ class _Phases:
                 of = reads_of(part.stmt)
                 first = [(stmt, b) for stmt, b in fixed if id(b.data) in of]
                 whole = allocate([b for _, b in first], *(stmt for stmt, _ in first), part.stmt)
-                self.ahead.append(Prepack(whole, part.private))
+                self.ahead.append(Prepack(whole, part.buffers))
         read = set[int]().union(*(reads_of(stmt) for stmt in made))
         self.ahead += [Prepack(stmt, (b,)) for stmt, b in fixed if id(b.data) in read]
         packed = {b for _, b in fixed}
