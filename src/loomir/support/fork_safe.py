@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Final
 
-__all__ = ["ForkSafeLock"]
+__all__ = ["ForkSafeLock", "at_fork"]
 
 
 class ForkSafeLock:
@@ -42,6 +43,12 @@ _locks: Final[weakref.WeakSet[ForkSafeLock]] = weakref.WeakSet()
 def _renew_all() -> None:
     for lock in list(_locks):
         lock.renew()
+
+
+def at_fork(before: Callable[[], object], after: Callable[[], object]) -> None:
+    """Run one function before each fork from now on, the other after it in parent and child."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -261,3 +262,38 @@ def test_symbols_of_an_object():
         assert table.undefined == ("needed",)
     with pytest.raises(InternalError, match="damaged"):
         symbols_of(compile_ir(module.render(), apple)[:100])
+
+
+FORKING = """
+import os, signal, threading
+from loomir.codegen.llvm.jit import engine
+
+held, done = threading.Event(), threading.Event()
+text = "define i32 @f() {\\n  ret i32 7\\n}\\n"
+engine.compile_ir(text)
+
+def work():
+    with engine.lib._lock:
+        held.set()
+        done.wait(0.5)
+
+thread = threading.Thread(target=work)
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    engine.compile_ir(text)
+    os._exit(7)
+thread.join()
+engine.compile_ir(text)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_forked_while_another_thread_is_inside_of_llvm_may_compile():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.stdout, done.returncode) == ("7\n", 0), done

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
 import llvmlite.binding as llvm
-from llvmlite.binding.ffi import ObjectRef
+from llvmlite.binding.ffi import ObjectRef, lib
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from loomir.codegen.llvm.jit.forbidden_patterns import (
@@ -28,7 +28,7 @@ from loomir.codegen.llvm.jit.forbidden_patterns import (
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
-from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.fork_safe import ForkSafeLock, at_fork
 from loomir.support.room import with_room
 from loomir.target.host import features_here
 
@@ -77,6 +77,9 @@ class MissingSymbolError(InternalError):
         self.names = tuple(names)
 
 
+# A child forked while another thread is inside of LLVM would wait for llvmlite's lock for ever, and
+# LLVM would be halfway through something: a fork waits until LLVM is idle.
+at_fork(before=lib._lock.__enter__, after=lib._lock.__exit__)
 _start_lock: Final = ForkSafeLock()
 _started: Final[set[str]] = set()
 
