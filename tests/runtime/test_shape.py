@@ -28,6 +28,9 @@ def test_shape_is_told_apart_from_a_tuple():
     assert not isinstance((2, 3), loomir.Shape)
 
 
-def test_shape_has_no_fractions():
-    with pytest.raises(TypeError):
-        loomir.Shape([2.5])  # type: ignore[list-item]
+@pytest.mark.parametrize("extents", [[2.5], 3, None, "ab", np.ones((2, 2))])
+def test_shapes_are_made_of_integers(extents):
+    with pytest.raises(TypeError) as caught:
+        loomir.Shape(extents)
+    assert isinstance(caught.value, loomir.RunError)
+    assert caught.value.diagnostic.code == "RUN0401"

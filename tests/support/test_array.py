@@ -68,3 +68,18 @@ def test_large_arrays_begin_with_a_line_of_the_cache(shape: tuple[int, ...], dty
     assert made.data.flags.c_contiguous
     assert not made.data.flags.writeable
     np.testing.assert_array_equal(made.data, given.astype(numpy_of(DataType(dtype))))
+
+
+def test_what_numpy_makes_no_array_of_is_refused() -> None:
+    class Null:
+        __array_interface__ = {
+            "shape": (3,),
+            "typestr": "<f4",
+            "data": (0, False),
+            "version": 3,
+        }
+
+    for given in (Null(), [[1], [1, 2]]):
+        with pytest.raises(loomir.CompileError) as caught:
+            Array(given)
+        assert caught.value.diagnostics[0].code == "RLX0001"

@@ -6,6 +6,9 @@ import operator
 from collections.abc import Iterable
 from typing import SupportsIndex
 
+from loomir.runtime.errors import RunTypeError
+from loomir.support.diagnostics import Diagnostic
+
 __all__ = ["Shape"]
 
 
@@ -18,8 +21,14 @@ class Shape(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, extents: Iterable[SupportsIndex] = ()) -> Shape:
-        """Take extents. Errors: TypeError for what is no integer."""
-        return super().__new__(cls, [operator.index(e) for e in extents])
+        """Take extents. Errors: RUN0401, a TypeError, for what is no integer."""
+        try:
+            made = [operator.index(e) for e in extents]
+        except TypeError as error:
+            what = f"the extents of a shape are integers: {error}"
+            help_ = "give a list of them, as in loomir.Shape([2, 3])"
+            raise RunTypeError(Diagnostic("RUN0401", what, help=help_)) from None
+        return super().__new__(cls, made)
 
     def __repr__(self) -> str:
         return f"Shape([{', '.join(map(str, self))}])"

@@ -57,7 +57,11 @@ class Array:
     def __init__(self, data: Any, dtype: DataType | str | None = None) -> None:
         kind = None if dtype is None else numpy_of(DataType(str(dtype)))
         # NumPy has no object for a scalar that is not an array of rank 0.
-        given = _numpy().asarray(data, dtype=kind)
+        try:
+            given = _numpy().asarray(data, dtype=kind)
+        except ValueError as error:
+            what = f"NumPy makes no array of this {type(data).__name__}: {error}"
+            raise CompileError(Diagnostic("RLX0001", what, help="give an array")) from None
         if given.nbytes < _LARGE or given.dtype.hasobject:
             self._hold(given.copy(order="C"))
             return

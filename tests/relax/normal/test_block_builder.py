@@ -234,6 +234,13 @@ def test_an_operator_is_no_value():
     assert refused(lambda: main_of(x, body=lambda bb, x: bb.emit((op("negative"), x)))) == "RLX0109"
 
 
+@pytest.mark.parametrize("wrong", [None, 5, (3,), "float32"])
+def test_a_cast_to_what_describes_nothing_is_refused(wrong: object):
+    x = Var("x", tensor(3))
+    cast = lambda bb, x: bb.match_cast(x, wrong)  # noqa: E731
+    assert refused(lambda: main_of(x, body=cast)) == "TIR0006"
+
+
 def test_what_is_no_expression_is_refused():
     x = var("x", 2)
     wrong = block(let(var("y", 2), x))

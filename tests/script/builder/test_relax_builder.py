@@ -189,3 +189,8 @@ def test_a_branch_that_is_built_has_the_value_of_both_cases():
     assert isinstance(made, Function)
     (binding,) = made.body.blocks[0].bindings
     assert isinstance(binding.value, If)
+
+
+def test_an_array_is_no_dtype():
+    with pytest.raises(CompileError, match="a dtype is wanted, not a ndarray"):
+        R.Tensor((3,), np.ones(4))

@@ -35,7 +35,7 @@ from loomir.relax.normal.tensor_calls import make_kernel
 from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
-from loomir.support.argument_errors import explained_methods
+from loomir.support.argument_errors import explained_methods, misfit
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.span import Span
 from loomir.tir.rules import refuse
@@ -266,6 +266,8 @@ class BlockBuilder:
         Shape variables that are extents by themselves in ``struct_info``, and not bound yet, are
         bound.
         """
+        if not isinstance(struct_info, StructInfo):  # pyright: ignore[reportUnnecessaryIsInstance]
+            misfit(BlockBuilder.match_cast, (self, value, struct_info), {})
         leaf = self.normalize_leaf(value)
         normalizer = self.normalizer
         var = normalizer.fresh(name_hint, struct_info, output, getattr(leaf, "span", None))

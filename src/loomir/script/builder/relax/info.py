@@ -132,7 +132,10 @@ def tensor(
     rank = as_int(ndim, "ndim")
     return TensorStructInfo(
         cast("Expr | None", dims),
-        cast("Any", None if dtype is None or dtype == "" else as_dtype(dtype)),
+        cast(
+            "Any",
+            None if dtype is None or (isinstance(dtype, str) and not dtype) else as_dtype(dtype),
+        ),
         None if vdevice is None else as_vdevice(vdevice),
         cast("Any", None if rank == -1 else rank),
     )
