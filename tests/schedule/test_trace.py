@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -107,3 +108,13 @@ def test_another_number_of_results_is_told(gives: list[object]):
     with pytest.raises(ScheduleError, match="3 results here") as caught:
         Trace.from_json(rows).apply_to_schedule(Schedule(matmul()))
     assert caught.value.diagnostic.code == "SCH0009"
+
+
+@pytest.mark.parametrize(
+    ("rows", "help_"), [("[]", "pass json.loads(text)"), ({}, "pass what Trace.as_json gives")]
+)
+def test_a_trace_is_a_list(rows: Any, help_: str):
+    with pytest.raises(ScheduleError) as caught:
+        Trace.from_json(rows)
+    assert caught.value.diagnostic.code == "SCH0009"
+    assert caught.value.diagnostic.help == help_

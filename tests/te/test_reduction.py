@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from loomir import te
+from loomir.support.diagnostics import CompileError
 from tests.te.running import run_both
 from tests.tir.refusal import refused
 
@@ -155,3 +156,14 @@ def test_mistakes_in_reductions():
     reducer = argmax()
     with refused("TE0005", "not those of one reduction"):
         te.compute((4,), lambda i: reducer((k, a[i, k]), axis=k)[1])
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_two_values_are_no_reduction(name: str):
+    x = te.placeholder((4,), "float32")
+    with pytest.raises(CompileError) as caught:
+        te.compute((4,), lambda i: getattr(te, name)(x[i], 0.0))
+    assert caught.value.diagnostic.code == "TE0003"
+    assert caught.value.diagnostic.help == (
+        f"write T.{name}(a, b) for two values: te.{name} reduces over axes"
+    )

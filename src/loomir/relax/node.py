@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.support.span import Span
+from loomir.tir.numpy_operands import build_by_ufunc
 
 __all__ = ["Callee", "Expr", "RelaxExpr", "StructInfo"]
 
@@ -20,6 +21,10 @@ class Expr(Node):
     in_words: ClassVar[str] = "a value of a graph"
 
     span: Span | None
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
+        """Refuse functions of NumPy. Errors: TIR0115."""
+        return build_by_ufunc(ufunc, method, operands, lambda name: f"R.{name}(...)")
 
 
 class StructInfo(Node):

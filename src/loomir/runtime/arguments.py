@@ -27,7 +27,7 @@ from loomir.runtime.ffi import is_tensor, tensor_from_capsule
 from loomir.runtime.layout import DEVICE_CPU
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.torch_tensor import diagnose_tensor, is_torch_tensor, plain_tensor
-from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.diagnostics import Diagnostic, RunError, with_article
 from loomir.support.dtype import dtype_of_numpy
 
 __all__ = ["adapt", "diagnose", "number_of", "refuse"]
@@ -342,4 +342,4 @@ def _kind(value: object) -> str:
         return "None"
     cls = type(value)
     where = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
-    return f"a {where}{cls.__qualname__}"
+    return with_article(f"{where}{cls.__qualname__}")

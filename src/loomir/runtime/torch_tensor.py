@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from loomir.runtime.errors import RunValueError
 from loomir.runtime.parameter import Parameter
-from loomir.support.diagnostics import Diagnostic
+from loomir.support.diagnostics import Diagnostic, with_article
 
 __all__ = ["diagnose_tensor", "is_torch_tensor", "plain_tensor"]
 
@@ -56,7 +56,8 @@ def plain_tensor(parameter: Parameter, value: Any) -> object:
     if value.__class__ not in torch.plain:
         raise _refuse(
             parameter,
-            f"is a {type(value).__name__}, a subclass of torch.Tensor with rules of its own",
+            f"is {with_article(type(value).__name__)}, a subclass of torch.Tensor "
+            "with rules of its own",
             f"pass {parameter.name}.as_subclass(torch.Tensor) if its memory is what you mean",
         )
     if value.is_neg():

@@ -12,7 +12,7 @@ from loomir.ir.serialize import from_json, to_json
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.table import PRIMITIVES, Kind, Primitive
 from loomir.schedule.variables import BlockRV, LoopRV
-from loomir.support.diagnostics import Diagnostic, ScheduleError, counted, nearest
+from loomir.support.diagnostics import Diagnostic, ScheduleError, counted, nearest, with_article
 from loomir.support.dtype import DataType
 from loomir.support.highlight import show_text
 from loomir.tir.expr import IntImm, PrimExpr, StringImm, Var
@@ -237,6 +237,16 @@ class Trace:
 
         Errors: SCH0009 where it is none, or names a primitive that there is not.
         """
+        if not isinstance(rows, (list, tuple)):
+            raise ScheduleError(
+                Diagnostic(
+                    "SCH0009",
+                    f"a trace is a list of instructions, not {with_article(type(rows).__name__)}",
+                    help="pass json.loads(text)"
+                    if isinstance(rows, (str, bytes))
+                    else "pass what Trace.as_json gives",
+                )
+            )
         known: dict[str, Any] = {}
         insts: list[Instruction] = []
         for number, row in enumerate(rows):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from loomir.ir.node import Node, attr, binds, child, meta, node
 from loomir.support.caller_span import located, user_span
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import counted, with_article
 from loomir.support.dtype import BOOL, DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Range, extent_between
@@ -221,14 +221,19 @@ def _check(
     wrong = [a for a in axes if not isinstance(a, ReduceAxis)]
     twice = len(set(map(id, axes))) < len(axes)
     if not axes or wrong or twice:
+        pair = (
+            bool(wrong) and name in ("max", "min") and isinstance(wrong[0], (int, float, PrimExpr))
+        )
         refuse(
             "TE0003",
             f"{name!r} has no axis to reduce over"
             if not axes
-            else f"{name!r} cannot reduce over a {type(wrong[0]).__name__}"
+            else f"{name!r} cannot reduce over {with_article(type(wrong[0]).__name__)}"
             if wrong
             else f"{name!r} reduces over an axis twice",
-            help="make axes with te.reduce_axis((0, n))",
+            help=f"write T.{name}(a, b) for two values: te.{name} reduces over axes"
+            if pair
+            else "make axes with te.reduce_axis((0, n))",
             span=span,
         )
     if not condition.dtype.is_bool:

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from loomir.ir.node import Node, attr, meta, node, uses
-from loomir.support.caller_span import user_span
+from loomir.support.caller_span import located, user_span
 from loomir.support.diagnostics import counted
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, convert
+from loomir.tir.numpy_operands import build_by_ufunc
 from loomir.tir.rules import refuse
 
 __all__ = ["Operation", "Tensor", "TensorLoad"]
@@ -55,6 +56,11 @@ class Tensor(Node):
     op: Operation = meta()
     value_index: int = attr(default=0)
     span: Span | None = meta(default=None, kw_only=True)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
+        """Refuse functions of NumPy. Errors: TIR0115."""
+        with located():
+            return build_by_ufunc(ufunc, method, operands, lambda name: f"topi.{name}(...)")
 
     __iter__: ClassVar[None] = None
     """Going through a tensor would read elements at 0, 1, 2 and so on, without an end."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from loomir.ir.node import Node
+from loomir.ir.op import Op
+from loomir.tir.numpy_operands import build_by_ufunc
 
 __all__ = ["Comparable", "Equality"]
 
@@ -36,6 +38,10 @@ class Comparable(Node):
 
     __slots__ = ()
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
+        """Build what NumPy's operators mean; refuse its functions. Errors: TIR0115."""
+        return build_by_ufunc(ufunc, method, operands, _as_builtin)
+
     def __eq__(self, other: object) -> Any:
         if isinstance(other, (Comparable, int, float)):
             return Equality(self, other, equal=True)
@@ -47,3 +53,8 @@ class Comparable(Node):
         return NotImplemented
 
     __hash__ = Node.__hash__
+
+
+def _as_builtin(name: str) -> str | None:
+    known = name in ("max", "min") or Op.get(f"tir.{name}") is not None
+    return f"T.{name}(...)" if known else None

@@ -30,6 +30,7 @@ from loomir.support.diagnostics import with_article
 from loomir.support.dtype import BOOL, HANDLE, VOID, DataType
 from loomir.support.span import Span
 from loomir.tir.equality_op import Comparable, Equality
+from loomir.tir.numpy_operands import as_number
 from loomir.tir.rules import refuse
 from loomir.tir.types import VOID_TYPE, Type, dtype_of_type, prim_type
 
@@ -539,7 +540,7 @@ def _operands(op: Any) -> DataType:
             "TIR0101",
             f"{type(op).__name__} needs operands of one dtype, not {left} and {right}",
             label=f"{left} {op.symbol} {right}",
-            help=f"cast one of them, as in T.cast(x, {str(left)!r})",
+            help=f"cast one of them, as in T.cast(x, {str(right if left.is_bool else left)!r})",
             span=op.span,
         )
     if left.is_handle or left.is_void:
@@ -818,12 +819,13 @@ def convert(value: ExprLike | str) -> PrimExpr:
         return value.as_expr()
     if isinstance(value, str):
         return StringImm(value)
-    if isinstance(value, bool):
-        return IntImm(int(value), BOOL)
-    if isinstance(value, int):
-        small = _INT32.min_value <= value <= _INT32.max_value
-        return IntImm(value, _INT32 if small else _INT64)
-    return FloatImm(value, _FLOAT32)
+    number = as_number(value)
+    if isinstance(number, bool):
+        return IntImm(int(number), BOOL)
+    if isinstance(number, int):
+        small = _INT32.min_value <= number <= _INT32.max_value
+        return IntImm(number, _INT32 if small else _INT64)
+    return FloatImm(number, _FLOAT32)
 
 
 def cast(value: PrimExpr, dtype: DataType | str) -> PrimExpr:
@@ -871,7 +873,7 @@ def match_dtypes(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
 
 
 def _literal(expr: PrimExpr, value: Any) -> tuple[PrimExpr, PrimExpr]:
-    dtype = expr.dtype
+    dtype, value = expr.dtype, as_number(value)
     if dtype.is_float and not isinstance(value, bool):
         return expr, const(value, dtype)
     if dtype.is_integer and isinstance(value, int) and not isinstance(value, bool):

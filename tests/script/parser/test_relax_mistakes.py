@@ -203,3 +203,32 @@ def test_a_kernel_is_not_called_by_itself():
 def test_nothing_is_reached_but_what_programs_have(text: str):
     codes = {d.code for d in refused(FUNC + f"    {text}\n    return x\n")}
     assert codes <= {"SCR0003", "SCR0004", "SCR0006", "SCR0007"}
+
+
+ADVICE = [
+    ("y = R.relu(x)\nreturn y", "did you mean R.nn.relu?"),
+    ("y = R.softmax(x)\nreturn y", "did you mean R.nn.softmax?"),
+    ("y = R.transpose(x)\nreturn y", "did you mean R.permute_dims?"),
+    ("y = R.leaky_relu(x)\nreturn y", "did you mean R.nn.leakyrelu?"),
+    ("y = R.image.matmul(x, x)\nreturn y", "docs/reference lists what programs may use"),
+    ("y = R.qqqqqq(x)\nreturn y", "docs/reference/relax-operators.md lists the operators"),
+    ("y = x.shape\nreturn y", "write R.shape_of(x)"),
+    ("y = x.T\nreturn y", "write R.permute_dims(x)"),
+    ("y = x.sum()\nreturn y", "write R.sum(x)"),
+    ("y = x.relu()\nreturn y", "write R.nn.relu(x)"),
+    ("y = x.qqqqqq\nreturn y", "use the value itself"),
+    (
+        "with R.dataflow():\n    y = x\nreturn y",
+        "write R.output(y) at the end of the block, with what else it gives",
+    ),
+    (
+        "y = cls.f(x)\nreturn y",
+        "cls is the module around: write the function in a class under @I.ir_module",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "help_"), ADVICE)
+def test_advice_says_what_to_write(text: str, help_: str):
+    found = refused(FUNC + "".join(f"    {part}\n" for part in text.split("\n")))
+    assert [d.help for d in found] == [help_]

@@ -23,6 +23,7 @@ from loomir.ir.substitution import free_definitions
 from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
 from loomir.runtime.parameter import Parameter as Boundary
+from loomir.runtime.torch_tensor import is_torch_tensor
 from loomir.runtime.view import view_arguments
 from loomir.support.diagnostics import (
     CompileError,
@@ -46,7 +47,7 @@ _ABSENT: Final = object()
 class Array(NamedTuple):
     """An array as a call sees it: strides count elements; ``low`` to ``high`` are its bytes.
 
-    Only arrays of one ``space`` can overlap.
+    Only arrays of one ``space`` can overlap. ``is_tensor``: PyTorch made it.
     """
 
     dtype: DataType
@@ -56,6 +57,7 @@ class Array(NamedTuple):
     low: int
     high: int
     view: Callable[[str, tuple[int, ...], list[Tracker] | None], View]
+    is_tensor: bool = False
 
 
 class _Mistakes:
@@ -246,7 +248,8 @@ class Binder:
         lanes = parameter.dtype.lanes
         if lanes > 1 and (array.ndim == 0 or array.shape[-1] != lanes):
             lanes = 1
-        return _array_of(array, lanes)
+        found = _array_of(array, lanes)
+        return found._replace(is_tensor=True) if is_torch_tensor(value) else found
 
     def _bind(
         self, values: Sequence[object], size: int, allow_alias: bool, mistakes: _Mistakes
@@ -351,12 +354,13 @@ class Binder:
                 e != 1 and s != w
                 for e, s, w in zip(array.shape, array.strides, wanted, strict=True)
             ):
+                name = parameter.name
+                copy = f"{name}.contiguous()" if array.is_tensor else ""
                 mistakes.add(
                     RunValueError,
                     "RUN0006",
-                    f"{parameter.name} must be row-major, with strides {wanted}, not "
-                    f"{array.strides}",
-                    f"pass numpy.ascontiguousarray({parameter.name})",
+                    f"{name} must be row-major, with strides {wanted}, not {array.strides}",
+                    f"pass {copy or f'numpy.ascontiguousarray({name})'}",
                     parameter.span,
                 )
 

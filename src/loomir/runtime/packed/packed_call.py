@@ -22,7 +22,7 @@ from loomir.runtime.ffi import global_function
 from loomir.runtime.packed.externs import packed_extern
 from loomir.runtime.packed.registry import find_func, get_func
 from loomir.runtime.view import Lender, array_at
-from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.diagnostics import Diagnostic, RunError, with_article
 from loomir.support.dtype import DataType
 
 __all__ = [
@@ -186,7 +186,7 @@ def _address(name: str, result: object) -> int:
 
 
 def _unfit(name: str, result: object, dtype: DataType) -> RunError:
-    kind = "None" if result is None else f"a {type(result).__qualname__}"
+    kind = "None" if result is None else with_article(type(result).__qualname__)
     wanted = "a handle (ctypes.c_void_p or None)" if dtype.is_handle else f"a number ({dtype})"
     return _ours(
         RunTypeError,

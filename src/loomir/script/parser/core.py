@@ -229,6 +229,14 @@ class Parser(doc.NodeVisitor):
         around = [] if self.captured is None else self.captured.names()
         near = nearest(node.id, known) or nearest(node.id, [*around, *PLAIN_FUNCTIONS])
         ended = self.vars.was_defined(node.id)
+        if ended is not None and ended.kind == "dataflow variable":
+            return mistake(
+                "SCR0003",
+                f"{node.id!r} is not defined here",
+                label="only its dataflow block knows it",
+                help=f"write R.output({node.id}) at the end of the block, with what else it gives",
+                span=node.span,
+            )
         if ended is not None and not isinstance(ended.value, Poison):
             where = "" if ended.span is None else f" at line {ended.span.line}"
             return mistake(
@@ -239,7 +247,9 @@ class Parser(doc.NodeVisitor):
                 span=node.span,
             )
         help_ = f"did you mean {near!r}?" if near else "define it before its use"
-        if node.id == "metadata":
+        if node.id == "cls":
+            help_ = "cls is the module around: write the function in a class under @I.ir_module"
+        elif node.id == "metadata":
             help_ = "print the program again with script(show_meta=True), which adds what it names"
         elif hasattr(builtins, node.id):
             help_ = "Python's functions cannot be called in a program"

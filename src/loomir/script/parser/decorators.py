@@ -9,7 +9,7 @@ from loomir.script.parser import doc
 from loomir.script.parser.core import Parser, header
 from loomir.script.parser.evaluate.namespaces import FUNCTION, IR_MODULE, MACRO, PRIM_FUNC, Marker
 from loomir.script.parser.evaluate.operators import kind
-from loomir.support.diagnostics import CompileError
+from loomir.support.diagnostics import CompileError, with_article
 
 __all__ = ["Options", "read_decorators", "undecorated"]
 
@@ -88,7 +88,7 @@ def _options(parser: Parser, decorator: doc.Call, marker: Marker) -> Options:
             raise mistake(
                 "SCR0005",
                 f"the option {word.arg!r} is {kind(value)}",
-                help=f"give a {known[word.arg].__name__}",
+                help=f"give {with_article(known[word.arg].__name__)}",
                 span=word.value.span,
             )
         if word.arg in Options._fields:

@@ -32,7 +32,7 @@ from loomir.script.parser.evaluate.var_table import VarTable
 from loomir.script.parser.macros import check_macro
 from loomir.script.parser.module import check_rewriter, read_function, read_module, visit_module
 from loomir.support.compile_warning import caution
-from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, with_article
 from loomir.support.span import Source, Span
 from loomir.tir.function import PrimFunc
 
@@ -103,7 +103,7 @@ def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Bu
         return _read_class(program, frame, extra)
     raise mistake(
         "SCR0014",
-        f"a {type(program).__name__} is no program",
+        f"{with_article(type(program).__name__)} is no program",
         help="pass a text, a function or a class",
     )
 
@@ -253,7 +253,7 @@ def _function(func: object) -> FunctionType:
         return func
     raise mistake(
         "SCR0014",
-        f"a {type(func).__name__} is no function",
+        f"{with_article(type(func).__name__)} is no function",
         help="write @T.prim_func or @R.function above a def, @I.ir_module above a class",
     )
 
@@ -390,7 +390,7 @@ def ir_module(
     if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise mistake(
             "SCR0014",
-            f"a {type(cls).__name__} is no class",
+            f"{with_article(type(cls).__name__)} is no class",
             help="write @I.ir_module above a class, and @T.prim_func above a def",
         )
     return _read_class(cls, sys._getframe(1), [])  # pyright: ignore[reportPrivateUsage]

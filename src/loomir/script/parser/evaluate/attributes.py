@@ -17,6 +17,7 @@ from loomir.script.builder.tir.views import offset_of_view, view_of
 from loomir.script.parser.evaluate.captured import MISSING, Foreign, attribute_of, items_of, literal
 from loomir.script.parser.evaluate.namespaces import ModuleNames, Namespace, T
 from loomir.script.parser.evaluate.operators import kind
+from loomir.script.parser.evaluate.unknown_names import suggest_for_attribute, suggest_for_name
 from loomir.script.parser.evaluate.var_table import POISON
 from loomir.support.diagnostics import nearest
 from loomir.support.dtype import DataType
@@ -182,31 +183,10 @@ def attribute(value: object, name: str) -> object:
         found = getattr(value, "struct_info", None)  # of an expression of Relax
         if found is not None:
             return found
-    raise mistake(
-        "SCR0006", f"{kind(value)} has no attributes in a program", help="use the value itself"
-    )
-
-
-_NO_LISTS: Final = "programs have no lists of values: pass them to T.call_packed one by one"
-_KNOWN_ELSEWHERE: Final = {
-    # Names of other generations of the language, and what is written instead.
-    "load": "write A[i]",
-    "store": "write A[i] = x",
-    "realize": "write T.alloc_buffer(shape, dtype)",
-    "buffer_realize": "write T.alloc_buffer(shape, dtype)",
-    "preflattened_buffer": "write T.Buffer(shape, dtype) with the shape of the array",
-    "match_buffer_region": "write T.match_buffer(A[0:4], shape)",
-    "buffer_decl": "write T.decl_buffer(shape, dtype, data=pointer)",
-    "allocate_const": "pass the constant as an argument",
-    "prefetch": "leave it out: it is a hint, and the CPU fetches ahead itself",
-    "range": "write range(n), or T.serial(n)",
-    "tvm_throw_last_error": "the errors of called functions come out by themselves",
-    "tvm_check_return": "test what the call returned with assert",
-    "anylist_getitem": _NO_LISTS,
-    "anylist_resetitem": _NO_LISTS,
-    "anylist_setitem_call_packed": _NO_LISTS,
-    "anylist_setitem_call_cpacked": _NO_LISTS,
-}
+    help_ = "use the value itself"
+    if isinstance(value, Node) and hasattr(value, "struct_info"):
+        help_ = suggest_for_attribute(name, getattr(value, "name_hint", None) or "x")
+    raise mistake("SCR0006", f"{kind(value)} has no attributes in a program", help=help_)
 
 
 def _of_namespace(space: Namespace, name: str) -> object:
@@ -216,13 +196,7 @@ def _of_namespace(space: Namespace, name: str) -> object:
     if refused is not None:
         message = f"there is no {space.name}.{name}: {refused.why}"
         raise mistake("SCR0004", message, help=refused.instead)
-    help_ = _KNOWN_ELSEWHERE.get(name) if space is T else None
-    if space is T and name.startswith(("float4_", "float6_", "float8_")):
-        help_ = 'floats have 16, 32 or 64 bits: keep shorter ones as "uint8", or use T.float16'
-    if help_ is None:
-        near = nearest(name, space.table) or nearest(name.lower(), space.table)
-        help_ = f"did you mean {space.name}.{near}?" if near else "see the reference of TVMScript"
-    raise mistake("SCR0004", f"there is no {space.name}.{name}", help=help_)
+    raise mistake("SCR0004", f"there is no {space.name}.{name}", help=suggest_for_name(space, name))
 
 
 def _of_module(module: ModuleNames, name: str) -> object:

@@ -18,6 +18,7 @@ from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser.evaluate.namespaces import Macro, is_exported, namespace_of, operator_of
+from loomir.support.diagnostics import with_article
 from loomir.support.dtype import DataType, dtype_of_numpy
 
 __all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "items_of", "literal", "static"]
@@ -50,7 +51,7 @@ class Foreign:
             return f"the class {value.__name__}"
         if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
             return f"the Python function {value.__name__}"
-        return f"a {type(value).__name__}"
+        return with_article(type(value).__name__)
 
 
 class Captured:

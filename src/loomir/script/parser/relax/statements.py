@@ -440,6 +440,8 @@ def visit_with(parser: Parser, node: doc.With) -> None:
             parser.vars.add(name, entry)
         elif failed and parser.vars.get(name) is None:
             parser.poison([name])
+        elif entry is not None and name in parser.vars.ended:
+            parser.vars.ended[name] = entry._replace(kind="dataflow variable")
 
 
 def _bound_in(body: Sequence[doc.StmtNode]) -> list[str]:

@@ -1,0 +1,117 @@
+"""Say what to write instead of a name or an attribute that a namespace or a value lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from loomir.script.parser.evaluate.namespaces import Namespace, R, T
+from loomir.support.diagnostics import nearest
+
+__all__ = ["suggest_for_attribute", "suggest_for_name"]
+
+_NO_LISTS: Final = "programs have no lists of values: pass them to T.call_packed one by one"
+_KERNEL_NAMES: Final = {
+    # Names of other generations of the language, and what is written instead.
+    "load": "write A[i]",
+    "store": "write A[i] = x",
+    "realize": "write T.alloc_buffer(shape, dtype)",
+    "buffer_realize": "write T.alloc_buffer(shape, dtype)",
+    "preflattened_buffer": "write T.Buffer(shape, dtype) with the shape of the array",
+    "match_buffer_region": "write T.match_buffer(A[0:4], shape)",
+    "buffer_decl": "write T.decl_buffer(shape, dtype, data=pointer)",
+    "allocate_const": "pass the constant as an argument",
+    "prefetch": "leave it out: it is a hint, and the CPU fetches ahead itself",
+    "range": "write range(n), or T.serial(n)",
+    "tvm_throw_last_error": "the errors of called functions come out by themselves",
+    "tvm_check_return": "test what the call returned with assert",
+    "anylist_getitem": _NO_LISTS,
+    "anylist_resetitem": _NO_LISTS,
+    "anylist_setitem_call_packed": _NO_LISTS,
+    "anylist_setitem_call_cpacked": _NO_LISTS,
+}
+_ELSEWHERE: Final = {
+    # What NumPy, PyTorch and ONNX call operators of graphs.
+    "addmm": "linear",
+    "amax": "max",
+    "amin": "min",
+    "batchnorm": "nn.batch_norm",
+    "bmm": "matmul",
+    "cast": "astype",
+    "cat": "concat",
+    "clamp": "clip",
+    "concatenate": "concat",
+    "conv": "nn.conv2d",
+    "dense": "linear",
+    "div": "divide",
+    "dot": "matmul",
+    "expand": "broadcast_to",
+    "gather": "take",
+    "gemm": "matmul",
+    "layernorm": "nn.layer_norm",
+    "leaky_relu": "nn.leakyrelu",
+    "mm": "matmul",
+    "mul": "multiply",
+    "neg": "negative",
+    "permute": "permute_dims",
+    "pow": "power",
+    "rmsnorm": "nn.rms_norm",
+    "sub": "subtract",
+    "swapaxes": "permute_dims",
+    "transpose": "permute_dims",
+    "true_divide": "divide",
+    "unsqueeze": "expand_dims",
+    "view": "reshape",
+}
+_OF_TENSORS: Final = {
+    # Attributes of arrays elsewhere, and the expression that has their value.
+    "T": "R.permute_dims({})",
+    "shape": "R.shape_of({})",
+    "size": "R.size({})",
+    "to": 'R.astype({}, "float32")',
+    "type": 'R.astype({}, "float32")',
+}
+
+
+def suggest_for_name(space: Namespace, name: str) -> str:
+    """Return what to do about a name that a namespace lacks."""
+    if space is T:
+        if name.startswith(("float4_", "float6_", "float8_")):
+            return 'floats have 16, 32 or 64 bits: keep shorter ones as "uint8", or use T.float16'
+        known = _KERNEL_NAMES.get(name)
+        if known is not None:
+            return known
+    if space is R:
+        found = _operator(name)
+        if found is not None:
+            return f"did you mean {found}?"
+    near = nearest(name, space.table) or nearest(name.lower(), space.table)
+    if near is not None:
+        return f"did you mean {space.name}.{near}?"
+    if space is R:
+        return "docs/reference/relax-operators.md lists the operators"
+    return "docs/reference lists what programs may use"
+
+
+def suggest_for_attribute(name: str, tensor: str) -> str:
+    """Return what to write for an attribute of a tensor of a graph, which has none."""
+    form = _OF_TENSORS.get(name)
+    if form is not None:
+        return f"write {form.format(tensor)}"
+    found = _operator(name)
+    return "use the value itself" if found is None else f"write {found}({tensor})"
+
+
+def _operator(name: str) -> str | None:
+    """Return the operator that a name elsewhere stands for, as a program writes it."""
+    lower = name.lower()
+    named: object = R
+    for part in _ELSEWHERE.get(lower, lower).split("."):
+        table: Mapping[str, Any] = named.table if isinstance(named, Namespace) else {}
+        named = table.get(part)
+    if named is not None and not isinstance(named, Namespace):
+        return f"R.{_ELSEWHERE.get(lower, lower)}"
+    for inner in R.table.values():
+        if isinstance(inner, Namespace) and lower in inner.table:
+            return f"{inner.name}.{lower}"
+    return None

@@ -1,0 +1,97 @@
+"""What NumPy does with expressions: its operators build programs, its functions are refused.
+
+Without this, NumPy would put an expression into an array of objects, or fail without a place.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from loomir.tir.rules import refuse
+
+__all__ = ["as_number", "build_by_ufunc"]
+
+# What NumPy calls the operators of Python, and what the module ``operator`` does.
+_OPERATORS: Final = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "truediv",
+    "true_divide": "truediv",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "power": "pow",
+    "matmul": "matmul",
+    "negative": "neg",
+    "invert": "invert",
+    "bitwise_and": "and_",
+    "bitwise_or": "or_",
+    "bitwise_xor": "xor",
+    "left_shift": "lshift",
+    "right_shift": "rshift",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "equal": "eq",
+    "not_equal": "ne",
+}
+_RENAMED: Final = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "maximum": "max",
+    "minimum": "min",
+    "rint": "round",
+}
+
+
+def as_number(value: Any) -> Any:
+    """Return a number of NumPy as one of Python; other values as they are."""
+    given: Any = value
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and given.ndim == 0):
+        item = given.item()
+        return item if isinstance(item, (bool, int, float)) else given
+    return given
+
+
+def build_by_ufunc(
+    ufunc: Any, method: str, operands: tuple[Any, ...], write: Callable[[str], str | None]
+) -> object:
+    """Build what a function of NumPy means for operands of which one is an expression.
+
+    Operators apply to each element of an array. ``write`` returns the name that a program writes
+    for a function of NumPy, or None. Errors: TIR0115.
+    """
+    name: str = ufunc.__name__
+    if name in _OPERATORS and method == "__call__":
+        build: Callable[..., object] = getattr(operator, _OPERATORS[name])
+        given = [as_number(operand) for operand in operands]
+        if not any(isinstance(operand, np.ndarray) for operand in given):
+            return build(*given)
+        # Within arrays of objects NumPy looks no further at what they hold.
+        return np.frompyfunc(build, len(given), 1)(*map(_as_objects, given))
+    written = write(_RENAMED.get(name, name))
+    refuse(
+        "TIR0115",
+        f"numpy.{name} computes with arrays, and an expression has no value before it runs",
+        help=f"write {written}"
+        if written and method == "__call__"
+        else "call it on arrays, before or after the program runs",
+    )
+    return None
+
+
+def _as_objects(value: Any) -> Any:
+    given: Any = value
+    if isinstance(value, np.ndarray):
+        return given.astype(object)
+    boxed = np.empty((), dtype=object)
+    boxed[()] = value
+    return boxed
