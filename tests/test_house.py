@@ -17,7 +17,6 @@ LONGEST = 600
 # Files about one thing that is longer. This list may only shrink, and so may its numbers.
 LONGER = {
     "arith/simplify/canonical.py": 630,
-    "autoschedule/lift/lift_loops.py": 610,
     "autoschedule/rules/convolution/channel_vectorized.py": 670,
     "autoschedule/rules/convolution/implicit_gemm.py": 690,
     "autoschedule/rules/matmul/blocked.py": 800,

@@ -18,7 +18,7 @@ from loomir.autoschedule.builders.loops import allocate, declare_views, disable_
 from loomir.autoschedule.builders.work import count_work
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, Stage
-from loomir.autoschedule.lift.lift_loops import lift_kernel
+from loomir.autoschedule.lift.lift_kernel import lift_kernel
 from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
 from loomir.autoschedule.rewrite.delinearize import delinearize

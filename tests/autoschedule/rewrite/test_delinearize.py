@@ -7,7 +7,7 @@ import pytest
 from loomir import te
 from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.ir.stage import Stage
-from loomir.autoschedule.lift.lift_loops import lift_kernel
+from loomir.autoschedule.lift.lift_kernel import lift_kernel
 from loomir.autoschedule.rewrite.delinearize import delinearize
 from loomir.te import topi
 from tests.autoschedule.equivalence import assert_same_results

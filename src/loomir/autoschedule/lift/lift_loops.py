@@ -7,7 +7,7 @@ each element once or combines terms into it. Everything else is left as a statem
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
@@ -17,13 +17,8 @@ from loomir.arith.bounds.widen import Widener
 from loomir.arith.fold import fold_expr, fold_node
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.builders.reduction_ops import identity
-from loomir.autoschedule.ir.stage import Axis, Combine, Kernel, Stage
-from loomir.autoschedule.lift.hoist_bounds_checks import hoist_checks
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.lift.if_conversion import convert_to_select
-from loomir.autoschedule.lift.loop_distribution import distribute, strip_allocations
-from loomir.autoschedule.lift.rename_updates import rename_updates, writes_same_elements
-from loomir.autoschedule.lift.zero_trip_init import merge_zero_trip_fill
-from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, pre_order, rewrite
@@ -62,7 +57,6 @@ from loomir.tir.stmt import (
     Block,
     BlockRealize,
     BufferStore,
-    Evaluate,
     For,
     ForKind,
     IfThenElse,
@@ -71,7 +65,7 @@ from loomir.tir.stmt import (
     Stmt,
 )
 
-__all__ = ["Body", "Loop", "Reader", "Rebased", "lift_kernel"]
+__all__ = ["Body", "Loop", "Reader", "Rebased", "is_number", "nest_of"]
 
 _COMBINES: Final[dict[type, Combine]] = {
     Add: Combine.SUM,
@@ -87,85 +81,8 @@ _STOPS: Final = Does.ACTS | Does.FAILS
 _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
 
 
-def lift_kernel(func: PrimFunc) -> Kernel:
-    """Return the parts of a function, in order."""
-    between: tuple[Buffer, ...] = ()
-    body = func.body
-    if isinstance(body, BlockRealize) and _only_allocates(body):
-        between, body = body.block.alloc_buffers, body.block.body
-    parts = body.seq if isinstance(body, SeqStmt) else (body,)
-    reader = Reader(func)
-    private = _private_to(parts, between)
-    read: list[Stage | Stmt] = []
-    for place, part in enumerate(parts):
-        found, new = _read(reader, part, private.get(place, {}))
-        if len(found) == 1:
-            found = (_merge_fill(reader, read, found[0]),)
-        read += found
-        between += new
-    stages, new = rename_updates(_merge_initialization(read))
-    return Kernel(func, stages, (*between, *new))
-
-
-def _merge_fill(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
-    """Take what fills a buffer where a reduction does nothing into that reduction."""
-    last = before[-1] if before else None
-    if not isinstance(part, Stage) or not isinstance(last, IfThenElse):
-        return part
-    fill = reader.read(last.then_case)
-    made = None if fill is None else merge_zero_trip_fill(last, fill, part)
-    if made is None:
-        return part
-    before.pop()
-    return made
-
-
-def _private_to(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
-    """Return the buffers that only one part uses, by its place and their pointers' identity."""
-    inner = {id(b.data): b for b in between}
-    users: dict[int, set[int]] = {}
-    for place, part in enumerate(parts):
-        for data in reads_of(part):
-            users.setdefault(data, set()).add(place)
-    found: dict[int, dict[int, Buffer]] = {}
-    for data, buffer in inner.items():
-        places = users.get(data, set())
-        if len(places) == 1:
-            found.setdefault(places.pop(), {})[data] = buffer
-    return found
-
-
-def _read(
-    reader: Reader, part: Stmt, private: Mapping[int, Buffer]
-) -> tuple[tuple[Stage | Stmt, ...], tuple[Buffer, ...]]:
-    """Read a part, and give the buffers that its stages have between them."""
-    stage = reader.read(part)
-    if stage is not None:
-        return (stage,), ()
-    bare, local = strip_allocations(part)
-    split = distribute(bare, {**private, **{id(b.data): b for b in local}})
-    if split is not None:
-        stages = [reader.read(one) for one in split.parts]
-        known = [stage for stage in stages if stage is not None]
-        used = frozenset[int]().union(*(s.reads() | writes_of(s) for s in known))
-        if len(known) == len(stages) and not any(id(b.data) in used for b in local):
-            return tuple(known), split.buffers
-    return _read_behind_checks(reader, part), ()
-
-
-def _read_behind_checks(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
-    hoisted = hoist_checks(part)
-    stage = None if hoisted is None else reader.read(hoisted.nest)
-    return (part,) if hoisted is None or stage is None else (hoisted.checks, stage)
-
-
-def _only_allocates(realize: BlockRealize) -> bool:
-    block = realize.block
-    plain = not block.iter_vars and not block.match_buffers and block.init is None
-    return plain and not block.annotations and _is(realize.predicate, 1)
-
-
-def _is(expr: PrimExpr, value: int) -> bool:
+def is_number(expr: PrimExpr, value: int) -> bool:
+    """Tell whether an expression is this number."""
     return isinstance(expr, IntImm) and expr.value == value
 
 
@@ -190,7 +107,7 @@ class Body(NamedTuple):
     """Says which terms join."""
 
 
-def _nest(stmt: Stmt) -> tuple[list[Loop], Stmt]:
+def nest_of(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     """Go down the serial loops of a nest."""
     loops: list[Loop] = []
     while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
@@ -257,7 +174,7 @@ class Reader:
 
     def box(self, stmt: Stmt) -> tuple[list[Loop], Stmt] | None:
         """Read the loops of a nest, and what is in them; None where they are no box."""
-        loops, inner = _nest(stmt)
+        loops, inner = nest_of(stmt)
         rectangular = {loop.var for loop in loops}
         for loop in loops:
             for edge in (loop.start, loop.extent):
@@ -272,7 +189,7 @@ class Reader:
         guard, inner = _strip_guard(block.body)
         store = _read_store(inner)
         init = None if block.init is None else _read_store(block.init)
-        if not _is(realize.predicate, 1) or store is None or (init is None and block.init):
+        if not is_number(realize.predicate, 1) or store is None or (init is None and block.init):
             return None
         axes = self.axes(loops, realize)
         if axes is None:
@@ -289,11 +206,11 @@ class Reader:
         reduced: list[Loop] = []
         for it, value in zip(block.iter_vars, realize.values):
             extent = it.dom.extent if it.dom is not None else None
-            starts = it.dom is None or _is(it.dom.min, 0)
+            starts = it.dom is None or is_number(it.dom.min, 0)
             loop = left.pop(value, None) if isinstance(value, Var) else None
             if loop is None and isinstance(value, IntImm):
                 loop = Loop(it.var, value, IntImm(1, it.var.dtype))  # an axis of one value
-            elif loop is None or not _is(loop.start, 0) or not starts:
+            elif loop is None or not is_number(loop.start, 0) or not starts:
                 return None
             if extent is not None and not self._same(extent, loop.extent):
                 return None
@@ -304,7 +221,7 @@ class Reader:
                 reduced.append(made)
             else:
                 return None
-        if any(not _is(loop.extent, 1) for loop in left.values()):
+        if any(not is_number(loop.extent, 1) for loop in left.values()):
             return None  # the block repeats
         if {loop.var for loop in loops} & set(by_class(block).get(Var, ())):
             return None  # it uses a loop and not an iterator that stands for it
@@ -395,7 +312,7 @@ def _read_without_block(loops: list[Loop], inner: Stmt) -> Body | None:
     """Read loops without a block: one store, or a start and loops that combine."""
     if isinstance(inner, SeqStmt) and len(inner.seq) == 2:
         init = _read_store(inner.seq[0])
-        more, last = _nest(inner.seq[1])
+        more, last = nest_of(inner.seq[1])
         guard, last = _strip_guard(last)
         store = _read_store(last)
         if init is None or store is None or not more:
@@ -501,7 +418,7 @@ class Rebased:
         high = bounds.of(loop.extent).high
         bounds.set(var, Interval(0, max(0, high - 1)))
         narrow = var if loop.var.dtype is INDEX else Cast(var, loop.var.dtype)
-        self.table[loop.var] = narrow if _is(loop.start, 0) else narrow + loop.start
+        self.table[loop.var] = narrow if is_number(loop.start, 0) else narrow + loop.start
         return Axis(var, self.widener.widen(loop.extent))
 
     def index(self, expr: PrimExpr) -> PrimExpr:
@@ -537,58 +454,6 @@ def _once(indices: tuple[PrimExpr, ...], axes: tuple[Axis, ...], reduced: tuple[
         if left.pop(index, None) is None and any(a.var is index for a in (*axes, *reduced)):
             return False
     return all(axis.size == 1 for axis in left.values())
-
-
-def _merge_initialization(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
-    """Join a nest that fills a buffer with the next one that uses it, which combines terms."""
-    made: list[Stage | Stmt | None] = []
-    used: dict[int, int] = {}  # the last part that uses some memory
-    written: dict[int, int] = {}  # the last one that writes it
-    for part in parts:
-        if isinstance(part, Evaluate) and isinstance(part.value, IntImm):
-            continue
-        place = used.get(id(part.buffer.data)) if isinstance(part, Stage) else None
-        last = None if place is None else made[place]
-        merged = part
-        if isinstance(part, Stage) and isinstance(last, Stage) and _initializes(last, part):
-            assert place is not None
-            if all(written.get(data, -1) <= place for data in last.reads()):
-                table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
-                merged = _with_init(part, substitute(last.value, table))
-                made[place] = None
-        writes = writes_of(merged)
-        used.update(dict.fromkeys(reads_of(merged) | writes, len(made)))
-        written.update(dict.fromkeys(writes, len(made)))
-        made.append(merged)
-    return tuple([part for part in made if part is not None])
-
-
-def _initializes(fill: Stage, part: Stage) -> bool:
-    """Whether a stage fills what another one combines terms into."""
-    return (
-        part.buffer is fill.buffer
-        and part.combine is not Combine.NONE
-        and part.init is None
-        and fill.combine is Combine.NONE
-        and not fill.in_place
-        and writes_same_elements(fill, part)
-    )
-
-
-def _with_init(stage: Stage, init: PrimExpr) -> Stage:
-    return Stage(
-        stage.name,
-        stage.axes,
-        stage.reduced,
-        stage.buffer,
-        stage.indices,
-        stage.value,
-        stage.combine,
-        init,
-        stage.free_order,
-        stage.in_place,
-        stage.block,
-    )
 
 
 def _is_invariant_along_last(value: PrimExpr, indices: Sequence[PrimExpr]) -> bool:

@@ -31,7 +31,14 @@ from loomir.tir.stmt import (
     Stmt,
 )
 
-__all__ = ["Distributed", "StrippedNest", "distribute", "strip_allocations"]
+__all__ = [
+    "Distributed",
+    "StrippedNest",
+    "distribute",
+    "flatten",
+    "is_memory_of_one_buffer",
+    "strip_allocations",
+]
 
 _PARTS: Final = 64
 """Most statements that a nest is distributed into."""
@@ -70,7 +77,7 @@ def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
         split = None
         inner = distribute_guard(inner)
         if loops and isinstance(inner, SeqStmt):
-            split = _split(loops, _flatten(inner), own)
+            split = _split(loops, flatten(inner), own)
         if split is None:
             made.append(part)
         else:
@@ -99,7 +106,7 @@ def strip_allocations(stmt: Stmt) -> StrippedNest:
 
     def allocate(node: Allocate) -> Stmt:
         inner = node.body
-        if not isinstance(inner, DeclBuffer) or not _is_single_buffer(node, inner):
+        if not isinstance(inner, DeclBuffer) or not is_memory_of_one_buffer(node):
             return node
         found.append(inner.buffer)
         return inner.body
@@ -108,8 +115,11 @@ def strip_allocations(stmt: Stmt) -> StrippedNest:
     return StrippedNest(bare, tuple(found))
 
 
-def _is_single_buffer(node: Allocate, inner: DeclBuffer) -> bool:
-    """Whether an allocation is the memory of one plain buffer."""
+def is_memory_of_one_buffer(node: Allocate) -> bool:
+    """Tell whether an allocation is the memory of one plain buffer."""
+    inner = node.body
+    if not isinstance(inner, DeclBuffer):
+        return False
     buffer = inner.buffer
     always = isinstance(node.condition, IntImm) and node.condition.value != 0
     plain = buffer.data is node.buffer_var and not node.annotations and not buffer.strides
@@ -125,7 +135,7 @@ def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:
     return loops, stmt
 
 
-def _flatten(stmt: SeqStmt) -> list[Stmt]:
+def flatten(stmt: Stmt) -> list[Stmt]:
     """List the statements of a sequence that do something."""
     made: list[Stmt] = []
     stack: list[Stmt] = [stmt]

@@ -17,7 +17,7 @@ from loomir.autoschedule.builders.loops import allocate
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Kernel, Stage
-from loomir.autoschedule.lift.lift_loops import lift_kernel
+from loomir.autoschedule.lift.lift_kernel import lift_kernel
 from loomir.autoschedule.rules.product import plan_contraction
 from loomir.interp import interpret
 from loomir.runtime.executable import Executable

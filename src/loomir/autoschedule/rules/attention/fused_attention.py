@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
-from loomir.autoschedule.builders.evaluate import unravel_index
+from loomir.autoschedule.builders.evaluate import unravel_index, value_at
 from loomir.autoschedule.builders.loops import INDEX, allocate, loop, parallel, scratch
 from loomir.autoschedule.builders.operand_access import ceil_div
 from loomir.autoschedule.ir.plan import Plan
@@ -393,7 +393,7 @@ class _Blocks:
             near = Var(keys.name_hint, INDEX)
             table = {keys: add(mul(strip, imm64(self.strip)), near)}
             axes = [Axis(near, imm64(self.strip)) if a.var is keys else a for a in first.axes]
-            value: PrimExpr = substitute(first.value, table)
+            value: PrimExpr = value_at(first.value, table)
             indices = tuple(substitute(i, table) for i in first.indices)
             part = replace(first, axes=tuple(axes), value=value, indices=indices)
             plan, _ = self._first_of([part], lambda count: frozenset[Buffer]())
@@ -468,7 +468,7 @@ class _Blocks:
             return tuple(made)
 
         def within(expr: PrimExpr) -> PrimExpr:
-            made: PrimExpr = substitute(rewrite(expr, {BufferLoad: moved}), table)
+            made: PrimExpr = value_at(rewrite(expr, {BufferLoad: moved}), table)
             return made
 
         many = imm64(count) if isinstance(count, int) else count

@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import FOLDS, add, imm64, mul, product, sub
+from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import (
     allocate,
     loop,
@@ -338,7 +339,7 @@ class _ChannelVectors:
             table, step = self._step(k), imm64(0)
             for axis in self.image.steps:
                 step = ravel(step, axis.extent, table[axis.var])
-            value = substitute(self.found.left, {**group, **rows, reduced.var: step})
+            value = value_at(self.found.left, {**group, **rows, reduced.var: step})
             return BufferStore(self.kernels, value, (number, k, r))
 
         def packed(n: PrimExpr) -> Stmt:

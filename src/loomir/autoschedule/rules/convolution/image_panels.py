@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product
-from loomir.autoschedule.builders.evaluate import time_of, unravel_index
+from loomir.autoschedule.builders.evaluate import time_of, unravel_index, value_at
 from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled, vectorized
 from loomir.autoschedule.builders.operand_access import unravel
 from loomir.autoschedule.builders.thread_partition import parallelize
@@ -74,7 +74,7 @@ def copy_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
         def lane(x: PrimExpr) -> Stmt:
             here = add(first, x)
             place = add(mul(here, imm64(image.stride)), imm64(phase))
-            made = substitute(value, {**row, last.var: place})
+            made = value_at(value, {**row, last.var: place})
             return BufferStore(copy, made, (add(start, here),))
 
         return lane(imm64(0)) if size == 1 else vectorized("lane", size, lane)

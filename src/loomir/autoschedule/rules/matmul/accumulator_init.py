@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loomir.arith.fold import imm64
+from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled, vectorized
 from loomir.autoschedule.builders.operand_access import ravel
 from loomir.autoschedule.rules.matmul.micro_kernel import fill_tile, load_tile
@@ -51,7 +52,7 @@ def init_accumulators(
         value = found.stage.init
         if value is None:
             value = BufferLoad(found.stage.buffer, found.stage.indices)
-        return substitute(value, here)
+        return value_at(value, here)
 
     def one(r: PrimExpr, v: PrimExpr) -> Callable[[PrimExpr], Stmt]:
         def lane(c: PrimExpr) -> Stmt:

@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
+from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import (
     INDEX,
     allocate,
@@ -86,7 +87,6 @@ from loomir.autoschedule.rules.matmul.unpacked_operands import (
     is_1d_sum,
     is_left_unpacked,
 )
-from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
 from loomir.support.dtype import DataType
 from loomir.target import Target
@@ -305,7 +305,7 @@ class Blocked:
         factor, depth = self._collapse_reduced(side)
 
         def value(place: Values, k: PrimExpr) -> PrimExpr:
-            return substitute(factor, {**table, **place, **unravel(depth, k)})
+            return value_at(factor, {**table, **place, **unravel(depth, k)})
 
         if self.groups is not None:
             return self.groups.packing(side, value, factor, depth, self.tiles.lanes)

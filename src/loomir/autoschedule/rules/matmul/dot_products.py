@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import allocate, loop, parallel, scratch, unrolled
 from loomir.autoschedule.builders.operand_access import (
     ceil_div,
@@ -31,7 +32,6 @@ from loomir.autoschedule.rules.matmul.micro_kernel import choose_multiply
 from loomir.autoschedule.rules.matmul.operands import load_vector
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, div_up
-from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import call_builtin
@@ -382,7 +382,7 @@ class _DotProducts:
         table: dict[Var, PrimExpr] = {}
         for of, place in ((found.batch, batch), (axes, index), (found.reduced, k)):
             table.update(unravel(of, place))
-        return substitute(factor, table)
+        return value_at(factor, table)
 
     def _products(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.rules.matmul.operands import Values
 from loomir.autoschedule.rules.matmul.recognise import Contraction, is_zero
 from loomir.ir.substitution import substitute
@@ -32,7 +33,7 @@ def store_element(
     if start is None:
         start = BufferLoad(stage.buffer, stage.indices)
     if not found.starts_from_init and not is_zero(start):
-        total = Add(cast(substitute(start, table), total.dtype), total)
+        total = Add(cast(value_at(start, table), total.dtype), total)
     value = cast(total, stage.buffer.dtype)
     values: dict[Buffer, Var] = {}
     bound: list[tuple[Var, PrimExpr]] = []
@@ -43,7 +44,7 @@ def store_element(
 
     for part in (stage, *found.epilogue):
         if part is not stage:
-            value = rewrite(substitute(part.value, table), {BufferLoad: known})
+            value = rewrite(value_at(part.value, table), {BufferLoad: known})
         var = Var(part.buffer.name, part.buffer.dtype)
         values[part.buffer] = var
         bound.append((var, value))

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, sub
+from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.operand_access import (
     ceil_div,
     conversions,
@@ -19,7 +20,6 @@ from loomir.autoschedule.builders.operand_access import (
     unravel,
 )
 from loomir.autoschedule.ir.stage import Axis
-from loomir.ir.substitution import substitute
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Eq, FloorDiv, IntImm, Max, PrimExpr, Select, Var, cast
 from loomir.tir.stmt import Stmt
@@ -128,7 +128,7 @@ class Side:
         values: dict[Var, PrimExpr] = {}
         for table in tables:
             values.update(table)
-        return substitute(self.factor, values)
+        return value_at(self.factor, values)
 
     def vector(self, index: PrimExpr, *tables: Values) -> PrimExpr:
         """Load a vector of columns from the unpacked operand, with its conversions."""

@@ -1,0 +1,184 @@
+"""Lift a function to stages: read its parts one by one, and merge what fills with what combines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
+from loomir.autoschedule.lift.hoist_bounds_checks import hoist_checks
+from loomir.autoschedule.lift.lift_loops import Reader, is_number
+from loomir.autoschedule.lift.loop_distribution import distribute, strip_allocations
+from loomir.autoschedule.lift.rename_updates import rename_updates, writes_same_elements
+from loomir.autoschedule.lift.resolve_names import (
+    Resolved,
+    resolve_names,
+    resolve_outer_names,
+)
+from loomir.autoschedule.lift.spatial_blocks import unwrap_spatial_block
+from loomir.autoschedule.lift.zero_trip_init import merge_zero_trip_fill
+from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
+from loomir.ir.substitution import substitute
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import IntImm, PrimExpr
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import BlockRealize, Evaluate, IfThenElse, SeqStmt, Stmt
+
+__all__ = ["lift_kernel"]
+
+
+def lift_kernel(func: PrimFunc) -> Kernel:
+    """Return the parts of a function, in order."""
+    between: tuple[Buffer, ...] = ()
+    body = func.body
+    if isinstance(body, BlockRealize) and _only_allocates(body):
+        between, body = body.block.alloc_buffers, body.block.body
+    named = resolve_outer_names(body)
+    if named is not None:
+        between, body = (*between, *named.buffers), named.stmt
+    parts = body.seq if isinstance(body, SeqStmt) else (body,)
+    reader = Reader(func)
+    private = _private_to(parts, between)
+    read: list[Stage | Stmt] = []
+    for place, part in enumerate(parts):
+        found, new = _read(reader, part, private.get(place, {}))
+        if len(found) == 1:
+            found = (_merge_fill(reader, read, found[0]),)
+        read += found
+        between += new
+    stages, new = rename_updates(_merge_initialization(read))
+    return Kernel(func, stages, (*between, *new))
+
+
+def _merge_fill(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
+    """Take what fills a buffer where a reduction does nothing into that reduction."""
+    last = before[-1] if before else None
+    if not isinstance(part, Stage) or not isinstance(last, IfThenElse):
+        return part
+    fill = reader.read(last.then_case)
+    made = None if fill is None else merge_zero_trip_fill(last, fill, part)
+    if made is None:
+        return part
+    before.pop()
+    return made
+
+
+def _private_to(parts: Sequence[Stmt], between: Sequence[Buffer]) -> dict[int, dict[int, Buffer]]:
+    """Return the buffers that only one part uses, by its place and their pointers' identity."""
+    inner = {id(b.data): b for b in between}
+    users: dict[int, set[int]] = {}
+    for place, part in enumerate(parts):
+        for data in reads_of(part):
+            users.setdefault(data, set()).add(place)
+    found: dict[int, dict[int, Buffer]] = {}
+    for data, buffer in inner.items():
+        places = users.get(data, set())
+        if len(places) == 1:
+            found.setdefault(places.pop(), {})[data] = buffer
+    return found
+
+
+_Parts = tuple[tuple["Stage | Stmt", ...], tuple[Buffer, ...]]
+
+
+def _read(reader: Reader, part: Stmt, private: Mapping[int, Buffer]) -> _Parts:
+    """Read a part, and give the buffers that its stages have between them.
+
+    Names of values and blocks around several statements are taken away first, where that helps.
+    """
+    resolved = resolve_names(part)
+    if resolved is not None:
+        found = _read_as_stages(reader, resolved, private)
+        if found is not None:
+            return found
+    found = _read_as_stages(reader, Resolved(part, ()), private)
+    if found is not None:
+        return found
+    open_loops = unwrap_spatial_block(reader, part)
+    if open_loops is not None:
+        resolved = resolve_names(open_loops) or Resolved(open_loops, ())
+        found = _read_as_stages(reader, resolved, private)
+        if found is not None:
+            return found
+    return _read_behind_checks(reader, part), ()
+
+
+def _read_as_stages(reader: Reader, part: Resolved, private: Mapping[int, Buffer]) -> _Parts | None:
+    """Read a part as one stage or several; None where something in it is none."""
+    stage = None if part.buffers else reader.read(part.stmt)
+    if stage is not None:
+        return (stage,), ()
+    bare, local = strip_allocations(part.stmt)
+    local += part.buffers
+    split = distribute(bare, {**private, **{id(b.data): b for b in local}})
+    if split is None:
+        return None
+    stages = [reader.read(one) for one in split.parts]
+    known = [stage for stage in stages if stage is not None]
+    used = frozenset[int]().union(*(s.reads() | writes_of(s) for s in known))
+    if len(known) == len(stages) and not any(id(b.data) in used for b in local):
+        return tuple(known), split.buffers
+    return None
+
+
+def _read_behind_checks(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
+    hoisted = hoist_checks(part)
+    stage = None if hoisted is None else reader.read(hoisted.nest)
+    return (part,) if hoisted is None or stage is None else (hoisted.checks, stage)
+
+
+def _only_allocates(realize: BlockRealize) -> bool:
+    block = realize.block
+    plain = not block.iter_vars and not block.match_buffers and block.init is None
+    return plain and not block.annotations and is_number(realize.predicate, 1)
+
+
+def _merge_initialization(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
+    """Join a nest that fills a buffer with the next one that uses it, which combines terms."""
+    made: list[Stage | Stmt | None] = []
+    used: dict[int, int] = {}  # the last part that uses some memory
+    written: dict[int, int] = {}  # the last one that writes it
+    for part in parts:
+        if isinstance(part, Evaluate) and isinstance(part.value, IntImm):
+            continue
+        place = used.get(id(part.buffer.data)) if isinstance(part, Stage) else None
+        last = None if place is None else made[place]
+        merged = part
+        if isinstance(part, Stage) and isinstance(last, Stage) and _initializes(last, part):
+            assert place is not None
+            if all(written.get(data, -1) <= place for data in last.reads()):
+                table = {a.var: b.var for a, b in zip(last.axes, part.axes)}
+                merged = _with_init(part, substitute(last.value, table))
+                made[place] = None
+        writes = writes_of(merged)
+        used.update(dict.fromkeys(reads_of(merged) | writes, len(made)))
+        written.update(dict.fromkeys(writes, len(made)))
+        made.append(merged)
+    return tuple([part for part in made if part is not None])
+
+
+def _initializes(fill: Stage, part: Stage) -> bool:
+    """Whether a stage fills what another one combines terms into."""
+    return (
+        part.buffer is fill.buffer
+        and part.combine is not Combine.NONE
+        and part.init is None
+        and fill.combine is Combine.NONE
+        and not fill.in_place
+        and writes_same_elements(fill, part)
+    )
+
+
+def _with_init(stage: Stage, init: PrimExpr) -> Stage:
+    return Stage(
+        stage.name,
+        stage.axes,
+        stage.reduced,
+        stage.buffer,
+        stage.indices,
+        stage.value,
+        stage.combine,
+        init,
+        stage.free_order,
+        stage.in_place,
+        stage.block,
+    )

@@ -1,0 +1,61 @@
+"""Unwrap blocks that compute elements independently, so that what is in them is read as loops.
+
+A block whose iterators are all spatial says of its body nothing that the loops around it do not
+say: each iteration runs it once. Bodies of several statements are then distributed as any loops.
+"""
+
+from __future__ import annotations
+
+from loomir.autoschedule.builders.evaluate import number
+from loomir.autoschedule.lift.lift_loops import Reader, is_number, nest_of
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import by_class
+from loomir.tir.buffer import Buffer
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import TRUE, Allocate, Block, BlockRealize, DeclBuffer, For, Stmt
+
+__all__ = ["unwrap_spatial_block"]
+
+
+def unwrap_spatial_block(reader: Reader, stmt: Stmt) -> Stmt | None:
+    """Return a nest around a spatial block as plain loops; None where it is none."""
+    outer: list[For] = []
+    loops, inner = nest_of(stmt)
+    if not isinstance(inner, BlockRealize) or not _is_transparent(inner):
+        return None
+    axes = reader.axes(loops, inner)
+    if axes is None or axes[1]:
+        return None
+    block = inner.block
+    table: dict[Var, PrimExpr] = {}
+    for it, value in zip(block.iter_vars, inner.values, strict=True):
+        if value.dtype is not it.var.dtype:
+            return None
+        table[it.var] = value
+    body = substitute(block.body, table)
+    for buffer in reversed(block.alloc_buffers):
+        body = _allocate(buffer, body)
+    part = stmt
+    while isinstance(part, For):
+        outer.append(part)
+        part = part.body
+    for loop in reversed(outer):
+        body = For(loop.loop_var, loop.min, loop.extent, loop.kind, body, span=loop.span)
+    return body
+
+
+def _is_transparent(realize: BlockRealize) -> bool:
+    """Whether a block binds iterators and allocates, and nothing else."""
+    block = realize.block
+    if not is_number(realize.predicate, 1) or block.init is not None:
+        return False
+    if block.match_buffers or block.annotations or Block in by_class(block.body):
+        return False
+    return all(
+        not buffer.strides and all(number(extent) is not None for extent in buffer.shape)
+        for buffer in block.alloc_buffers
+    )
+
+
+def _allocate(buffer: Buffer, body: Stmt) -> Stmt:
+    return Allocate(buffer.data, buffer.dtype, buffer.shape, TRUE, DeclBuffer(buffer, body))
