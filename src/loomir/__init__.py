@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from loomir.debug.bisection import bisect
     from loomir.debug.values import compare_stages
     from loomir.deploy.saved import load
+    from loomir.frontend import onnx
     from loomir.interp import interpret
     from loomir.relax.check.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
@@ -60,6 +61,7 @@ __all__ = [
     "ir",
     "load",
     "load_library",
+    "onnx",
     "op",
     "register_extern",
     "register_func",
@@ -101,6 +103,7 @@ _HOMES: Final = {
     "verify": "loomir.relax.check.verify",
     "warnings_of": "loomir.relax.check.verify",
 }
+_ALIASES: Final = {"onnx": "loomir.frontend.onnx"}
 _PACKAGES: Final = ("ir", "op", "relax", "runtime", "schedule", "script", "tc", "te", "tir")
 
 
@@ -124,6 +127,8 @@ set_loader(lambda: importlib.import_module("loomir.op"))
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _ALIASES:
+        value = importlib.import_module(_ALIASES[name])
     elif name in _PACKAGES:
         value = importlib.import_module(f"loomir.{name}")
     else:

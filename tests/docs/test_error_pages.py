@@ -7,12 +7,15 @@ smallest program, its output, and what to do. ``docs/errors/index.md`` lists all
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from loomir.frontend.onnx import registry
 from loomir.support.diagnostics import CompileError, RunError
 from tests.docs.markdown import ROOT, blocks, headings, links
 from tests.docs.running import Reader, with_outputs
@@ -20,6 +23,7 @@ from tests.docs.running import Reader, with_outputs
 CODE = re.compile(r"[A-Z]{2,3}\d{4}")
 ERRORS = ROOT / "docs" / "errors"
 PAGES = sorted(p for p in ERRORS.glob("*.md") if p.stem != "index")
+NEEDS_ONNX = importlib.util.find_spec("onnx") is None
 SECTIONS = ["What it means", "Example", "What to do"]
 
 
@@ -58,12 +62,27 @@ def test_the_index_lists_every_page():
     assert listed == [p.name for p in PAGES]
 
 
+@pytest.fixture
+def own_converters() -> Iterator[None]:
+    """Leave the table of converters as it was, for other tests."""
+    before = {key: list(rows) for key, rows in registry._rows.items()}
+    yield
+    registry._rows.clear()
+    registry._rows.update(before)
+
+
+@pytest.mark.usefixtures("own_converters")
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_page_provokes_its_error(page: Path, tmp_path: Path, pytestconfig: pytest.Config):
     """``pytest --update-golden`` writes the output blocks anew."""
+    if NEEDS_ONNX and page.stem.startswith("ONX"):
+        pytest.skip("needs the package onnx, which is among the dependencies of dev")
     if pytestconfig.getoption("--update-golden"):
+        before = {key: list(rows) for key, rows in registry._rows.items()}
         (tmp_path / "before").mkdir()
         page.write_text(with_outputs(page, tmp_path / "before"), encoding="utf-8")
+        registry._rows.clear()
+        registry._rows.update(before)
     title, *sections = headings(page)
     assert title.startswith(f"{page.stem}: ")
     assert sections == SECTIONS

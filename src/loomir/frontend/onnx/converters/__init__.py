@@ -1,0 +1,40 @@
+"""Converters, a family to a file; each file ends with its rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.frontend.onnx.converters import (
+    activation,
+    convolution,
+    elementwise,
+    indexing,
+    linear_algebra,
+    movement,
+    normalisation,
+    pooling,
+    reduction,
+    shape,
+)
+from loomir.frontend.onnx.registry import add_rows
+
+__all__ = ["load_converters"]
+
+_FAMILIES: Final = (
+    activation,
+    convolution,
+    elementwise,
+    indexing,
+    linear_algebra,
+    movement,
+    normalisation,
+    pooling,
+    reduction,
+    shape,
+)
+for _family in _FAMILIES:
+    add_rows(_family.ROWS)
+
+
+def load_converters() -> None:
+    """Have the rows of all families in the table: importing this module put them there."""

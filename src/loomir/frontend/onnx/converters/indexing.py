@@ -1,0 +1,187 @@
+"""Operators that take elements at places, and that write elements at places."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from loomir import op
+from loomir.frontend.onnx.node import Node, constant
+from loomir.frontend.onnx.registry import Row, row
+from loomir.relax.expr import PrimValue, TupleGetItem
+from loomir.relax.node import RelaxExpr
+from loomir.tir.expr import PrimExpr
+
+
+def _gather(node: Node) -> RelaxExpr:
+    axis = node.axis("axis", 0, node.rank(0))
+    return op.take(node[0], node[1], axis)
+
+
+def _gather_elements(node: Node) -> RelaxExpr:
+    axis = node.axis("axis", 0, node.rank(0))
+    return op.gather_elements(node[0], node[1], axis)
+
+
+def _gather_nd(node: Node) -> RelaxExpr:
+    return op.gather_nd(node[0], node[1], int(node.get("batch_dims", 0)))
+
+
+def _reduction(node: Node) -> str:
+    found = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+    name = node.get("reduction", "none")
+    if name not in found:
+        raise node.unsupported(f"it combines updates by {name!r}")
+    return found[name]
+
+
+def _scatter_elements(node: Node) -> RelaxExpr:
+    axis = node.axis("axis", 0, node.rank(0))
+    return op.scatter_elements(node[0], node[1], node[2], axis, _reduction(node))
+
+
+def _scatter_nd(node: Node) -> RelaxExpr:
+    return op.scatter_nd(node[0], node[1], node[2], _reduction(node))
+
+
+def _slice(node: Node) -> RelaxExpr:
+    dims = node.dims(0)
+    if node.version < 10:
+        starts, ends = [list(node.get(name, ())) for name in ("starts", "ends")]
+        axes: Any = list(node.get("axes", range(len(starts))))
+        steps: Any = [1] * len(starts)
+    else:
+        starts, ends = node.known(1), node.known(2)
+        axes = node.known(3) if node.has(3) else None
+        steps = node.known(4) if node.has(4) else None
+        if starts is None or ends is None or (node.has(4) and steps is None):
+            return _slice_when_run(node)
+        if node.has(3) and axes is None:
+            raise node.unknown(3, "axes")
+        axes = list(range(len(starts))) if axes is None else axes
+        steps = [1] * len(starts) if steps is None else steps
+    axes = [node.counted(int(a), len(dims)) for a in axes]
+    bounds = [_places(v, dims, axes, steps) for v in (starts, ends)]
+    if any(isinstance(s, PrimExpr) or s == 0 for s in steps):
+        raise node.unsupported("its steps are 0, or extents")
+    return op.strided_slice(node[0], axes, *bounds, [int(s) for s in steps])
+
+
+_FAR: Final = 1 << 62
+
+
+def _places(given: list[Any], dims: list[Any], axes: list[int], steps: list[Any]) -> list[Any]:
+    """Return places that count neither beyond what is large enough, nor wrap around."""
+    return [
+        PrimValue(v) if isinstance(v, PrimExpr) else min(max(int(v), -_FAR), _FAR) for v in given
+    ]
+
+
+def _slice_when_run(node: Node) -> RelaxExpr:
+    """Slice at places that are elements of tensors: on all axes, most of them whole."""
+    dims = node.dims(0)
+    (count,) = node.dims(1)
+    if not isinstance(count, int):
+        raise node.unknown(1, "numbers of axes")
+    axes = [int(a) for a in node.known(3) or range(count)] if node.has(3) else list(range(count))
+    if node.has(3) and node.known(3) is None:
+        raise node.unknown(3, "axes")
+    axes = [node.counted(a, len(dims)) for a in axes]
+    steps = [int(s) for s in node.known(4) or [1] * count] if node.has(4) else [1] * count
+    if node.has(4) and node.known(4) is None:
+        raise node.unknown(4, "steps")
+    order = np.full(len(dims), count, "int64")
+    order[axes] = np.arange(count)
+    whole = [(0, _FAR), (1, 1)]
+    bounds: list[RelaxExpr] = []
+    for i, otherwise in ((1, whole[0][0]), (2, whole[0][1])):
+        places = node.emit(op.astype(node[i], "int64"))
+        more = node.emit(op.concat([places, constant([otherwise], "int64")], 0))
+        bounds.append(node.emit(op.take(more, constant(order, "int64"), 0)))
+    strides = np.ones(len(dims), "int64")
+    strides[axes] = steps
+    return op.dynamic_strided_slice(node[0], *bounds, constant(strides, "int64"))
+
+
+def _one_hot(node: Node) -> RelaxExpr:
+    rank = node.rank(0) + 1
+    axis = node.axis("axis", -1, rank)
+    depth = node.extents(1, 1)[0]
+    values = node[2]
+    off, on = [
+        node.emit(op.reshape(node.emit(op.strided_slice(values, [0], [i], [i + 1])), ()))
+        for i in range(2)
+    ]
+    places = node[0] if node.dtype(0) == "int64" else node.emit(op.astype(node[0], "int64"))
+    extent = constant(depth, "int64") if not isinstance(depth, PrimExpr) else None
+    if extent is None:
+        extent = node.emit(op.full((), PrimValue(depth), "int64"))
+    zero = constant(0, "int64")
+    below = node.emit(op.less(places, zero))
+    places = node.emit(op.where(below, node.emit(op.add(places, extent)), places))
+    dims = node.dims(0)
+    shape = [*dims[:axis], 1, *dims[axis:]]
+    column = node.emit(op.reshape(places, tuple(shape)))
+    count = node.emit(op.arange(0, _prim(depth), 1, "int64"))
+    line = node.emit(op.reshape(count, tuple([depth if i == axis else 1 for i in range(rank)])))
+    return op.where(node.emit(op.equal(column, line)), on, off)
+
+
+def _prim(value: Any) -> Any:
+    return PrimValue(value) if isinstance(value, PrimExpr) else int(value)
+
+
+def _non_zero(node: Node) -> RelaxExpr:
+    return op.nonzero(node[0])
+
+
+def _compress(node: Node) -> RelaxExpr:
+    axis = node.get("axis")
+    data = node[0] if axis is not None else node.emit(op.flatten(node[0]))
+    place = 0 if axis is None else node.axis("axis", 0, node.rank(0))
+    found = node.emit(op.nonzero(node[1]))
+    count = node.dims_of(found)[1]
+    return op.take(data, node.emit(op.reshape(found, (count,))), place)
+
+
+def _top_k(node: Node) -> list[Any]:
+    axis = node.axis("axis", -1, node.rank(0))
+    if node.version < 10:
+        k: Any = int(node.get("k", 1))
+    else:
+        k = node.extents(1, 1)[0]
+    largest = bool(node.get("largest", 1))
+    if isinstance(k, PrimExpr):
+        places = node.emit(op.argsort(node[0], axis, largest, "int64"))
+        places = node.emit(op.strided_slice(places, [axis], [0], [PrimValue(k)]))
+        return [node.emit(op.gather_elements(node[0], places, axis)), places]
+    if k == 0:
+        raise node.unsupported("it takes no elements")
+    made = node.emit(op.topk(node[0], int(k), axis, "both", largest, "int64"))
+    return [node.emit(TupleGetItem(made, i)) for i in range(2)]
+
+
+def _unique(node: Node) -> list[Any]:
+    axis = node.get("axis")
+    if not node.get("sorted", 1):
+        raise node.unsupported("it keeps the order of first occurrences")
+    made = node.emit(op.unique(node[0], True, True, True, True, axis))
+    parts = [node.emit(TupleGetItem(made, i)) for i in range(4)]
+    return parts[: node.wanted]
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    row("Compress", _compress),
+    row("Gather", _gather, moves=True),
+    row("GatherElements", _gather_elements, moves=True),
+    row("GatherND", _gather_nd, moves=True),
+    row("NonZero", _non_zero),
+    row("OneHot", _one_hot),
+    row("Scatter", _scatter_elements),
+    row("ScatterElements", _scatter_elements),
+    row("ScatterND", _scatter_nd),
+    row("Slice", _slice, moves=True),
+    row("TopK", _top_k),
+    row("Unique", _unique, note="`sorted` of 0"),
+)

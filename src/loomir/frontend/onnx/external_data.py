@@ -1,0 +1,56 @@
+"""Tensors that a model keeps in files beside it, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loomir.frontend.onnx.mistakes import refuse_model
+
+__all__ = ["read_external"]
+
+
+def read_external(
+    said: Mapping[str, str], folder: Path | None, name: str, size: int
+) -> np.ndarray[Any, Any]:
+    """Map ``size`` bytes of a file in the model's folder, which must have them.
+
+    Errors: ONX0003 for a file outside of the folder, or shorter than the tensor.
+    """
+    location = said.get("location", "")
+    if folder is None:
+        raise _refused(name, location, "the model was given as bytes, so it has no folder")
+    root = folder.resolve()
+    try:
+        path = (root / location).resolve()
+        inside = bool(location) and path.is_relative_to(root) and path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _refused(name, location, str(error)) from error
+    if not inside:
+        raise _refused(name, location, "that is no file in the folder of the model")
+    offset = _number(said.get("offset"), 0)
+    length = _number(said.get("length"), size)
+    if offset < 0 or length != size:
+        raise _refused(name, location, f"it says {length} bytes, and the tensor has {size}")
+    if offset + size > path.stat().st_size:
+        raise _refused(name, location, f"the file ends before byte {offset + size}")
+    if not size:
+        return np.empty(0, "uint8")
+    return np.memmap(path, "uint8", "r", offset, (size,))
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    if text is None or text == "":
+        return otherwise
+    return int(text) if text.isdecimal() and len(text) < 20 else -1
+
+
+def _refused(name: str, location: str, why: str) -> Exception:
+    return refuse_model(
+        "ONX0003",
+        f"the data of the tensor {name!r} cannot be read from {location!r}: {why}",
+        help="keep the files of a model together, as the exporter wrote them",
+    )

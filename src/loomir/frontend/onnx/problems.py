@@ -1,0 +1,88 @@
+"""What of a model cannot be imported: noted while its nodes are walked, told all at once."""
+
+from __future__ import annotations
+
+from loomir.frontend.onnx.mistakes import CannotImport
+from loomir.frontend.onnx.model import NodeDef
+from loomir.support.diagnostics import CompileError, Diagnostic, counted
+
+__all__ = ["Problems"]
+
+
+def _register(operator: str, domain: str) -> str:
+    more = f", domain={domain!r}" if domain else ""
+    return f"loomir.onnx.register_converter({operator!r}, convert{more})"
+
+
+class Problems:
+    """A list of mistakes, without repetition."""
+
+    def __init__(self) -> None:
+        self._missing: dict[tuple[str, str], list[str]] = {}
+        self._others: dict[Diagnostic, None] = {}
+        self.unknown: list[str] = []
+        """Values whose elements have to be known at import, and are not."""
+
+    def __bool__(self) -> bool:
+        return bool(self._missing or self._others)
+
+    def no_converter(self, node: NodeDef, shown: NodeDef, version: int) -> None:
+        """Note a node whose operator has no converter. Code: ONX0010."""
+        labels = self._missing.setdefault((node.domain, node.operator), [])
+        labels.append(shown.label if shown is node else f"{node.label}, in {shown.label}")
+
+    def add(self, node: NodeDef | None, error: CannotImport) -> None:
+        """Note what a converter says."""
+        if error.value:
+            self.unknown.append(error.value)
+        where = f"{node.label}: " if node is not None else "the model: "
+        remedy = error.help
+        if not remedy and node is not None:
+            remedy = f"register a converter that does: {_register(node.operator, node.domain)}"
+        self._note(Diagnostic(error.code, where + error.reason, help=remedy))
+
+    def refused(self, node: NodeDef, error: CompileError) -> None:
+        """Note what operators of Relax refuse. Code: ONX0013."""
+        first = error.diagnostic
+        if first.code.startswith("ONX"):
+            self._note(first)
+            return
+        self._note(
+            Diagnostic(
+                "ONX0013",
+                f"{node.label}: {first.message}",
+                notes=(f"found as {first.code}", *first.notes),
+                help=first.help,
+            )
+        )
+
+    def faulty(self, node: NodeDef, error: Exception) -> None:
+        """Note a node whose attributes or inputs are of a kind that its operator lacks."""
+        what = str(error).splitlines()[0] if str(error) else type(error).__name__
+        self._note(
+            Diagnostic(
+                "ONX0012",
+                f"{node.label}: its attributes or inputs are none of this operator: {what}",
+                help="look at the model with onnx.checker.check_model(path, full_check=True)",
+            )
+        )
+
+    def _note(self, one: Diagnostic) -> None:
+        self._others.setdefault(one)
+
+    def diagnostics(self) -> list[Diagnostic]:
+        """List all of them."""
+        found: list[Diagnostic] = []
+        for (domain, operator), labels in self._missing.items():
+            named = f"{domain}.{operator}" if domain else operator
+            found.append(
+                Diagnostic(
+                    "ONX0010",
+                    f"there is no converter for {named}, which {counted(len(labels), 'node')} "
+                    f"{'uses' if len(labels) == 1 else 'use'}",
+                    notes=tuple(labels),
+                    help=f"teach it: {_register(operator, domain)}, where convert(node) returns "
+                    "an expression of loomir.op",
+                )
+            )
+        return found + list(self._others)

@@ -1,0 +1,99 @@
+"""Values of a model while it is imported: tensors, sequences and optionals.
+
+A tensor is an expression of Relax, or an array whose elements are known already: numbers, or
+expressions of extents, which shape arithmetic computes with. A sequence has a length that is known
+at import, and an optional is there or not; neither exists when the program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+import numpy as np
+
+from loomir.relax.expr import Constant
+from loomir.relax.node import RelaxExpr
+
+__all__ = [
+    "MOST_KNOWN",
+    "Absent",
+    "Missing",
+    "SequenceValue",
+    "TensorValue",
+    "Value",
+    "is_array",
+    "objects",
+]
+
+NPArray: TypeAlias = Any
+"""An array of NumPy, of numbers or of expressions: too much for its annotations."""
+
+MOST_KNOWN: Final = 4096
+"""Elements of the largest array that shape arithmetic computes with."""
+
+
+class TensorValue:
+    """A tensor: an expression, the elements where they are known, or both."""
+
+    __slots__ = ("_known", "element", "expr")
+
+    def __init__(
+        self, expr: RelaxExpr | None, element: str = "", known: NPArray | None = None
+    ) -> None:
+        self.expr = expr
+        self.element = element
+        """The type of ONNX; several are stored in one dtype of Relax."""
+        self._known = known
+
+    @property
+    def constant(self) -> NPArray | None:
+        """The elements as an array of numbers; None where they are not known, or are symbolic."""
+        if isinstance(self.expr, Constant):
+            return self.expr.data.data
+        return None if self._known is None or self._known.dtype.hasobject else self._known
+
+    @property
+    def known(self) -> NPArray | None:
+        """The elements, numbers or expressions of extents; None where unknown, or too many."""
+        if self._known is None:
+            found = self.constant
+            return found if found is not None and found.size <= MOST_KNOWN else None
+        return self._known
+
+    def with_expr(self, expr: RelaxExpr) -> TensorValue:
+        """Return the same tensor, with an expression for it."""
+        return TensorValue(expr, self.element, self._known)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceValue:
+    """A sequence of known length."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """An optional without a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a node that cannot be imported would give; the error names that node."""
+
+
+Value: TypeAlias = TensorValue | SequenceValue | Absent | Missing
+
+
+def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NPArray:
+    """Return an array of objects, whatever these answer to NumPy."""
+    made: Any = cast("Any", np.empty(len(items), object))
+    made[:] = items
+    return made.reshape(shape)
+
+
+def is_array(value: object) -> bool:
+    """Tell whether a value is an array of NumPy."""
+    return isinstance(value, np.ndarray)

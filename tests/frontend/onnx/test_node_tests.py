@@ -1,0 +1,47 @@
+"""The standard's own tests of operators: a selection, of all families; all of them by command.
+
+``python -m tools.onnx_node_tests`` runs all.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx", reason="needs onnx, which is among the dependencies of dev")
+
+from tools.onnx_node_tests import run_case
+
+MODULES = {
+    "add": ["test_add_bcast"],
+    "batch_normalization": ["test_batchnorm_example"],
+    "conv": ["test_conv_with_autopad_same", "test_conv_with_strides_padding"],
+    "einsum": ["test_einsum_batch_matmul"],
+    "gather": ["test_gather_negative_indices"],
+    "maxpool": ["test_maxpool_2d_ceil"],
+    "reducesum": ["test_reduce_sum_do_not_keepdims_random"],
+    "reshape": ["test_reshape_zero_and_negative_dim"],
+    "slice": ["test_slice_neg_steps"],
+    "softmax": ["test_softmax_axis_1"],
+    "topk": ["test_top_k"],
+}
+
+
+@cache
+def cases(module: str) -> dict[str, Any]:
+    """Make the tests of one module of the standard's: those of all take half a minute."""
+    import importlib
+
+    node = importlib.import_module("onnx.backend.test.case.node")
+    importlib.import_module(f"onnx.backend.test.case.node.{module}")  # which adds its tests
+    return {c.name: c for c in node._NodeTestCases}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in MODULES.items() for name in names]
+)
+def test_node(module: str, name: str):
+    outcome = run_case(cases(module)[name])
+    assert (outcome.state, outcome.reason) == ("passed", "")

@@ -1,0 +1,219 @@
+"""Run the standard's own tests of operators: ``python -m tools.onnx_node_tests``.
+
+Each of the node tests of ``onnx.backend.test`` is imported, compiled and run in a process beside
+this one, so that a test that ends its process, or does not end, is counted as what it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import re
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loomir.support.diagnostics import CompileError, LoomirError
+
+DEFAULT_SECONDS = 120
+IMPORT = re.compile(r"ONX00\d\d")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a test: passed, failed or unsupported, and why."""
+
+    name: str
+    state: str
+    reason: str = ""
+    seconds: float = 0.0
+    bound: tuple[str, ...] = ()
+
+
+def cases(only: str = "", kind: str = "node") -> list[Any]:
+    """List the tests whose names match a regular expression."""
+    warnings.filterwarnings("ignore")
+    loader: Any = importlib.import_module("onnx.backend.test.loader")
+    found = loader.load_model_tests(kind=kind)
+    return [c for c in found if re.search(only, c.name)]
+
+
+def run_case(case: Any) -> Outcome:
+    """Import, compile and run a test, and compare with what the standard expects."""
+    backend: Any = importlib.import_module("loomir.frontend.onnx.backend")
+    start = time.monotonic()
+    bound: tuple[str, ...] = ()
+
+    def outcome(state: str, reason: str = "") -> Outcome:
+        return Outcome(case.name, state, reason, time.monotonic() - start, bound)
+
+    try:
+        prepared = backend.prepare(case.model)
+        for inputs, outputs in case.data_sets:
+            made = prepared.run(inputs)
+            bound = tuple(prepared.bound)
+            wrong = difference(outputs, made, case.rtol, case.atol)
+            if wrong:
+                return outcome("failed", wrong)
+    except CompileError as error:
+        codes = [d.code for d in error.diagnostics]
+        lines = "; ".join(d.message for d in error.diagnostics)
+        ours = all(IMPORT.fullmatch(c) and c != "ONX0013" for c in codes)
+        return outcome("unsupported" if ours else "failed", f"{codes[0]} {lines}")
+    except LoomirError as error:
+        return outcome("failed", " ".join(str(error).split())[:300])
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what became of the test
+        return outcome("failed", f"{type(error).__name__}: {error}"[:300])
+    return outcome("passed")
+
+
+def difference(expected: Any, made: Any, rtol: float, atol: float) -> str:
+    """Tell how outputs differ from what is expected; an empty string where they do not."""
+    if len(expected) != len(made):
+        return f"{len(made)} outputs, not {len(expected)}"
+    for want, got in zip(expected, made):
+        if isinstance(want, (list, tuple)):
+            wrong = difference([*want], [*got], rtol, atol)
+        elif want is None or got is None:
+            wrong = "" if want is got else "one is None"
+        else:
+            wrong = _array_difference(np.asarray(want), np.asarray(got), rtol, atol)
+        if wrong:
+            return wrong
+    return ""
+
+
+def _array_difference(want: Any, got: Any, rtol: float, atol: float) -> str:
+    if want.dtype != got.dtype:
+        return f"elements are {got.dtype}, not {want.dtype}"
+    if want.shape != got.shape:
+        return f"the shape is {got.shape}, not {want.shape}"
+    if want.dtype.kind not in "biufc":  # small floats and integers
+        want, got = want.astype("float32"), got.astype("float32")
+    try:
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
+    except AssertionError as error:
+        lines = [line for line in str(error).splitlines() if "difference" in line or "Mism" in line]
+        return "elements differ: " + "; ".join(line.strip() for line in lines[:3])
+    return ""
+
+
+# -- workers -------------------------------------------------------------------------------------
+def _work(channel: Any, found: Sequence[Any]) -> None:
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    while True:
+        index = channel.recv()
+        if index is None:
+            return
+        channel.send(run_case(found[index]))
+
+
+class Worker:
+    """A process that runs tests, and what it is at."""
+
+    def __init__(self, found: Sequence[Any]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.channel, inner = context.Pipe()
+        self.process = context.Process(target=_work, args=(inner, found), daemon=True)
+        self.process.start()
+        inner.close()
+        self.index: int | None = None
+        self.since = 0.0
+
+    def give(self, index: int | None) -> None:
+        """Have it run a test."""
+        self.index, self.since = index, time.monotonic()
+        self.channel.send(index)
+
+
+def run_all(found: Sequence[Any], jobs: int, seconds: float, verbose: bool) -> list[Outcome]:
+    """Run tests in processes; gives their outcomes in order."""
+    todo = list(range(len(found)))[::-1]
+    made: dict[int, Outcome] = {}
+    workers = [Worker(found) for _ in range(min(jobs, len(found)))]
+    for worker in workers:
+        worker.give(todo.pop())
+    while any(w.index is not None for w in workers):
+        busy = [w for w in workers if w.index is not None]
+        ready = multiprocessing.connection.wait([w.channel for w in busy], timeout=1)
+        for i, worker in enumerate(workers):
+            index = worker.index
+            if index is None:
+                continue
+            outcome = _outcome(worker, found[index].name, worker.channel in ready, seconds)
+            if outcome is None:
+                continue
+            made[index] = outcome
+            if verbose:
+                print(f"{outcome.state:12} {outcome.name} {outcome.seconds:.1f}s {outcome.reason}")
+            if outcome.state == "failed" and not worker.process.is_alive():
+                workers[i] = Worker(found)
+            workers[i].index = None
+            if todo:
+                workers[i].give(todo.pop())
+    for worker in workers:
+        worker.give(None)
+    return [made[i] for i in range(len(found))]
+
+
+def _outcome(worker: Worker, name: str, ready: bool, seconds: float) -> Outcome | None:
+    taken = time.monotonic() - worker.since
+    if ready:
+        try:
+            return worker.channel.recv()
+        except EOFError:
+            worker.process.join()
+            return Outcome(name, "failed", f"died with {worker.process.exitcode}", taken)
+    if taken > seconds:
+        worker.process.kill()
+        worker.process.join()
+        return Outcome(name, "failed", f"took more than {seconds:g} s", taken)
+    return None
+
+
+# -- what is shown -------------------------------------------------------------------------------
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Write how many passed, and all that did not, with the reason."""
+    states = Counter(o.state for o in outcomes)
+    bound = sum(o.state == "passed" and bool(o.bound) for o in outcomes)
+    lines = [f"{o.state:12} {o.name}: {o.reason}" for o in outcomes if o.state != "passed"]
+    share = 100 * states["passed"] / max(len(outcomes), 1)
+    lines.append(
+        f"{len(outcomes)} tests: {states['passed']} passed ({share:.1f} %; {bound} of them with "
+        f"inputs bound when first run), {states['failed']} failed, "
+        f"{states['unsupported']} unsupported"
+    )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default="", help="a regular expression for names")
+    parser.add_argument("--kind", default="node", help="node, simple, pytorch-operator, …")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=DEFAULT_SECONDS, help="for one test")
+    parser.add_argument("--verbose", action="store_true", help="print each test as it ends")
+    parser.add_argument("--list", type=Path, help="run the tests that a file names, one a line")
+    options = parser.parse_args()
+    found = cases(options.only, options.kind)
+    if options.list is not None:
+        names = set(options.list.read_text(encoding="utf-8").split())
+        found = [c for c in found if c.name in names]
+    outcomes = run_all(found, options.jobs, options.seconds, options.verbose)
+    print(summary(outcomes))
+    return int(any(o.state == "failed" for o in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
