@@ -17,7 +17,7 @@ from loomir.autoschedule.builders.fold import fold_constants
 from loomir.autoschedule.builders.loops import allocate, declare_views, disable_outer_unrolling
 from loomir.autoschedule.builders.work import count_work
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Combine, Stage
+from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
 from loomir.autoschedule.lift.lift_kernel import lift_kernel
 from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
@@ -45,7 +45,9 @@ from loomir.autoschedule.rules.reduction.scan import plan_scan
 from loomir.autoschedule.rules.stencil.stencil import plan_windows
 from loomir.autoschedule.rules.transposed_convolution.polyphase import plan_phases
 from loomir.autoschedule.trace_steps import OnStep, Step, step_name, write_body
+from loomir.autoschedule.verify_steps import StepVerifier, verify_scheduled, verify_stages
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.passes import is_verifying
 from loomir.ir.visit import by_class, rebuild
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
@@ -159,13 +161,14 @@ def _apply_fallback(stages: Sequence[Stage], inner: Inner, target: Target) -> tu
 def _try_attention(
     stages: Sequence[Stage], inner: Inner, target: Target
 ) -> tuple[Plan, int] | None:
-    return plan_attention(stages, inner, target, _rules(frozenset())[2:])
+    return plan_attention(stages, inner, target, _rules_within("attention", frozenset()))
 
 
 def _try_polyphase(
     stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
 ) -> tuple[Plan, int] | None:
-    return plan_phases(stages, inner, target, constants, lambda known: _rules(known)[2:])
+    rules = partial(_rules_within, "transposed convolution")
+    return plan_phases(stages, inner, target, constants, rules)
 
 
 def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ...]:
@@ -183,6 +186,19 @@ def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ..
         _try_elementwise,
         _apply_fallback,
     )
+
+
+def _rules_within(name: str, constants: Set[Var]) -> tuple[Rule, ...]:
+    """List the rules for what another rule makes of stages."""
+    rules = _rules(constants)[2:]
+    if not is_verifying():
+        return rules
+
+    def first(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+        verify_stages(stages, name, of_block=True)
+        return rules[0](stages, inner, target)
+
+    return (first, *rules[1:])
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
@@ -219,6 +235,10 @@ def schedule_function(
     if on_step is not None:
         on_step(Step("tidying", lambda: body))
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
+    if is_verifying():
+        verify_scheduled(
+            func, new, made.plans, lambda stmt: made.declare(allocate(made.between, stmt))
+        )
     return Scheduled(new, made.plans, made.between, made.declare)
 
 
@@ -229,6 +249,45 @@ class _Result(NamedTuple):
     declare: Declare = lambda stmt: stmt
 
 
+class _Lifted(NamedTuple):
+    """A kernel after all rewrites, the views that its stages store to, and what declares names."""
+
+    kernel: Kernel
+    views: tuple[Buffer, ...]
+    declare: Declare
+
+
+def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None) -> _Lifted:
+    """Lift a function and rewrite its stages, step by step."""
+
+    def seen(
+        name: str,
+        kernel: Kernel,
+        declare: Declare = lambda stmt: stmt,
+        views: Sequence[Buffer] = (),
+    ) -> None:
+        if verifier is not None:
+            verifier.after(name, kernel)
+        if on_step is not None:
+            on_step(Step(name, lambda: write_body(kernel, declare, views=views)))
+
+    read = lift_kernel(func)
+    seen("reading the loops", read)
+    inlined = inline_stages(read)
+    seen("inlining", inlined)
+    cut, outer = drop_unit_axes(inlined)
+    seen("leaving out axes of one element", cut, outer)
+    split, views = with_digits(cut)
+    seen("splitting axes", split, outer, views)
+    kernel, inner = collapse_axes(split)
+
+    def declare(stmt: Stmt) -> Stmt:
+        return outer(inner(stmt))
+
+    seen("joining axes", kernel, declare, views)
+    return _Lifted(kernel, views, declare)
+
+
 def _schedule_body(
     func: PrimFunc,
     target: Target,
@@ -237,24 +296,12 @@ def _schedule_body(
     on_step: OnStep | None = None,
 ) -> _Result:
     """Plan the body of a function, or of loops in it, which are ``around``."""
-    read = lift_kernel(func)
-    inlined = inline_stages(read)
-    cut, outer = drop_unit_axes(inlined)
-    split, views = with_digits(cut)
-    kernel, inner_names = collapse_axes(split)
-
-    def declare(stmt: Stmt) -> Stmt:
-        return outer(inner_names(stmt))
+    verifier = StepVerifier(func) if is_verifying() else None
+    kernel, views, declare = _lift(func, on_step, verifier)
 
     def whole(done: Sequence[Stmt], place: int) -> Stmt:
         return write_body(kernel, declare, done, place, views)
 
-    if on_step is not None:
-        on_step(Step("reading the loops", lambda: write_body(read)))
-        on_step(Step("inlining", lambda: write_body(inlined)))
-        on_step(Step("leaving out axes of one element", lambda: write_body(cut, outer)))
-        on_step(Step("splitting axes", lambda: write_body(split, outer, views=views)))
-        on_step(Step("joining axes", lambda: whole((), 0)))
     made: list[Stmt] = []
     plans: list[Plan] = []
     place = 0
@@ -274,6 +321,8 @@ def _schedule_body(
             made.append(plan.stmt)
             plans.append(declare_in_prepacking(plan, declare))
             name = step_name(plan, kernel.parts[place : place + covered])
+            if verifier is not None:
+                verifier.planned(plan, kernel.parts[place : place + covered])
             place += covered
             if on_step is not None:
                 on_step(Step(name, partial(whole, tuple(made), place)))
@@ -286,6 +335,9 @@ def _schedule_body(
             inner = _schedule_loop_body(func, part, target, around, within)
         one = None if inner.plans else plan_around_one(part, target, around)
         inner = inner if one is None else _Result(one.stmt, (one,))
+        if verifier is not None:
+            for plan in inner.plans:
+                verifier.planned(plan, (part,))
         made.append(inner.stmt)
         plans += inner.plans
         place += 1

@@ -26,6 +26,7 @@ __all__ = [
     "Ran",
     "apply",
     "fact",
+    "is_verifying",
     "pass_of",
     "register",
     "report",
@@ -240,6 +241,11 @@ def verifying(on: bool = True) -> Any:
         yield
     finally:
         _verify[0] = before
+
+
+def is_verifying() -> bool:
+    """Tell whether ``verifying`` has asked for checks after every step."""
+    return _verify[0]
 
 
 def report(times: Sequence[Ran]) -> str:
