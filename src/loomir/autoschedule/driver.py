@@ -19,6 +19,7 @@ from loomir.autoschedule.builders.work import count_work
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
 from loomir.autoschedule.lift.lift_kernel import lift_kernel
+from loomir.autoschedule.lift.lift_loops import Reader
 from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
 from loomir.autoschedule.rewrite.delinearize import delinearize
@@ -306,7 +307,7 @@ def _schedule_body(
     plans: list[Plan] = []
     place = 0
     rules = _rules(constants, sizes_of(func))
-    usage = Usage(kernel.parts)
+    usage, reader = Usage(kernel.parts), Reader(func)
     between = {id(b.data): b for b in kernel.between}
 
     def plan_stage(stage: Stage) -> Plan:
@@ -327,7 +328,8 @@ def _schedule_body(
             if on_step is not None:
                 on_step(Step(name, partial(whole, tuple(made), place)))
             continue
-        plan = plan_choice(part, target) or plan_scan(part) or plan_divided(part, func, plan_stage)
+        plan = plan_choice(part, target) or plan_scan(part, reader)
+        plan = plan or plan_divided(part, func, plan_stage)
         plan = plan or plan_as_written(part, target, around)
         inner = _Result(part, ()) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):

@@ -238,3 +238,24 @@ def test_loops_of_no_iterations_get_no_buffers():
     out = np.ones(4, "int32")
     loomir.compile(none, cache=False)(out)
     assert (out == 1).all()
+
+
+@T.prim_func
+def inner_columns(m: T.int64, A: T.Buffer((7, 9), "float32"), C: T.Buffer((7, 9), "float32")):
+    for i, j in T.grid(7, m - 5):
+        total = T.float32(0)
+        for k in range(9):
+            total = total + A[i, k]
+        C[i, j] = total * A[i, j]
+
+
+@pytest.mark.parametrize("m", [2, 5, 11])
+def test_a_scalar_of_loops_that_end_before_they_begin_needs_no_memory(m: int):
+    assert len(schedule_function(inner_columns, Target("native")).plans) >= 1
+    a = np.arange(63, dtype="float32").reshape(7, 9)
+    c = np.ones((7, 9), "float32")
+    loomir.compile(inner_columns)(m, a, c)
+    wanted = np.ones((7, 9), "float32")
+    count = max(m - 5, 0)
+    wanted[:, :count] = a.sum(axis=1, keepdims=True) * a[:, :count]
+    np.testing.assert_array_equal(c, wanted)

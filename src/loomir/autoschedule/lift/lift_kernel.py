@@ -109,7 +109,7 @@ def _read_as_stages(reader: Reader, part: Resolved, private: Mapping[int, Buffer
         return (stage,), ()
     bare, local = strip_allocations(part.stmt)
     local += part.buffers
-    split = distribute(bare, {**private, **{id(b.data): b for b in local}})
+    split = distribute(bare, {**private, **{id(b.data): b for b in local}}, reader.trip_count)
     if split is None:
         return None
     stages = [reader.read(one) for one in split.parts]

@@ -161,16 +161,18 @@ class Reader:
 
         Rules divide extents, and what is left of a negative one would be iterations.
         """
-        axes, reduced = (tuple(map(self._at_least_none, x)) for x in (body.axes, body.reduced))
-        return body._replace(axes=axes, reduced=reduced)
 
-    def _at_least_none(self, loop: Loop) -> Loop:
-        """Return a loop that may end before it begins no iterations."""
-        if isinstance(loop.extent, IntImm) and loop.extent.value >= 0:
-            return loop
-        if self.analyzer.can_prove(loop.extent >= 0):
-            return loop
-        return Loop(loop.var, loop.start, fold_node(Max(loop.extent, const(0, loop.extent.dtype))))
+        def counted(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+            return tuple([x._replace(extent=self.trip_count(x.extent)) for x in loops])
+
+        return body._replace(axes=counted(body.axes), reduced=counted(body.reduced))
+
+    def trip_count(self, extent: PrimExpr) -> PrimExpr:
+        """Return how often a loop of some extent runs: never where that is negative."""
+        known = isinstance(extent, IntImm) and extent.value >= 0
+        if known or self.analyzer.can_prove(extent >= 0):
+            return extent
+        return fold_node(Max(extent, const(0, extent.dtype)))
 
     def box(self, stmt: Stmt) -> tuple[list[Loop], Stmt] | None:
         """Read the loops of a nest, and what is in them; None where they are no box."""

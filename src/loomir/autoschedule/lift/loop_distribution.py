@@ -8,8 +8,8 @@ gets an element for each iteration, and lives as long as the stages made of it s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from loomir.arith.fold import add, int64
 from loomir.autoschedule.builders.evaluate import number
@@ -48,6 +48,9 @@ _PLAIN: Final = (For, BufferStore, SeqStmt, IfThenElse)
 """Statements of which it is known what they do."""
 
 
+TripCount: TypeAlias = Callable[[PrimExpr], PrimExpr]
+
+
 class Distributed(NamedTuple):
     """The loops, in order, and the buffers that have an element for each iteration."""
 
@@ -62,10 +65,13 @@ class _Split(NamedTuple):
     """What several of the parts use."""
 
 
-def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
+def distribute(
+    stmt: Stmt, private: Mapping[int, Buffer], trip_count: TripCount
+) -> Distributed | None:
     """Distribute a nest; None where there is nothing to distribute.
 
     ``private`` are buffers, by the identity of their pointers, that nothing else uses.
+    ``trip_count`` returns how often a loop of some extent runs, which may be negative.
     """
     made: list[Stmt] = []
     buffers: list[Buffer] = []
@@ -77,7 +83,7 @@ def distribute(stmt: Stmt, private: Mapping[int, Buffer]) -> Distributed | None:
         split = None
         inner = distribute_guard(inner)
         if loops and isinstance(inner, SeqStmt):
-            split = _split(loops, flatten(inner), own)
+            split = _split(loops, flatten(inner), own, trip_count)
         if split is None:
             made.append(part)
         else:
@@ -164,7 +170,10 @@ def _is_plain(stmt: Stmt) -> bool:
 
 
 def _split(
-    loops: Sequence[For], body: Sequence[Stmt], private: Mapping[int, Buffer]
+    loops: Sequence[For],
+    body: Sequence[Stmt],
+    private: Mapping[int, Buffer],
+    trip_count: TripCount,
 ) -> _Split | None:
     """Split loops around a sequence into loops around each of its statements."""
     if not all(map(_is_plain, body)) or not _is_rectangular(loops):
@@ -187,9 +196,10 @@ def _split(
             return None
         if not _fills(body[accesses[0][0]], buffer):
             return None
-        if any((number(extent) or 0) < 0 for extent in _counts(loops)):
+        counts = _counts(loops, trip_count)
+        if any((number(extent) or 0) < 0 for extent in counts):
             return None  # these loops do nothing
-        table[buffer] = _expand_buffer(loops, buffer)
+        table[buffer] = decl_buffer((*counts, *buffer.shape), buffer.dtype, buffer.name)
     if not all(_is_moderate(loops, old, users) for old in table):
         return None
     parts = [_wrap_in_loops(loops, _privatize(loops, part, table)) for part in body]
@@ -275,14 +285,9 @@ def _known(sizes: Sequence[int | None]) -> list[int] | None:
     return found if len(found) == len(sizes) else None
 
 
-def _expand_buffer(loops: Sequence[For], buffer: Buffer) -> Buffer:
-    """Expand a private buffer by the dimensions of the loops."""
-    return decl_buffer((*_counts(loops), *buffer.shape), buffer.dtype, buffer.name)
-
-
-def _counts(loops: Sequence[For]) -> list[PrimExpr]:
+def _counts(loops: Sequence[For], trip_count: TripCount) -> list[PrimExpr]:
     """Return what the variables of loops stay below."""
-    return [add(int64(loop.min), int64(loop.extent)) for loop in loops]
+    return [add(int64(loop.min), int64(trip_count(loop.extent))) for loop in loops]
 
 
 def _privatize(loops: Sequence[For], part: Stmt, table: Mapping[Buffer, Buffer]) -> Stmt:

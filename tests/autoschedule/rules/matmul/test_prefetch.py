@@ -12,6 +12,7 @@ import loomir
 from loomir import te
 from loomir.autoschedule.rules.matmul import blocked
 from loomir.autoschedule.rules.matmul.tile_sizes import choose_tiles
+from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te import topi
 from tests.autoschedule.rules.matmul.test_blocked import check, planned, product, scheduled
@@ -93,3 +94,22 @@ def test_few_columns_end_as_many_do():
     summed = topi.matmul(a, b, transpose_a=True)
     func = te.create_prim_func([a, b, bias, topi.relu(topi.add(summed, bias))])
     check(func, lambda a, b, c: np.maximum(a.T @ b + c, 0), interpreted=True)
+
+
+@T.prim_func
+def unused_product(a: T.handle, b: T.handle, c: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n, n), "float32")
+    B = T.match_buffer(b, (n, n), "float32")
+    C = T.match_buffer(c, (n, n), "float32")
+    for i, j in T.grid(n, n):
+        total = T.float32(0)
+        for k in range(n):
+            total = total + A[i, k] * B[k, j]
+        C[i, j] = A[i, j]
+
+
+def test_a_product_that_nobody_reads_has_no_result_to_prefetch():
+    a, b, c = (np.full((33, 33), value, "float32") for value in (1, 2, 3))
+    loomir.compile(unused_product)(a, b, c)
+    np.testing.assert_array_equal(c, a)

@@ -82,3 +82,20 @@ class Module:
         if exclusive:
             wanted = np.delete(np.insert(wanted, 0, float(name == "cumprod"), axis), -1, axis)
         np.testing.assert_array_equal(compiled(x), wanted)
+
+
+@T.prim_func
+def inner_rows(n: T.int64, m: T.int64, A: T.Buffer((4, 4, 9), "float32")):
+    for i, j, k in T.grid(n - 5, m - 5, 8):
+        A[i, j, k + 1] = A[i, j, k] + A[i, j, k + 1]
+
+
+def test_two_loops_that_end_before_they_begin_do_not_make_iterations_together():
+    grid = np.arange(4 * 4 * 9, dtype="float32").reshape(4, 4, 9)
+    run = loomir.compile(schedule_for(inner_rows, "native", tasks=True).func)
+    for n, m, rows in ((2, 2, (0, 0)), (2, 8, (0, 3)), (7, 8, (2, 3))):
+        made, wanted = grid.copy(), grid.copy()
+        run(n, m, made)
+        part = wanted[: rows[0], : rows[1]]
+        part[...] = np.cumsum(part, axis=2)
+        np.testing.assert_array_equal(made, wanted)

@@ -135,8 +135,11 @@ def prefetch_result(
     places: tuple[Places, Places],
     tiles: Tiles,
 ) -> Stmt:
-    """Prefetch the lines of a tile of the result, for writing."""
-    stored = [part for part in (found.stage, *found.epilogue) if part.buffer not in inner][-1]
+    """Prefetch the lines of a tile of the last result that others read, for writing."""
+    kept = [part for part in (found.stage, *found.epilogue) if part.buffer not in inner]
+    if not kept:
+        return seq(())
+    stored = kept[-1]
     step = max(tiles.lanes, _LINE // stored.buffer.dtype.itemsize)
 
     def row(r: PrimExpr) -> Stmt:

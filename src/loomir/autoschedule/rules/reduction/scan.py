@@ -13,6 +13,7 @@ from loomir.arith.fold import fold_expr, int64, product
 from loomir.autoschedule.builders.evaluate import number, time_of
 from loomir.autoschedule.builders.thread_partition import is_worth, parallelize
 from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.lift.lift_loops import Reader
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.tir.analysis.effects import Does, effects
@@ -31,8 +32,11 @@ class _Scan(NamedTuple):
     body: Stmt
 
 
-def plan_scan(stmt: Stmt) -> Plan | None:
-    """Plan loops of which some carry a dependence; None for others."""
+def plan_scan(stmt: Stmt, reader: Reader) -> Plan | None:
+    """Plan loops of which some carry a dependence; None for others.
+
+    ``reader`` knows which sizes of the function are never negative.
+    """
     found = _read(stmt)
     if found is None:
         return None
@@ -43,14 +47,14 @@ def plan_scan(stmt: Stmt) -> Plan | None:
     if total is not None and not is_worth(total * each):
         return None
     outer = found.free
-    count = fold_expr(product(int64(loop.extent) for loop in outer))
+    extents = [int64(reader.trip_count(loop.extent)) for loop in outer]
+    count = fold_expr(product(extents))
     steps = number(product(int64(loop.extent) for loop in found.bound)) or 64
 
     def item(t: PrimExpr) -> Stmt:
         table: dict[Var, PrimExpr] = {}
         left = t
-        for k, loop in reversed(list(enumerate(outer))):
-            extent = int64(loop.extent)
+        for k, (loop, extent) in reversed(list(enumerate(zip(outer, extents)))):
             value = left if k == 0 else left % extent
             left = left if k == 0 else left // extent
             table[loop.loop_var] = cast(value, loop.loop_var.dtype)
